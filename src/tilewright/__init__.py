@@ -1,0 +1,48 @@
+"""tilewright: an open GEMM for NVIDIA GPUs whose kernels also run, and are checked, on a laptop.
+
+import tilewright as tw
+out = tw.matmul(a, b, bias=bias, activation="gelu")
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.api import Plan, matmul, plan
+    from tilewright.backends.gpu import CudaError
+    from tilewright.jit.compile import CompilationError, CompilerMissing
+    from tilewright.kernels.family import ConfigError
+    from tilewright.kernels.mma import MmaConfig
+    from tilewright.kernels.simt import SimtConfig
+    from tilewright.kernels.wgmma import WgmmaConfig
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "matmul": "api",
+    "plan": "api",
+    "Plan": "api",
+    "MmaConfig": "kernels.mma",
+    "SimtConfig": "kernels.simt",
+    "WgmmaConfig": "kernels.wgmma",
+    "ConfigError": "kernels.family",
+    "CompilationError": "jit.compile",
+    "CompilerMissing": "jit.compile",
+    "CudaError": "backends.gpu",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded at first use, so that importing tilewright costs next to nothing.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}; it has {', '.join(__all__)}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"tilewright.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,116 @@
+"""Run plans in the emulator: the kernel's own PTX, on NumPy, without a GPU."""
+
+import ctypes
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewright.backends.protocol import merge_ranges
+from tilewright.binding import OPERANDS
+from tilewright.emulator import Counters, Device
+from tilewright.hardware import H200, Hardware
+from tilewright.jit.compile import CompiledKernel
+from tilewright.kernels.parameters import KernelArguments, LaunchShape
+from tilewright.operand import HOST, Operand
+
+
+class EmulatedBackend:
+    """A GPU that stands in for `hardware`; each launch sees freshly allocated, redzoned memory.
+
+    `asynchrony` decides when asynchronous copies and products complete: "eager", "lazy" (as late as allowed) or
+    "random" with `seed`. A result that depends on it is a race.
+    """
+
+    name = "emulator"
+
+    def __init__(
+        self,
+        hardware: Hardware = H200,
+        *,
+        asynchrony: Literal["eager", "lazy", "random"] = "eager",
+        seed: int = 0,
+        count_memory: bool = False,
+    ):
+        self.hardware = hardware
+        self._turn = threading.Lock()
+        self.device = Device(asynchrony=asynchrony, seed=seed, count_memory=count_memory)
+
+    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "EmulatedExecutable":
+        """Parse the PTX and generate its NumPy code (cached by text)."""
+        return EmulatedExecutable(self.device, compiled, shape, arguments)
+
+    def check_stream(self, stream: int) -> None:
+        """The emulator has no streams: any number is ignored."""
+
+    @contextmanager
+    def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
+        """Copies of the operands' memory, alignment kept; what the kernel writes around `out` comes back too."""
+        for name, operand in operands.items():
+            if operand.device != HOST:
+                raise ValueError(
+                    f"{name} is on GPU {operand.device} and backend='emulator' runs on host memory: move it to the "
+                    f"CPU, or leave backend='auto'"
+                )
+        regions: list[tuple[int, int, int]] = []
+        with self._turn:
+            try:
+                for low, high in merge_ranges(operand.byte_range() for operand in operands.values()):
+                    skew = low % 16
+                    base = self.device.allocate(high - low + skew) + skew
+                    regions.append((low, high, base))
+                    self.device.write(base, _host_bytes(low, high))
+                yield {name: _translated(operand.pointer, regions) for name, operand in operands.items()}
+                first, last = operands["out"].byte_range()
+                for low, high, base in regions:
+                    if low <= first < last <= high:
+                        _host_bytes(first, last)[:] = self.device.read(base + first - low, last - first)
+            finally:
+                for low, _, base in regions:
+                    self.device.free(base - low % 16)
+
+
+def _translated(pointer: int, regions: list[tuple[int, int, int]]) -> int:
+    """The backend's address of a host address; 0 for the pointer of an empty array, which nobody reads."""
+    return next((pointer - low + base for low, high, base in regions if low <= pointer < high), 0)
+
+
+class EmulatedExecutable:
+    """A kernel's PTX with its launch shape."""
+
+    def __init__(self, device: Device, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments):
+        self._device = device
+        self._kernel = device.load(compiled.ptx, compiled.name)
+        self._shape = shape
+        self._arguments = arguments
+
+    def __call__(self, pointers: tuple[int, ...], alpha: float, beta: float, stream: int) -> Counters:
+        """Run to completion and return what was counted."""
+        by_name = dict(zip(OPERANDS, pointers, strict=True))
+        maps = [
+            self._device.tensor_map(
+                address=by_name[spec.operand],
+                element_bytes=spec.dtype.nbytes,
+                shape=spec.shape,
+                strides=spec.strides,
+                box=spec.box,
+                swizzle=spec.swizzle,
+            )
+            for spec in self._arguments.tensor_maps
+        ]
+        parameters = bytes(self._arguments.parameters(by_name, alpha, beta))
+        return self._device.launch(
+            self._kernel,
+            (self._shape.grid, 1, 1),
+            (self._shape.block, 1, 1),
+            [*maps, parameters],
+            cluster=(self._shape.cluster, 1, 1),
+            shared_bytes=self._shape.smem_bytes,
+        )
+
+
+def _host_bytes(low: int, high: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    """The bytes of a host address range, as a view."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))

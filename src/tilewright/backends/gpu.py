@@ -1,0 +1,278 @@
+"""Run plans on a GPU through the CUDA driver, in the primary context that torch and CuPy use too."""
+
+import ctypes
+import struct
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from cuda.bindings import driver
+
+from tilewright.backends.protocol import merge_ranges
+from tilewright.binding import OPERANDS
+from tilewright.hardware import Hardware
+from tilewright.jit.compile import CompiledKernel
+from tilewright.kernels.parameters import (
+    GemmParameters,
+    KernelArguments,
+    LaunchShape,
+    MatrixParameters,
+    TensorMapSpec,
+    gemm_parameters,
+)
+from tilewright.operand import HOST, Operand
+
+_CACHED_MAPS = 64
+"""Tensor maps kept per operand of a plan; an address beyond that starts the cache anew."""
+
+_MACS = {80: (1024, 64), 86: (512, 128), 87: (512, 128), 89: (512, 128), 90: (2048, 128)}
+"""Tensor-core and CUDA-core multiply-adds per clock and SM by compute capability."""
+
+_SWIZZLES = {
+    0: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
+    32: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_32B,
+    64: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_64B,
+    128: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+}
+
+_MAP_TYPES = {
+    "bf16": driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+    "fp16": driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+    "fp32": driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+}
+
+
+class CudaError(RuntimeError):
+    """The CUDA driver refused a call; the message names the call, the driver's error and what to look at."""
+
+
+def checked(result: tuple[Any, ...], call: str) -> Any:
+    """The value of a driver call, or a CudaError."""
+    status, *values = result
+    if status != driver.CUresult.CUDA_SUCCESS:
+        _, text = driver.cuGetErrorString(status)
+        described = text.decode() if text else "no description"
+        raise CudaError(f"{call} failed with {status.name}: {described}")
+    return values[0] if values else None
+
+
+def device_count() -> int:
+    """Number of usable GPUs; 0 where there is no driver."""
+    try:
+        (status,) = driver.cuInit(0)
+        return checked(driver.cuDeviceGetCount(), "cuDeviceGetCount") if status == driver.CUresult.CUDA_SUCCESS else 0
+    except RuntimeError:  # cuda-bindings: the driver library is not installed
+        return 0
+
+
+@cache
+def backend(device: int) -> "GpuBackend":
+    """The backend of GPU number `device`."""
+    return GpuBackend(device)
+
+
+class GpuBackend:
+    """One GPU. Compiled kernels are loaded into its primary context, which is created if nobody has yet."""
+
+    name = "gpu"
+
+    def __init__(self, device: int = 0):
+        count = device_count()
+        if device >= count:
+            raise ValueError(f"device={device} does not exist: this machine has {count} usable GPU(s)")
+        self.device = device
+        self._handle = checked(driver.cuDeviceGet(device), "cuDeviceGet")
+        self.context = checked(driver.cuDevicePrimaryCtxRetain(self._handle), "cuDevicePrimaryCtxRetain")
+        self._context_number = int(self.context)
+        self.hardware = self._read_hardware()
+
+    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "GpuExecutable":
+        """Load the cubin and prebuild launch configuration, parameters and tensor-map caches."""
+        with self.current():
+            module = checked(driver.cuModuleLoadData(compiled.cubin), f"loading the cubin of {compiled.name}")
+            function = checked(driver.cuModuleGetFunction(module, compiled.name.encode()), "cuModuleGetFunction")
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            checked(driver.cuFuncSetAttribute(function, attribute, shape.smem_bytes), "cuFuncSetAttribute")
+        return GpuExecutable(self, function, shape, arguments)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this GPU's primary context current in the calling thread."""
+        checked(driver.cuCtxPushCurrent(self.context), "cuCtxPushCurrent")
+        try:
+            yield
+        finally:
+            checked(driver.cuCtxPopCurrent(), "cuCtxPopCurrent")
+
+    def check_stream(self, stream: int) -> None:
+        """Raise ValueError for a stream of another GPU."""
+        if stream <= 2:  # the legacy and per-thread default streams belong to whatever context is current
+            return
+        context = checked(driver.cuStreamGetCtx(driver.CUstream(stream)), "cuStreamGetCtx(stream)")
+        if int(context) != self._context_number:
+            raise ValueError(
+                f"stream={stream:#x} belongs to another GPU than the operands, which are on GPU {self.device}: "
+                f"pass a stream of GPU {self.device}, or none for the current one"
+            )
+
+    @contextmanager
+    def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
+        """Addresses on this GPU; host operands are copied here, and `out` back when the kernel has finished."""
+        host = {name: operand for name, operand in operands.items() if operand.device == HOST}
+        if not host:
+            yield {name: operand.pointer for name, operand in operands.items()}
+            return
+        with self.current():
+            regions = merge_ranges(operand.byte_range() for operand in host.values())
+            copies: list[tuple[int, int, int]] = []
+            try:
+                for low, high in regions:
+                    copies.append(
+                        (
+                            low,
+                            high,
+                            int(checked(driver.cuMemAlloc(high - low), f"allocating {high - low} bytes")),
+                        )
+                    )
+                    checked(driver.cuMemcpyHtoD(copies[-1][2], low, high - low), "cuMemcpyHtoD")
+                moved = {
+                    name: next((o.pointer - low + base for low, high, base in copies if low <= o.pointer < high), 0)
+                    for name, o in host.items()
+                }
+                yield {name: operand.pointer for name, operand in operands.items()} | moved
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)), "the kernel")
+                low, high = operands["out"].byte_range()
+                for first, last, base in copies:
+                    if first <= low and high <= last and high > low:
+                        checked(driver.cuMemcpyDtoH(low, base + low - first, high - low), "cuMemcpyDtoH")
+            finally:
+                for _, _, base in copies:
+                    driver.cuMemFree(base)
+
+    def _attribute(self, name: str) -> int:
+        attribute = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(checked(driver.cuDeviceGetAttribute(attribute, self._handle), f"cuDeviceGetAttribute({name})"))
+
+    def _read_hardware(self) -> Hardware:
+        capability = 10 * self._attribute("COMPUTE_CAPABILITY_MAJOR") + self._attribute("COMPUTE_CAPABILITY_MINOR")
+        name = checked(driver.cuDeviceGetName(128, self._handle), "cuDeviceGetName").split(b"\0")[0].decode()
+        tensor_macs, fp32_macs = _MACS.get(capability, (1024, 128))
+        if "H20" in name.split():
+            tensor_macs = 512
+        return Hardware(
+            name=name.removeprefix("NVIDIA "),
+            arch="sm_90a" if capability == 90 else f"sm_{capability}",
+            sm_count=self._attribute("MULTIPROCESSOR_COUNT"),
+            smem_bytes=self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+            l2_bytes=self._attribute("L2_CACHE_SIZE"),
+            # Two transfers per memory clock (kHz), bus width in bits.
+            memory_bandwidth=2e3
+            * self._attribute("MEMORY_CLOCK_RATE")
+            * self._attribute("GLOBAL_MEMORY_BUS_WIDTH")
+            / 8,
+            boost_clock=1e3 * self._attribute("CLOCK_RATE"),
+            tensor_macs=tensor_macs,
+            fp32_macs=fp32_macs,
+        )
+
+
+class GpuExecutable:
+    """A loaded kernel whose launch is prebuilt: a call writes pointers and scalars into place and launches."""
+
+    def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: KernelArguments):
+        self._backend = backend
+        self._function = function
+        self._context = backend._context_number
+        self._lock = threading.Lock()
+        self._parameters = gemm_parameters(arguments.problem)
+        self._words = (ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)).from_buffer(self._parameters)
+        self._pointer_words = tuple(i * ctypes.sizeof(MatrixParameters) // 8 for i in range(len(OPERANDS)))
+        self._scalars = GemmParameters.alpha.offset
+        self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
+        addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
+        self._arguments = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._arguments_address = ctypes.addressof(self._arguments)
+        self._config = _launch_config(shape)
+        self._stream = 0
+        self._pointers: tuple[int, ...] = ()
+        self._alpha_beta = (1.0, 0.0)
+
+    def __call__(self, pointers: tuple[int, ...], alpha: float, beta: float, stream: int) -> None:
+        """Launch asynchronously; `pointers` are device addresses in the order of OPERANDS, 0 where absent."""
+        status, context = driver.cuCtxGetCurrent()
+        if int(context) != self._context:
+            with self._backend.current():
+                return self(pointers, alpha, beta, stream)
+        with self._lock:
+            if pointers != self._pointers:
+                for word, pointer in zip(self._pointer_words, pointers, strict=True):
+                    self._words[word] = pointer
+                for index, maps in enumerate(self._maps):
+                    self._arguments[index] = maps.address_of_map(pointers)
+                self._pointers = pointers
+            if (alpha, beta) != self._alpha_beta:
+                struct.pack_into("ff", self._parameters, self._scalars, alpha, beta)
+                self._alpha_beta = (alpha, beta)
+            if stream != self._stream:
+                self._config.hStream = driver.CUstream(stream)
+                self._stream = stream
+            (status,) = driver.cuLaunchKernelEx(self._config, self._function, self._arguments_address, 0)
+        if status:
+            checked((status,), "launching the kernel")
+        return None
+
+
+class _TensorMaps:
+    """The encoded tensor maps of one operand, by address."""
+
+    def __init__(self, spec: TensorMapSpec):
+        self._spec = spec
+        self._index = OPERANDS.index(spec.operand)
+        self._encoded: dict[int, Any] = {}
+
+    def address_of_map(self, pointers: tuple[int, ...]) -> int:
+        pointer = pointers[self._index]
+        encoded = self._encoded.get(pointer)
+        if encoded is None:
+            if len(self._encoded) >= _CACHED_MAPS:
+                self._encoded.clear()
+            encoded = self._encoded[pointer] = _encode(self._spec, pointer)
+        return int(encoded.getPtr())
+
+
+def _encode(spec: TensorMapSpec, address: int) -> Any:
+    words, halves = driver.cuuint64_t, driver.cuuint32_t
+    return checked(
+        driver.cuTensorMapEncodeTiled(
+            _MAP_TYPES[spec.dtype.name],
+            len(spec.shape),
+            address,
+            [words(extent) for extent in spec.shape],
+            [words(stride) for stride in spec.strides],
+            [halves(extent) for extent in spec.box],
+            [halves(1)] * len(spec.shape),
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            _SWIZZLES[spec.swizzle],
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        ),
+        f"encoding the tensor map {spec} at {address:#x}",
+    )
+
+
+def _launch_config(shape: LaunchShape) -> Any:
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = shape.block, 1, 1
+    config.sharedMemBytes = shape.smem_bytes
+    config.hStream = driver.CUstream(0)
+    config.numAttrs = 0
+    if shape.cluster > 1:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value.clusterDim.x = shape.cluster
+        attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1
+        config.attrs, config.numAttrs = [attribute], 1
+    return config

@@ -1,0 +1,1 @@
+"""Everything that runs plans to time them."""

@@ -1,0 +1,228 @@
+"""From the operands of a call to the Problem they pose: broadcasting, merging of dimensions, orientation, checks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.operand import HOST, Operand
+from tilewright.problem import ACTIVATIONS, MAX_BATCH_DIMS, Matrix, Problem
+
+OPERANDS = ("a", "b", "c", "bias", "out")
+"""The order in which pointers are passed to executables."""
+
+_EXCHANGED = {"a": "b", "b": "a"}
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A Problem and which operand of the call plays which role in it.
+
+    `roles` lists, in the order of OPERANDS, the call's operand behind each role; a and b are exchanged where the
+    problem is solved transposed because `out` is column-major.
+    """
+
+    problem: Problem
+    roles: tuple[str, str, str, str, str]
+
+
+def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
+    """Shape of a @ b by `numpy.matmul`'s rules; a ValueError that names both shapes where they do not fit."""
+    for name, operand in (("a", a), ("b", b)):
+        if not operand.shape:
+            raise ValueError(f"{name} is a scalar (shape ()); matmul takes arrays of one or more dimensions: use *")
+    k, k_b = a.shape[-1], b.shape[-2] if len(b.shape) > 1 else b.shape[-1]
+    if k != k_b:
+        raise ValueError(
+            f"a has shape {a.shape} and b {b.shape}: a's last dimension ({k}) must equal b's "
+            f"{'second to last' if len(b.shape) > 1 else 'only one'} ({k_b}); is one of them to be transposed?"
+        )
+    batch = _broadcast_shapes(a.shape[:-2], b.shape[:-2], a, b)
+    return batch + (a.shape[-2:-1] if len(a.shape) > 1 else ()) + (b.shape[-1:] if len(b.shape) > 1 else ())
+
+
+def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies: bool = True) -> Binding:
+    """The Problem of the operands `a`, `b`, `out` and perhaps `c` and `bias`.
+
+    `multiplies` is False where alpha is 0: a and b are then not read. Raises TypeError, ValueError or
+    NotImplementedError naming the argument, the rule and the remedy.
+    """
+    a, b = operands["a"], operands["b"]
+    shape = result_shape(a, b)
+    _check(operands, shape, activation)
+    views = {
+        "a": _with_axis(a, -2) if len(a.shape) == 1 else a,
+        "b": _with_axis(b, -1) if len(b.shape) == 1 else b,
+    }
+    for name in ("c", "bias", "out"):
+        if name in operands:
+            view = _broadcast(operands[name], shape, name)
+            if len(b.shape) == 1:
+                view = _with_axis(view, -1)
+            views[name] = _with_axis(view, -2) if len(a.shape) == 1 else view
+    m, k = views["a"].shape[-2:]
+    n = views["b"].shape[-1]
+    batch = views["out"].shape[:-2]
+    for name in ("a", "b"):
+        views[name] = _broadcast(views[name], batch + views[name].shape[-2:], name)
+    problem = Problem(
+        m=m,
+        n=n,
+        k=k if multiplies else 0,
+        batch=batch,
+        activation=activation,
+        **{name: _matrix(view) for name, view in views.items()},
+    )
+    problem = _fold_batch_into_rows(_merge_batch(problem))
+    if len(problem.batch) > MAX_BATCH_DIMS:
+        raise NotImplementedError(
+            f"a, b and out have {len(problem.batch)} batch dimensions {problem.batch} that cannot be merged; at most "
+            f"{MAX_BATCH_DIMS} are supported: make the operands contiguous or loop over the outermost dimension"
+        )
+    roles = OPERANDS
+    if _column_major(problem):
+        problem = problem.transposed
+        roles = tuple(_EXCHANGED.get(name, name) for name in OPERANDS)  # type: ignore[assignment]
+    return Binding(_normalised(problem), roles)
+
+
+def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None) -> None:
+    a, b, out = operands["a"], operands["b"], operands["out"]
+    if a.dtype != b.dtype:
+        raise TypeError(f"a is {a.dtype} and b is {b.dtype}: both must have one dtype; convert one of them")
+    if activation is not None and activation not in ACTIVATIONS:
+        raise ValueError(f"activation={activation!r} is unknown: use None or one of {', '.join(ACTIVATIONS)}")
+    for name, operand in operands.items():
+        if operand.device != a.device:
+            raise ValueError(
+                f"{name} is on {_place(operand)} and a on {_place(a)}: all operands must be on one device; move {name}"
+            )
+    if out.shape != shape:
+        raise ValueError(f"out has shape {out.shape}, but a @ b has shape {shape}: pass an out of that shape")
+    if not out.writable:
+        raise ValueError("out is read-only: pass a writable array (a broadcast view or a JAX array cannot be written)")
+    if out.overlaps_itself():
+        raise ValueError(
+            f"out with shape {out.shape} and strides {out.strides} names some memory twice: pass an out without overlap"
+        )
+    for name, operand in operands.items():
+        if name == "out" or not out.overlaps(operand):
+            continue
+        same = operand.pointer == out.pointer and operand.strides == out.strides and operand.shape == out.shape
+        if not (name == "c" and same and operand.dtype == out.dtype):
+            raise ValueError(
+                f"out shares memory with {name}: the kernel would read what it has overwritten; pass another out "
+                f"(only c may be out itself, with the same shape, strides and dtype)"
+            )
+
+
+def _place(operand: Operand) -> str:
+    return "the CPU" if operand.device == HOST else f"GPU {operand.device}"
+
+
+def _broadcast_shapes(first: tuple[int, ...], second: tuple[int, ...], a: Operand, b: Operand) -> tuple[int, ...]:
+    rank = max(len(first), len(second))
+    padded = zip((1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second, strict=True)
+    shape = []
+    for x, y in padded:
+        if x != y and 1 not in (x, y):
+            raise ValueError(
+                f"a has shape {a.shape} and b {b.shape}: their batch dimensions {first} and {second} do not broadcast "
+                f"({x} against {y}); they must be equal or 1"
+            )
+        shape.append(y if x == 1 else x)
+    return tuple(shape)
+
+
+def _broadcast(operand: Operand, shape: tuple[int, ...], name: str) -> Operand:
+    """The operand seen with `shape`: missing dimensions in front and extents of 1 get stride 0."""
+    missing = len(shape) - len(operand.shape)
+    if missing < 0 or any(x not in (1, y) for x, y in zip(operand.shape, shape[missing:], strict=True)):
+        raise ValueError(
+            f"{name} has shape {operand.shape}, which does not broadcast to the result's shape {shape}: every "
+            f"dimension must be 1 or match, counted from the last"
+        )
+    kept = (
+        stride if extent == wanted else 0
+        for extent, stride, wanted in zip(operand.shape, operand.strides, shape[missing:], strict=True)
+    )
+    return replace(operand, shape=shape, strides=(0,) * missing + tuple(kept))
+
+
+def _with_axis(operand: Operand, axis: int) -> Operand:
+    """The operand with a dimension of extent 1 inserted, counted from the end as in `numpy.expand_dims`."""
+    position = len(operand.shape) + 1 + axis
+
+    def insert(values: tuple[int, ...], value: int) -> tuple[int, ...]:
+        return (*values[:position], value, *values[position:])
+
+    return replace(operand, shape=insert(operand.shape, 1), strides=insert(operand.strides, 0))
+
+
+def _matrix(view: Operand) -> Matrix:
+    return Matrix(view.dtype, view.strides[-2], view.strides[-1], view.strides[:-2], view.alignment)
+
+
+def _merge_batch(problem: Problem) -> Problem:
+    """Drop batch dimensions of extent 1 and merge neighbours that every operand walks with one stride."""
+    matrices = dict(problem.operands())
+    dims: list[tuple[int, dict[str, int]]] = []
+    for position, extent in enumerate(problem.batch):
+        if extent == 1:
+            continue
+        strides = {name: matrix.batch_strides[position] for name, matrix in matrices.items()}
+        if dims and all(dims[-1][1][name] == stride * extent for name, stride in strides.items()):
+            dims[-1] = (dims[-1][0] * extent, strides)
+        else:
+            dims.append((extent, strides))
+    merged = {
+        name: replace(matrix, batch_strides=tuple(strides[name] for _, strides in dims))
+        for name, matrix in matrices.items()
+    }
+    return replace(problem, **merged, batch=tuple(extent for extent, _ in dims))  # type: ignore[arg-type]
+
+
+def _fold_batch_into_rows(problem: Problem) -> Problem:
+    """(batch, m, k) @ (k, n) is one product of batch * m rows wherever memory allows: the linear layer's case."""
+    if not problem.batch or problem.b.batch_strides[-1] != 0:
+        return problem
+    rows = {name: matrix for name, matrix in problem.operands() if name != "b"}
+    if problem.m == 1:
+        steps = {name: matrix.batch_strides[-1] for name, matrix in rows.items()}
+    elif all(matrix.batch_strides[-1] == problem.m * matrix.row_stride for matrix in rows.values()):
+        steps = {name: matrix.row_stride for name, matrix in rows.items()}
+    else:
+        return problem
+    folded = {
+        name: replace(matrix, row_stride=steps.get(name, matrix.row_stride), batch_strides=matrix.batch_strides[:-1])
+        for name, matrix in problem.operands()
+    }
+    return replace(problem, m=problem.m * problem.batch[-1], batch=problem.batch[:-1], **folded)  # type: ignore[arg-type]
+
+
+def _column_major(problem: Problem) -> bool:
+    """Whether out is contiguous along its columns, so that the transposed product stores better."""
+    return (
+        problem.m > 1 and abs(problem.out.row_stride) == 1 and (problem.n > 1 and abs(problem.out.column_stride) != 1)
+    )
+
+
+def _normalised(problem: Problem) -> Problem:
+    """Strides of dimensions of extent 1 say nothing: give them the value a packed, aligned array would have."""
+    extents = {
+        "a": (problem.m, problem.k),
+        "b": (problem.k, problem.n),
+        **dict.fromkeys(("c", "bias", "out"), (problem.m, problem.n)),
+    }
+    changed = {}
+    for name, matrix in problem.operands():
+        rows, columns = extents[name]
+        row_stride, column_stride = matrix.row_stride, matrix.column_stride
+        if columns <= 1:
+            column_stride = 1 if rows <= 1 else _packed(rows, row_stride)
+        if rows <= 1:
+            row_stride = _packed(columns, column_stride)
+        changed[name] = replace(matrix, row_stride=row_stride, column_stride=column_stride)
+    return replace(problem, **changed)  # type: ignore[arg-type]
+
+
+def _packed(extent: int, stride: int) -> int:
+    return max(8, -(-extent * max(abs(stride), 1) // 8) * 8)

@@ -1,0 +1,156 @@
+// GEMM on mma.sync tensor cores (sm_80 and later), for every shape, stride and alignment.
+//
+// One CTA makes one (tile_m, tile_n) tile of out. Along k it works through (tile_m, tile_k) and (tile_k, tile_n)
+// tiles of A and B, which pass through a ring of `stages` in SMEM:
+//
+//   GMEM --cp.async, or element by element--> stage --ldmatrix--> fragments --mma.sync--> accumulators --> epilogue
+//
+// Warps share a stage as warps_m x warps_n blocks of (warp_m, warp_n). A k step is 16 wide; while it is multiplied, the
+// fragments of the next step and one slice of the tile that is stages - 1 ahead are on their way.
+#pragma once
+#include "kernels/epilogue.cuh"
+#include "kernels/operand_tile.cuh"
+#include "kernels/parameters.cuh"
+#include "layout/raster.cuh"
+#include "ptx/mma.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+template <class Config>
+using TileA = OperandTile<Config::tile_m, Config::tile_k, Config::a_k_major>;
+template <class Config>
+using TileB = OperandTile<Config::tile_n, Config::tile_k, Config::b_k_major>;
+
+template <class Config>
+struct Storage {
+  using Input = typename Config::Input;
+  alignas(128) Input a[Config::stages][Config::tile_m * Config::tile_k];
+  alignas(128) Input b[Config::stages][Config::tile_n * Config::tile_k];
+};
+
+// What a warp multiplies in one k step.
+template <class Config>
+struct Fragments {
+  uint32_t a[Config::warp_m / 16][4];
+  uint32_t b[Config::warp_n / 16][4];  // two neighbours of 8 columns each
+
+  // Columns or rows k...k + 15 of the stage whose tiles are at `a_tile` and `b_tile`; the warp starts at (m, n).
+  __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
+#pragma unroll
+    for (int i = 0; i < Config::warp_m / 16; ++i) {
+      TileA<Config>::template load_fragment<true>(a[i], a_tile, m + i * 16, k);
+    }
+#pragma unroll
+    for (int j = 0; j < Config::warp_n / 16; ++j) {
+      TileB<Config>::template load_fragment<false>(b[j], b_tile, n + j * 16, k);
+    }
+  }
+};
+
+template <class Config>
+struct Accumulators {
+  float d[Config::warp_m / 16][Config::warp_n / 8][4] = {};
+
+  __device__ __forceinline__ void multiply(const Fragments<Config>& f) {
+#pragma unroll
+    for (int i = 0; i < Config::warp_m / 16; ++i) {
+#pragma unroll
+      for (int j = 0; j < Config::warp_n / 8; ++j) {
+        mma_m16n8k16<typename Config::Input>(d[i][j], f.a[i], f.b[j / 2][j % 2 * 2],
+                                             f.b[j / 2][j % 2 * 2 + 1]);
+      }
+    }
+  }
+
+  // Finishes and stores the warp's block, which starts at (row, column) of out.
+  __device__ __forceinline__ void store(const Epilogue<Config>& epilogue, int row, int column) const {
+    row += threadIdx.x % 32 / 4;
+    column += threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < Config::warp_m / 16; ++i) {
+#pragma unroll
+      for (int j = 0; j < Config::warp_n / 8; ++j) {
+        epilogue.store_pair(d[i][j][0], d[i][j][1], row + i * 16, column + j * 8);
+        epilogue.store_pair(d[i][j][2], d[i][j][3], row + i * 16 + 8, column + j * 8);
+      }
+    }
+  }
+};
+
+template <class Config>
+__device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
+  using Input = typename Config::Input;
+  constexpr int steps = Config::tile_k / 16;
+  static_assert(sizeof(Storage<Config>) == Config::smem_bytes);
+  extern __shared__ __align__(128) unsigned char smem[];
+  const Storage<Config>& storage = *reinterpret_cast<const Storage<Config>*>(smem);
+
+  const int tiles_m = ceil_div(parameters.m, Config::tile_m);
+  const int tiles_n = ceil_div(parameters.n, Config::tile_n);
+  const int tiles_k = ceil_div(parameters.k, Config::tile_k);
+  const TileIndex tile = grouped_tile(blockIdx.x, tiles_m, tiles_n, Config::group_m);
+  const int first_m = tile.m * Config::tile_m, first_n = tile.n * Config::tile_n;
+  const int warp = threadIdx.x / 32;
+  const int warp_m = warp / Config::warps_n * Config::warp_m;
+  const int warp_n = warp % Config::warps_n * Config::warp_n;
+
+  const MatrixParameters &a = parameters.a, &b = parameters.b;
+  TileCopy<TileA<Config>, Input, Config::a_copy_bytes, Config::threads, steps> copy_a(
+      static_cast<const Input*>(a.pointer) + batch_offset(parameters, a, tile.batch), a.row_stride,
+      a.column_stride, first_m, parameters.m, parameters.k);
+  TileCopy<TileB<Config>, Input, Config::b_copy_bytes, Config::threads, steps> copy_b(
+      static_cast<const Input*>(b.pointer) + batch_offset(parameters, b, tile.batch), b.column_stride,
+      b.row_stride, first_n, parameters.n, parameters.k);
+
+  const auto stage_a = [&](int stage) { return shared_address(storage.a[stage]); };
+  const auto stage_b = [&](int stage) { return shared_address(storage.b[stage]); };
+
+  // Fill all stages but one; tiles beyond the end of k come as zeros.
+  for (int stage = 0; stage < Config::stages - 1; ++stage) {
+#pragma unroll
+    for (int slice = 0; slice < steps; ++slice) {
+      copy_a.fetch(slice, stage_a(stage));
+      copy_b.fetch(slice, stage_b(stage));
+      copy_a.put(slice, stage_a(stage));
+      copy_b.put(slice, stage_b(stage));
+    }
+    cp_async_commit();
+  }
+  cp_async_wait<Config::stages - 2>();
+  __syncthreads();
+
+  Accumulators<Config> accumulators;
+  Fragments<Config> fragments[2];
+  fragments[0].load(stage_a(0), stage_b(0), warp_m, warp_n, 0);
+
+  int read = 0, write = Config::stages - 1;
+#pragma unroll 1
+  for (int k_tile = 0; k_tile < tiles_k; ++k_tile) {
+    const int next = read + 1 < Config::stages ? read + 1 : 0;
+#pragma unroll
+    for (int step = 0; step < steps; ++step) {
+      copy_a.fetch(step, stage_a(write));
+      copy_b.fetch(step, stage_b(write));
+      if (step + 1 < steps) {
+        fragments[(step + 1) % 2].load(stage_a(read), stage_b(read), warp_m, warp_n, (step + 1) * 16);
+      } else {
+        // The next stage has landed for everybody, and everybody has read this one: it is written to next.
+        cp_async_commit();
+        cp_async_wait<Config::stages - 2>();
+        __syncthreads();
+        fragments[0].load(stage_a(next), stage_b(next), warp_m, warp_n, 0);
+      }
+      accumulators.multiply(fragments[step % 2]);
+      copy_a.put(step, stage_a(write));
+      copy_b.put(step, stage_b(write));
+    }
+    write = read;
+    read = next;
+  }
+  cp_async_wait<0>();  // of the zeros beyond the end of k: no copy outlives the CTA
+
+  accumulators.store(Epilogue<Config>(parameters, tile.batch), first_m + warp_m, first_n + warp_n);
+}
+
+}  // namespace tilewright

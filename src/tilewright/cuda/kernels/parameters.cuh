@@ -1,0 +1,43 @@
+// The arguments that every GEMM kernel takes. kernels/parameters.py is the same structure in Python;
+// sizeof is asserted in each translation unit.
+#pragma once
+#include "types.cuh"
+
+namespace tilewright {
+
+constexpr int max_batch_dims = 4;
+
+// Strides count elements; zero and negative ones are allowed.
+struct MatrixParameters {
+  void* pointer;  // element (0, 0) of the first batch
+  int64_t row_stride;
+  int64_t column_stride;
+  int64_t batch_strides[max_batch_dims];
+};
+
+struct GemmParameters {
+  MatrixParameters a;     // (m, k)
+  MatrixParameters b;     // (k, n)
+  MatrixParameters c;     // (m, n)
+  MatrixParameters bias;  // (m, n), broadcast dimensions with stride 0
+  MatrixParameters out;   // (m, n)
+  int32_t m, n, k;
+  int32_t batch_count;
+  int32_t batch_shape[max_batch_dims];  // outermost first; unused trailing entries are 1
+  float alpha, beta;
+};
+
+// Elements between the first batch of `matrix` and batch number `batch`.
+__device__ __forceinline__ int64_t batch_offset(const GemmParameters& parameters,
+                                                const MatrixParameters& matrix, int batch) {
+  int64_t offset = 0;
+#pragma unroll
+  for (int dim = max_batch_dims - 1; dim >= 0; --dim) {
+    const int extent = parameters.batch_shape[dim];
+    offset += (batch % extent) * matrix.batch_strides[dim];
+    batch /= extent;
+  }
+  return offset;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,45 @@
+// The SMEM matrix descriptors of wgmma, for operands of 2-byte elements in rows of 128 bytes with 128-byte swizzle, as
+// TMA leaves them. PTX ISA: "wgmma: matrix descriptor", "wgmma: shared memory matrix layout".
+//
+// K-major: one row per m (or n) of 64 elements along k. Eight rows are one swizzle atom of 1024 bytes.
+//
+//        k 0 ........ 63
+//   mn 0 |  128 bytes  |     stride dimension: from one atom of 8 mn to the next, 1024 bytes
+//   ...  |             |     leading dimension: not used, a step along k stays inside the row
+//
+// MN-major: panels of 64 elements along m (or n); in a panel one row per k.
+//
+//        mn 0 ....... 63   mn 64 ...
+//   k 0  |  128 bytes  |   |           stride dimension: from one atom of 8 k to the next, 1024 bytes
+//   ...  |             |   |           leading dimension: from one panel to the next, tile_k rows
+//   k 63 |             |   |
+#pragma once
+#include "types.cuh"
+
+namespace tilewright {
+
+// One operand's tile in a slot of the ring; `rows` of them along m or n.
+template <bool mn_major, int rows, int tile_k>
+struct WgmmaOperand {
+  static constexpr int row_bytes = 128;
+  static constexpr int atom_bytes = 8 * row_bytes;
+  static constexpr int panel_rows = 64;                     // along mn, in MN-major layout
+  static constexpr int panel_bytes = tile_k * row_bytes;
+  static constexpr int panels = (rows + panel_rows - 1) / panel_rows;
+  static constexpr int bytes = mn_major ? panels * panel_bytes : rows * row_bytes;
+  static_assert(tile_k * 2 == row_bytes, "a K-major row is one swizzle span");
+
+  // Distances in descriptors, which count 16 bytes: to the next 16 of k, and to the next 64 of mn.
+  static constexpr uint32_t k16_step = (mn_major ? 16 * row_bytes : 32) / 16;
+  static constexpr uint32_t block_step = (mn_major ? panel_bytes : 64 * row_bytes) / 16;
+
+  // The descriptor of what starts at `address`, which is aligned to an atom.
+  static __device__ __forceinline__ uint64_t descriptor(uint32_t address) {
+    constexpr uint64_t leading = mn_major ? panel_bytes / 16 : 1;
+    constexpr uint64_t stride = atom_bytes / 16;
+    constexpr uint64_t swizzle_128 = 1;
+    return (address & 0x3FFFF) >> 4 | leading << 16 | stride << 32 | swizzle_128 << 62;
+  }
+};
+
+}  // namespace tilewright

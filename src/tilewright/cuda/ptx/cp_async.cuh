@@ -1,0 +1,36 @@
+// Asynchronous copies GMEM -> SMEM by single threads (sm_80 and later), in groups.
+#pragma once
+#include "types.cuh"
+
+namespace tilewright {
+
+// Copies `bytes` (4, 8 or 16), of which only the first `valid_bytes` are read; the rest becomes zero.
+// Copies of 16 bytes bypass L1. PTX ISA: "cp.async".
+template <int bytes>
+__device__ __forceinline__ void cp_async(uint32_t destination, const void* source, int valid_bytes) {
+  if constexpr (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(destination), "l"(__cvta_generic_to_global(source)), "r"(valid_bytes)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(destination), "l"(__cvta_generic_to_global(source)), "n"(bytes),
+                   "r"(valid_bytes)
+                 : "memory");
+  }
+}
+
+// Closes the group of this thread's copies since the last group. PTX ISA: "cp.async.commit_group".
+__device__ __forceinline__ void cp_async_commit() {
+  asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+// Waits until at most `pending` of this thread's newest groups are under way. PTX ISA: "cp.async.wait_group".
+template <int pending>
+__device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
+}
+
+}  // namespace tilewright

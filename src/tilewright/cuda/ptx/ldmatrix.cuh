@@ -1,0 +1,25 @@
+// Matrix fragments SMEM -> registers by a whole warp.
+#pragma once
+#include "types.cuh"
+
+namespace tilewright {
+
+// Four 8x8 matrices of 2-byte elements. Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes, aligned)
+// and receives in words[i] elements (l / 4, 2 * (l % 4)) and its right neighbour of matrix i; of the matrix's
+// transpose with `transpose`. PTX ISA: "ldmatrix".
+template <bool transpose>
+__device__ __forceinline__ void ldmatrix_x4(uint32_t (&words)[4], uint32_t row_address) {
+  if constexpr (transpose) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(row_address)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(row_address)
+                 : "memory");
+  }
+}
+
+}  // namespace tilewright

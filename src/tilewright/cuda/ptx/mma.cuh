@@ -1,0 +1,34 @@
+// Tensor cores, one warp: mma.sync (sm_80 and later).
+#pragma once
+#include "types.cuh"
+
+namespace tilewright {
+
+// D (16, 8) += A (16, 16) B (16, 8), with fp32 accumulation. With g = lane / 4 and t = lane % 4:
+//   a[0], a[1], a[2], a[3]: elements (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), each with its right neighbour
+//   b0, b1:                 elements (2t, g), (2t + 8, g), each with the next one down its column
+//   d[0..1], d[2..3]:       elements (g, 2t), (g + 8, 2t), each with its right neighbour
+// PTX ISA: "mma", matrix fragments for mma.m16n8k16.
+template <class Input>
+__device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                             uint32_t b1);
+
+template <>
+__device__ __forceinline__ void mma_m16n8k16<bf16>(float (&d)[4], const uint32_t (&a)[4],
+                                                   uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <>
+__device__ __forceinline__ void mma_m16n8k16<fp16>(float (&d)[4], const uint32_t (&a)[4],
+                                                   uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+}  // namespace tilewright

@@ -1,0 +1,20 @@
+// Addresses in the shared state space, and accesses by such addresses.
+#pragma once
+#include "types.cuh"
+
+namespace tilewright {
+
+// The shared-space address of something in SMEM, which most PTX instructions want. PTX ISA: "cvta".
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// 16 bytes to an aligned address. PTX ISA: "st".
+__device__ __forceinline__ void store_shared(uint32_t address, const uint32_t (&words)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
+}  // namespace tilewright

@@ -1,0 +1,82 @@
+// Element types and fixed-width integers. Self-contained: NVRTC ships no headers.
+#pragma once
+
+using int8_t = signed char;
+using uint8_t = unsigned char;
+using int16_t = short;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long long;
+using uint64_t = unsigned long long;
+
+namespace tilewright {
+
+struct bf16 {
+  uint16_t bits;
+};
+
+struct fp16 {
+  uint16_t bits;
+};
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+
+__device__ __forceinline__ float to_float(bf16 value) {
+  return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
+}
+
+__device__ __forceinline__ float to_float(fp16 value) {
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+  return result;
+}
+
+// Rounds to nearest even.
+template <class T>
+__device__ __forceinline__ T from_float(float value);
+
+template <>
+__device__ __forceinline__ float from_float<float>(float value) {
+  return value;
+}
+
+template <>
+__device__ __forceinline__ bf16 from_float<bf16>(float value) {
+  bf16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+}
+
+template <>
+__device__ __forceinline__ fp16 from_float<fp16>(float value) {
+  fp16 result;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+}
+
+// Two neighbours in one register, `low` at the lower address.
+template <class T>
+__device__ __forceinline__ uint32_t pack(float low, float high);
+
+template <>
+__device__ __forceinline__ uint32_t pack<bf16>(float low, float high) {
+  uint32_t result;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+  return result;
+}
+
+template <>
+__device__ __forceinline__ uint32_t pack<fp16>(float low, float high) {
+  uint32_t result;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+  return result;
+}
+
+__device__ __forceinline__ constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+__device__ __forceinline__ constexpr int minimum(int a, int b) { return a < b ? a : b; }
+
+}  // namespace tilewright

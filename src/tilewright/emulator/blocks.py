@@ -1,0 +1,265 @@
+"""Basic blocks of an entry, their control flow, and what is known of registers before anything runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilewright.emulator.ptx import (
+    Address,
+    Entry,
+    Float,
+    Instruction,
+    Integer,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Special,
+    Symbol,
+    Vector,
+)
+
+_NO_DESTINATION = {"bar", "barrier", "bra", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol"}
+_PURE = {
+    "abs", "add", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3", "mad", "max",
+    "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "setp", "shf", "shl", "shr", "sub", "xor",
+}  # fmt: skip
+_WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix"}
+UNIFORM_SPECIALS = {
+    f"{name}{axis}" for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in (".x", ".y", ".z")
+} | {"cluster_nctarank", "nsmid", "WARP_SZ", "dynamic_smem_size", "total_smem_size"}  # fmt: skip
+
+
+def blocks_threads(instruction: Instruction) -> bool:
+    """Whether a thread that executes this may have to wait for others."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode == "bar":
+        return modifiers[0] in ("sync", "red")
+    if opcode == "barrier":
+        return "sync" in modifiers or "red" in modifiers or "wait" in modifiers
+    return opcode == "mbarrier" and modifiers[0] == "try_wait"
+
+
+def ends_block(instruction: Instruction) -> bool:
+    """Whether control leaves the straight line after this instruction."""
+    return instruction.opcode in ("bra", "ret", "exit", "trap", "call") or (
+        blocks_threads(instruction) and not is_warp_barrier(instruction)
+    )
+
+
+def is_warp_barrier(instruction: Instruction) -> bool:
+    """Whether this is bar.warp.sync (or barrier.warp.sync)."""
+    return instruction.opcode in ("bar", "barrier") and instruction.modifiers[0] == "warp"
+
+
+def is_collective(instruction: Instruction) -> bool:
+    """Whether the lanes of a warp have to execute this together."""
+    return (
+        instruction.opcode in _WARP_COLLECTIVE or instruction.opcode == "wgmma" or is_warp_barrier(instruction)
+    )
+
+
+def member_mask(instruction: Instruction) -> Operand | None:
+    """The operand with the lanes that take part in a collective; None if all of the warp do."""
+    if instruction.opcode in ("shfl", "vote", "match", "redux", "elect") or is_warp_barrier(instruction):
+        return instruction.operands[-1]
+    return None
+
+
+def registers_of(operand: Operand) -> Iterator[Register]:
+    """All registers that an operand names."""
+    match operand:
+        case Register():
+            yield operand
+        case Vector(elements):
+            for element in elements:
+                yield from registers_of(element)
+        case Address(base, _, coordinates):
+            for part in (base, *coordinates):
+                yield from registers_of(part)
+        case Pair(first, second):
+            yield from registers_of(first)
+            yield from registers_of(second)
+        case Negated(register):
+            yield register
+        case _:
+            pass
+
+
+def has_destination(instruction: Instruction) -> bool:
+    """Whether the first operand is written."""
+    if instruction.opcode in _NO_DESTINATION:
+        return "red" in instruction.modifiers
+    if not instruction.operands or isinstance(instruction.operands[0], Address | Integer):
+        return False
+    return instruction.opcode not in ("st", "red", "stmatrix", "prefetch", "cp")
+
+
+def definitions(instruction: Instruction) -> list[Register]:
+    """The registers that an instruction writes."""
+    return list(registers_of(instruction.operands[0])) if has_destination(instruction) else []
+
+
+def is_wgmma(instruction: Instruction) -> bool:
+    """Whether this multiplies (wgmma.mma_async): its destination is also a source."""
+    return instruction.opcode == "wgmma" and instruction.modifiers[0] == "mma_async"
+
+
+def uses(instruction: Instruction) -> Iterator[Register]:
+    """The registers that an instruction reads; a predicated destination keeps, hence reads, its old value."""
+    start = 1 if has_destination(instruction) else 0
+    for operand in instruction.operands[start:]:
+        yield from registers_of(operand)
+    if instruction.predicate is not None:
+        yield from registers_of(instruction.predicate)
+        yield from definitions(instruction)
+    elif is_wgmma(instruction):
+        yield from definitions(instruction)
+
+
+@dataclass(slots=True)
+class Block:
+    """A straight line of instructions.
+
+    live_out: registers that a later block may read. collective: whether it holds warp collectives; it then
+    starts with the first of them. polls: whether its last instruction jumps back in a loop that only waits for
+    memory to change, so that others must run in between.
+    """
+
+    index: int
+    start: int
+    instructions: list[Instruction]
+    successors: list[int] = field(default_factory=list)
+    live_in: set[Register] = field(default_factory=set)
+    live_out: set[Register] = field(default_factory=set)
+    collective: bool = False
+    polls: bool = False
+
+
+def build_blocks(entry: Entry) -> list[Block]:
+    """Cut an entry into blocks, in the order of the text, with control flow and liveness filled in.
+
+    A successor equal to the number of blocks means the end of the entry.
+    """
+    code = entry.instructions
+    starts = {0} | {instruction.target for instruction in code if instruction.target >= 0}
+    starts |= {index + 1 for index, instruction in enumerate(code) if ends_block(instruction)}
+    starts = _start_at_collectives(code, starts)
+    ordered = sorted(start for start in starts if start < len(code))
+    index_at = {start: index for index, start in enumerate(ordered)}
+    index_at[len(code)] = len(ordered)
+    blocks = []
+    for index, start in enumerate(ordered):
+        end = ordered[index + 1] if index + 1 < len(ordered) else len(code)
+        block = Block(index, start, code[start:end])
+        last = block.instructions[-1]
+        if last.opcode == "bra":
+            block.successors.append(index_at[last.target])
+        if last.opcode not in ("bra", "ret", "exit", "trap", "call") or last.predicate is not None:
+            block.successors.append(index + 1)
+        block.collective = any(map(is_collective, block.instructions))
+        blocks.append(block)
+    for block in blocks:
+        block.polls = _polls(blocks, block)
+    _fill_liveness(blocks)
+    return blocks
+
+
+def _start_at_collectives(code: list[Instruction], starts: set[int]) -> set[int]:
+    """Also start a block at the first collective of each block."""
+    found, seen = set(starts), False
+    for index, instruction in enumerate(code):
+        if index in starts:
+            seen = False
+        if is_collective(instruction) and not seen:
+            found.add(index)
+            seen = True
+    return found
+
+
+def _polls(blocks: list[Block], block: Block) -> bool:
+    """Whether `block` ends an innermost loop that reads memory which other threads may change."""
+    last = block.instructions[-1]
+    if last.opcode != "bra" or block.successors[0] > block.index:
+        return False
+    body = blocks[block.successors[0] : block.index + 1]
+    for inner in body[:-1]:
+        if any(successor <= inner.index for successor in inner.successors):
+            return False
+    return any(_observes(instruction) for inner in body for instruction in inner.instructions)
+
+
+def _observes(instruction: Instruction) -> bool:
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode == "ld":
+        return any(order in modifiers for order in ("volatile", "relaxed", "acquire", "mmio"))
+    return opcode in ("atom", "nanosleep") or (opcode == "mbarrier" and modifiers[0] == "test_wait")
+
+
+def _fill_liveness(blocks: list[Block]) -> None:
+    """Backward data flow to a fixed point."""
+    reads: list[set[Register]] = []
+    writes: list[set[Register]] = []
+    for block in blocks:
+        read: set[Register] = set()
+        written: set[Register] = set()
+        for instruction in block.instructions:
+            read.update(register for register in uses(instruction) if register not in written)
+            if instruction.predicate is None:
+                written.update(definitions(instruction))
+        reads.append(read)
+        writes.append(written)
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(blocks):
+            out: set[Register] = set()
+            for successor in block.successors:
+                if successor < len(blocks):
+                    out |= blocks[successor].live_in
+            into = reads[block.index] | (out - writes[block.index])
+            if len(out) != len(block.live_out) or len(into) != len(block.live_in):
+                block.live_out, block.live_in = out, into
+                changed = True
+
+
+def uniform_registers(entry: Entry) -> set[Register]:
+    """Registers that hold one value throughout a launch: defined once, from constants and parameters alone."""
+    definition: dict[Register, Instruction | None] = {}
+    for instruction in entry.instructions:
+        for register in definitions(instruction):
+            definition[register] = None if register in definition else instruction
+    uniform: set[Register] = set()
+    changed = True
+    while changed:
+        changed = False
+        for register, instruction in definition.items():
+            if instruction is None or register in uniform or instruction.predicate is not None:
+                continue
+            if _is_pure(instruction) and all(_is_uniform(item, uniform) for item in instruction.operands[1:]):
+                uniform.add(register)
+                changed = True
+    return uniform
+
+
+def _is_pure(instruction: Instruction) -> bool:
+    return instruction.opcode in _PURE or (
+        instruction.opcode == "ld" and "param" in instruction.modifiers and "shared" not in instruction.modifiers
+    )
+
+
+def _is_uniform(operand: Operand, uniform: set[Register]) -> bool:
+    match operand:
+        case Integer() | Float():
+            return True
+        case Special(name):
+            return name in UNIFORM_SPECIALS
+        case Symbol(_, space):
+            return space != "local"
+        case Address(Symbol(_, "param"), _, _):
+            return True
+        case Vector(elements):
+            return all(_is_uniform(element, uniform) for element in elements)
+        case _:
+            return all(register in uniform for register in registers_of(operand)) and not isinstance(
+                operand, Address
+            )

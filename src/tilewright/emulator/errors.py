@@ -1,0 +1,41 @@
+"""Everything the emulator can find wrong with a kernel, its PTX or its launch."""
+
+
+class EmulatorError(Exception):
+    """Base of all errors of the emulator."""
+
+
+class PtxSyntaxError(EmulatorError):
+    """The PTX text does not parse; the message names the line of the text."""
+
+
+class UnsupportedInstruction(EmulatorError):
+    """The PTX is well formed but holds an instruction, or a variant of one, that the emulator does not know."""
+
+
+class LaunchError(EmulatorError):
+    """Grid, block, cluster, shared memory or arguments do not fit the kernel."""
+
+
+class KernelTrap(EmulatorError):
+    """A thread executed `trap` or called a function, as a failed device assertion does."""
+
+
+class OutOfBounds(EmulatorError):
+    """An access outside every live allocation, or outside the shared or local memory of the thread."""
+
+
+class Misaligned(EmulatorError):
+    """An address that is not a multiple of the access size."""
+
+
+class BarrierProtocol(EmulatorError):
+    """A barrier used against its rules: over-arrival, an mbarrier used before its initialisation..."""
+
+
+class AsyncHazard(EmulatorError):
+    """An asynchronous operation was left without the wait that its operands need."""
+
+
+class Deadlock(EmulatorError):
+    """No thread can make progress; the message names each waiting group, its line and what it waits for."""

@@ -1,0 +1,178 @@
+"""Which threads run together, and how their registers turn into warps.
+
+The threads of all resident CTAs form one axis of lanes: lane = thread * ctas + cta. So a role that a kernel gives to
+some warps of every CTA is a slice of that axis, and its registers are views.
+"""
+
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.generic]
+Indices: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+WARP = 32
+WARPGROUP = 128
+
+
+class Topology:
+    """The resident CTAs of one launch and their threads.
+
+    cta, thread: (lanes,), the slot of the CTA among the resident ones and the thread's linear index in it.
+    """
+
+    def __init__(self, ctas: int, threads: int, cluster_size: int, shared_stride: int) -> None:
+        self.ctas, self.threads, self.cluster_size = ctas, threads, cluster_size
+        self.lanes = ctas * threads
+        self.cta = np.tile(np.arange(ctas), threads)
+        self.thread = np.repeat(np.arange(threads), ctas)
+        self.shared_stride = shared_stride
+        self.shared_base = self.cta * shared_stride
+        self._slices: dict[tuple[int, int], Group] = {}
+
+    def group(self, lanes: slice | Indices) -> "Group":
+        """The group of these lanes (sorted, without repetition)."""
+        if isinstance(lanes, np.ndarray):
+            if not lanes.size or lanes[-1] - lanes[0] + 1 != lanes.size:
+                return Group(self, lanes)
+            lanes = slice(int(lanes[0]), int(lanes[-1]) + 1)
+        key = (lanes.start, lanes.stop)
+        if key not in self._slices:
+            self._slices[key] = Group(self, lanes)
+        return self._slices[key]
+
+    def merge(self, groups: "list[Group]") -> "Group":
+        """One group of the lanes of several disjoint ones."""
+        if len(groups) == 1:
+            return groups[0]
+        return self.group(np.sort(np.concatenate([group.indices for group in groups])))
+
+
+class Group:
+    """Lanes that execute together, as a slice or as sorted indices. What it knows of itself is computed once."""
+
+    def __init__(self, topology: Topology, lanes: slice | Indices) -> None:
+        self.topology, self.lanes = topology, lanes
+        self.size: int = lanes.stop - lanes.start if isinstance(lanes, slice) else lanes.size
+
+    @cached_property
+    def indices(self) -> Indices:
+        """The lanes as an index array."""
+        return np.arange(self.lanes.start, self.lanes.stop) if isinstance(self.lanes, slice) else self.lanes
+
+    @cached_property
+    def cta(self) -> Indices:
+        """CTA slot of each lane."""
+        return self.topology.cta[self.lanes]
+
+    @cached_property
+    def thread(self) -> Indices:
+        """Thread index of each lane."""
+        return self.topology.thread[self.lanes]
+
+    @cached_property
+    def shared_base(self) -> Indices:
+        """Offset in flat shared memory of each lane's CTA."""
+        return self.topology.shared_base[self.lanes]
+
+    @cached_property
+    def warps(self) -> "Tiles":
+        """The lanes arranged in warps."""
+        return Tiles(self, WARP)
+
+    @cached_property
+    def warpgroups(self) -> "Tiles":
+        """The lanes arranged in warpgroups."""
+        return Tiles(self, WARPGROUP)
+
+    def take(self, mask: Mask) -> "Group":
+        """The lanes where the mask, one entry per lane of this group, holds."""
+        chosen = np.flatnonzero(mask)
+        if isinstance(self.lanes, slice):
+            return self.topology.group(chosen + self.lanes.start)
+        return self.topology.group(self.lanes[chosen])
+
+    def __str__(self) -> str:
+        ctas = ranges(np.unique(self.cta))
+        warps = np.unique(self.thread // WARP)
+        threads = np.unique(self.thread)
+        who = f"warps {ranges(warps)}" if threads.size == warps.size * WARP else f"threads {ranges(threads)}"
+        return f"CTAs {ctas}, {who}"
+
+
+class Tiles:
+    """A group arranged as (tiles, width, C): tiles of `width` consecutive threads in each of C CTAs.
+
+    A group that is {whole tiles} x {CTAs} only changes shape. Any other is spread over as many tiles as it touches, with
+    C = 1; `present` then tells which places hold a lane.
+    count: tiles times C.
+    """
+
+    def __init__(self, group: Group, width: int) -> None:
+        self.width, self.size = width, group.size
+        ctas = self._ctas_of_product(group)
+        self.present: Mask | None = None
+        self._place: Indices | None = None
+        if ctas:
+            self.shape = (group.size // (width * ctas), width, ctas)
+        else:
+            tile = group.thread // width * group.topology.ctas + group.cta
+            tiles, inverse = np.unique(tile, return_inverse=True)
+            self._place = inverse.reshape(-1) * width + group.thread % width
+            self.shape = (tiles.size, width, 1)
+            present = np.zeros(tiles.size * width, np.bool_)
+            present[self._place] = True
+            if not present.all():
+                self.present = present.reshape(self.shape)
+        self.count = self.shape[0] * self.shape[2]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every tile has all its lanes."""
+        return self.present is None
+
+    @property
+    def is_reshape(self) -> bool:
+        """Whether the group is {whole tiles} x {CTAs}."""
+        return self._place is None
+
+    def _ctas_of_product(self, group: Group) -> int:
+        """C if the group is {whole tiles} x {C CTAs}, else 0."""
+        stride = self.width * group.topology.ctas
+        if isinstance(group.lanes, slice):
+            aligned = group.lanes.start % stride == 0 and group.size % stride == 0
+            return group.topology.ctas if aligned else 0
+        ctas = int(np.searchsorted(group.thread, group.thread[0], "right"))
+        if group.size % (self.width * ctas):
+            return 0
+        cta = group.cta.reshape(-1, ctas)
+        thread = group.thread.reshape(-1, self.width, ctas)
+        in_order = (thread % self.width == np.arange(self.width)[:, None]).all()
+        same_tile = (thread // self.width == thread[:, :1, :1] // self.width).all()
+        return ctas if in_order and same_tile and (cta == cta[0]).all() else 0
+
+    def spread(self, values: Array) -> Array:
+        """(lanes,) or one value for all -> (tiles, width, C), zero where no lane is present."""
+        values = np.asarray(values)
+        if self._place is None:
+            return np.broadcast_to(values, (self.size,)).reshape(self.shape)
+        spread = np.zeros(self.shape[0] * self.width, values.dtype)
+        spread[self._place] = values
+        return spread.reshape(self.shape)
+
+    def collect(self, tiles: Array) -> Array:
+        """The inverse of spread: (tiles, width, C) -> (lanes,)."""
+        flat = tiles.reshape(-1)
+        return flat if self._place is None else flat[self._place]
+
+
+def ranges(values: npt.NDArray[np.int64]) -> str:
+    """Sorted integers in words: 0-3, 7."""
+    if not values.size:
+        return "none"
+    edges = np.flatnonzero(np.diff(values) != 1) + 1
+    runs = np.split(values, edges)
+    return ", ".join(f"{run[0]}" if run.size == 1 else f"{run[0]}-{run[-1]}" for run in runs)

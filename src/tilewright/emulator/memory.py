@@ -1,0 +1,170 @@
+"""Flat memories that all lanes access at once, and the allocator of global memory.
+
+Addresses: a generic address lies in one of three windows, below. Shared memory is addressed with 32 bits within a CTA; an
+address of another CTA of the cluster (mapa) has that CTA's rank + 1 in the bits from RANK_SHIFT.
+"""
+
+from bisect import bisect_right, insort
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.emulator.lanes import Array, Indices
+from tilewright.emulator.ptx import round_up
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+LOCAL_WINDOW = 0x5000_0000_0000
+SHARED_WINDOW = 0x6000_0000_0000
+GLOBAL_BASE = 0x7000_0000_0000
+RANK_SHIFT = 24
+SHARED_START = 1024
+"""First shared address of a CTA: as on the hardware, the first KiB belongs to the system."""
+REDZONE = 256
+"""Bytes around each global allocation that belong to none."""
+POISON = 0xFF
+"""What fresh memory holds: NaN in every floating-point type."""
+
+_WIDE: dict[int, npt.DTypeLike] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+class FlatMemory:
+    """Bytes, and views of them as wider elements. The size is a multiple of 16."""
+
+    def __init__(self, data: Bytes) -> None:
+        self.bytes = data
+        self._views = {width: data.view(dtype) for width, dtype in _WIDE.items()}
+
+    def gather(self, where: Indices, dtype: npt.DTypeLike, count: int) -> list[Array]:
+        """Load `count` consecutive elements at each aligned byte offset; one array per element."""
+        width = np.dtype(dtype).itemsize * count
+        if width > 16:
+            half = self.gather(where, dtype, count // 2)
+            return half + self.gather(where + width // 2, dtype, count // 2)
+        words = self._views[width].take(where >> (width.bit_length() - 1))
+        if count == 1:
+            return [words.view(dtype)]
+        elements = np.asarray(words)[..., None].view(dtype)
+        return [elements[..., index] for index in range(count)]
+
+    def scatter(self, where: Indices, values: list[Array]) -> None:
+        """Store consecutive elements at each aligned byte offset; where offsets repeat the last lane wins."""
+        dtype, count = values[0].dtype, len(values)
+        width = dtype.itemsize * count
+        if width > 16:
+            self.scatter(where, values[: count // 2])
+            self.scatter(where + width // 2, values[count // 2 :])
+            return
+        words = values[0]
+        if count > 1:
+            packed = np.empty((np.size(where), count), dtype)
+            for index, value in enumerate(values):
+                packed[:, index] = value
+            words = packed.view(_WIDE[width])[:, 0]
+        view = self._views[width]
+        view[where >> (width.bit_length() - 1)] = words if words.dtype == view.dtype else words.view(view.dtype)
+
+    def elements(self, dtype: npt.DTypeLike) -> Array:
+        """The whole memory as one array of a dtype of 1 to 8 bytes."""
+        return self._views[np.dtype(dtype).itemsize].view(dtype)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Allocation:
+    """A live range of global memory, as offsets from GLOBAL_BASE."""
+
+    start: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """One past the last byte."""
+        return self.start + self.size
+
+
+class GlobalMemory(FlatMemory):
+    """Global memory: one arena, the operating system commits its pages on first use."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(np.empty(round_up(capacity, 16), np.uint8))
+        self.allocations: list[Allocation] = []
+        self._last = Allocation(0, 0)
+
+    def allocate(self, size: int, align: int) -> int:
+        """The address of fresh poisoned bytes.
+
+        Raises MemoryError if the arena is full.
+        """
+        start = round_up(REDZONE, align)
+        for allocation in self.allocations:
+            if start + size + REDZONE <= allocation.start:
+                break
+            start = round_up(allocation.end + REDZONE, align)
+        if start + size + REDZONE > self.bytes.size:
+            raise MemoryError(
+                f"{size} bytes do not fit in the emulated global memory of {self.bytes.size} bytes: "
+                "give Device a larger memory_bytes"
+            )
+        insort(self.allocations, Allocation(start, size))
+        self.bytes[start : start + size] = POISON
+        return GLOBAL_BASE + start
+
+    def free(self, address: int) -> None:
+        """End an allocation. Raises ValueError if none starts at the address."""
+        self.allocations.remove(self._starting_at(address))
+        self._last = Allocation(0, 0)
+
+    def _starting_at(self, address: int) -> Allocation:
+        allocation = self.containing(address - GLOBAL_BASE)
+        if allocation is None or allocation.start != address - GLOBAL_BASE:
+            raise ValueError(f"address {address:#x} is not the start of a live allocation")
+        return allocation
+
+    def containing(self, offset: int) -> Allocation | None:
+        """The live allocation that holds the byte at this offset."""
+        index = bisect_right(self.allocations, offset, key=lambda allocation: allocation.start) - 1
+        if index < 0 or offset >= self.allocations[index].end:
+            return None
+        return self.allocations[index]
+
+    def first_outside(self, where: Indices, width: int) -> int | None:
+        """The first offset whose `width` bytes are not all in one live allocation; None if there is none."""
+        low, high = int(where.min()), int(where.max()) + width
+        last = self._last
+        if last.start <= low and high <= last.end:
+            return None
+        for allocation in self.allocations:
+            if allocation.start <= low and high <= allocation.end:
+                self._last = allocation
+                return None
+        if not self.allocations:
+            return low
+        starts = np.array([allocation.start for allocation in self.allocations])
+        ends = np.array([allocation.end for allocation in self.allocations])
+        flat = np.atleast_1d(where)
+        owner = np.searchsorted(starts, flat, "right") - 1
+        outside = (owner < 0) | (flat + width > ends[owner])
+        return int(flat[outside.argmax()]) if outside.any() else None
+
+    def describe(self, offset: int) -> str:
+        """Where an offset lies relative to the nearest allocation."""
+        if not self.allocations:
+            return "there is no live allocation"
+        nearest = min(self.allocations, key=lambda item: max(item.start - offset, offset - item.end + 1))
+        if offset < nearest.start:
+            relation = f"{nearest.start - offset} bytes before"
+        elif offset >= nearest.end:
+            relation = f"{offset - nearest.end} bytes past the end of"
+        else:
+            relation = f"{nearest.end - offset} bytes before the end of"
+        return f"it is {relation} the allocation of {nearest.size} bytes at {GLOBAL_BASE + nearest.start:#x}"
+
+    def slice(self, address: int, size: int) -> Bytes:
+        """The bytes at an address, as a view. Raises ValueError if they are not in one live allocation."""
+        offset = address - GLOBAL_BASE
+        allocation = self.containing(offset)
+        if allocation is None or offset + size > allocation.end:
+            raise ValueError(f"{size} bytes at {address:#x} are out of bounds: {self.describe(offset)}")
+        return self.bytes[offset : offset + size]

@@ -1,0 +1,227 @@
+"""Compiled kernels on disk and in memory, shared by any number of processes.
+
+An entry is one file, named by a digest of everything that goes into a compilation. It is written to a
+temporary file under the key's lock and renamed, so a reader sees a whole entry or none; a checksum catches
+the rest. Locks are the operating system's: a process that dies holding one releases it. Where the disk cannot
+be written, kernels are compiled as if there were no cache.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+from tilewright.jit import compile as compiler
+from tilewright.jit.compile import CompiledKernel
+from tilewright.jit.source import TranslationUnit, headers_digest
+
+logger = logging.getLogger(__name__)
+
+# Raised when an entry's layout, or what `compile` makes of the same options, changes. The fields of an entry
+# are those of CompiledKernel and part of the key by themselves.
+ENTRY_FORMAT = 1
+_SUFFIX = ".kernel"
+_BINARY_FIELDS = ("ptx", "cubin")
+_METADATA_FIELDS = tuple(
+    field.name for field in dataclasses.fields(CompiledKernel) if field.name not in _BINARY_FIELDS
+)
+
+
+class CorruptEntry(Exception):
+    """A cache file is not what was once written."""
+
+
+class KernelCache:
+    """A directory of compiled kernels.
+
+    `directory` is TILEWRIGHT_CACHE_DIR by default, or else the user's cache directory. `extra_directories`,
+    those of TILEWRIGHT_CACHE_PATH by default (separated as in PATH), are only read: caches filled elsewhere.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        extra_directories: Sequence[str | os.PathLike[str]] | None = None,
+    ):
+        if directory is None:
+            directory = os.environ.get("TILEWRIGHT_CACHE_DIR") or platformdirs.user_cache_path("tilewright")
+        if extra_directories is None:
+            search_path = os.environ.get("TILEWRIGHT_CACHE_PATH", "").split(os.pathsep)
+            extra_directories = [folder for folder in search_path if folder]
+        self.directory = Path(directory)
+        self.extra_directories = tuple(Path(folder) for folder in extra_directories)
+        self._warned_of_disk = False
+
+    def key(self, unit: TranslationUnit, arch: str) -> str:
+        """SHA-256 in hexadecimal over all that decides the compiled kernel; no compiler is loaded for it."""
+        ingredients = [
+            ENTRY_FORMAT,
+            _METADATA_FIELDS,
+            unit.name,
+            unit.text,
+            headers_digest(unit.headers),
+            arch,
+            compiler.nvrtc_version(),
+            compiler.OPTIONS,
+        ]
+        return hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()
+
+    def get_or_compile(self, unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
+        """The entry of `unit` for `arch`, compiled if there is none; processes that ask at once compile once.
+
+        Raises what `compile` raises. Trouble with the disk is logged, never raised.
+        """
+        found = self._find(self.key(unit, arch))
+        if found is not None:
+            return found
+        # With the compiler loaded its version is certain, and the key may turn out to be another one.
+        compiler.load_nvrtc()
+        key = self.key(unit, arch)
+        with self._locked(key) as may_write:
+            found = self._find(key, report=True)
+            if found is not None:
+                return found
+            kernel = compiler.compile(unit, arch)
+            if may_write:
+                self._write(key, kernel)
+        return kernel
+
+    def clear(self) -> None:
+        """Remove every entry, quarantined ones too, and what killed processes left behind.
+
+        Lock files stay: removing one that is held would let two processes believe they hold it.
+        """
+        for path in [*self.directory.glob(f"*{_SUFFIX}"), *self._quarantine.glob(f"*{_SUFFIX}")]:
+            path.unlink(missing_ok=True)
+        for path in self.directory.glob("*.tmp"):
+            with contextlib.suppress(filelock.Timeout), self._lock(path.stem).acquire(timeout=0):
+                path.unlink(missing_ok=True)
+
+    def info(self) -> dict[str, str | int]:
+        """What the directory holds: directory, entries, bytes, and entries in quarantine."""
+        sizes = []
+        for path in self.directory.glob(f"*{_SUFFIX}"):
+            with contextlib.suppress(FileNotFoundError):  # another process may be clearing the cache
+                sizes.append(path.stat().st_size)
+        return {
+            "directory": str(self.directory),
+            "entries": len(sizes),
+            "bytes": sum(sizes),
+            "quarantined": len(list(self._quarantine.glob(f"*{_SUFFIX}"))),
+        }
+
+    @property
+    def _quarantine(self) -> Path:
+        return self.directory / "quarantine"
+
+    def _find(self, key: str, report: bool = False) -> CompiledKernel | None:
+        """The entry of `key` in any directory. `report` a corrupt one, and move ours out of the way."""
+        for folder in (self.directory, *self.extra_directories):
+            path = folder / f"{key}{_SUFFIX}"
+            try:
+                return decode_entry(path.read_bytes(), key)
+            except OSError:
+                continue  # the usual miss; a directory that cannot be read has no entries either
+            except CorruptEntry as error:
+                if report:
+                    logger.warning("the cache entry %s is corrupt: %s; it is compiled again", path, error)
+                    if folder == self.directory:
+                        self._move_to_quarantine(path)
+        return None
+
+    def _move_to_quarantine(self, path: Path) -> None:
+        with self._disk_may_fail():
+            self._quarantine.mkdir(exist_ok=True)
+            os.replace(path, self._quarantine / path.name)
+
+    def _write(self, key: str, kernel: CompiledKernel) -> None:
+        # The lock is held, so the name is ours; what a killed process left under it is overwritten.
+        temporary = self.directory / f"{key}.tmp"
+        with self._disk_may_fail():
+            temporary.write_bytes(encode_entry(kernel, key))
+            os.replace(temporary, self.directory / f"{key}{_SUFFIX}")
+
+    def _lock(self, key: str) -> filelock.BaseFileLock:
+        return filelock.FileLock(self.directory / "locks" / f"{key}.lock")
+
+    @contextlib.contextmanager
+    def _locked(self, key: str) -> Iterator[bool]:
+        """Hold the lock of `key`; yields False where the directory cannot be written or locked."""
+        lock = self._lock(key)
+        with self._disk_may_fail():
+            (self.directory / "locks").mkdir(parents=True, exist_ok=True)
+            lock.acquire(poll_interval=0.01)
+        try:
+            yield lock.is_locked
+        finally:
+            lock.release()
+
+    @contextlib.contextmanager
+    def _disk_may_fail(self) -> Iterator[None]:
+        """Turn an OSError into one warning for the life of this cache."""
+        try:
+            yield
+        except (OSError, NotImplementedError) as error:  # filelock raises the second one without flock
+            if not self._warned_of_disk:
+                self._warned_of_disk = True
+                logger.warning(
+                    "the kernel cache %s cannot be written (%s): every process compiles its kernels again; "
+                    "set TILEWRIGHT_CACHE_DIR to a directory that can be written",
+                    self.directory,
+                    error,
+                )
+
+
+def encode_entry(kernel: CompiledKernel, key: str) -> bytes:
+    """A line with the digest of the rest, a line of JSON, then the PTX and the cubin."""
+    ptx = kernel.ptx.encode()
+    metadata = {name: getattr(kernel, name) for name in _METADATA_FIELDS}
+    header = {"key": key, "ptx_bytes": len(ptx), "kernel": metadata}
+    rest = json.dumps(header).encode() + b"\n" + ptx + kernel.cubin
+    return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+
+
+def decode_entry(content: bytes, key: str) -> CompiledKernel:
+    """The inverse of `encode_entry`; raises CorruptEntry for anything that it did not make under this key."""
+    digest, _, rest = content.partition(b"\n")
+    if hashlib.sha256(rest).hexdigest().encode() != digest:
+        raise CorruptEntry("its checksum does not match")
+    line, _, payload = rest.partition(b"\n")
+    header = json.loads(line)
+    if header["key"] != key:
+        raise CorruptEntry(f"it is the entry of {header['key']}")
+    metadata = header["kernel"]
+    metadata["warnings"] = tuple(metadata["warnings"])
+    ptx_bytes = header["ptx_bytes"]
+    return CompiledKernel(ptx=payload[:ptx_bytes].decode(), cubin=payload[ptx_bytes:], **metadata)
+
+
+@functools.cache
+def default_cache() -> KernelCache:
+    """The cache of this process, where the environment said when it was first used."""
+    return KernelCache()
+
+
+_built: dict[tuple[TranslationUnit, str], CompiledKernel] = {}
+_build_locks: dict[tuple[TranslationUnit, str], threading.Lock] = {}
+
+
+def build(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
+    """The compiled kernel from memory, else from the default cache, else from the compiler. Thread-safe."""
+    request = (unit, arch)
+    kernel = _built.get(request)
+    if kernel is None:
+        with _build_locks.setdefault(request, threading.Lock()):
+            kernel = _built.get(request)
+            if kernel is None:
+                kernel = _built[request] = default_cache().get_or_compile(unit, arch)
+    return kernel

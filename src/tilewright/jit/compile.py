@@ -1,0 +1,203 @@
+"""NVRTC: one translation unit to the PTX that is emulated and the cubin that is launched, in one run.
+
+The PTX and the cubin come from the same compilation for the real architecture, so what the emulator checks is
+what the GPU runs. No driver and no CUDA toolkit are needed.
+"""
+
+import functools
+import importlib.metadata
+import re
+import threading
+import time
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from tilewright.jit.source import TranslationUnit
+
+# -v makes ptxas report registers and spills; line information maps PTX and SASS back to the headers.
+OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v")
+
+# Line information names files below this root instead of the directory that happened to be current: the same
+# source compiles to the same bytes everywhere.
+SOURCE_ROOT = "/tilewright/"
+
+_INSTALL = "install it with: pip install 'tilewright[cu13]' (driver 580 or later), or 'tilewright[cu12]'"
+_ERROR_LINE = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error", re.MULTILINE)
+# Warnings of the compiler and numbered remarks of ptxas: setmaxnreg ignored (C7508), wgmma serialised (C7510
+# to C7518).
+_WARNING_LINE = re.compile(r"^.*(?:\bwarning\s*[#:]|\(C7\d{3}\)).*$", re.MULTILINE | re.IGNORECASE)
+
+
+class CompilerMissing(RuntimeError):
+    """NVRTC, or its Python binding, is not installed."""
+
+
+class CompilationError(RuntimeError):
+    """NVRTC refused a translation unit; `log` is all that it said."""
+
+    def __init__(self, message: str, log: str):
+        super().__init__(message)
+        self.log = log
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """One kernel compiled for one architecture, with what ptxas said about its resources.
+
+    `registers` counts 32-bit registers per thread; `spill_bytes` adds stores and loads; `stack_bytes` is per
+    thread, `static_smem_bytes` per CTA; `warnings` are one line each, ptxas' performance remarks included.
+    """
+
+    name: str
+    arch: str
+    ptx: str
+    cubin: bytes
+    registers: int
+    spill_bytes: int
+    stack_bytes: int
+    static_smem_bytes: int
+    compile_seconds: float
+    nvrtc_version: str
+    warnings: tuple[str, ...]
+
+
+def compile(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
+    """Compile `unit` for the real architecture `arch` ("sm_80", "sm_90a"...), whatever GPU the machine has.
+
+    Raises CompilationError with the log and the source around each error, CompilerMissing without NVRTC.
+    """
+    nvrtc = load_nvrtc()
+    if not re.fullmatch(r"sm_\d+[af]?", arch):
+        raise ValueError(f"arch = {arch!r}: name a real architecture such as 'sm_80' or 'sm_90a'")
+    headers = unit.header_texts()
+    start = time.perf_counter()
+    program = _checked(
+        nvrtc.nvrtcCreateProgram(
+            unit.text.encode(),
+            f"{SOURCE_ROOT}{unit.name}.cu".encode(),
+            len(headers),
+            [f'#line 1 "{SOURCE_ROOT}{name}"\n{text}'.encode() for name, text in headers.items()],
+            [name.encode() for name in headers],
+        )
+    )
+    try:
+        options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).decode(errors="replace")
+        log = log.rstrip("\0").strip()
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CompilationError(_explain_failure(unit, headers, arch, status.name, log), log)
+        ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode()
+        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    seconds = time.perf_counter() - start
+
+    registers = re.search(r"Used (\d+) registers", log)
+    if registers is None:
+        raise CompilationError(f"ptxas reported no registers for {unit.name}; the log was:\n{log}", log)
+    # One line for the entry and one for each function that was not inlined into it.
+    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    static_smem = re.search(r"(\d+) bytes smem", log)
+    return CompiledKernel(
+        name=unit.name,
+        arch=arch,
+        ptx=ptx,
+        cubin=cubin,
+        registers=int(registers[1]),
+        spill_bytes=sum(int(stores) + int(loads) for _, stores, loads in frames),
+        stack_bytes=sum(int(stack) for stack, _, _ in frames),
+        static_smem_bytes=int(static_smem[1]) if static_smem else 0,
+        compile_seconds=seconds,
+        nvrtc_version=nvrtc_version(),
+        warnings=tuple(line.strip() for line in _WARNING_LINE.findall(log)),
+    )
+
+
+def _read(get_size: Any, get: Any, program: Any) -> bytes:
+    buffer = bytes(_checked(get_size(program)))
+    _checked(get(program, buffer))  # the binding writes into the buffer
+    return buffer
+
+
+def _checked(result: tuple[Any, ...]) -> Any:
+    """The value of an NVRTC call, whose first element is the status."""
+    status, *values = result
+    if status.value != 0:
+        raise RuntimeError(
+            f"NVRTC failed with {status.name}; that is a defect, of tilewright or of the compiler"
+        )
+    return values[0] if values else None
+
+
+def _explain_failure(unit: TranslationUnit, headers: dict[str, str], arch: str, status: str, log: str) -> str:
+    sources = {SOURCE_ROOT + name: text for name, text in {f"{unit.name}.cu": unit.text, **headers}.items()}
+    places = dict.fromkeys((m["file"], int(m["line"])) for m in _ERROR_LINE.finditer(log))
+    excerpts = [_excerpt(file, sources[file], line) for file, line in places if file in sources]
+    return "\n\n".join([f"compiling {unit.name} for {arch} failed with {status}", log, *excerpts])
+
+
+def _excerpt(file: str, text: str, line: int, context: int = 3) -> str:
+    first = max(line - context, 1)
+    rows = text.splitlines()[first - 1 : line + context]
+    numbered = (f"{'>' if n == line else ' '}{n:5d} | {row}" for n, row in enumerate(rows, first))
+    return "\n".join([f"{file}:", *numbered])
+
+
+_load_lock = threading.Lock()
+_loaded: tuple[ModuleType, str] | None = None
+
+
+def load_nvrtc() -> ModuleType:
+    """The binding `cuda.bindings.nvrtc`, its library loaded; CompilerMissing names the extra to install."""
+    global _loaded
+    with _load_lock:
+        if _loaded is None:
+            try:
+                from cuda.bindings import nvrtc
+
+                _, major, minor = nvrtc.nvrtcVersion()  # loads the library
+            except (ImportError, RuntimeError) as error:
+                raise CompilerMissing(
+                    f"NVRTC, NVIDIA's run-time compiler, cannot be loaded: {error}\n{_INSTALL}"
+                ) from error
+            _loaded = nvrtc, _name_loaded_version(f"{major}.{minor}")
+        return _loaded[0]
+
+
+def nvrtc_version() -> str:
+    """The NVRTC that this process compiles with: "13.5.37" for the wheel's, "13.5 at PATH" for another one.
+
+    Importing the binding and loading its library takes 30 to 150 ms, so until something is compiled the
+    answer is the wheel's version from its metadata (the loader prefers the wheel to a toolkit). A process in
+    which another libnvrtc was loaded already learns so from `load_nvrtc`, and the answer is that one then.
+    """
+    if _loaded is None:
+        wheel = _nvrtc_wheel()
+        if wheel is not None:
+            return wheel.version
+        load_nvrtc()
+    assert _loaded is not None
+    return _loaded[1]
+
+
+def _name_loaded_version(major_minor: str) -> str:
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    path = str(load_nvidia_dynamic_lib("nvrtc").abs_path)  # the binding's own, remembered result
+    wheel = _nvrtc_wheel()
+    if wheel is not None and path.startswith(str(wheel.locate_file("nvidia"))):
+        return wheel.version
+    return f"{major_minor} at {path}"
+
+
+@functools.cache
+def _nvrtc_wheel() -> importlib.metadata.Distribution | None:
+    """The wheel that goes with the installed cuda-bindings, if it is there."""
+    try:
+        bindings = importlib.metadata.version("cuda-bindings")
+        suffix = "-cu12" if bindings.startswith("12.") else ""
+        return importlib.metadata.distribution(f"nvidia-cuda-nvrtc{suffix}")
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,101 @@
+"""What a compiled kernel consists of: its PTX, its SASS, the instructions in them, the resources it takes."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from cuda.pathfinder import find_nvidia_binary_utility
+
+from tilewright.jit.compile import CompiledKernel
+
+_PTX_COMMENT_OR_DIRECTIVE = re.compile(r"^\s*\..*$|//.*$|/\*[\s\S]*?\*/", re.MULTILINE)
+_PTX_OPCODE = re.compile(r"\s*(?:[\w$]+\s*:\s*)*(?:@!?[%\w$]+\s+)?([a-z][\w.:]*)(?=\s|\Z)")
+_SASS_OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]*)", re.MULTILINE)
+
+
+class DisassemblerMissing(RuntimeError):
+    """No nvdisasm was found."""
+
+
+def ptx_listing(compiled: CompiledKernel) -> str:
+    """The PTX, as it is emulated and as the cubin was assembled from it."""
+    return compiled.ptx
+
+
+def sass_listing(compiled: CompiledKernel, nvdisasm: Path | None = None) -> str:
+    """The machine code with its source lines, by `nvdisasm` (found by `find_nvdisasm` by default).
+
+    Raises DisassemblerMissing where there is none, RuntimeError when it does not read the cubin.
+    """
+    tool = nvdisasm or find_nvdisasm()
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder, f"{compiled.name}.cubin")
+        cubin.write_bytes(compiled.cubin)
+        command = [str(tool), "--print-code", "--print-line-info", str(cubin)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(
+            f"{tool} cannot read the cubin of {compiled.name}: {done.stderr.strip()}\n"
+            f"It must be as new as the NVRTC that wrote the cubin, {compiled.nvrtc_version}."
+        )
+    return done.stdout
+
+
+def find_nvdisasm() -> Path:
+    """nvdisasm from PATH, CUDA_HOME or CUDA_PATH, an NVIDIA wheel or conda package, or an installed Triton.
+
+    Raises DisassemblerMissing, which says how to get one.
+    """
+    on_path = shutil.which("nvdisasm")
+    if on_path:
+        return Path(on_path)
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        tool = Path(os.environ.get(variable, ""), "bin", "nvdisasm")
+        if variable in os.environ and tool.is_file():
+            return tool
+    packaged = find_nvidia_binary_utility("nvdisasm")
+    if packaged:
+        return Path(packaged)
+    triton = find_spec("triton")  # does not import it
+    for folder in (triton.submodule_search_locations or []) if triton else []:
+        tool = Path(folder, "backends", "nvidia", "bin", "nvdisasm")
+        if tool.is_file():
+            return tool
+    raise DisassemblerMissing(
+        "SASS needs nvdisasm, which is not on PATH, in CUDA_HOME, in an NVIDIA package or in Triton; install "
+        "the CUDA toolkit, conda's cuda-nvdisasm, or Triton (pip install triton), which contains it"
+    )
+
+
+def instruction_mix(text: str, kind: Literal["ptx", "sass"]) -> dict[str, int]:
+    """How often each opcode, modifiers included, stands in a PTX or SASS listing; the most frequent first."""
+    if kind == "sass":
+        opcodes = _SASS_OPCODE.findall(text)
+    else:
+        # Braces bound blocks as well as vectors; what follows inside a vector never looks like an opcode.
+        statements = re.split(r"[;{}]", _PTX_COMMENT_OR_DIRECTIVE.sub("", text))
+        opcodes = [match[1] for match in map(_PTX_OPCODE.match, statements) if match]
+    return dict(Counter(opcodes).most_common())
+
+
+def resources(compiled: CompiledKernel) -> dict[str, Any]:
+    """What the kernel takes of the machine and what its compilation took, ready for JSON."""
+    return {
+        "kernel": compiled.name,
+        "arch": compiled.arch,
+        "registers": compiled.registers,
+        "spill_bytes": compiled.spill_bytes,
+        "stack_bytes": compiled.stack_bytes,
+        "static_smem_bytes": compiled.static_smem_bytes,
+        "ptx_lines": compiled.ptx.count("\n"),
+        "cubin_bytes": len(compiled.cubin),
+        "compile_seconds": compiled.compile_seconds,
+        "nvrtc_version": compiled.nvrtc_version,
+        "warnings": list(compiled.warnings),
+    }

@@ -1,0 +1,231 @@
+"""From a kernel's Config to one CUDA translation unit.
+
+The unit includes the kernel's header, states every constant of the Config by name, and defines one
+`extern "C"` entry that instantiates the kernel template: no macros, no positional template lists.
+"""
+
+import functools
+import hashlib
+import importlib.resources
+import importlib.resources.abc
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Major = Literal["K", "MN"]
+
+_FLOAT_MAX = (2 - 2**-23) * 2.0**127
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True)
+class CudaType:
+    """The name of a CUDA C++ type; as a constant of a Config it becomes `using name = spelling;`."""
+
+    spelling: str
+
+
+@dataclass(frozen=True)
+class CudaExpression:
+    """A CUDA C++ constant expression, such as an enumerator; becomes `static constexpr auto name = text;`."""
+
+    text: str
+
+
+Constant = bool | int | float | CudaType | CudaExpression
+
+
+@dataclass(frozen=True)
+class TranslationUnit:
+    """One CUDA source ready for NVRTC.
+
+    `name` is the entry point, `headers` the names of the package headers that `text` reaches by #include.
+    """
+
+    name: str
+    text: str
+    headers: tuple[str, ...] = ()
+
+    def header_texts(self) -> dict[str, str]:
+        """The reachable package headers, name to text."""
+        texts = package_headers()
+        return {name: texts[name] for name in self.headers}
+
+
+def translation_unit(
+    entry: str,
+    kernel_header: str,
+    kernel_template: str,
+    constants: Mapping[str, Constant],
+    static_asserts: Sequence[tuple[str, str]] = (),
+    *,
+    parameters: Sequence[tuple[str, str]],
+    launch_bounds: tuple[int, int],
+    preamble: str = "",
+    extra: str = "",
+) -> TranslationUnit:
+    """Write the translation unit that instantiates `kernel_template<Config>` under the name `entry`.
+
+    Everything but the #include stands in namespace tilewright. `static_asserts` are (expression, message) and
+    stand inside Config, so that they name its constants plainly; `parameters` are (CUDA type, name), passed on in order; `launch_bounds` are (threads per
+    CTA, CTAs per SM). `preamble` holds declarations that the header needs before it is read (see
+    `wgmma_wrapper`), `extra` those that follow Config.
+
+    Raises ValueError for a name that C++ would not take, or a header that the package lacks.
+    """
+    names = [entry, kernel_template, *constants, *(name for _, name in parameters)]
+    for name in names:
+        if not _IDENTIFIER.match(name):
+            raise ValueError(f"{name!r} in translation unit {entry!r} is not a C++ identifier")
+    asserts = [f"  static_assert({rule}, {_string_literal(message)});" for rule, message in static_asserts]
+    # East const: it then binds to the parameter itself, for pointers too, as __grid_constant__ demands.
+    formal = ",\n    ".join(f"{cuda_type} const __grid_constant__ {name}" for cuda_type, name in parameters)
+    actual = ", ".join(name for _, name in parameters)
+    threads, ctas_per_sm = launch_bounds
+    sections = [
+        f"// {entry}: {kernel_template} of {kernel_header}, written by tilewright.",
+        f"namespace tilewright {{\n\n{preamble.strip()}\n\n}}  // namespace tilewright" if preamble else "",
+        f'#include "{kernel_header}"',
+        "namespace tilewright {",
+        "\n".join(["struct Config {", *(_member(*item) for item in constants.items()), *asserts, "};"]),
+        extra.strip(),
+        f'extern "C" __global__ void __launch_bounds__({threads}, {ctas_per_sm}) {entry}(\n    {formal}) {{\n'
+        f"  {kernel_template}<Config>({actual});\n}}",
+        "}  // namespace tilewright",
+    ]
+    text = "\n\n".join(section for section in sections if section) + "\n"
+    return TranslationUnit(entry, text, reachable_headers(text))
+
+
+def _member(name: str, value: Constant) -> str:
+    match value:
+        case CudaType(spelling):
+            return f"  using {name} = {spelling};"
+        case CudaExpression(text):
+            return f"  static constexpr auto {name} = {text};"
+        case bool():
+            return f"  static constexpr bool {name} = {str(value).lower()};"
+        case int() if -(2**31) < value < 2**31:
+            return f"  static constexpr int {name} = {value};"
+        case int() if -(2**63) < value < 2**63:
+            return f"  static constexpr long long {name} = {value}LL;"
+        case float() if abs(value) <= _FLOAT_MAX:
+            (single,) = struct.unpack("f", struct.pack("f", value))
+            return f"  static constexpr float {name} = {single.hex()}f;  // {value!r}"
+        case int() | float():
+            raise ValueError(
+                f"constant {name} = {value!r} has no C++ literal: give a finite float or a 64-bit int"
+            )
+        case _:
+            raise TypeError(
+                f"constant {name} is a {type(value).__name__}; a Config holds bool, int, float, CudaType or "
+                "CudaExpression: name C++ types and enumerators with the last two"
+            )
+
+
+def _string_literal(message: str) -> str:
+    escaped = message.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def wgmma_wrapper(
+    n: int, input_type: Literal["bf16", "f16"], a_major: Major = "K", b_major: Major = "K"
+) -> str:
+    """The CUDA text of `struct Wgmma`, whose `mma` is one wgmma.mma_async m64nNk16 on operands in SMEM.
+
+    `d` is the warpgroup's (64, n) float accumulator, n / 2 registers a thread; `desc_a` and `desc_b` are SMEM
+    matrix descriptors of A (64, 16) and B (16, n); with `accumulate` 0 the product overwrites `d`. Pass the
+    text as `preamble` to `translation_unit`. PTX ISA: "wgmma.mma_async".
+    """
+    if n not in range(8, 257, 8):
+        raise ValueError(f"n = {n}: wgmma takes n = 8, 16, ... 256")
+    if input_type not in ("bf16", "f16"):
+        raise ValueError(f"input_type = {input_type!r}: wgmma m64nNk16 takes 'bf16' or 'f16'")
+    transposed = {"K": 0, "MN": 1}
+    for argument, major in (("a_major", a_major), ("b_major", b_major)):
+        if major not in transposed:
+            raise ValueError(
+                f"{argument} = {major!r}: give 'K' or 'MN', the dimension that is contiguous in SMEM"
+            )
+    registers = n // 2
+    instruction = f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{input_type}.{input_type}"
+    operands = _rows([f"%{i}" for i in range(registers)])
+    accumulators = _rows([f'"+f"(d[{i}])' for i in range(registers)])
+    operand_text = "\n".join(f'        "{row} "' for row in operands)
+    accumulator_text = "\n          ".join(accumulators)
+    return f"""\
+// D (64, {n}) = A (64, 16) B (16, {n}) + accumulate * D; A {a_major}-major, B {b_major}-major, both in SMEM.
+struct Wgmma {{
+  static __device__ __forceinline__ void mma(float (&d)[{registers}], unsigned long long desc_a,
+                                             unsigned long long desc_b, int accumulate) {{
+    asm volatile(
+        "{{\\n"
+        ".reg .pred scale_d;\\n"
+        "setp.ne.b32 scale_d, %{registers + 2}, 0;\\n"
+        "{instruction} {{"
+{operand_text}
+        "}}, %{registers}, %{registers + 1}, scale_d, 1, 1, {transposed[a_major]}, {transposed[b_major]};\\n"
+        "}}\\n"
+        : {accumulator_text}
+        : "l"(desc_a), "l"(desc_b), "r"(accumulate));
+  }}
+}};
+"""
+
+
+def _rows(items: Sequence[str], per_row: int = 8) -> list[str]:
+    """Comma-separated items, eight to a row; every row but the last ends in a comma."""
+    rows = [", ".join(items[i : i + per_row]) for i in range(0, len(items), per_row)]
+    return [row + "," for row in rows[:-1]] + rows[-1:]
+
+
+@functools.cache
+def package_headers() -> dict[str, str]:
+    """Every CUDA header of the package, by the name that #include uses ("kernels/mma.cuh"), read once."""
+    texts: dict[str, str] = {}
+
+    def visit(folder: importlib.resources.abc.Traversable, prefix: str) -> None:
+        for item in sorted(folder.iterdir(), key=lambda item: item.name):
+            if item.is_dir():
+                visit(item, f"{prefix}{item.name}/")
+            elif item.name.endswith(".cuh"):
+                texts[prefix + item.name] = item.read_text(encoding="utf-8")
+
+    visit(importlib.resources.files("tilewright") / "cuda", "")
+    return texts
+
+
+def reachable_headers(text: str) -> tuple[str, ...]:
+    """The sorted names of the package headers that `text` includes, directly or through other headers.
+
+    Raises ValueError for an #include that the package lacks: names are relative to its cuda folder.
+    """
+    texts = package_headers()
+    reached: set[str] = set()
+    pending = [("the translation unit", text)]
+    while pending:
+        includer, body = pending.pop()
+        for name in _INCLUDE.findall(body):
+            if name not in texts:
+                raise ValueError(
+                    f'{includer} includes "{name}", which is not a header of the package: name it from the '
+                    f'cuda folder, as in "{next(iter(texts), "kernels/mma.cuh")}"'
+                )
+            if name not in reached:
+                reached.add(name)
+                pending.append((name, texts[name]))
+    return tuple(sorted(reached))
+
+
+@functools.cache
+def headers_digest(names: tuple[str, ...] | None = None) -> str:
+    """SHA-256 in hexadecimal over the named package headers and their texts; over all of them by default."""
+    texts = package_headers()
+    digest = hashlib.sha256()
+    for name in sorted(texts) if names is None else names:
+        body = texts[name].encode()
+        digest.update(f"{name}\0{len(body)}\0".encode() + body)
+    return digest.hexdigest()

@@ -1,0 +1,128 @@
+"""What a kernel family is: a CUDA header, its Config, the problems it takes, and how its arguments are packed."""
+
+import ctypes
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+from tilewright.hardware import Hardware
+from tilewright.jit.source import CudaType, TranslationUnit, translation_unit
+from tilewright.kernels.parameters import GemmParameters, KernelArguments, LaunchShape, TensorMapSpec
+from tilewright.problem import ACTIVATIONS, Problem
+
+Constants: TypeAlias = dict[str, "bool | int | CudaType"]
+"""What is compiled in, by name: the Config's fields, what it takes from the Problem, and values derived from both."""
+
+
+_SAME_PARAMETERS = (
+    "sizeof(GemmParameters) == parameter_bytes",
+    "parameters.py and parameters.cuh must agree",
+)
+
+
+class ConfigError(ValueError):
+    """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
+
+
+class Kernel(ABC):
+    """One family of kernels.
+
+    `rules` are conditions on the constants, each with the reason; they are written so that Python and CUDA C++
+    read them alike (`and`, `or`, `not`, `%`, `*`, comparisons), are checked in `check` and become the
+    `static_assert`s of the translation unit.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    config_type: ClassVar[type]
+    header: ClassVar[str]
+    rules: ClassVar[tuple[tuple[str, str], ...]]
+
+    @abstractmethod
+    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+        """Why this kernel does not take the problem on this GPU; None where it does."""
+
+    @abstractmethod
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
+        """The Configs worth considering for a problem that is not rejected, the usual choice first."""
+
+    @abstractmethod
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """Everything the translation unit's `struct Config` holds."""
+
+    @abstractmethod
+    def launch_shape(self, config: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """How many CTAs run, and with how many threads and how much shared memory."""
+
+    def tensor_maps(self, config: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
+        """The tensor maps the kernel takes before its parameters; none unless it uses TMA."""
+        return ()
+
+    def preamble(self, constants: Constants) -> str:
+        """CUDA generated for one Config, placed before the kernel's header; usually empty."""
+        return ""
+
+    def arguments(self, config: Any, problem: Problem) -> KernelArguments:
+        """How a launch packs its arguments."""
+        return KernelArguments(self.tensor_maps(config, problem), problem)
+
+    def check(self, config: Any, problem: Problem, hardware: Hardware) -> Constants:
+        """The constants of a Config that obeys every rule; otherwise a ConfigError naming field, rule and remedy."""
+        if not isinstance(config, self.config_type):
+            raise ConfigError(
+                f"config={config!r} is no {self.config_type.__name__}, which kernel '{self.name}' takes: "
+                f"pass tilewright.kernels.{self.config_type.__name__}(...) or another kernel="
+            )
+        constants = self.constants(config, problem)
+        for rule, reason in self.rules:
+            if not eval(rule, {"__builtins__": {}}, constants):  # our own text, never the user's
+                values = ", ".join(f"{name}={constants[name]}" for name in _names(rule, constants))
+                raise ConfigError(f"config={config!r} breaks the rule `{rule}` ({values}): {reason}")
+        if int(constants["smem_bytes"]) > hardware.smem_bytes:  # type: ignore[arg-type]
+            raise ConfigError(
+                f"config={config!r} needs {constants['smem_bytes']} bytes of shared memory and {hardware.name} has "
+                f"{hardware.smem_bytes} per block: take fewer stages or a smaller tile"
+            )
+        return constants
+
+    def unit(self, config: Any, problem: Problem, hardware: Hardware) -> TranslationUnit:
+        """The translation unit of a checked Config."""
+        constants = self.check(config, problem, hardware)
+        maps = [("TensorMap", f"map_{spec.operand}") for spec in self.tensor_maps(config, problem)]
+        return translation_unit(
+            entry=self.entry(config, problem),
+            kernel_header=self.header,
+            kernel_template=f"{self.name}_kernel",
+            constants={**constants, "parameter_bytes": ctypes.sizeof(GemmParameters)},
+            static_asserts=[*self.rules, _SAME_PARAMETERS],
+            parameters=[*maps, ("GemmParameters", "parameters")],
+            launch_bounds=(int(constants["threads"]), 1),  # type: ignore[arg-type]
+            preamble=self.preamble(constants),
+        )
+
+    def entry(self, config: Any, problem: Problem) -> str:
+        """The entry point's name, which profilers show."""
+        fields = (getattr(config, f.name) for f in dataclasses.fields(config))
+        values = (str(int(value)) if isinstance(value, int) else str(value) for value in fields)
+        return "_".join([self.name, problem.a.dtype.name, problem.layout, *values])
+
+
+def epilogue_constants(problem: Problem) -> Constants:
+    """The constants that cuda/kernels/epilogue.cuh reads."""
+    out = problem.out
+    pair_bytes = 2 * out.dtype.nbytes
+    return {
+        "Output": CudaType(out.dtype.cuda),
+        "Addend": CudaType((problem.c or out).dtype.cuda),
+        "Bias": CudaType((problem.bias or out).dtype.cuda),
+        "has_c": problem.c is not None,
+        "has_bias": problem.bias is not None,
+        "activation": 1 + ACTIVATIONS.index(problem.activation) if problem.activation else 0,
+        "store_elements": 2 if out.vector_bytes("column") >= pair_bytes else 1,
+    }
+
+
+def _names(rule: str, constants: Mapping[str, object]) -> list[str]:
+    words = "".join(ch if ch.isalnum() or ch == "_" else " " for ch in rule).split()
+    return list(dict.fromkeys(word for word in words if word in constants))

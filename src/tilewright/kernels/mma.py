@@ -1,0 +1,125 @@
+"""Kernel `mma`: mma.sync tensor cores with a cp.async pipeline; bf16 and fp16, every shape, stride and alignment."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from tilewright.dtypes import bf16, fp16
+from tilewright.hardware import Hardware
+from tilewright.jit.source import CudaType
+from tilewright.kernels.family import Constants, Kernel, epilogue_constants
+from tilewright.kernels.parameters import LaunchShape
+from tilewright.kernels.tiling import along_columns, by_estimated_time, cta_count, oversized
+from tilewright.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class MmaConfig:
+    """How `mma` does a product.
+
+    A CTA of `warps_m` x `warps_n` warps makes one (`tile_m`, `tile_n`) tile of out, `tile_k` at a time, through a
+    ring of `stages` in shared memory; CTAs walk out in bands of `group_m` tile rows.
+    """
+
+    tile_m: int = 128
+    tile_n: int = 128
+    tile_k: int = 32
+    stages: int = 4
+    warps_m: int = 2
+    warps_n: int = 2
+    group_m: int = 8
+
+
+_CANDIDATES = (
+    MmaConfig(),
+    MmaConfig(tile_n=256, warps_n=4, stages=3),
+    MmaConfig(tile_m=64, tile_n=64),
+)
+
+
+class MmaKernel(Kernel):
+    """The fallback that takes every product of 2-byte floats, whatever the strides and the alignment."""
+
+    name = "mma"
+    summary = "mma.sync tensor cores behind a cp.async pipeline; bf16 and fp16, every shape, stride and alignment"
+    config_type = MmaConfig
+    header = "kernels/mma.cuh"
+    rules = (
+        ("tile_k == 32 or tile_k == 64", "k steps of 16 come in pairs, and rows of 64 or 128 bytes are swizzled"),
+        ("stages >= 3", "elements that cross registers are stored behind one barrier and read behind the next"),
+        ("warps_m >= 1 and warps_n >= 1 and threads <= 1024", "a CTA has 1 to 32 warps"),
+        (
+            "warp_m >= 16 and warp_m % 16 == 0 and warp_m * warps_m == tile_m",
+            "a warp takes whole blocks of 16 rows: make tile_m a multiple of 16 * warps_m",
+        ),
+        (
+            "warp_n >= 16 and warp_n % 16 == 0 and warp_n * warps_n == tile_n",
+            "a warp takes whole blocks of 16 columns: make tile_n a multiple of 16 * warps_n",
+        ),
+        ("warp_m * warp_n <= 4096", "a thread keeps at most 128 accumulators in registers: take more warps"),
+        (
+            "a_k_major or tile_m == 16 or tile_m == 32 or tile_m % 64 == 0",
+            "the swizzle of A's rows along m wants tile_m 16, 32 or a multiple of 64",
+        ),
+        (
+            "b_k_major or tile_n == 16 or tile_n == 32 or tile_n % 64 == 0",
+            "the swizzle of B's rows along n wants tile_n 16, 32 or a multiple of 64",
+        ),
+        ("threads % a_copies_per_row == 0", "all threads together copy whole rows of A's tile"),
+        ("threads % b_copies_per_row == 0", "all threads together copy whole rows of B's tile"),
+        (
+            "tile_m * 16 % (threads * a_copy_elements) == 0",
+            "every thread has the same part in what is copied of A in one k step: take fewer warps or a larger tile_m",
+        ),
+        (
+            "tile_n * 16 % (threads * b_copy_elements) == 0",
+            "every thread has the same part in what is copied of B in one k step: take fewer warps or a larger tile_n",
+        ),
+        ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
+    )
+
+    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+        """Why `mma` does not take the problem: its dtypes, or a GPU before sm_80."""
+        a, b = problem.a.dtype, problem.b.dtype
+        if a != b or a not in (bf16, fp16):
+            return f"mma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}"
+        if hardware.capability < 80:
+            return f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.name} is {hardware.arch}"
+        return oversized(problem)
+
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaConfig]:
+        """Three tile sizes, the quickest by their waves first."""
+        return by_estimated_time(_CANDIDATES, problem, hardware)
+
+    def constants(self, config: MmaConfig, problem: Problem) -> Constants:
+        """The Config's fields, how A and B lie in memory, and what follows from both."""
+        a_k_major, b_k_major = along_columns(problem.a), not along_columns(problem.b)
+        a_copy_bytes = problem.a.vector_bytes("column" if a_k_major else "row")
+        b_copy_bytes = problem.b.vector_bytes("row" if b_k_major else "column")
+        a_copy_elements, b_copy_elements = _copy_elements(a_copy_bytes), _copy_elements(b_copy_bytes)
+        return {
+            **asdict(config),
+            "warp_m": config.tile_m // max(config.warps_m, 1),
+            "warp_n": config.tile_n // max(config.warps_n, 1),
+            "threads": 32 * config.warps_m * config.warps_n,
+            "smem_bytes": config.stages * (config.tile_m + config.tile_n) * config.tile_k * problem.a.dtype.nbytes,
+            "Input": CudaType(problem.a.dtype.cuda),
+            "a_k_major": a_k_major,
+            "b_k_major": b_k_major,
+            "a_copy_bytes": a_copy_bytes,
+            "b_copy_bytes": b_copy_bytes,
+            "a_copy_elements": a_copy_elements,
+            "b_copy_elements": b_copy_elements,
+            "a_copies_per_row": (config.tile_k if a_k_major else config.tile_m) // a_copy_elements,
+            "b_copies_per_row": (config.tile_k if b_k_major else config.tile_n) // b_copy_elements,
+            **epilogue_constants(problem),
+        }
+
+    def launch_shape(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """One CTA for each tile of out."""
+        constants = self.constants(config, problem)
+        return LaunchShape(cta_count(config, problem), constants["threads"], 1, constants["smem_bytes"])
+
+
+def _copy_elements(copy_bytes: int) -> int:
+    """Elements that one copy brings: loads of single elements are gathered into 16 bytes."""
+    return 8 if copy_bytes == 2 else copy_bytes // 2

@@ -1,0 +1,98 @@
+"""The arguments that every kernel takes: the Python twin of cuda/kernels/parameters.cuh, and tensor maps."""
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.dtypes import DType
+from tilewright.problem import MAX_BATCH_DIMS, Matrix, Problem
+
+
+class MatrixParameters(ctypes.Structure):
+    """Pointer and strides (in elements) of one operand."""
+
+    _fields_ = (
+        ("pointer", ctypes.c_uint64),
+        ("row_stride", ctypes.c_int64),
+        ("column_stride", ctypes.c_int64),
+        ("batch_strides", ctypes.c_int64 * MAX_BATCH_DIMS),
+    )
+
+
+class GemmParameters(ctypes.Structure):
+    """Everything a kernel is told at launch; pointers and scalars change from call to call, the rest does not."""
+
+    _fields_ = (
+        ("a", MatrixParameters),
+        ("b", MatrixParameters),
+        ("c", MatrixParameters),
+        ("bias", MatrixParameters),
+        ("out", MatrixParameters),
+        ("m", ctypes.c_int32),
+        ("n", ctypes.c_int32),
+        ("k", ctypes.c_int32),
+        ("batch_count", ctypes.c_int32),
+        ("batch_shape", ctypes.c_int32 * MAX_BATCH_DIMS),
+        ("alpha", ctypes.c_float),
+        ("beta", ctypes.c_float),
+    )
+
+
+def gemm_parameters(problem: Problem) -> GemmParameters:
+    """The parameters of `problem` with null pointers, alpha 1 and beta 0."""
+    parameters = GemmParameters(m=problem.m, n=problem.n, k=problem.k, batch_count=problem.batch_count, alpha=1.0)
+    parameters.batch_shape[:] = _padded(problem.batch, 1)
+    for name, matrix in problem.operands():
+        setattr(parameters, name, _matrix_parameters(matrix))
+    return parameters
+
+
+def _matrix_parameters(matrix: Matrix) -> MatrixParameters:
+    strides = (ctypes.c_int64 * MAX_BATCH_DIMS)(*_padded(matrix.batch_strides, 0))
+    return MatrixParameters(0, matrix.row_stride, matrix.column_stride, strides)
+
+
+def _padded(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
+    return values + (fill,) * (MAX_BATCH_DIMS - len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapSpec:
+    """A tensor map as `cuTensorMapEncodeTiled` takes it, short of the address, which is `operand`'s pointer.
+
+    Dimensions run innermost first; `strides` are in bytes and leave out the innermost; `swizzle` is the span in
+    bytes (0, 32, 64, 128).
+    """
+
+    operand: str
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchShape:
+    """Grid, block and cluster sizes (one-dimensional) and the dynamic shared memory of a block in bytes."""
+
+    grid: int
+    block: int
+    cluster: int
+    smem_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelArguments:
+    """What a launch passes: the tensor maps in order, then one `GemmParameters`."""
+
+    tensor_maps: tuple[TensorMapSpec, ...]
+    problem: Problem
+
+    def parameters(self, pointers: Mapping[str, int], alpha: float, beta: float) -> GemmParameters:
+        """The parameter structure of one launch."""
+        parameters = gemm_parameters(self.problem)
+        for name, pointer in pointers.items():
+            getattr(parameters, name).pointer = pointer
+        parameters.alpha, parameters.beta = alpha, beta
+        return parameters

@@ -1,0 +1,1 @@
+"""The only code that measures time and power. Knows no kernel."""

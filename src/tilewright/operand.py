@@ -1,0 +1,248 @@
+"""Adopt any array (NumPy, torch, CuPy, JAX, DLPack, `__cuda_array_interface__`) as an Operand, without copying."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright import dtypes
+from tilewright.dtypes import DType
+
+HOST = -1
+"""The device number of arrays in host memory; GPUs count from 0."""
+
+Signature: TypeAlias = tuple[object, tuple[int, ...], tuple[int, ...], int]
+"""dtype object, shape, strides and device of an array: what decides which plan it needs, besides its alignment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One array as the kernels see it.
+
+    `strides` count elements; `pointer` is the address of element 0; `device` is `HOST` or a GPU's number;
+    `owner` keeps the memory alive.
+    """
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType
+    device: int
+    writable: bool
+    owner: Any
+
+    @property
+    def alignment(self) -> int:
+        """Largest power of two, at most 16, that divides the address."""
+        return min(self.pointer & -self.pointer, 16) if self.pointer else 16
+
+    def byte_range(self) -> tuple[int, int]:
+        """First and one-past-last address that the elements occupy; empty arrays have an empty range."""
+        return byte_range(self.pointer, self.shape, self.strides, self.dtype.nbytes)
+
+    def overlaps(self, other: "Operand") -> bool:
+        """Whether the two share an element's memory (exactly: interleaved views do not overlap)."""
+        (low, high), (other_low, other_high) = self.byte_range(), other.byte_range()
+        if self.device != other.device or high <= other_low or other_high <= low:
+            return False
+        # Addresses only: NumPy solves the overlap problem without touching the memory.
+        return bool(np.shares_memory(np.asarray(_Addresses(self)), np.asarray(_Addresses(other))))
+
+    def overlaps_itself(self) -> bool:
+        """Whether two indices name the same memory, as in broadcast views."""
+        dims = sorted((abs(s), extent) for s, extent in zip(self.strides, self.shape, strict=True) if extent > 1)
+        reach = 0
+        for stride, extent in dims:
+            if stride <= reach:
+                break
+            reach += stride * (extent - 1)
+        else:
+            return False
+        if any(stride == 0 for stride, _ in dims):
+            return True
+        offsets = np.zeros(1, np.int64)
+        for stride, extent in dims:
+            offsets = (offsets[:, None] + np.arange(extent) * stride).ravel()
+        return len(np.unique(offsets)) != len(offsets)
+
+
+def byte_range(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], nbytes: int) -> tuple[int, int]:
+    """The half-open range of addresses of a strided array (strides in elements)."""
+    low = high = 0
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 0:
+            return pointer, pointer
+        if stride > 0:
+            high += (extent - 1) * stride
+        else:
+            low += (extent - 1) * stride
+    return pointer + low * nbytes, pointer + (high + 1) * nbytes
+
+
+class _Addresses:
+    """Shows NumPy where an operand's elements lie; nobody reads through it."""
+
+    def __init__(self, operand: Operand):
+        self.__array_interface__ = {
+            "data": (operand.pointer, True),
+            "shape": operand.shape,
+            "strides": tuple(s * operand.dtype.nbytes for s in operand.strides),
+            "typestr": f"|V{operand.dtype.nbytes}",
+            "version": 3,
+        }
+
+
+def describe(array: Any) -> tuple[Signature, int]:
+    """Signature and address of an array, as fast as its library allows; what it costs is paid on every call."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return (array.dtype, array.shape, array.stride(), array.get_device()), array.data_ptr()
+    if type(array) is np.ndarray:
+        return (array.dtype, array.shape, array.strides, HOST), array.ctypes.data
+    operand = adopt(array, "array")
+    return (operand.dtype, operand.shape, operand.strides, operand.device), operand.pointer
+
+
+def adopt(array: Any, argument: str) -> Operand:
+    """The Operand of an array, or a TypeError/ValueError that names `argument`."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _from_torch(torch, array, argument)
+    if isinstance(array, np.ndarray):
+        return _from_numpy(array, argument)
+    if hasattr(array, "__cuda_array_interface__"):
+        return _from_cuda_array_interface(array, argument)
+    if hasattr(array, "__dlpack__"):
+        return _from_dlpack(array, argument)
+    raise TypeError(
+        f"{argument} is a {type(array).__name__}, which exports no array interface: pass a NumPy, torch, CuPy or JAX "
+        f"array, or anything with __dlpack__ or __cuda_array_interface__"
+    )
+
+
+def _from_torch(torch: Any, tensor: Any, argument: str) -> Operand:
+    if tensor.layout != torch.strided:
+        raise TypeError(
+            f"{argument} has layout {tensor.layout}: tilewright takes strided tensors; call .to_dense() first"
+        )
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise NotImplementedError(
+            f"{argument} requires grad and tilewright has no autograd yet: pass {argument}.detach(), "
+            f"or call under torch.no_grad()"
+        )
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"{argument} is on device {tensor.device}: tilewright runs on CUDA GPUs and on the CPU")
+    dtype = dtypes.parse(tensor.dtype, f"{argument}.dtype")
+    device = tensor.get_device()
+    return Operand(tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), dtype, device, True, tensor)
+
+
+def _from_numpy(array: "np.ndarray[Any, Any]", argument: str) -> Operand:
+    if not array.dtype.isnative:
+        raise TypeError(
+            f"{argument}.dtype={array.dtype} is byte-swapped: convert it with .astype(dtype.newbyteorder('='))"
+        )
+    dtype = dtypes.parse(array.dtype, f"{argument}.dtype")
+    strides = _in_elements(array.strides, dtype, argument)
+    return Operand(array.ctypes.data, array.shape, strides, dtype, HOST, array.flags.writeable, array)
+
+
+def _from_cuda_array_interface(array: Any, argument: str) -> Operand:
+    interface = array.__cuda_array_interface__
+    pointer, read_only = interface["data"]
+    shape = tuple(interface["shape"])
+    dtype = dtypes.parse(np.dtype(interface["typestr"]), f"{argument}.dtype")
+    if interface.get("strides") is None:
+        strides = contiguous_strides(shape)
+    else:
+        strides = _in_elements(tuple(interface["strides"]), dtype, argument)
+    if interface.get("mask") is not None:
+        raise TypeError(f"{argument} is a masked array, which tilewright does not multiply: fill the mask first")
+    device = getattr(getattr(array, "device", None), "id", None)
+    return Operand(
+        pointer,
+        shape,
+        strides,
+        dtype,
+        _device_of(pointer) if device is None else int(device),
+        not read_only,
+        array,
+    )
+
+
+def _from_dlpack(array: Any, argument: str) -> Operand:
+    from cuda.core.utils import StridedMemoryView  # imported late: most callers never need it
+
+    try:
+        view = StridedMemoryView.from_dlpack(array, stream_ptr=-1)
+    except (BufferError, NotImplementedError, RuntimeError) as error:
+        raise TypeError(f"{argument} could not be shared through DLPack ({error}): pass a strided array") from error
+    dtype = dtypes.parse(view.dtype, f"{argument}.dtype")
+    shape = tuple(view.shape)
+    strides = contiguous_strides(shape) if view.strides is None else tuple(view.strides)
+    device = int(view.device_id) if view.is_device_accessible else HOST
+    return Operand(int(view.ptr), shape, strides, dtype, device, not view.readonly, (array, view))
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides = [1] * len(shape)
+    for dim in range(len(shape) - 2, -1, -1):
+        strides[dim] = strides[dim + 1] * max(shape[dim + 1], 1)
+    return tuple(strides)
+
+
+def _in_elements(strides: tuple[int, ...], dtype: DType, argument: str) -> tuple[int, ...]:
+    if any(stride % dtype.nbytes for stride in strides):
+        raise ValueError(
+            f"{argument} has strides of {strides} bytes, which are no multiples of its {dtype.nbytes}-byte elements: "
+            f"copy it first"
+        )
+    return tuple(stride // dtype.nbytes for stride in strides)
+
+
+def _device_of(pointer: int) -> int:
+    from cuda.bindings import driver
+
+    status, ordinal = driver.cuPointerGetAttribute(
+        driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer
+    )
+    return int(ordinal) if status == driver.CUresult.CUDA_SUCCESS else 0
+
+
+def current_stream(owner: Any, device: int) -> int:
+    """The stream that the operand's library would launch on now, as a CUstream handle; 0 is the default stream."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(owner, torch.Tensor):
+        return int(_torch_stream(torch)(device)) if device != HOST else 0
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(owner, cupy.ndarray):
+        return int(cupy.cuda.get_current_stream(device).ptr)
+    interface = getattr(owner, "__cuda_array_interface__", None)
+    stream = interface.get("stream") if interface else None
+    return int(stream) if stream else 0
+
+
+def _torch_stream(torch: Any) -> Callable[[int], int]:
+    # Torch's own raw query costs a tenth of building a Stream object; it is what Triton and inductor use.
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return raw or (lambda device: torch.cuda.current_stream(device).cuda_stream)
+
+
+def empty_like_library(array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Any:
+    """An uninitialised row-major array of the library and on the device that `array` belongs to."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return torch.empty(shape, dtype=getattr(torch, dtype.torch.removeprefix("torch.")), device=array.device)
+    if device == HOST:
+        return np.empty(shape, dtype.numpy_dtype)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        with cupy.cuda.Device(device):
+            return cupy.empty(shape, dtype.numpy_dtype)
+    raise TypeError(
+        f"a is a {type(array).__name__} on GPU {device}, for which tilewright cannot allocate the result: pass out=, "
+        f"or install CuPy"
+    )

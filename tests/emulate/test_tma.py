@@ -1,0 +1,205 @@
+"""TMA tiles against their definition element by element."""
+
+import itertools
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.emulator.tma import TensorMap, extent, load_tile, reduce_tile, store_tile
+
+ARENA_BASE = 0x7000_0000
+FILL = 0xA5
+XOR_MASK = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}
+
+
+def elements(tensor_map, coordinates, shared_address):
+    """(global address or None if out of bounds, shared address) of every element of a box, one by one."""
+    pitches = (tensor_map.element_bytes, *tensor_map.strides)
+    boxes = itertools.product(*(range(side) for side in reversed(tensor_map.box)))
+    for position, offsets in enumerate(boxes):
+        index = [c + o for c, o in zip(coordinates, reversed(offsets), strict=True)]
+        inside = all(0 <= i < n for i, n in zip(index, tensor_map.shape, strict=True))
+        address = tensor_map.address + sum(i * p for i, p in zip(index, pitches, strict=True))
+        linear = shared_address + position * tensor_map.element_bytes
+        yield address if inside else None, linear ^ (linear >> 3 & XOR_MASK[tensor_map.swizzle])
+
+
+@st.composite
+def tiles(draw):
+    """A tensor map, coordinates around its tensor, and an aligned shared address."""
+    rank = draw(st.integers(1, 4))
+    size = draw(st.sampled_from([1, 2, 4, 8]))
+    span = draw(st.sampled_from([0, 32, 64, 128]))
+    row = (
+        draw(st.sampled_from([16, 32, 48, 64, 128]))
+        if span == 0
+        else draw(st.sampled_from([span // 2, span]))
+    )
+    box = (row // size, *(draw(st.integers(1, 5)) for _ in range(rank - 1)))
+    shape = (draw(st.integers(1, 2 * row // size)), *(draw(st.integers(1, 6)) for _ in range(rank - 1)))
+    strides, pitch = [], -(-shape[0] * size // 16) * 16
+    for extent_ in shape[1:]:
+        pitch += 16 * draw(st.integers(0, 2))
+        strides.append(pitch)
+        pitch *= extent_
+    tensor_map = TensorMap(ARENA_BASE + 16 * draw(st.integers(0, 3)), size, shape, tuple(strides), box, span)
+    coordinates = [draw(st.integers(-side - 1, n + 1)) for side, n in zip(box, shape, strict=True)]
+    return tensor_map, coordinates, 128 * draw(st.integers(0, 9))
+
+
+def random_bytes(count):
+    return np.random.default_rng(count).integers(0, 256, count, dtype=np.uint8)
+
+
+def shared_size(tensor_map):
+    """Room for the tile at the highest address drawn, in whole periods of the swizzle."""
+    return 1024 * (3 + tensor_map.tile_bytes // 1024)
+
+
+def arena_size(tensor_map):
+    outermost = tensor_map.strides[-1] if tensor_map.strides else 16 * tensor_map.shape[0]
+    return 64 + outermost * tensor_map.shape[-1]
+
+
+@settings(deadline=None, max_examples=150)
+@given(tiles())
+def test_load_puts_every_element_in_its_place_and_nothing_else(tile):
+    tensor_map, coordinates, shared_address = tile
+    arena = random_bytes(arena_size(tensor_map))
+    base = 2048  # where the CTA's shared memory starts in the flat array
+    shared = np.full(base + shared_size(tensor_map), FILL, np.uint8)
+    expected = shared.copy()
+    size = tensor_map.element_bytes
+    for source, target in elements(tensor_map, coordinates, shared_address):
+        value = 0 if source is None else arena[source - ARENA_BASE : source - ARENA_BASE + size]
+        expected[base + target : base + target + size] = value
+    moved = load_tile(
+        arena, ARENA_BASE, tensor_map, coordinates, shared, base + shared_address, shared_address
+    )
+    assert moved == tensor_map.tile_bytes == len(list(elements(tensor_map, coordinates, 0))) * size
+    np.testing.assert_array_equal(shared, expected)
+
+
+@settings(deadline=None, max_examples=150)
+@given(tiles())
+def test_store_writes_every_element_in_bounds_and_nothing_else(tile):
+    tensor_map, coordinates, shared_address = tile
+    arena = np.full(arena_size(tensor_map), FILL, np.uint8)
+    expected = arena.copy()
+    shared = random_bytes(shared_size(tensor_map))
+    size = tensor_map.element_bytes
+    for target, source in elements(tensor_map, coordinates, shared_address):
+        if target is not None:
+            expected[target - ARENA_BASE : target - ARENA_BASE + size] = shared[source : source + size]
+    store_tile(arena, ARENA_BASE, tensor_map, coordinates, shared, shared_address, shared_address)
+    np.testing.assert_array_equal(arena, expected)
+
+
+@settings(deadline=None, max_examples=100)
+@given(tiles())
+def test_extent_is_the_first_and_the_last_byte_touched(tile):
+    tensor_map, coordinates, _ = tile
+    touched = [address for address, _ in elements(tensor_map, coordinates, 0) if address is not None]
+    if touched:
+        assert extent(tensor_map, coordinates) == (min(touched), max(touched) + tensor_map.element_bytes - 1)
+    else:
+        assert extent(tensor_map, coordinates) is None
+
+
+@pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
+def test_a_load_then_a_store_elsewhere_copies_the_box(swizzle):
+    matrix = np.arange(40 * 64, dtype=np.uint16).reshape(40, 64)
+    arena = np.concatenate([matrix, np.zeros_like(matrix)]).reshape(-1).view(np.uint8)
+    source = TensorMap(ARENA_BASE, 2, (64, 40), (128,), ((swizzle or 32) // 2, 9), swizzle)
+    target = replace(source, address=ARENA_BASE + matrix.nbytes)
+    shared = np.zeros(4096, np.uint8)
+    load_tile(arena, ARENA_BASE, source, (16, 33), shared, 256, 256)
+    store_tile(arena, ARENA_BASE, target, (16, 33), shared, 256, 256)
+    expected = np.zeros_like(matrix)
+    expected[33:42, 16 : 16 + source.box[0]] = matrix[33:42, 16 : 16 + source.box[0]]
+    np.testing.assert_array_equal(arena.view(np.uint16).reshape(80, 64)[40:], expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.uint32, np.int32])
+@pytest.mark.parametrize(("operation", "scalar"), [("add", lambda x, y: x + y), ("min", min), ("max", max)])
+def test_reduce_combines_elements_in_bounds(dtype, operation, scalar):
+    rng = np.random.default_rng(3)
+    tensor = rng.integers(1, 50, (5, 16)).astype(dtype)
+    tile = rng.integers(1, 50, (4, 16)).astype(dtype)
+    size = tensor.itemsize
+    arena = tensor.copy().reshape(-1).view(np.uint8)
+    shared = tile.reshape(-1).view(np.uint8)
+    tensor_map = TensorMap(ARENA_BASE, size, (13, 5), (16 * size,), (16, 4))
+    reduce_tile(arena, ARENA_BASE, tensor_map, (-2, 3), shared, 0, 0, operation, dtype)
+    expected = tensor.copy()
+    for y, x in itertools.product(range(4), range(16)):
+        if 0 <= y + 3 < 5 and 0 <= x - 2 < 13:
+            expected[y + 3, x - 2] = scalar(expected[y + 3, x - 2], tile[y, x])
+    np.testing.assert_array_equal(arena.view(dtype).reshape(5, 16), expected)
+
+
+def test_reduce_refuses_an_unknown_operation_and_a_type_of_another_size():
+    arena, shared = np.zeros(1024, np.uint8), np.zeros(1024, np.uint8)
+    tensor_map = TensorMap(ARENA_BASE, 4, (16, 4), (64,), (16, 4))
+    with pytest.raises(ValueError, match=r"operation is mul and must be one of add"):
+        reduce_tile(arena, ARENA_BASE, tensor_map, (0, 0), shared, 0, 0, "mul", np.float32)
+    with pytest.raises(ValueError, match=r"element_type is float16 .* 4 bytes"):
+        reduce_tile(arena, ARENA_BASE, tensor_map, (0, 0), shared, 0, 0, "add", np.float16)
+
+
+VALID = {
+    "address": 256,
+    "element_bytes": 2,
+    "shape": (64, 64),
+    "strides": (128,),
+    "box": (64, 8),
+    "swizzle": 128,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"address": 264}, r"address is 264 .* 16-byte aligned"),
+        ({"address": 0}, r"address is 0 .* positive"),
+        ({"element_bytes": 3}, r"element_bytes is 3"),
+        ({"shape": ()}, r"shape is \(\) .* 1 to 5"),
+        ({"shape": (64, 0)}, r"shape\[1\] is 0"),
+        ({"shape": (64, 2**32 + 1)}, r"shape\[1\] is 4294967297"),
+        ({"shape": (64, 64, 64)}, r"box is \(64, 8\) .* 3"),
+        ({"strides": ()}, r"strides is \(\) .* 1"),
+        ({"strides": (136,)}, r"strides\[0\] is 136 .* multiple of 16"),
+        ({"strides": (1 << 40,)}, r"strides\[0\] is 1099511627776 .* below"),
+        ({"box": (64, 257)}, r"box\[1\] is 257"),
+        ({"box": (64, 0)}, r"box\[1\] is 0"),
+        ({"box": (4, 8)}, r"box\[0\] is 4 .* multiple of 16 bytes, not 8"),
+        ({"swizzle": 16}, r"swizzle is 16"),
+        ({"swizzle": 64}, r"box\[0\] is 64 .* 128 bytes .* at most the swizzle's 64"),
+    ],
+)
+def test_a_tensor_map_names_the_field_the_value_and_the_rule(change, message):
+    TensorMap(**VALID)
+    with pytest.raises(ValueError, match=message):
+        TensorMap(**(VALID | change))
+
+
+def test_a_tile_must_be_aligned_and_lie_in_shared_memory_and_its_box_in_the_arena():
+    tensor_map = TensorMap(**(VALID | {"address": ARENA_BASE}))
+    arena, shared = np.zeros(64 * 128, np.uint8), np.zeros(2048, np.uint8)
+    load_tile(arena, ARENA_BASE, tensor_map, (0, 56), shared, 1024, 1024)
+    with pytest.raises(ValueError, match=r"shared address of the tile is 1040 .* 128-byte aligned"):
+        load_tile(arena, ARENA_BASE, tensor_map, (0, 0), shared, 1040, 1040)
+    with pytest.raises(ValueError, match=r"offset of the tile is 1152"):
+        load_tile(arena, ARENA_BASE, tensor_map, (0, 0), shared, 1152, 1152)
+    with pytest.raises(ValueError, match=r"coordinates is \(0,\)"):
+        load_tile(arena, ARENA_BASE, tensor_map, (0,), shared, 0, 0)
+    with pytest.raises(
+        ValueError, match=r"0x70001c00 to 0x70001fff and must lie within 0x70000000 to 0x70001ffe"
+    ):
+        load_tile(arena[:-1], ARENA_BASE, tensor_map, (0, 56), shared, 0, 0)
+    with pytest.raises(ValueError, match="must lie within 0x70000010"):
+        store_tile(arena, ARENA_BASE + 16, tensor_map, (0, 0), shared, 0, 0)
