@@ -7,20 +7,21 @@ out = tw.matmul(a, b, bias=bias, activation="gelu")
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import Plan, matmul, plan
+    from tilewright.api import matmul, plan
     from tilewright.backends.gpu import CudaError
     from tilewright.jit.compile import CompilationError, CompilerMissing
     from tilewright.kernels.family import ConfigError
     from tilewright.kernels.mma import MmaConfig
     from tilewright.kernels.simt import SimtConfig
     from tilewright.kernels.wgmma import WgmmaConfig
+    from tilewright.planner.plan import Plan
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "matmul": "api",
     "plan": "api",
-    "Plan": "api",
+    "Plan": "planner.plan",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
     "WgmmaConfig": "kernels.wgmma",

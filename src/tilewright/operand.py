@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,8 +14,8 @@ from tilewright.dtypes import DType
 HOST = -1
 """The device number of arrays in host memory; GPUs count from 0."""
 
-Signature: TypeAlias = tuple[object, tuple[int, ...], tuple[int, ...], int]
-"""dtype object, shape, strides and device of an array: what decides which plan it needs, besides its alignment."""
+Signature: TypeAlias = tuple[object, tuple[int, ...], tuple[int, ...], int, bool]
+"""dtype object, shape, strides, device of an array and whether it is writable: what decides which plan it needs, besides its alignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Operand:
 
     def overlaps_itself(self) -> bool:
         """Whether two indices name the same memory, as in broadcast views."""
+        if 0 in self.shape:
+            return False
         dims = sorted((abs(s), extent) for s, extent in zip(self.strides, self.shape, strict=True) if extent > 1)
         reach = 0
         for stride, extent in dims:
@@ -94,15 +97,37 @@ class _Addresses:
         }
 
 
-def describe(array: Any) -> tuple[Signature, int]:
-    """Signature and address of an array, as fast as its library allows; what it costs is paid on every call."""
+def describer(array: Any) -> Callable[[Any, str], tuple[Signature, int]]:
+    """The function that reads signature and address of arrays of this array's library with the least work.
+
+    Its second parameter is the argument's name, for errors.
+    """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
-        return (array.dtype, array.shape, array.stride(), array.get_device()), array.data_ptr()
+        return _describe_torch
     if type(array) is np.ndarray:
-        return (array.dtype, array.shape, array.strides, HOST), array.ctypes.data
-    operand = adopt(array, "array")
-    return (operand.dtype, operand.shape, operand.strides, operand.device), operand.pointer
+        return _describe_numpy
+    return _describe_any
+
+
+def describe(array: Any, argument: str) -> tuple[Signature, int]:
+    """Signature and address of an array; what this costs is paid on every call."""
+    return describer(array)(array, argument)
+
+
+def _describe_torch(tensor: Any, argument: str) -> tuple[Signature, int]:
+    if tensor.requires_grad:
+        adopt(tensor, argument)  # raises unless gradients are off
+    return (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), True), tensor.data_ptr()
+
+
+def _describe_numpy(array: "np.ndarray[Any, Any]", argument: str) -> tuple[Signature, int]:
+    return (array.dtype, array.shape, array.strides, HOST, array.flags.writeable), array.ctypes.data
+
+
+def _describe_any(array: Any, argument: str) -> tuple[Signature, int]:
+    operand = adopt(array, argument)
+    return (operand.dtype, operand.shape, operand.strides, operand.device, operand.writable), operand.pointer
 
 
 def adopt(array: Any, argument: str) -> Operand:
@@ -140,6 +165,8 @@ def _from_torch(torch: Any, tensor: Any, argument: str) -> Operand:
 
 
 def _from_numpy(array: "np.ndarray[Any, Any]", argument: str) -> Operand:
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{argument} is a masked array, which tilewright does not multiply: fill the mask first")
     if not array.dtype.isnative:
         raise TypeError(
             f"{argument}.dtype={array.dtype} is byte-swapped: convert it with .astype(dtype.newbyteorder('='))"
@@ -153,7 +180,11 @@ def _from_cuda_array_interface(array: Any, argument: str) -> Operand:
     interface = array.__cuda_array_interface__
     pointer, read_only = interface["data"]
     shape = tuple(interface["shape"])
-    dtype = dtypes.parse(np.dtype(interface["typestr"]), f"{argument}.dtype")
+    # Type strings know no bf16 ("<V2"): the array's own dtype does.
+    named = np.dtype(interface["typestr"])
+    if not named.isnative:
+        raise TypeError(f"{argument}.dtype={named} is byte-swapped: convert it first")
+    dtype = dtypes.parse(getattr(array, "dtype", named), f"{argument}.dtype")
     if interface.get("strides") is None:
         strides = contiguous_strides(shape)
     else:
@@ -212,36 +243,46 @@ def _device_of(pointer: int) -> int:
     return int(ordinal) if status == driver.CUresult.CUDA_SUCCESS else 0
 
 
-def current_stream(owner: Any, device: int) -> int:
-    """The stream that the operand's library would launch on now, as a CUstream handle; 0 is the default stream."""
-    torch = sys.modules.get("torch")
+def stream_reader(owner: Any, device: int) -> Callable[[Any, int], int]:
+    """A function of (array, device) that says which stream the array's library would launch on now.
+
+    The stream is a CUstream handle; 0 is the default stream.
+    """
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if device == HOST:
+        return lambda array, device: 0
     if torch is not None and isinstance(owner, torch.Tensor):
-        return int(_torch_stream(torch)(device)) if device != HOST else 0
-    cupy = sys.modules.get("cupy")
+        # Torch's own raw query costs a tenth of building a Stream object; it is what Triton and inductor use.
+        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        if raw is not None:
+            return lambda array, device: raw(device)
+        return lambda array, device: int(torch.cuda.current_stream(device).cuda_stream)
     if cupy is not None and isinstance(owner, cupy.ndarray):
-        return int(cupy.cuda.get_current_stream(device).ptr)
-    interface = getattr(owner, "__cuda_array_interface__", None)
+        return lambda array, device: int(cupy.cuda.get_current_stream(device).ptr)
+    return _stream_of_interface
+
+
+def _stream_of_interface(array: Any, device: int) -> int:
+    interface = getattr(array, "__cuda_array_interface__", None)
     stream = interface.get("stream") if interface else None
     return int(stream) if stream else 0
 
 
-def _torch_stream(torch: Any) -> Callable[[int], int]:
-    # Torch's own raw query costs a tenth of building a Stream object; it is what Triton and inductor use.
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return raw or (lambda device: torch.cuda.current_stream(device).cuda_stream)
-
-
-def empty_like_library(array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Any:
-    """An uninitialised row-major array of the library and on the device that `array` belongs to."""
-    torch = sys.modules.get("torch")
+def allocator(array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
+    """A function that makes uninitialised row-major arrays of the library and on the device of `array`."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(array, torch.Tensor):
-        return torch.empty(shape, dtype=getattr(torch, dtype.torch.removeprefix("torch.")), device=array.device)
+        torch_dtype = getattr(torch, dtype.torch.removeprefix("torch."))
+        return partial(torch.empty, shape, dtype=torch_dtype, device=array.device)
     if device == HOST:
-        return np.empty(shape, dtype.numpy_dtype)
-    cupy = sys.modules.get("cupy")
+        return partial(np.empty, shape, dtype.numpy_dtype)
     if cupy is not None:
-        with cupy.cuda.Device(device):
-            return cupy.empty(shape, dtype.numpy_dtype)
+
+        def empty() -> Any:
+            with cupy.cuda.Device(device):
+                return cupy.empty(shape, dtype.numpy_dtype)
+
+        return empty
     raise TypeError(
         f"a is a {type(array).__name__} on GPU {device}, for which tilewright cannot allocate the result: pass out=, "
         f"or install CuPy"

@@ -32,6 +32,13 @@ class Matrix:
         """The same memory read with rows and columns exchanged."""
         return replace(self, row_stride=self.column_stride, column_stride=self.row_stride)
 
+    @property
+    def is_row_major(self) -> bool:
+        """Whether walking a row, rather than a column, follows memory: a stride of 1, else the shorter one."""
+        if (self.row_stride == 1) != (self.column_stride == 1):
+            return self.column_stride == 1
+        return abs(self.column_stride) <= abs(self.row_stride)
+
     def vector_bytes(self, along: Literal["row", "column"]) -> int:
         """Widest access (16, 8, 4 or 2 bytes...) that is aligned everywhere when walking along one dimension.
 
@@ -88,10 +95,8 @@ class Problem:
 
     @property
     def layout(self) -> str:
-        """`nt`, `nn`, `tn` or `tt`: t means the stored matrix is read transposed (a by columns, b as (n, k))."""
-        a = "t" if abs(self.a.row_stride) < abs(self.a.column_stride) else "n"
-        b = "t" if abs(self.b.row_stride) < abs(self.b.column_stride) else "n"
-        return a + b
+        """`nt`, `nn`, `tn` or `tt`: t where the matrix is stored transposed (a as (k, m), b as (n, k))."""
+        return "".join("n" if matrix.is_row_major else "t" for matrix in (self.a, self.b))
 
     @property
     def minimum_bytes(self) -> int:

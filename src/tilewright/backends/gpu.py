@@ -201,8 +201,7 @@ class GpuExecutable:
 
     def __call__(self, pointers: tuple[int, ...], alpha: float, beta: float, stream: int) -> None:
         """Launch asynchronously; `pointers` are device addresses in the order of OPERANDS, 0 where absent."""
-        status, context = driver.cuCtxGetCurrent()
-        if int(context) != self._context:
+        if int(driver.cuCtxGetCurrent()[1]) != self._context:
             with self._backend.current():
                 return self(pointers, alpha, beta, stream)
         with self._lock:

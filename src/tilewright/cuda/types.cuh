@@ -79,4 +79,6 @@ __device__ __forceinline__ constexpr int64_t ceil_div(int64_t a, int64_t b) {
 
 __device__ __forceinline__ constexpr int minimum(int a, int b) { return a < b ? a : b; }
 
+__device__ __forceinline__ constexpr int maximum(int a, int b) { return a > b ? a : b; }
+
 }  // namespace tilewright

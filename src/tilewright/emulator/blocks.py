@@ -17,6 +17,7 @@ from tilewright.emulator.ptx import (
     Symbol,
     Vector,
 )
+from tilewright.emulator.specials import UNIFORM_SPECIALS
 
 _NO_DESTINATION = {"bar", "barrier", "bra", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol"}
 _PURE = {
@@ -24,9 +25,6 @@ _PURE = {
     "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "setp", "shf", "shl", "shr", "sub", "xor",
 }  # fmt: skip
 _WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix"}
-UNIFORM_SPECIALS = {
-    f"{name}{axis}" for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in (".x", ".y", ".z")
-} | {"cluster_nctarank", "nsmid", "WARP_SZ", "dynamic_smem_size", "total_smem_size"}  # fmt: skip
 
 
 def blocks_threads(instruction: Instruction) -> bool:

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import filelock
-import platformdirs
 
 from tilewright.jit import compile as compiler
 from tilewright.jit.compile import CompiledKernel
@@ -40,6 +39,12 @@ class CorruptEntry(Exception):
     """A cache file is not what was once written."""
 
 
+def _user_directory() -> Path:
+    import platformdirs  # only needed where no directory was named
+
+    return platformdirs.user_cache_path("tilewright")
+
+
 class KernelCache:
     """A directory of compiled kernels.
 
@@ -53,7 +58,7 @@ class KernelCache:
         extra_directories: Sequence[str | os.PathLike[str]] | None = None,
     ):
         if directory is None:
-            directory = os.environ.get("TILEWRIGHT_CACHE_DIR") or platformdirs.user_cache_path("tilewright")
+            directory = os.environ.get("TILEWRIGHT_CACHE_DIR") or _user_directory()
         if extra_directories is None:
             search_path = os.environ.get("TILEWRIGHT_CACHE_PATH", "").split(os.pathsep)
             extra_directories = [folder for folder in search_path if folder]

@@ -8,7 +8,7 @@ from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType
 from tilewright.kernels.family import Constants, Kernel, epilogue_constants
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.tiling import along_columns, by_estimated_time, cta_count, oversized
+from tilewright.kernels.tiling import by_estimated_time, cta_count, oversized
 from tilewright.problem import Problem
 
 
@@ -28,12 +28,20 @@ class MmaConfig:
     warps_n: int = 2
     group_m: int = 8
 
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return 32 * self.warps_m * self.warps_n
 
-_CANDIDATES = (
-    MmaConfig(),
-    MmaConfig(tile_n=256, warps_n=4, stages=3),
-    MmaConfig(tile_m=64, tile_n=64),
-)
+    @property
+    def smem_bytes(self) -> int:
+        """Shared memory of a CTA: all stages of A's and B's tiles, of 2-byte elements."""
+        return 2 * self.stages * (self.tile_m + self.tile_n) * self.tile_k
+
+
+_VECTOR_COPIES = (MmaConfig(), MmaConfig(tile_n=256, warps_n=4, stages=3), MmaConfig(tile_m=64, tile_n=64))
+# Narrow copies and loads by element need more registers and instructions: twice the warps for the same tile.
+_NARROW_COPIES = (MmaConfig(warps_n=4), MmaConfig(tile_m=64, tile_n=64))
 
 
 class MmaKernel(Kernel):
@@ -64,8 +72,8 @@ class MmaKernel(Kernel):
             "b_k_major or tile_n == 16 or tile_n == 32 or tile_n % 64 == 0",
             "the swizzle of B's rows along n wants tile_n 16, 32 or a multiple of 64",
         ),
-        ("threads % a_copies_per_row == 0", "all threads together copy whole rows of A's tile"),
-        ("threads % b_copies_per_row == 0", "all threads together copy whole rows of B's tile"),
+        ("threads % a_threads_per_row == 0", "all threads together copy whole rows of A's tile"),
+        ("threads % b_threads_per_row == 0", "all threads together copy whole rows of B's tile"),
         (
             "tile_m * 16 % (threads * a_copy_elements) == 0",
             "every thread has the same part in what is copied of A in one k step: take fewer warps or a larger tile_m",
@@ -87,21 +95,21 @@ class MmaKernel(Kernel):
         return oversized(problem)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaConfig]:
-        """Three tile sizes, the quickest by their waves first."""
-        return by_estimated_time(_CANDIDATES, problem, hardware)
+        """A Config for each tile size, the quickest by its waves first."""
+        (_, a_copy_bytes), (_, b_copy_bytes) = _walk(problem)
+        candidates = _NARROW_COPIES if min(a_copy_bytes, b_copy_bytes) < 8 else _VECTOR_COPIES
+        return by_estimated_time(candidates, problem, hardware)
 
     def constants(self, config: MmaConfig, problem: Problem) -> Constants:
         """The Config's fields, how A and B lie in memory, and what follows from both."""
-        a_k_major, b_k_major = along_columns(problem.a), not along_columns(problem.b)
-        a_copy_bytes = problem.a.vector_bytes("column" if a_k_major else "row")
-        b_copy_bytes = problem.b.vector_bytes("row" if b_k_major else "column")
+        (a_k_major, a_copy_bytes), (b_k_major, b_copy_bytes) = _walk(problem)
         a_copy_elements, b_copy_elements = _copy_elements(a_copy_bytes), _copy_elements(b_copy_bytes)
         return {
             **asdict(config),
             "warp_m": config.tile_m // max(config.warps_m, 1),
             "warp_n": config.tile_n // max(config.warps_n, 1),
-            "threads": 32 * config.warps_m * config.warps_n,
-            "smem_bytes": config.stages * (config.tile_m + config.tile_n) * config.tile_k * problem.a.dtype.nbytes,
+            "threads": config.threads,
+            "smem_bytes": config.smem_bytes,
             "Input": CudaType(problem.a.dtype.cuda),
             "a_k_major": a_k_major,
             "b_k_major": b_k_major,
@@ -109,15 +117,22 @@ class MmaKernel(Kernel):
             "b_copy_bytes": b_copy_bytes,
             "a_copy_elements": a_copy_elements,
             "b_copy_elements": b_copy_elements,
-            "a_copies_per_row": (config.tile_k if a_k_major else config.tile_m) // a_copy_elements,
-            "b_copies_per_row": (config.tile_k if b_k_major else config.tile_n) // b_copy_elements,
+            "a_threads_per_row": (config.tile_k if a_k_major else config.tile_m) // a_copy_elements,
+            "b_threads_per_row": (config.tile_k if b_k_major else config.tile_n) // b_copy_elements,
             **epilogue_constants(problem),
         }
 
     def launch_shape(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out."""
-        constants = self.constants(config, problem)
-        return LaunchShape(cta_count(config, problem), constants["threads"], 1, constants["smem_bytes"])
+        return LaunchShape(cta_count(config, problem), config.threads, 1, config.smem_bytes)
+
+
+def _walk(problem: Problem) -> tuple[tuple[bool, int], tuple[bool, int]]:
+    """For A and for B: whether it is walked along k, and the bytes of one copy that way."""
+    a_k_major, b_k_major = problem.a.is_row_major, not problem.b.is_row_major
+    a_copy_bytes = problem.a.vector_bytes("column" if a_k_major else "row")
+    b_copy_bytes = problem.b.vector_bytes("row" if b_k_major else "column")
+    return (a_k_major, a_copy_bytes), (b_k_major, b_copy_bytes)
 
 
 def _copy_elements(copy_bytes: int) -> int:

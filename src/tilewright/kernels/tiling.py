@@ -5,7 +5,7 @@ from math import ceil
 from typing import Protocol, TypeVar
 
 from tilewright.hardware import Hardware
-from tilewright.problem import MAX_BATCH_DIMS, Matrix, Problem
+from tilewright.problem import MAX_BATCH_DIMS, Problem
 
 INT32_MAX = 2**31 - 1
 
@@ -41,13 +41,6 @@ def by_estimated_time(configs: Iterable[C], problem: Problem, hardware: Hardware
         return waves * (config.tile_m * config.tile_n + 64 * (config.tile_m + config.tile_n))
 
     return sorted(configs, key=time)
-
-
-def along_columns(matrix: Matrix) -> bool:
-    """Whether walking a row of `matrix`, rather than a column, follows memory: a stride of 1, else the shorter one."""
-    if (matrix.row_stride == 1) != (matrix.column_stride == 1):
-        return matrix.column_stride == 1
-    return abs(matrix.column_stride) <= abs(matrix.row_stride)
 
 
 def oversized(problem: Problem) -> str | None:

@@ -1,1 +1,1 @@
-"""The only code that measures time and power. Knows no kernel."""
+"""The only code that measures time. Knows no kernel: it times whatever a callable launches."""

@@ -25,6 +25,51 @@ __device__ __forceinline__ float activate(float x) {
   return x;
 }
 
+// One row of out, inside the matrix, with the same row of c and bias.
+template <class Config>
+struct EpilogueRow {
+  using Output = typename Config::Output;
+
+  const GemmParameters& parameters;
+  Output* out;  // elements 0 of the row
+  const typename Config::Addend* c;
+  const typename Config::Bias* bias;
+
+  // The finished value of a column inside the matrix.
+  __device__ __forceinline__ float finish(float accumulator, int column) const {
+    float value = parameters.alpha * accumulator;
+    if constexpr (Config::has_c) {
+      value += parameters.beta * to_float(c[column * parameters.c.column_stride]);
+    }
+    if constexpr (Config::has_bias) {
+      value += to_float(bias[column * parameters.bias.column_stride]);
+    }
+    return activate<static_cast<Activation>(Config::activation)>(value);
+  }
+
+  __device__ __forceinline__ void store(float accumulator, int column) const {
+    if (column >= parameters.n) return;
+    out[column * parameters.out.column_stride] = from_float<Output>(finish(accumulator, column));
+  }
+
+  // Columns `column` (even) and `column` + 1: what one lane of a tensor-core fragment holds side by side.
+  __device__ __forceinline__ void store_pair(float first, float second, int column) const {
+    if constexpr (Config::store_elements >= 2) {
+      if (column + 1 < parameters.n) {
+        const float x = finish(first, column), y = finish(second, column + 1);
+        if constexpr (sizeof(Output) == 2) {
+          *reinterpret_cast<uint32_t*>(out + column) = pack<Output>(x, y);
+        } else {
+          *reinterpret_cast<float2*>(out + column) = make_float2(x, y);
+        }
+        return;
+      }
+    }
+    store(first, column);
+    store(second, column + 1);
+  }
+};
+
 template <class Config>
 struct Epilogue {
   using Output = typename Config::Output;
@@ -45,42 +90,21 @@ struct Epilogue {
     }
   }
 
+  // Row `row`, which must lie inside out.
+  __device__ __forceinline__ EpilogueRow<Config> at_row(int row) const {
+    EpilogueRow<Config> result{parameters, out + row * parameters.out.row_stride};
+    if constexpr (Config::has_c) result.c = c + row * parameters.c.row_stride;
+    if constexpr (Config::has_bias) result.bias = bias + row * parameters.bias.row_stride;
+    return result;
+  }
+
   // The finished value of element (row, column), which must lie inside out.
   __device__ __forceinline__ float finish(float accumulator, int row, int column) const {
-    float value = parameters.alpha * accumulator;
-    if constexpr (Config::has_c) {
-      value += parameters.beta * to_float(c[row * parameters.c.row_stride +
-                                            column * parameters.c.column_stride]);
-    }
-    if constexpr (Config::has_bias) {
-      value += to_float(
-          bias[row * parameters.bias.row_stride + column * parameters.bias.column_stride]);
-    }
-    return activate<static_cast<Activation>(Config::activation)>(value);
+    return at_row(row).finish(accumulator, column);
   }
 
-  __device__ __forceinline__ void store(float accumulator, int row, int column) const {
-    if (row >= parameters.m || column >= parameters.n) return;
-    out[row * parameters.out.row_stride + column * parameters.out.column_stride] =
-        from_float<Output>(finish(accumulator, row, column));
-  }
-
-  // Columns `column` (even) and `column` + 1: what one lane of a tensor-core fragment holds side by side.
   __device__ __forceinline__ void store_pair(float first, float second, int row, int column) const {
-    if constexpr (Config::store_elements >= 2) {
-      if (row < parameters.m && column + 1 < parameters.n) {
-        const float x = finish(first, row, column), y = finish(second, row, column + 1);
-        Output* const address = out + row * parameters.out.row_stride + column;
-        if constexpr (sizeof(Output) == 2) {
-          *reinterpret_cast<uint32_t*>(address) = pack<Output>(x, y);
-        } else {
-          *reinterpret_cast<float2*>(address) = make_float2(x, y);
-        }
-        return;
-      }
-    }
-    store(first, row, column);
-    store(second, row, column + 1);
+    if (row < parameters.m) at_row(row).store_pair(first, second, column);
   }
 };
 

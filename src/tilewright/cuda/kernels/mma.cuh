@@ -18,9 +18,11 @@
 namespace tilewright {
 
 template <class Config>
-using TileA = OperandTile<Config::tile_m, Config::tile_k, Config::a_k_major>;
+using CursorA = TileCursor<typename Config::Input, Config::tile_m, Config::tile_k, Config::a_k_major,
+                           Config::a_copy_elements, Config::threads>;
 template <class Config>
-using TileB = OperandTile<Config::tile_n, Config::tile_k, Config::b_k_major>;
+using CursorB = TileCursor<typename Config::Input, Config::tile_n, Config::tile_k, Config::b_k_major,
+                           Config::b_copy_elements, Config::threads>;
 
 template <class Config>
 struct Storage {
@@ -39,11 +41,11 @@ struct Fragments {
   __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
 #pragma unroll
     for (int i = 0; i < Config::warp_m / 16; ++i) {
-      TileA<Config>::template load_fragment<true>(a[i], a_tile, m + i * 16, k);
+      load_fragment<Config::tile_m, Config::tile_k, Config::a_k_major, true>(a[i], a_tile, m + i * 16, k);
     }
 #pragma unroll
     for (int j = 0; j < Config::warp_n / 16; ++j) {
-      TileB<Config>::template load_fragment<false>(b[j], b_tile, n + j * 16, k);
+      load_fragment<Config::tile_n, Config::tile_k, Config::b_k_major, false>(b[j], b_tile, n + j * 16, k);
     }
   }
 };
@@ -63,16 +65,17 @@ struct Accumulators {
     }
   }
 
-  // Finishes and stores the warp's block, which starts at (row, column) of out.
-  __device__ __forceinline__ void store(const Epilogue<Config>& epilogue, int row, int column) const {
-    row += threadIdx.x % 32 / 4;
-    column += threadIdx.x % 4 * 2;
+  // Finishes and stores the warp's block, which starts at (m, n) of out.
+  __device__ __forceinline__ void store(const Epilogue<Config>& epilogue, int m, int n) const {
+    const int first_row = m + threadIdx.x % 32 / 4, first_column = n + threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < Config::warp_m / 16; ++i) {
+    for (int i = 0; i < Config::warp_m / 8; ++i) {
+      if (first_row + i * 8 >= epilogue.parameters.m) return;
+      const EpilogueRow<Config> row = epilogue.at_row(first_row + i * 8);
 #pragma unroll
       for (int j = 0; j < Config::warp_n / 8; ++j) {
-        epilogue.store_pair(d[i][j][0], d[i][j][1], row + i * 16, column + j * 8);
-        epilogue.store_pair(d[i][j][2], d[i][j][3], row + i * 16 + 8, column + j * 8);
+        const float* pair = d[i / 2][j] + i % 2 * 2;
+        row.store_pair(pair[0], pair[1], first_column + j * 8);
       }
     }
   }
@@ -96,10 +99,10 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
   const int warp_n = warp % Config::warps_n * Config::warp_n;
 
   const MatrixParameters &a = parameters.a, &b = parameters.b;
-  TileCopy<TileA<Config>, Input, Config::a_copy_bytes, Config::threads, steps> copy_a(
+  TileCopy<CursorA<Config>, Input, Config::a_copy_bytes, steps> copy_a(
       static_cast<const Input*>(a.pointer) + batch_offset(parameters, a, tile.batch), a.row_stride,
       a.column_stride, first_m, parameters.m, parameters.k);
-  TileCopy<TileB<Config>, Input, Config::b_copy_bytes, Config::threads, steps> copy_b(
+  TileCopy<CursorB<Config>, Input, Config::b_copy_bytes, steps> copy_b(
       static_cast<const Input*>(b.pointer) + batch_offset(parameters, b, tile.batch), b.column_stride,
       b.row_stride, first_n, parameters.n, parameters.k);
 

@@ -30,6 +30,7 @@ struct GemmParameters {
 // Elements between the first batch of `matrix` and batch number `batch`.
 __device__ __forceinline__ int64_t batch_offset(const GemmParameters& parameters,
                                                 const MatrixParameters& matrix, int batch) {
+  if (batch == 0) return 0;  // spares single products the divisions
   int64_t offset = 0;
 #pragma unroll
   for (int dim = max_batch_dims - 1; dim >= 0; --dim) {
@@ -38,6 +39,16 @@ __device__ __forceinline__ int64_t batch_offset(const GemmParameters& parameters
     batch /= extent;
   }
   return offset;
+}
+
+// Whether all batches of `matrix` are the same memory.
+__device__ __forceinline__ bool is_broadcast(const GemmParameters& parameters, const MatrixParameters& matrix) {
+  bool result = true;
+#pragma unroll
+  for (int dim = 0; dim < max_batch_dims; ++dim) {
+    result = result && (parameters.batch_shape[dim] == 1 || matrix.batch_strides[dim] == 0);
+  }
+  return result;
 }
 
 }  // namespace tilewright

@@ -40,13 +40,11 @@ class WarpOutput {
   static __device__ __forceinline__ int pair_row(int q) { return q % 2 * 8; }
   static __device__ __forceinline__ int pair_column(int q) { return q / 2 * 8; }
 
-  // A finished value; outside out there is nothing to add, and nothing that may be read.
+  // A finished value. What lies outside out is never stored; there, c and bias are read at the nearest element inside,
+  // which takes no branch.
   __device__ __forceinline__ float finish(const Epilogue<Config>& epilogue, float accumulator, int row,
                                           int column) const {
-    if constexpr (Config::has_c || Config::has_bias) {
-      if (row >= parameters.m || column >= parameters.n) return 0.0f;
-    }
-    return epilogue.finish(accumulator, row, column);
+    return epilogue.finish(accumulator, minimum(row, parameters.m - 1), minimum(column, parameters.n - 1));
   }
 
   // Registers -> SMEM -> GMEM, in chunks of store_columns columns, each a box of its own.
@@ -118,17 +116,33 @@ class WarpOutput {
         uint32_t words[4] = {pair(q + half), pair(q + half + 2), pair(q + half + 4), pair(q + half + 6)};
         transpose_quad(words);
         const int row = first_row + pair_row(half), column = at.column + pair_column(q) + lane % 4 * 8;
-        if (row < parameters.m && column + 8 <= parameters.n) {
+        if (row < parameters.m && column < parameters.n) {  // n is a multiple of 8
           *reinterpret_cast<uint4*>(address(out, row, column)) = make_uint4(words[0], words[1], words[2], words[3]);
-        } else {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) store_packed(out, words[i], row, column + 2 * i);
         }
       }
     }
 #pragma unroll
     for (int q = vectors; q < pairs; ++q) {
       store_packed(out, pair(q), first_row + pair_row(q), first_column + pair_column(q));
+    }
+  }
+
+  // Registers -> GMEM for fp32.
+  __device__ __forceinline__ void store_floats(const float (&accumulators)[2 * pairs], const WarpTile& at) const {
+    const Epilogue<Config> epilogue(parameters, at.batch);
+    const int first_row = at.row + lane / 4, first_column = at.column + lane % 4 * 2;
+#pragma unroll
+    for (int q = 0; q < pairs; ++q) {
+      const int row = first_row + pair_row(q), column = first_column + pair_column(q);
+      const float first = finish(epilogue, accumulators[2 * q], row, column);
+      const float second = finish(epilogue, accumulators[2 * q + 1], row, column + 1);
+      if (row >= parameters.m) continue;
+      if (Config::store_elements == 2 && column + 1 < parameters.n) {
+        *reinterpret_cast<float2*>(address(epilogue.out, row, column)) = make_float2(first, second);
+      } else {
+        if (column < parameters.n) *address(epilogue.out, row, column) = first;
+        if (column + 1 < parameters.n) *address(epilogue.out, row, column + 1) = second;
+      }
     }
   }
 
@@ -141,7 +155,9 @@ class WarpOutput {
                                          const WarpTile& at) const {
     with_pairs(accumulators, at, [&](auto pair) {
 #pragma unroll
-      for (int q = 0; q < pairs; ++q) words[q] = pair(q);
+      for (int q = 0; q < pairs; ++q) {
+        words[q] = pair(q);
+      }
     });
   }
 
@@ -155,13 +171,7 @@ class WarpOutput {
     if constexpr (sizeof(Output) == 2) {
       with_pairs(accumulators, at, [&](auto pair) { store_pairs(at, pair); });
     } else {
-      const Epilogue<Config> epilogue(parameters, at.batch);
-      const int row = at.row + lane / 4, column = at.column + lane % 4 * 2;
-#pragma unroll
-      for (int q = 0; q < pairs; ++q) {
-        epilogue.store_pair(accumulators[2 * q], accumulators[2 * q + 1], row + pair_row(q),
-                            column + pair_column(q));
-      }
+      store_floats(accumulators, at);
     }
   }
 
@@ -179,7 +189,9 @@ class WarpOutput {
   __device__ __forceinline__ void with_pairs(const float (&accumulators)[2 * pairs], const WarpTile& at,
                                              Use use) const {
     const Epilogue<Config> epilogue(parameters, at.batch);
-    const int first_row = at.row + lane / 4, first_column = at.column + lane % 4 * 2;
+    int first_row = at.row + lane / 4, first_column = at.column + lane % 4 * 2;
+    // What follows from the column is not to be kept in registers from one row block to the next.
+    asm volatile("" : "+r"(first_row), "+r"(first_column));
     use([&](int q) {
       const int row = first_row + pair_row(q), column = first_column + pair_column(q);
       return pack<Output>(finish(epilogue, accumulators[2 * q], row, column),

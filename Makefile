@@ -1,0 +1,71 @@
+# Needs Python >= 3.11, git and make; everything else is installed into .venv at the first use.
+#
+#   make run ARGS="300 200 100 --dtype fp16"    another product
+#   make test PYTHON=python3.12                 another interpreter
+#   make test CUDA=cu12                         NVRTC and bindings for drivers before 580
+#   make test-gpu VENV=none                     the packages of $(PYTHON) itself, nothing installed
+
+CUDA ?= cu13
+VENV ?= .venv
+ARGS ?=
+PARALLEL ?= -n auto --dist worksteal
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
+	"$$p" -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
+
+ifeq ($(VENV),none)
+PY := PYTHONPATH=src $(PYTHON)
+BIN :=
+READY := python
+else
+PY := $(VENV)/bin/python
+BIN := $(VENV)/bin/
+READY := $(VENV)/.installed-$(CUDA)
+endif
+
+FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
+# Tests run side by side, so that each process gets one BLAS thread.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all test-gpu lint format clean python
+
+help:  ## List these targets
+	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+run: $(READY)  ## Multiply, verify, and time (GPU) or count (emulator)
+	@$(PY) -m tilewright run $(ARGS)
+
+test: $(READY)  ## All tests that need no GPU, on the usual Configs
+	@$(PYTEST) $(PARALLEL) $(FOLDERS)
+
+test-all: $(READY)  ## The same on every Config, mutant and case
+	@TILEWRIGHT_TESTS=all $(PYTEST) $(PARALLEL) $(FOLDERS)
+
+test-gpu: $(READY)  ## The tests that need a GPU; a skipped one fails
+	@$(PYTEST) tests/gpu --require-gpu
+
+lint: $(READY)  ## Style, types and spelling
+	$(BIN)ruff check
+	$(BIN)ruff format --check
+	$(BIN)mypy
+	git ls-files -co --exclude-standard '*.cuh' | xargs $(BIN)clang-format --dry-run --Werror
+	git ls-files -co --exclude-standard | xargs $(BIN)codespell
+
+format: $(READY)  ## Rewrite the sources in the project's style
+	$(BIN)ruff check --fix
+	$(BIN)ruff format
+	git ls-files -co --exclude-standard '*.cuh' | xargs $(BIN)clang-format -i
+
+clean:  ## Remove the environment and everything generated
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -exec rm -rf {} +
+
+python:
+	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || { echo "tilewright needs Python >= 3.11, and PYTHON='$(PYTHON)' is none:" \
+	  "install one, or name it with make PYTHON=/path/to/python3.11" >&2; exit 1; }
+
+$(VENV)/.installed-%: pyproject.toml | python
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$*,dev]'
+	@touch $@

@@ -1,0 +1,212 @@
+"""`tilewright doctor`: what this machine can do, and what is missing."""
+
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from tilewright.cli.options import Json
+from tilewright.cli.output import NOT_VERIFIED, console, print_json, reports_errors
+
+Status = Literal["ok", "warn", "fail"]
+
+PACKAGES = ("numpy", "ml-dtypes", "cuda-core", "cuda-bindings", "typer", "rich", "filelock", "platformdirs")
+ARRAY_LIBRARIES = ("torch", "cupy", "jax")
+DRIVER_RELEASE = {12: 525, 13: 580}
+"""The first driver release that loads the cubins of a CUDA major version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: what was looked at, how it is, and what to do where it is not well."""
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+@reports_errors
+def doctor(as_json: Json = False) -> None:
+    """Look at Python, packages, compiler, driver, GPUs, cache and tools, and multiply a small product.
+
+    Exit code 1 when something fails; warnings say what a machine cannot do.
+
+    \b
+    Examples:
+      tilewright doctor
+      tilewright doctor --json
+    """
+    findings = []
+    for examine in (_python, _packages, _array_libraries, _compiler, _gpus, _cache, _tools, _self_test):
+        for finding in _guarded(examine):
+            findings.append(finding)
+            if not as_json:
+                _show(finding)
+    failed = [finding for finding in findings if finding.status == "fail"]
+    if as_json:
+        print_json({"ok": not failed, "findings": [asdict(finding) for finding in findings]})
+    else:
+        console().print(f"\n{len(failed)} of {len(findings)} fail" if failed else "\nThis machine can run tilewright.")
+    if failed:
+        raise typer.Exit(NOT_VERIFIED)
+
+
+def _guarded(examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """An examination that itself breaks is a finding: the others still run."""
+    try:
+        yield from examine()
+    except Exception as error:
+        name = examine.__name__.strip("_").replace("_", " ")
+        yield Finding(name, "fail", f"{type(error).__name__}: {error}", "report this, with the whole output")
+
+
+def _show(finding: Finding) -> None:
+    color = {"ok": "green", "warn": "yellow", "fail": "red"}[finding.status]
+    console().print(f"[{color}]{finding.status:4}[/{color}]", f"{finding.name}: {finding.detail}")
+    if finding.remedy:
+        console().print(f"     -> {finding.remedy}", markup=False)
+
+
+def _python() -> Iterator[Finding]:
+    detail = f"{platform.python_version()} at {sys.executable}, {platform.system()} {platform.machine()}"
+    yield Finding("Python", "ok", detail)
+
+
+def _packages() -> Iterator[Finding]:
+    for name in PACKAGES:
+        installed = _version(name)
+        if installed:
+            yield Finding(name, "ok", installed)
+        else:
+            yield Finding(name, "fail", "not installed", "pip install 'tilewright[cu13]'")
+
+
+def _array_libraries() -> Iterator[Finding]:
+    found = [f"{name} {installed}" for name in ARRAY_LIBRARIES if (installed := _version(name))]
+    yield Finding("array libraries", "ok", ", ".join(["NumPy", *found]))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _compiler() -> Iterator[Finding]:
+    from tilewright.jit.compile import CompilerMissing, load_nvrtc, nvrtc_version
+
+    try:
+        load_nvrtc()
+    except CompilerMissing as error:
+        yield Finding("NVRTC", "fail", str(error).splitlines()[0], "pip install 'tilewright[cu13]', or [cu12]")
+        return
+    yield Finding("NVRTC", "ok", nvrtc_version())
+
+
+def _gpus() -> Iterator[Finding]:
+    from tilewright.api import gpu_count
+
+    count = gpu_count()
+    if count == 0:
+        detail = "none usable" + ("" if _driver_release() is None else f", though driver {_driver_release()} is here")
+        yield Finding("GPU", "warn", detail, "products run in the emulator; for a GPU install NVIDIA's driver")
+        return
+    yield _driver()
+    from tilewright.backends import gpu
+    from tilewright.cli.product import first_accepted
+    from tilewright.kernels.registry import KERNELS
+
+    for index in range(count):
+        hardware = gpu.backend(index).hardware
+        fitting = []
+        for kernel in KERNELS.values():
+            try:
+                first_accepted(kernel, hardware, [(4096, 4096, 4096)], None, "nt")
+            except ValueError:
+                continue
+            fitting.append(kernel.name)
+        detail = f"{hardware.name}, {hardware.arch}, {hardware.sm_count} SMs: kernels {', '.join(fitting) or 'none'}"
+        remedy = "" if fitting else "tilewright's kernels want sm_80 or later"
+        yield Finding(f"GPU {index}", "ok" if fitting else "warn", detail, remedy)
+
+
+def _driver() -> Finding:
+    from cuda.bindings import driver
+
+    from tilewright.backends.gpu import checked
+    from tilewright.jit.compile import nvrtc_version
+
+    number = checked(driver.cuDriverGetVersion(), "cuDriverGetVersion")
+    cuda_major, compiler_major = number // 1000, int(nvrtc_version().split(".")[0])
+    detail = f"release {_driver_release() or 'unknown'}, CUDA {cuda_major}.{number % 1000 // 10}"
+    if cuda_major >= compiler_major:
+        return Finding("driver", "ok", detail)
+    wanted = DRIVER_RELEASE.get(compiler_major)
+    remedy = f"update the driver to {wanted} or later, or install tilewright[cu{cuda_major}]"
+    return Finding("driver", "fail", f"{detail} cannot load cubins of NVRTC {nvrtc_version()}", remedy)
+
+
+def _driver_release() -> str | None:
+    """The release that Linux's driver names, such as 580.65.06."""
+    try:
+        words = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").split()
+    except OSError:
+        return None
+    return next((word for word in words if word[0].isdigit() and "." in word), None)
+
+
+def _cache() -> Iterator[Finding]:
+    from tilewright.jit.cache import KernelCache
+
+    cache = KernelCache()
+    info = cache.info()
+    detail = f"{info['directory']}: {info['entries']} kernels, {int(info['bytes']) / 1e6:.1f} MB"
+    try:
+        cache.directory.mkdir(parents=True, exist_ok=True)
+        probe = cache.directory / "doctor.probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        yield Finding(
+            "cache", "warn", f"{detail}; {error}", "set TILEWRIGHT_CACHE_DIR to a directory that can be written"
+        )
+        return
+    if info["quarantined"]:
+        remedy = f"the disk or another program damaged them; remove {cache.directory / 'quarantine'}"
+        yield Finding("cache", "warn", f"{detail}, {info['quarantined']} corrupt ones in quarantine", remedy)
+        return
+    yield Finding("cache", "ok", detail)
+
+
+def _tools() -> Iterator[Finding]:
+    from tilewright.jit.listing import DisassemblerMissing, find_nvdisasm
+
+    try:
+        yield Finding("nvdisasm", "ok", str(find_nvdisasm()))
+    except DisassemblerMissing:
+        remedy = "only `tilewright inspect --sass` needs it: the CUDA toolkit, conda's cuda-nvdisasm and Triton have it"
+        yield Finding("nvdisasm", "warn", "not found", remedy)
+
+
+def _self_test() -> Iterator[Finding]:
+    from tilewright import dtypes
+    from tilewright.api import matmul
+    from tilewright.cli.product import Product
+
+    product = Product(48, 40, 72, dtype=dtypes.bf16, out_dtype=dtypes.bf16, bias=True)
+    operands = product.operands(seed=0)
+    out = matmul(operands["a"], operands["b"], bias=operands["bias"], backend="emulator")
+    comparison = product.verify(out, operands)
+    name = "self test"
+    if comparison.verified:
+        yield Finding(name, "ok", f"{product.problem} compiled, emulated and right")
+    else:
+        detail = f"{product.problem} is wrong in the emulator: relative error {comparison.relative_error:.1e}"
+        yield Finding(name, "fail", detail, "report this, with the whole output")

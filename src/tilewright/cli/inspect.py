@@ -1,0 +1,119 @@
+"""`tilewright inspect`: what a kernel compiles to."""
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+
+from tilewright.cli.options import (
+    DTypeName,
+    Json,
+    Layout,
+    LayoutOption,
+    hardware_of,
+    parse_shape,
+)
+from tilewright.cli.output import console, print_json, reports_errors, table
+
+MIX_LINES = 15
+"""Opcodes shown to people; --json has all."""
+
+
+@reports_errors
+def inspect(
+    kernel: Annotated[str, typer.Argument(help="The kernel's name: wgmma, mma, simt...", show_default=False)],
+    problem: Annotated[
+        str, typer.Option("--problem", help="M,N,K of the product that chooses the Config.")
+    ] = "4096,4096,4096",
+    dtype: Annotated[
+        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
+    ] = None,
+    layout: LayoutOption = Layout.nt,
+    arch: Annotated[str, typer.Option("--arch", help="What to compile for; no such GPU is needed.")] = "sm_90a",
+    ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX.")] = False,
+    sass: Annotated[bool, typer.Option("--sass", help="Print the machine code (needs nvdisasm).")] = False,
+    source: Annotated[bool, typer.Option("--source", help="Print the generated CUDA translation unit.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compile a kernel and show its registers, spills, shared memory and instructions, or its listings.
+
+    \b
+    Examples:
+      tilewright inspect wgmma
+      tilewright inspect mma --problem 300,200,100 --dtype fp16 --sass
+      tilewright inspect simt --arch sm_80 --ptx
+      tilewright inspect wgmma --json
+    """
+    from tilewright.cli.product import first_accepted, kernel_named
+    from tilewright.jit.cache import build
+    from tilewright.jit.listing import instruction_mix, ptx_listing, resources, sass_listing
+
+    shape = parse_shape(problem, "--problem")
+    chosen, hardware = kernel_named(kernel), hardware_of(arch)
+    product = first_accepted(chosen, hardware, [shape], dtype.value if dtype else None, layout.value)
+    config = chosen.configs(product.problem, hardware)[0]
+    unit = chosen.unit(config, product.problem, hardware)
+    compiled = build(unit, hardware.arch)
+    launch = chosen.launch_shape(config, product.problem, hardware)
+    listings = {}
+    if source:
+        listings["source"] = unit.text
+    if ptx:
+        listings["ptx"] = ptx_listing(compiled)
+    if sass:
+        listings["sass"] = sass_listing(compiled)
+    kind, text = ("sass", listings["sass"]) if sass else ("ptx", compiled.ptx)
+    mix = instruction_mix(text, "sass" if sass else "ptx")
+    record: dict[str, Any] = {
+        **resources(compiled),
+        "kernel": chosen.name,
+        "entry": compiled.name,
+        "config": dataclasses.asdict(config),
+        "gpu": hardware.name,
+        "m": product.m,
+        "n": product.n,
+        "k": product.k,
+        "dtype": product.dtype.name,
+        "layout": product.layout,
+        "grid": launch.grid,
+        "threads": launch.block,
+        "cluster": launch.cluster,
+        "smem_bytes": launch.smem_bytes,
+        "instruction_mix": {kind: mix},
+        **listings,
+    }
+    if as_json:
+        print_json(record)
+    elif listings:
+        for text in listings.values():
+            typer.echo(text)
+    else:
+        _show(record, kind, mix)
+
+
+def _show(record: dict[str, Any], kind: str, mix: dict[str, int]) -> None:
+    config = ", ".join(f"{name}={value}" for name, value in record["config"].items())
+    console().print(
+        f"{record['kernel']} for {record['m']}x{record['n']}x{record['k']} {record['dtype']} {record['layout']}"
+    )
+    console().print(f"Config: {config}")
+    table(
+        f"\nResources on {record['arch']} (NVRTC {record['nvrtc_version']})",
+        {
+            "registers per thread": record["registers"],
+            "spilled bytes": record["spill_bytes"],
+            "stack bytes": record["stack_bytes"],
+            "SMEM bytes per CTA": record["smem_bytes"] + record["static_smem_bytes"],
+            "threads per CTA": record["threads"],
+            "CTAs": record["grid"],
+            "CTAs per cluster": record["cluster"],
+            "cubin bytes": record["cubin_bytes"],
+            "compile seconds": f"{record['compile_seconds']:.2f}",
+        },
+    )
+    for warning in record["warnings"]:
+        console().print(f"[yellow]{warning}[/yellow]", markup=True)
+    table(
+        f"\n{kind.upper()} instructions, the {min(MIX_LINES, len(mix))} most frequent",
+        dict(list(mix.items())[:MIX_LINES]),
+    )

@@ -1,0 +1,80 @@
+"""The options that several commands take, and what their values mean."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tilewright.hardware import Hardware
+
+
+class DTypeName(StrEnum):
+    """Names of element types, as `tilewright.dtypes` has them."""
+
+    bf16 = "bf16"
+    fp16 = "fp16"
+    fp32 = "fp32"
+
+
+class Layout(StrEnum):
+    """How A and B are stored; t: transposed, so that `nt` has B as (n, k), as a linear layer's weight."""
+
+    nt = "nt"
+    nn = "nn"
+    tn = "tn"
+    tt = "tt"
+
+
+class ActivationName(StrEnum):
+    """Names of activations, as `tilewright.problem` has them."""
+
+    relu = "relu"
+    gelu = "gelu"
+    gelu_tanh = "gelu_tanh"
+    silu = "silu"
+
+
+M = Annotated[int | None, typer.Argument(help="Rows of A and of the result.", min=0, show_default=False)]
+N = Annotated[int | None, typer.Argument(help="Columns of B and of the result.", min=0, show_default=False)]
+K = Annotated[int | None, typer.Argument(help="Columns of A, rows of B.", min=0, show_default=False)]
+DTypeOption = Annotated[DTypeName, typer.Option("--dtype", help="Element type of A and B.")]
+LayoutOption = Annotated[
+    Layout, typer.Option("--layout", help="How A and B are stored; t is transposed: nt has B as (n, k).")
+]
+ActivationOption = Annotated[
+    ActivationName | None, typer.Option("--activation", help="Applied to the result.", show_default=False)
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int] | None:
+    """(m, n, k), or None where none of them is given; a ValueError for a part of them."""
+    if m is None:
+        return None
+    if n is None or k is None:
+        raise ValueError(f"M is {m}, and {'N' if n is None else 'K'} is missing: give all of M N K, or none of them")
+    return m, n, k
+
+
+def parse_shape(text: str, option: str) -> tuple[int, int, int]:
+    """(m, n, k) of "M,N,K" or "MxNxK"."""
+    parts = text.lower().replace("x", ",").split(",")
+    if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
+        raise ValueError(f"{option}={text!r} is no shape: write M,N,K, such as 4096,4096,4096")
+    m, n, k = map(int, parts)
+    return m, n, k
+
+
+def hardware_of(arch: str) -> "Hardware":
+    """The first GPU of the table with this architecture, the H200 for sm_90a."""
+    from tilewright.hardware import GPUS, H200
+
+    if arch == H200.arch:
+        return H200
+    for hardware in GPUS.values():
+        if hardware.arch == arch:
+            return hardware
+    known = ", ".join(sorted({hardware.arch for hardware in GPUS.values()}))
+    raise ValueError(f"--arch={arch!r} is not in the table of GPUs: use one of {known}")

@@ -1,0 +1,66 @@
+// How the threads of a CTA walk one operand's tiles along k in GMEM, whatever its strides.
+//
+// A (m, k) and B (k, n) are treated alike: "mn" is m for A and n for B. An operand is walked in rows along the
+// dimension that is closer together in memory: along k where it is K-major, along mn where it is MN-major.
+#pragma once
+#include "types.cuh"
+
+namespace tilewright {
+
+// One thread's way through the tiles: in each pass the threads take `rows_per_pass` neighbouring rows, each thread
+// `elements` neighbours of a row. After the passes of one tile come those of the next, also beyond the end of k.
+template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads>
+struct TileCursor {
+  static constexpr int rows = k_major ? tile_mn : tile_k;
+  static constexpr int columns = k_major ? tile_k : tile_mn;
+  static constexpr int threads_per_row = columns / elements;
+  static constexpr int rows_per_pass = threads / threads_per_row;
+  static constexpr int passes = rows / rows_per_pass;
+  static_assert(threads_per_row * elements == columns);
+  static_assert(rows_per_pass * threads_per_row == threads && passes * rows_per_pass == rows);
+
+  const Element* source;  // this thread's first element of the next pass; need not be inside the matrix
+  const int64_t row_stride, column_stride;
+  const int first_row, column;  // this thread's place in the tile in pass 0
+  int rows_left, columns_left;  // of the matrix, from there
+
+  // The tiles start at row or column `mn_start` of `matrix`, whose size is (mn, k).
+  __device__ __forceinline__ TileCursor(const Element* matrix, int64_t mn_stride, int64_t k_stride,
+                                        int mn_start, int mn, int k)
+      : row_stride(k_major ? mn_stride : k_stride),
+        column_stride(k_major ? k_stride : mn_stride),
+        first_row(threadIdx.x / threads_per_row),
+        column(threadIdx.x % threads_per_row * elements),
+        rows_left((k_major ? mn - mn_start : k) - first_row),
+        columns_left((k_major ? k : mn - mn_start) - column) {
+    source = matrix + mn_start * mn_stride + first_row * row_stride + column * column_stride;
+  }
+
+  // This thread's row of the tile in `pass`.
+  __device__ __forceinline__ int row(int pass) const { return first_row + pass * rows_per_pass; }
+
+  // How many of this thread's elements of `pass` lie inside the matrix.
+  __device__ __forceinline__ int valid(int pass) const {
+    return pass * rows_per_pass < rows_left ? maximum(minimum(columns_left, elements), 0) : 0;
+  }
+
+  // To the pass that follows `pass`.
+  __device__ __forceinline__ void advance(int pass) {
+    step(source, rows_per_pass * row_stride);
+    if (pass < passes - 1) return;
+    if constexpr (k_major) {
+      source += columns * column_stride - rows * row_stride;
+      columns_left -= columns;
+    } else {
+      rows_left -= rows;
+    }
+  }
+
+  // The empty assembly keeps the compiler from holding every multiple of a stride in registers throughout a loop.
+  static __device__ __forceinline__ void step(const Element*& pointer, int64_t stride) {
+    pointer += stride;
+    asm volatile("" : "+l"(pointer));
+  }
+};
+
+}  // namespace tilewright

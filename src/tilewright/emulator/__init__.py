@@ -1,0 +1,40 @@
+"""Runs PTX on the CPU: the kernels that the GPU runs, in NumPy, with checks that the hardware does not have.
+
+`Device` is the host's side. PTX goes through `ptx` (text to data), `blocks` (control flow), `codegen` with its instruction
+tables (blocks to Python functions) and `machine` (which lanes run next).
+"""
+
+# The instruction tables register themselves.
+from tilewright.emulator import arithmetic_instructions, memory_instructions
+from tilewright.emulator.counters import Counters
+from tilewright.emulator.device import Device, Kernel
+from tilewright.emulator.errors import (
+    AsyncHazard,
+    BarrierProtocol,
+    Deadlock,
+    EmulatorError,
+    KernelTrap,
+    LaunchError,
+    Misaligned,
+    OutOfBounds,
+    PtxSyntaxError,
+    UnsupportedInstruction,
+)
+
+__all__ = [
+    "AsyncHazard",
+    "BarrierProtocol",
+    "Counters",
+    "Deadlock",
+    "Device",
+    "EmulatorError",
+    "Kernel",
+    "KernelTrap",
+    "LaunchError",
+    "Misaligned",
+    "OutOfBounds",
+    "PtxSyntaxError",
+    "UnsupportedInstruction",
+    "arithmetic_instructions",
+    "memory_instructions",
+]

@@ -1,0 +1,287 @@
+"""Loads, stores and atomics of all lanes of a group, in any space, with every address checked."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.emulator.arithmetic import Values, bf16_to_float, f16_to_float, float_to_bf16, float_to_f16
+from tilewright.emulator.arithmetic import high_half, low_half, pack_halves
+from tilewright.emulator.counters import MemoryCounter
+from tilewright.emulator.errors import Misaligned, OutOfBounds
+from tilewright.emulator.lanes import Array, Group, Indices, Topology
+from tilewright.emulator.memory import (
+    GLOBAL_BASE,
+    LOCAL_WINDOW,
+    RANK_SHIFT,
+    SHARED_START,
+    SHARED_WINDOW,
+    FlatMemory,
+    GlobalMemory,
+)
+
+_OFFSET_MASK = np.uint32((1 << RANK_SHIFT) - 1)
+_WINDOW_SHIFT = np.uint64(44)  # all windows are multiples of 2**44
+_WINDOWS = {"global": GLOBAL_BASE, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+
+Active: TypeAlias = Any  # None, one truth value for all lanes, or a mask of the group's lanes
+
+
+class Access:
+    """The memories as one launch sees them.
+
+    shared_limit: end of a CTA's shared memory as it addresses it. local_bytes: local memory of one thread.
+    describe: the instruction at a site, for messages.
+    """
+
+    def __init__(
+        self,
+        memory: GlobalMemory,
+        topology: Topology,
+        shared_limit: int,
+        local_bytes: int,
+        describe: Callable[[int], str],
+        counter: MemoryCounter | None,
+    ) -> None:
+        self.memory, self.topology, self.shared_limit = memory, topology, shared_limit
+        self.shared = FlatMemory(np.full(topology.ctas * topology.shared_stride, 0xFF, np.uint8))
+        self.local_bytes = local_bytes
+        self.local = FlatMemory(np.full(-(-topology.lanes * local_bytes // 16) * 16, 0xFF, np.uint8))
+        self._describe, self.counter = describe, counter
+
+    def load(
+        self, site: int, group: Group, space: str, address: Array, dtype: npt.DTypeLike, count: int, active: Active
+    ) -> list[Array]:
+        """`count` consecutive elements per lane; zeros in lanes that are not active."""
+        width = np.dtype(dtype).itemsize * count
+
+        def gather(memory: FlatMemory, where: Indices, _: Indices | None) -> list[Array]:
+            return memory.gather(where, dtype, count)
+
+        results = self._each_space(site, group, space, address, width, active, gather, "ld")
+        if len(results) == 1 and results[0][0] is None:
+            return results[0][1]
+        merged: list[Array] = [np.zeros(group.size, dtype) for _ in range(count)]
+        for chosen, values in results:
+            for target, value in zip(merged, values, strict=True):
+                target[chosen] = value
+        return merged
+
+    def store(
+        self, site: int, group: Group, space: str, address: Array, values: list[Array], active: Active
+    ) -> None:
+        """Consecutive elements of every active lane."""
+        width = values[0].dtype.itemsize * len(values)
+
+        def scatter(memory: FlatMemory, where: Indices, chosen: Indices | None) -> None:
+            memory.scatter(where, [_select(value, chosen) for value in values])
+
+        self._each_space(site, group, space, address, width, active, scatter, "st")
+
+    def atomic(
+        self,
+        site: int,
+        group: Group,
+        space: str,
+        address: Array,
+        form: tuple[str, str],
+        value: Values,
+        compare: Values | None,
+        active: Active,
+    ) -> Array:
+        """Read-modify-write of each active lane, one after the other where addresses repeat.
+
+        form: operation and PTX type. Returns the values found, zeros in lanes that are not active.
+        """
+        found = np.zeros(group.size, value.dtype)
+
+        def update(memory: FlatMemory, where: Indices, chosen: Indices | None) -> None:
+            lanes = np.arange(group.size) if chosen is None else chosen
+            where = np.broadcast_to(where, lanes.shape)
+            cells = memory.elements(value.dtype)
+            cell = where // value.dtype.itemsize
+            operands = _select(np.broadcast_to(value, group.size), chosen)
+            expected = None if compare is None else _select(np.broadcast_to(compare, group.size), chosen)
+            for turn in _turns(cell):
+                old = cells[cell[turn]]
+                new = _combine(form, old, operands[turn], None if expected is None else expected[turn])
+                cells[cell[turn]] = new
+                found[lanes[turn]] = old
+
+        self._each_space(site, group, space, address, value.dtype.itemsize, active, update, "atom")
+        return found
+
+    def locate(
+        self, site: int, group: Group, space: str, address: Array, width: int, chosen: Indices | None = None
+    ) -> tuple[FlatMemory, Indices]:
+        """The flat memory and checked byte offsets of accesses of `width` bytes; not for generic addresses."""
+        address = np.asarray(address)
+        if width & (width - 1) == 0 and int(np.bitwise_or.reduce(address, axis=None)) & (width - 1):
+            lane_address = next(a for a in np.atleast_1d(address) if int(a) % width)
+            raise Misaligned(
+                f"{self._describe(site)} accesses {width} bytes at {space} address {int(lane_address):#x}, "
+                f"which is not a multiple of {width}"
+            )
+        if space == "global":
+            where = (address - np.uint64(GLOBAL_BASE)).view(np.int64)
+            outside = self.memory.first_outside(where, width)
+            if outside is not None:
+                raise OutOfBounds(
+                    f"{self._describe(site)} accesses {width} bytes at global address "
+                    f"{GLOBAL_BASE + outside:#x}, outside every allocation: {self.memory.describe(outside)}"
+                )
+            return self.memory, where
+        if space == "local":
+            self._check_range(site, space, address, width, 0, self.local_bytes)
+            return self.local, address.astype(np.int64) + _select(group.indices, chosen) * self.local_bytes
+        base = _select(group.shared_base, chosen)
+        offset = address
+        if space == "cluster":
+            offset = address & _OFFSET_MASK
+            rank = (address >> np.uint32(RANK_SHIFT)).astype(np.int64)
+            if rank.any():
+                base = np.where(rank > 0, self._base_of_rank(site, _select(group.cta, chosen), rank), base)
+        self._check_range(site, "shared", offset, width, SHARED_START, self.shared_limit)
+        return self.shared, base + offset
+
+    def map_to_cta(self, address: Values, rank: Values) -> Values:
+        """mapa: the address, generic or of shared memory, of the same variable in the CTA with this rank."""
+        rank_bits = (rank.astype(address.dtype) + address.dtype.type(1)) << address.dtype.type(RANK_SHIFT)
+        cleared = address & ~address.dtype.type(0xFF << RANK_SHIFT)
+        return cleared | rank_bits
+
+    def rank_of(self, address: Values, group: Group) -> Array:
+        """getctarank."""
+        rank = (address >> address.dtype.type(RANK_SHIFT)).astype(np.int64) & 0xFF
+        return np.where(rank > 0, rank - 1, group.cta % self.topology.cluster_size).astype(np.uint32)
+
+    def cta_and_offset(self, site: int, group: Group, space: str, address: Array) -> tuple[Indices, Indices]:
+        """The CTA slot and the offset in its shared memory that each lane's address means (8-byte objects)."""
+        if space == "generic":
+            self._require_window(site, "shared", address)
+            space, address = "cluster", address.astype(np.uint32)
+        _, where = self.locate(site, group, space, address, 8)
+        where = np.broadcast_to(where, (group.size,))
+        cta = where // self.topology.shared_stride
+        return cta, where - cta * self.topology.shared_stride
+
+    def _each_space(
+        self,
+        site: int,
+        group: Group,
+        space: str,
+        address: Array,
+        width: int,
+        active: Active,
+        act: Callable[[FlatMemory, Indices, Indices | None], Any],
+        kind: str,
+    ) -> list[tuple[Indices | None, Any]]:
+        """Apply `act` to the offsets of the active lanes (None for all), once per memory that they address."""
+        chosen = _chosen(active, group.size)
+        if chosen is not None:
+            if not chosen.size:
+                return []
+            address = np.broadcast_to(address, (group.size,))[chosen]
+        if space != "generic":
+            memory, where = self.locate(site, group, space, address, width, chosen)
+            if self.counter is not None:
+                self.counter.access(kind, space, width, group, where, chosen)
+            return [(chosen, act(memory, where, chosen))]
+        lanes = np.arange(group.size) if chosen is None else chosen
+        address = np.broadcast_to(address, lanes.shape)
+        window = address >> _WINDOW_SHIFT
+        results = []
+        for name, base in _WINDOWS.items():
+            here = window == np.uint64(base >> 44)
+            if here.any():
+                of_window = address[here] if name == "global" else address[here].astype(np.uint32)
+                target = "cluster" if name == "shared" else name
+                memory, where = self.locate(site, group, target, of_window, width, lanes[here])
+                results.append((lanes[here], act(memory, where, lanes[here])))
+        if sum(chosen.size for chosen, _ in results) < lanes.size:
+            known = np.isin(window, [np.uint64(base >> 44) for base in _WINDOWS.values()])
+            raise OutOfBounds(
+                f"{self._describe(site)} accesses {width} bytes at generic address "
+                f"{int(address[~known][0]):#x}, which lies in no memory"
+            )
+        return results
+
+    def _require_window(self, site: int, name: str, address: Array) -> None:
+        if (address >> _WINDOW_SHIFT != np.uint64(_WINDOWS[name] >> 44)).any():
+            raise OutOfBounds(f"{self._describe(site)} needs an address of {name} memory")
+
+    def _base_of_rank(self, site: int, cta: Indices, rank: Indices) -> Indices:
+        size = self.topology.cluster_size
+        if int(rank.max()) > size:
+            raise OutOfBounds(
+                f"{self._describe(site)} addresses the shared memory of CTA rank {int(rank.max()) - 1} in a "
+                f"cluster of {size}"
+            )
+        return (cta // size * size + rank - 1) * self.topology.shared_stride
+
+    def _check_range(self, site: int, space: str, address: Array, width: int, start: int, end: int) -> None:
+        if int(address.min()) < start or int(address.max()) + width > end:
+            flat = np.atleast_1d(address).astype(np.int64)
+            wrong = flat[(flat < start) | (flat + width > end)][0]
+            raise OutOfBounds(
+                f"{self._describe(site)} accesses {width} bytes at {space} address {int(wrong):#x}, outside the "
+                f"{end - start} bytes from {start:#x} that it has"
+            )
+
+
+def _chosen(active: Active, size: int) -> Indices | None:
+    """Indices of the active lanes, None for all of them."""
+    if active is None:
+        return None
+    mask = np.broadcast_to(active, (size,))
+    return None if mask.all() else np.flatnonzero(mask)
+
+
+def _select(values: Values, chosen: Indices | None) -> Values:
+    return values if chosen is None or np.ndim(values) == 0 else values[chosen]
+
+
+def _turns(cell: Indices) -> list[Any]:
+    """Split lanes into turns within which no cell repeats, keeping the order of lanes for each cell."""
+    order = np.argsort(cell, kind="stable")
+    ordered = cell[order]
+    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    if first.size == cell.size:
+        return [slice(None)]
+    turn = np.arange(cell.size) - np.repeat(first, np.diff(np.r_[first, cell.size]))
+    by_turn = np.argsort(turn, kind="stable")
+    return [order[part] for part in np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1)]
+
+
+def _combine(form: tuple[str, str], old: Values, value: Values, compare: Values | None) -> Values:
+    """The new contents of a cell."""
+    operation, kind = form
+    match operation:
+        case "exch":
+            return value
+        case "cas":
+            return np.where(old == compare, value, old)
+        case "inc":
+            return np.where(old >= value, old.dtype.type(0), old + old.dtype.type(1))
+        case "dec":
+            return np.where((old == 0) | (old > value), value, old - old.dtype.type(1))
+        case "and":
+            return old & value
+        case "or":
+            return old | value
+        case "xor":
+            return old ^ value
+    function = {"add": np.add, "min": np.fmin, "max": np.fmax}[operation]
+    if kind in ("f16x2", "bf16x2"):
+        low = _combine_half(kind[:-2], function, low_half(old), low_half(value))
+        return pack_halves(low, _combine_half(kind[:-2], function, high_half(old), high_half(value)))
+    if kind in ("f16", "bf16"):
+        return _combine_half(kind, function, old, value)
+    return function(old, value)
+
+
+def _combine_half(kind: str, function: Callable[[Any, Any], Any], old: Values, value: Values) -> Values:
+    if kind == "f16":
+        return float_to_f16(function(f16_to_float(old), f16_to_float(value)))
+    return float_to_bf16(function(bf16_to_float(old), bf16_to_float(value)))

@@ -1,0 +1,145 @@
+"""When asynchronous operations take effect.
+
+The PTX manual only says by when an operation has taken effect: a wait. "eager" performs it at once, "lazy" at the last
+moment (a commit group when a wait retires it, a copy that signals an mbarrier when no thread can go on without it), and
+"random" at a moment drawn from a seed. A kernel with all the waits it needs gives one result under all three.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from tilewright.emulator.errors import AsyncHazard
+from tilewright.emulator.lanes import Group, Indices
+
+Policy: TypeAlias = Literal["eager", "lazy", "random"]
+POLICIES: tuple[Policy, ...] = ("eager", "lazy", "random")
+
+
+class Asynchrony:
+    """The policy, and the operations that complete by themselves some time."""
+
+    def __init__(self, policy: Policy, seed: int) -> None:
+        self.policy = policy
+        self.generator = np.random.default_rng(seed)
+        self._pending: list[list[Callable[[], None]]] = []
+
+    def at_once(self) -> bool:
+        """Whether an operation that is issued now takes effect now."""
+        return self.policy == "eager" or (self.policy == "random" and bool(self.generator.integers(2)))
+
+    def defer(self, operations: list[Callable[[], None]]) -> None:
+        """Issue operations, of one instruction, that complete by themselves."""
+        if self.policy == "random":
+            for operation in operations:
+                if self.at_once():
+                    operation()
+                else:
+                    self._pending.append([operation])
+        elif self.policy == "lazy":
+            self._pending.append(operations)
+        else:
+            for operation in operations:
+                operation()
+
+    def complete_one(self) -> bool:
+        """Complete what one instruction issued, the oldest or a random one; False if nothing is pending."""
+        if not self._pending:
+            return False
+        index = int(self.generator.integers(len(self._pending))) if self.policy == "random" else 0
+        for operation in self._pending.pop(index):
+            operation()
+        return True
+
+    def step(self) -> None:
+        """Time passes: under the random policy something may complete."""
+        if self.policy == "random" and self._pending and self.generator.integers(4) == 0:
+            self.complete_one()
+
+
+@dataclass(slots=True)
+class _Operation:
+    """Issued and not performed: for each owner lane the number of its commit group, and how to perform some owners."""
+
+    owners: Indices
+    number: Indices
+    perform: Callable[[Indices | None], None]
+    chosen: Indices  # which of the owners that `perform` knows are left
+
+
+class CommitGroups:
+    """One kind of commit_group / wait_group: each thread numbers its groups.
+
+    Operations of a thread take effect in order.
+    """
+
+    def __init__(self, asynchrony: Asynchrony, lanes: int) -> None:
+        self._asynchrony = asynchrony
+        self._committed = np.zeros(lanes, np.int64)
+        self._last_issued = np.full(lanes, -1, np.int64)
+        self._retired = np.zeros(lanes, np.int64)
+        self._operations: list[_Operation] = []
+
+    def issue(self, owners: Indices, perform: Callable[[Indices | None], None]) -> None:
+        """Issue an operation for some lanes; perform(None) does it for all, perform(indices) for some owners."""
+        self._last_issued[owners] = self._committed[owners]
+        if self._asynchrony.at_once():
+            if self._operations:
+                self.complete(owners)
+            perform(None)
+            return
+        number = self._committed[owners]
+        self._operations.append(_Operation(owners, number, perform, np.arange(owners.size)))
+
+    def commit(self, group: Group, active: Any) -> None:
+        """Close the current group of the active lanes."""
+        self._committed[_active_lanes(group, active)] += 1
+
+    def wait(self, group: Group, pending: int, active: Any = None) -> None:
+        """Perform all but the latest `pending` groups of the active lanes."""
+        lanes = _active_lanes(group, active)
+        self._retired[lanes] = np.maximum(self._retired[lanes], self._committed[lanes] - pending)
+        if self._operations:
+            limit = np.full(self._committed.size, -1, np.int64)
+            limit[lanes] = self._committed[lanes] - pending
+            self._perform_below(limit)
+
+    def complete(self, lanes: Indices) -> None:
+        """Perform everything that these lanes have issued."""
+        limit = np.full(self._committed.size, -1, np.int64)
+        limit[lanes] = np.iinfo(np.int64).max
+        self._perform_below(limit)
+
+    def require_retired(self, group: Group, what: str) -> None:
+        """Raise AsyncHazard if a lane of an exiting group has issued operations that it did not wait for."""
+        lanes = group.lanes
+        left = self._last_issued[lanes] >= self._retired[lanes]
+        if left.any():
+            raise AsyncHazard(f"{group.take(left)} exit without waiting for their {what}")
+
+    def _perform_below(self, limit: Indices) -> None:
+        """Perform the operations whose group number is below their lane's limit."""
+        kept = []
+        for operation in self._operations:
+            due = operation.number < limit[operation.owners]
+            if not due.any():
+                kept.append(operation)
+                continue
+            operation.perform(operation.chosen[due])
+            if not due.all():
+                left = ~due
+                kept.append(
+                    _Operation(
+                        operation.owners[left], operation.number[left], operation.perform, operation.chosen[left]
+                    )
+                )
+        self._operations = kept
+
+
+def _active_lanes(group: Group, active: Any) -> Any:
+    """The lanes of a group where `active` holds, as something to index lanes with."""
+    if active is None:
+        return group.lanes
+    return group.indices[np.broadcast_to(active, (group.size,))]

@@ -1,0 +1,185 @@
+"""Barriers of a CTA (bar, barrier.cta) and of a cluster (barrier.cluster)."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.emulator.arithmetic import lanes_of
+from tilewright.emulator.errors import BarrierProtocol
+from tilewright.emulator.lanes import Array, Group, Indices, Mask
+
+if TYPE_CHECKING:
+    from tilewright.emulator.machine import Machine
+
+NAMED_BARRIERS = 16
+
+
+@dataclass(slots=True)
+class _Waiting:
+    group: Group
+    block: int
+    site: int
+
+
+@dataclass(slots=True)
+class _NamedBarrier:
+    """One barrier number in all resident CTAs. expected: threads per CTA, 0 for all that have not exited."""
+
+    arrived: Indices
+    expected: Indices
+    waiting: list[_Waiting] = field(default_factory=list)
+
+
+class Barriers:
+    """Who has arrived at and who waits for each barrier."""
+
+    def __init__(self, machine: "Machine") -> None:
+        self._machine = machine
+        self._named: dict[int, _NamedBarrier] = {}
+        self._cluster_waiting: list[_Waiting] = []
+        topology = machine.topology
+        self._cluster_phase = np.zeros(topology.ctas // topology.cluster_size, np.int64)
+        self._arrived_phase = np.full(topology.lanes, -1, np.int64)  # cluster phase of each lane's last arrival
+
+    def sync(self, site: int, group: Group, name: Array, count: Array | None) -> None:
+        """bar.sync: arrive, and go on when all have."""
+        self._machine.counters.barrier_waits += group.warps.count
+        self._arrive(site, group, name, count, self._machine.block + 1)
+
+    def arrive(self, site: int, group: Group, name: Array, count: Array | None) -> None:
+        """bar.arrive: count without waiting."""
+        self._arrive(site, group, name, count, None)
+
+    def _arrive(self, site: int, group: Group, name: Array, count: Array | None, block: int | None) -> None:
+        names = lanes_of(name, group.size)
+        number = int(names[0])
+        same = names == number
+        if not same.all():
+            rest = ~same
+            others = None if count is None else lanes_of(count, group.size)[rest]
+            self._arrive(site, group.take(rest), names[rest], others, block)
+            count = None if count is None else lanes_of(count, group.size)[same]
+            group = group.take(same)
+        if number >= NAMED_BARRIERS:
+            raise BarrierProtocol(f"{self._at(site)} names barrier {number}; there are {NAMED_BARRIERS}")
+        ctas = self._machine.topology.ctas
+        barrier = self._named.get(number)
+        if barrier is None:
+            barrier = self._named[number] = _NamedBarrier(np.zeros(ctas, np.int64), np.zeros(ctas, np.int64))
+        self._set_expected(site, group, number, barrier, count)
+        barrier.arrived += np.bincount(group.cta, minlength=ctas)
+        if block is not None:
+            barrier.waiting.append(_Waiting(group, block, site))
+        self._release(site, number, barrier)
+
+    def _set_expected(
+        self, site: int, group: Group, number: int, barrier: _NamedBarrier, count: Array | None
+    ) -> None:
+        threads = 0 if count is None else int(np.max(count))
+        if threads % 32:
+            raise BarrierProtocol(f"{self._at(site)} expects {threads} threads, which is no multiple of 32")
+        started = barrier.arrived[group.cta] > 0
+        if (barrier.expected[group.cta][started] != threads).any():
+            raise BarrierProtocol(
+                f"{self._at(site)} expects {threads or 'all'} threads at barrier {number}; an earlier arrival "
+                "of the same phase expected another number"
+            )
+        barrier.expected[group.cta] = threads
+
+    def _release(self, site: int, number: int, barrier: _NamedBarrier) -> None:
+        expected = np.where(barrier.expected > 0, barrier.expected, self._machine.alive_threads)
+        over = barrier.arrived > expected
+        if over.any():
+            cta = int(over.argmax())
+            raise BarrierProtocol(
+                f"{self._at(site)}: {int(barrier.arrived[cta])} threads have arrived at barrier {number} of CTA "
+                f"{cta}, which expects {int(expected[cta])}"
+            )
+        full = (barrier.arrived > 0) & (barrier.arrived == expected)
+        if not full.any():
+            return
+        barrier.arrived[full] = 0
+        barrier.waiting = self._wake(barrier.waiting, full)
+
+    def _wake(self, waiting: list[_Waiting], ctas: Mask) -> list[_Waiting]:
+        """Let the lanes of some CTAs go on; returns who still waits."""
+        left = []
+        for entry in waiting:
+            released = ctas[entry.group.cta]
+            if released.all():
+                self._machine.push(entry.block, entry.group)
+            elif released.any():
+                self._machine.push(entry.block, entry.group.take(released))
+                left.append(_Waiting(entry.group.take(~released), entry.block, entry.site))
+            else:
+                left.append(entry)
+        return left
+
+    def cluster_arrive(self, site: int, group: Group) -> None:
+        """barrier.cluster.arrive."""
+        phase = self._cluster_phase[self._cluster(group)]
+        if (self._arrived_phase[group.lanes] == phase).any():
+            raise BarrierProtocol(f"{self._at(site)} arrives again at the cluster barrier without having waited")
+        self._arrived_phase[group.lanes] = phase
+        self._advance_clusters()
+
+    def cluster_wait(self, site: int, group: Group) -> None:
+        """barrier.cluster.wait."""
+        self._machine.counters.barrier_waits += group.warps.count
+        if (self._arrived_phase[group.lanes] < 0).any():
+            raise BarrierProtocol(f"{self._at(site)} waits at the cluster barrier without having arrived")
+        self._cluster_waiting.append(_Waiting(group, self._machine.block + 1, site))
+        self._wake_clusters()
+
+    def threads_exited(self) -> None:
+        """Threads that exit count as arrived."""
+        for number, barrier in self._named.items():
+            if barrier.waiting:
+                self._release(barrier.waiting[0].site, number, barrier)
+        self._advance_clusters()
+
+    def _advance_clusters(self) -> None:
+        topology = self._machine.topology
+        arrived = (self._arrived_phase == np.tile(self._phase_of_cta(), topology.threads)) | ~self._machine.alive
+        by_cta = arrived.reshape(topology.threads, topology.ctas).all(axis=0)
+        full = by_cta.reshape(-1, topology.cluster_size).all(axis=1)
+        if full.any():
+            self._cluster_phase[full] += 1
+            self._wake_clusters()
+
+    def _wake_clusters(self) -> None:
+        left = []
+        for entry in self._cluster_waiting:
+            over = self._arrived_phase[entry.group.lanes] < self._cluster_phase[self._cluster(entry.group)]
+            if over.any():
+                self._machine.push(entry.block, entry.group.take(over))
+            if not over.all():
+                left.append(_Waiting(entry.group.take(~over), entry.block, entry.site))
+        self._cluster_waiting = left
+
+    def _phase_of_cta(self) -> Indices:
+        return np.repeat(self._cluster_phase, self._machine.topology.cluster_size)
+
+    def _cluster(self, group: Group) -> Indices:
+        return group.cta // self._machine.topology.cluster_size
+
+    def describe_waiting(self) -> list[str]:
+        """A line for each group that waits, with what it waits for."""
+        lines = []
+        for number, barrier in self._named.items():
+            for entry in barrier.waiting:
+                cta = int(entry.group.cta[0])
+                expected = int(barrier.expected[cta]) or int(self._machine.alive_threads[cta])
+                lines.append(
+                    f"{self._machine.name(entry.group)} wait at {self._at(entry.site)}: {int(barrier.arrived[cta])} "
+                    f"of {expected} threads have arrived at barrier {number}"
+                )
+        for entry in self._cluster_waiting:
+            lines.append(
+                f"{self._machine.name(entry.group)} wait at {self._at(entry.site)} for the rest of their cluster"
+            )
+        return lines
+
+    def _at(self, site: int) -> str:
+        return self._machine.describe(site)

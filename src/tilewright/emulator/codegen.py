@@ -1,0 +1,370 @@
+"""PTX blocks as Python functions of NumPy statements over all lanes of a group.
+
+A function block_N(m, g) runs block N for group g of machine m. Within it registers are Python variables; what a later
+block may read is written back to the register file at the end. Registers that are uniform in the whole launch are NumPy
+scalars in m.uniforms. Nothing of the PTX text enters the generated source: registers become numbered variables,
+constants named objects, and instructions go through the emitter tables.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright.emulator import arithmetic
+from tilewright.emulator.blocks import (
+    Block,
+    blocks_threads,
+    build_blocks,
+    definitions,
+    ends_block,
+    is_wgmma,
+    uniform_registers,
+)
+from tilewright.emulator.errors import UnsupportedInstruction
+from tilewright.emulator.memory import SHARED_START
+from tilewright.emulator.ptx import (
+    Entry,
+    Float,
+    Instruction,
+    Integer,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+)
+from tilewright.emulator.specials import LANE_SPECIALS, UNIFORM_SPECIALS
+
+DTYPES = {
+    "pred": "b1", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "u2", "bf16": "u2",
+    "b32": "u4", "u32": "u4", "s32": "i4", "f16x2": "u4", "bf16x2": "u4", "f32": "f4",
+    "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8",
+}  # fmt: skip
+"""PTX type -> the NumPy type in generated code: kind and bytes. 16-bit floats are handled as bits."""
+
+Emitter: TypeAlias = Callable[["BlockWriter", Instruction], None]
+EMITTERS: dict[str, Emitter] = {}
+
+
+def emits(*opcodes: str) -> Callable[[Emitter], Emitter]:
+    """Register the emitter of some opcodes."""
+
+    def register(emitter: Emitter) -> Emitter:
+        EMITTERS.update(dict.fromkeys(opcodes, emitter))
+        return emitter
+
+    return register
+
+
+@dataclass(slots=True)
+class Program:
+    """An entry ready to run.
+
+    functions: one per block. rows: place in the register file of each register that lives across blocks, within its
+    bank of equal width. slots: place in m.uniforms of each launch-uniform register.
+    """
+
+    entry: Entry
+    blocks: list[Block]
+    functions: list[Callable[[Any, Any], Any]] = field(default_factory=list)
+    rows: dict[Register, int] = field(default_factory=dict)
+    bank_sizes: dict[int, int] = field(default_factory=dict)  # bytes of a register (1 for predicates) -> rows
+    slots: dict[Register, int] = field(default_factory=dict)
+    accumulators: set[Register] = field(default_factory=set)  # of wgmma, which changes them in the register file
+    source: str = ""
+
+
+@dataclass(slots=True)
+class _Value:
+    """What a register holds at this point of a block: a variable, its type, and views of it in other types.
+
+    borrowed: the register of whose row in the register file the variable is a view, if it is one.
+    """
+
+    name: str
+    dtype: str
+    borrowed: Register | None = None
+    views: dict[str, str] = field(default_factory=dict)
+
+
+class BlockWriter:
+    """Writes the function of one block; emitters use its methods."""
+
+    def __init__(self, program: Program, block: Block, namespace: dict[str, Any]) -> None:
+        self.program, self.block, self.namespace = program, block, namespace
+        self.lines = [
+            f"def block_{block.index}(m, g):",
+            " lanes = g.lanes",
+            " B1, B2, B4, B8 = m.banks",
+            " U = m.uniforms",
+        ]
+        self.active: str | None = None  # the guard of the current instruction
+        self.site = 0
+        self._values: dict[Register, _Value] = {}
+        self._written: set[Register] = set()
+        self._variables = 0
+
+    def write(self) -> str:
+        """The source of the function."""
+        instruction, finish = None, "return None"
+        for offset, instruction in enumerate(self.block.instructions):
+            self.site = self.block.start + offset
+            guard = instruction.predicate
+            self.active = None if guard is None else self.read(guard, "b1")
+            if instruction.opcode in ("bra", "ret", "exit"):
+                finish = f"return {self.stable(self.active)}" if self.active else finish
+            elif ends_block(instruction):
+                finish = self._finish(instruction)
+            else:
+                self._emit_instruction(instruction)
+        self._write_back(self._written & self.block.live_out)
+        self.emit(finish)
+        return "\n".join(self.lines)
+
+    def _emit_instruction(self, instruction: Instruction) -> None:
+        emitter = EMITTERS.get(instruction.opcode)
+        if emitter is None:
+            raise UnsupportedInstruction(f"no emulation of {instruction}")
+        try:
+            emitter(self, instruction)
+        except (KeyError, IndexError, ValueError) as error:
+            raise UnsupportedInstruction(f"no emulation of this form of {instruction}: {error!r}") from error
+
+    def _finish(self, instruction: Instruction) -> str:
+        """The last statement of a block that traps or makes threads wait."""
+        if instruction.opcode in ("trap", "call"):
+            return f"m.trap({self.site}, g, {self.stable(self.active)})"
+        if self.active:
+            raise UnsupportedInstruction(f"a predicate on {instruction} is not supported: branch around it")
+        self._emit_instruction(instruction)
+        return self.lines.pop().strip()  # the emitter's last line is the call; write-backs go before it
+
+    # For emitters -------------------------------------------------------------------------------------------------
+
+    def emit(self, line: str) -> None:
+        """Add a statement."""
+        self.lines.append(" " + line)
+
+    def variable(self, expression: str) -> str:
+        """A fresh variable with the value of an expression."""
+        self._variables += 1
+        name = f"v{self._variables}"
+        self.emit(f"{name} = {expression}")
+        return name
+
+    def constant(self, value: Any, dtype: str | None = None) -> str:
+        """The name of a constant object; numbers get a dtype and wrap to it."""
+        if dtype is not None:
+            value = _scalar(value, dtype)
+        key = f"{type(value).__name__}:{value!r}"
+        names = self.namespace["__constants__"]
+        if key not in names:
+            names[key] = f"k{len(names)}"
+            self.namespace[names[key]] = value
+        return str(names[key])
+
+    def read(self, operand: Operand, dtype: str) -> str:
+        """A variable or constant with the value of an operand as dtype (kind and bytes, see DTYPES)."""
+        match operand:
+            case Register():
+                return self._read_register(operand, dtype)
+            case Negated(register):
+                return self.variable(f"~{self._read_register(register, 'b1')}")
+            case Integer(value):
+                return self.constant(value, dtype)
+            case Float(value, bits):
+                scalar = np.float32(value) if bits == 32 else np.float64(value)
+                if int(dtype[1:]) * 8 != bits:
+                    raise ValueError(f"a {bits}-bit floating-point constant as {dtype}")
+                return self.constant(scalar.view(getattr(arithmetic, dtype)))
+            case Special(name) if name in LANE_SPECIALS:
+                return self.variable(f"m.specials.of_lanes({name!r}, g).astype({dtype})")
+            case Special(name) if name in UNIFORM_SPECIALS:
+                return self.variable(f"m.specials.uniform[{name!r}].astype({dtype})")
+            case Symbol():
+                return self._address_of(operand, dtype)
+        raise ValueError(f"operand {operand}")
+
+    def stable(self, name: str | None) -> str | None:
+        """A variable that survives the write-backs: a copy, if it is a view of the register file."""
+        if name is None:
+            return None
+        borrowed = any(
+            value.borrowed and name in (value.name, *value.views.values()) for value in self._values.values()
+        )
+        return self.variable(f"{name}.copy()") if borrowed else name
+
+    def assign(self, destination: Operand, expression: str, dtype: str) -> None:
+        """Give a register a value of dtype, extended to the register's width, where the guard holds."""
+        if isinstance(destination, Sink):
+            return
+        if not isinstance(destination, Register):
+            raise ValueError(f"destination {destination}")
+        if dtype != "b1" and destination.bits > 8 * int(dtype[1:]):
+            wide = f"{dtype[0]}{destination.bits // 8}"
+            expression, dtype = f"({expression}).astype({wide})", wide
+        if _bytes_of(destination) != int(dtype[1:]):
+            raise ValueError(f"a {destination.bits}-bit destination of a value of {dtype}")
+        if self.active:
+            expression = f"np.where({self.active}, {expression}, {self.read(destination, dtype)})"
+        self._values[destination] = _Value(self.variable(expression), dtype)
+        self._written.add(destination)
+
+    def alias(self, destination: Register, source: Register) -> None:
+        """Let a register hold what another of the same width holds."""
+        self._read_register(source, _bank_dtype(source))
+        self._values[destination] = self._values[source]
+        self._written.add(destination)
+
+    def rows_in_place(self, operands: Iterable[Operand]) -> str:
+        """A constant that selects the rows of registers that the next statement changes in the register file.
+
+        Their values are written back now and read again after it.
+        """
+        registers = [operand for operand in operands if isinstance(operand, Register)]
+        self._write_back({register for register in registers if register in self._written})
+        self.forget(registers)
+        rows = [self.program.rows[register] for register in registers]
+        consecutive = rows == list(range(rows[0], rows[0] + len(rows)))
+        return self.constant(slice(rows[0], rows[-1] + 1) if consecutive else tuple(rows))
+
+    def forget(self, registers: Iterable[Register]) -> None:
+        """Read these from the register file when they are needed next; other variables keep their values."""
+        forgotten = set(registers)
+        for register, value in self._values.items():
+            if value.borrowed in forgotten and register not in forgotten:
+                self._values[register] = _Value(self.variable(f"{value.name}.copy()"), value.dtype)
+        for register in forgotten:
+            self._values.pop(register, None)
+            self._written.discard(register)
+
+    # Registers ----------------------------------------------------------------------------------------------------
+
+    def _read_register(self, register: Register, dtype: str) -> str:
+        value = self._values.get(register)
+        if value is None:
+            value = self._values[register] = self._load(register)
+        if value.dtype == dtype:
+            return value.name
+        if dtype not in value.views:
+            expression = value.name
+            if _bytes_of(register) == int(dtype[1:]) and "b1" not in (dtype, value.dtype):
+                expression += f".view({dtype})"
+            else:
+                if "b1" in (dtype, value.dtype):
+                    raise ValueError(f"{register.name} as {dtype}")
+                unsigned = "u" + value.dtype[1:]
+                view = f".view({unsigned})" if value.dtype != unsigned else ""
+                expression += f"{view}.astype(u{dtype[1:]})" + (f".view({dtype})" if dtype[0] != "u" else "")
+            value.views[dtype] = self.variable(expression)
+        return value.views[dtype]
+
+    def _load(self, register: Register) -> _Value:
+        dtype = _bank_dtype(register)
+        if register in self.program.slots:
+            return _Value(self.variable(f"U[{self.program.slots[register]}]"), dtype)
+        row = self.program.rows[register]
+        return _Value(self.variable(f"B{_bytes_of(register)}[{row}, lanes]"), dtype, borrowed=register)
+
+    def _write_back(self, registers: set[Register]) -> None:
+        """Store registers in the register file; a view of a row that is itself stored is copied first."""
+        ordered = sorted(registers, key=lambda register: self._values[register].name)
+        names = []
+        for register in ordered:
+            value = self._values[register]
+            name = value.name
+            if value.borrowed is not None and value.borrowed is not register and value.borrowed in registers:
+                name = self.variable(f"{name}.copy()")
+            dtype = _bank_dtype(register)
+            names.append(name if value.dtype == dtype else f"{name}.view({dtype})")
+        for register, name in zip(ordered, names, strict=True):
+            if register in self.program.slots:
+                self.emit(f"U[{self.program.slots[register]}] = {name}")
+            else:
+                self.emit(f"B{_bytes_of(register)}[{self.program.rows[register]}, lanes] = {name}")
+            self._written.discard(register)
+
+    def _address_of(self, symbol: Symbol, dtype: str) -> str:
+        entry = self.program.entry
+        match symbol.space:
+            case "shared":
+                return self.constant(SHARED_START + entry.shared[symbol.name].offset, dtype)
+            case "local":
+                return self.constant(entry.local[symbol.name].offset, dtype)
+            case "param":
+                offset = next(p.offset for p in entry.parameters if p.name == symbol.name)
+                return self.variable(f"m.parameter_address({offset}).astype({dtype})")
+            case "global":
+                return self.variable(f"m.variable_address({self.constant(symbol.name)}).astype({dtype})")
+        raise ValueError(f"the address of {symbol.name}")
+
+
+def compile_entry(entry: Entry) -> Program:
+    """Generate and compile the functions of an entry.
+
+    Raises:
+        UnsupportedInstruction: naming the instruction and its line.
+    """
+    blocks = build_blocks(entry)
+    program = Program(entry, blocks)
+    _place_registers(program)
+    namespace = {**vars(arithmetic), "__constants__": {}}
+    program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
+    exec(compile(program.source, f"<{entry.name}>", "exec"), namespace)
+    program.functions = [namespace[f"block_{block.index}"] for block in blocks]
+    return program
+
+
+def _place_registers(program: Program) -> None:
+    """Give each register that lives across blocks a row, accumulators of wgmma consecutive ones."""
+    uniform = uniform_registers(program.entry)
+    sizes = dict.fromkeys((1, 2, 4, 8), 0)
+
+    def place(register: Register) -> None:
+        if register in uniform:
+            program.slots.setdefault(register, len(program.slots))
+        elif register not in program.rows:
+            width = _bytes_of(register)
+            program.rows[register] = sizes[width]
+            sizes[width] += 1
+
+    for instruction in filter(is_wgmma, program.entry.instructions):
+        for register in definitions(instruction):
+            place(register)
+            program.accumulators.add(register)
+    for block in program.blocks:
+        for register in sorted(block.live_in | block.live_out, key=lambda register: register.name):
+            place(register)
+    program.bank_sizes = sizes
+
+
+def waits(block: Block) -> bool:
+    """Whether the block's function itself says where its group goes next."""
+    last = block.instructions[-1]
+    return blocks_threads(last) and ends_block(last)
+
+
+def _bytes_of(register: Register) -> int:
+    return max(register.bits // 8, 1)
+
+
+def _bank_dtype(register: Register) -> str:
+    return "b1" if register.bits == 1 else f"u{register.bits // 8}"
+
+
+def _scalar(value: Any, dtype: str) -> Any:
+    """A NumPy scalar; integers wrap, and give the bits of floating-point types."""
+    if dtype == "b1":
+        return np.bool_(bool(value))
+    width = int(dtype[1:])
+    unsigned = np.dtype(f"u{width}").type(int(value) & ((1 << 8 * width) - 1))
+    return unsigned.view(getattr(arithmetic, dtype))
+
+
+def pair_of(operand: Operand) -> tuple[Operand, Operand]:
+    """The two destinations d|p; the second is a sink if only one is given."""
+    return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, Sink())

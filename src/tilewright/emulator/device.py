@@ -1,0 +1,291 @@
+"""The emulated GPU as a host sees it: memory, tensor maps, kernels and launches."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
+from tilewright.emulator.codegen import Program, compile_entry
+from tilewright.emulator.copies import encode_tensor_map
+from tilewright.emulator.counters import Counters
+from tilewright.emulator.errors import LaunchError
+from tilewright.emulator.machine import Machine
+from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.ptx import Module, Parameter, Variable, parse
+from tilewright.emulator.specials import Extent
+from tilewright.emulator.tma import TensorMap
+
+RESIDENT_LANES = 1 << 16
+"""A grid with at most so many threads is resident as a whole, as a persistent or cooperative kernel needs."""
+CHUNK_LANES = 1 << 14
+"""Threads that run together in a larger grid: enough to amortise Python, few enough for the caches."""
+MAX_SHARED_BYTES = 227 * 1024
+MAX_THREADS = 1024
+MAX_CLUSTER = 16
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Kernel:
+    """A kernel ready to launch on the device that loaded it."""
+
+    name: str
+    program: Program
+    variables: dict[str, int]
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """What `args` of a launch must hold, in order."""
+        return self.program.entry.parameters
+
+
+class Device:
+    """An emulated GPU with its own global memory.
+
+    memory_bytes: capacity of global memory; pages cost nothing until they are used. asynchrony, seed: when asynchronous
+    operations take effect (see the module asynchrony). progress: called with the finished fraction of a launch.
+    count_memory: also count sectors and wavefronts, which costs time.
+    """
+
+    def __init__(
+        self,
+        *,
+        memory_bytes: int = 1 << 30,
+        asynchrony: Policy = "eager",
+        seed: int = 0,
+        progress: Callable[[float], None] | None = None,
+        count_memory: bool = False,
+    ) -> None:
+        if asynchrony not in POLICIES:
+            raise ValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
+        self._memory = GlobalMemory(memory_bytes)
+        self._asynchrony, self._seed = asynchrony, seed
+        self._progress, self._count_memory = progress, count_memory
+        self._variables: dict[int, dict[str, int]] = {}
+
+    def allocate(self, nbytes: int, *, align: int = 256) -> int:
+        """The address of `nbytes` fresh bytes, poisoned with 0xff and fenced by bytes that nobody may touch.
+
+        Raises:
+            ValueError: for a size below 1 or an alignment that is no power of two.
+            MemoryError: if the device is full.
+        """
+        if nbytes < 1:
+            raise ValueError(f"nbytes is {nbytes} and must be at least 1")
+        if align < 1 or align & (align - 1):
+            raise ValueError(f"align is {align} and must be a power of two")
+        return self._memory.allocate(nbytes, align)
+
+    def upload(self, array: npt.NDArray[np.generic]) -> int:
+        """Allocate and copy an array's elements in C order; returns the address."""
+        address = self.allocate(max(array.nbytes, 1))
+        self.write(address, array)
+        return address
+
+    def write(self, address: int, data: npt.NDArray[np.generic]) -> None:
+        """Copy an array's elements in C order to an address. Raises ValueError outside allocations."""
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        if flat.size:
+            self._memory.slice(address, flat.size)[...] = flat
+
+    def read(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """A copy of `nbytes` bytes. Raises ValueError outside allocations."""
+        return self._memory.slice(address, nbytes).copy()
+
+    def free(self, address: int) -> None:
+        """End an allocation. Raises ValueError if none starts at the address."""
+        self._memory.free(address)
+
+    def tensor_map(
+        self,
+        *,
+        address: int,
+        element_bytes: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        box: Sequence[int],
+        swizzle: int,
+    ) -> bytes:
+        """The 128 bytes of a tensor map, as cuTensorMapEncodeTiled makes them for the hardware.
+
+        shape, box: elements, innermost dimension first. strides: bytes, of dimensions 1 and up. swizzle: span in bytes, 0,
+        32, 64 or 128.
+
+        Raises:
+            ValueError: where cuTensorMapEncodeTiled would refuse.
+        """
+        return encode_tensor_map(
+            TensorMap(address, element_bytes, tuple(shape), tuple(strides), tuple(box), swizzle)
+        )
+
+    def load(self, ptx: str, entry: str | None = None) -> Kernel:
+        """Prepare a kernel of a PTX module; `entry` may be left out if the module has one only.
+
+        Raises:
+            PtxSyntaxError, UnsupportedInstruction: naming the line.
+            ValueError: if the entry is not there.
+        """
+        module = _parse(ptx)
+        if entry is None and len(module.entries) == 1:
+            entry = next(iter(module.entries))
+        if entry not in module.entries:
+            names = ", ".join(module.entries) or "none"
+            raise ValueError(f"entry is {entry!r} and must name one of the module's entries: {names}")
+        return Kernel(entry, _compile(ptx, entry), self._allocate_variables(module))
+
+    def launch(
+        self,
+        kernel: Kernel,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[bytes | int],
+        *,
+        cluster: Sequence[int] = (1, 1, 1),
+        shared_bytes: int = 0,
+    ) -> Counters:
+        """Run a kernel to its end.
+
+        grid (CTAs), block (threads), cluster (CTAs): up to three extents, x first. args: one for each kernel parameter, its
+        exact bytes, or an int for an integer or pointer. shared_bytes: dynamic shared memory of each CTA.
+
+        Raises:
+            LaunchError: for a launch that the kernel or the hardware does not allow.
+            EmulatorError: whatever the kernel did wrong.
+        """
+        grid_, block_, cluster_ = _extent("grid", grid), _extent("block", block), _extent("cluster", cluster)
+        self._check_launch(kernel, grid_, block_, cluster_, shared_bytes)
+        parameters = _pack(kernel, args)
+        counters = Counters()
+        asynchrony = Asynchrony(self._asynchrony, self._seed)
+        total = grid_[0] * grid_[1] * grid_[2]
+        resident = _resident_ctas(total, _volume(block_), _volume(cluster_))
+        address = self._memory.allocate(max(len(parameters), 1), 256)
+        try:
+            self.write(address, np.frombuffer(parameters, np.uint8))
+            for first in range(0, total, resident):
+                last = min(first + resident, total)
+                Machine(
+                    kernel.program,
+                    self._memory,
+                    grid=grid_,
+                    block=block_,
+                    cluster=cluster_,
+                    cta_numbers=np.arange(first, last),
+                    shared_bytes=shared_bytes,
+                    parameters=parameters,
+                    parameters_address=address,
+                    variables=kernel.variables,
+                    asynchrony=asynchrony,
+                    counters=counters,
+                    count_memory=self._count_memory,
+                    on_exit=lambda done, first=first, last=last: self._report(  # type: ignore[misc]
+                        (first + done * (last - first)) / total
+                    ),
+                ).run()
+        finally:
+            self._memory.free(address)
+        return counters
+
+    def _report(self, fraction: float) -> None:
+        if self._progress is not None:
+            self._progress(fraction)
+
+    def _allocate_variables(self, module: Module) -> dict[str, int]:
+        """Addresses of the module's variables, which are shared by its kernels on this device."""
+        key = id(module)
+        if key not in self._variables:
+            self._variables[key] = {name: self._place(variable) for name, variable in module.variables.items()}
+        return self._variables[key]
+
+    def _place(self, variable: Variable) -> int:
+        address = self._memory.allocate(max(variable.size, 1), max(variable.align, 16))
+        initial = variable.data.ljust(variable.size, b"\0")
+        self.write(address, np.frombuffer(initial, np.uint8))
+        return address
+
+    def _check_launch(
+        self, kernel: Kernel, grid: Extent, block: Extent, cluster: Extent, shared_bytes: int
+    ) -> None:
+        entry = kernel.program.entry
+        threads = _volume(block)
+        _require(threads <= MAX_THREADS, f"block {block} has {threads} threads; the limit is {MAX_THREADS}")
+        _require(shared_bytes >= 0, f"shared_bytes is {shared_bytes} and must not be negative")
+        total = entry.dynamic_offset + shared_bytes
+        _require(
+            total <= MAX_SHARED_BYTES,
+            f"{kernel.name} needs {total} bytes of shared memory; a CTA has {MAX_SHARED_BYTES}",
+        )
+        _require(
+            all(extent % size == 0 for extent, size in zip(grid, cluster, strict=True)),
+            f"grid {grid} must be a multiple of cluster {cluster} in each dimension",
+        )
+        _require(_volume(cluster) <= MAX_CLUSTER, f"cluster {cluster} has more than {MAX_CLUSTER} CTAs")
+        required = entry.directives.get("reqntid")
+        if required is not None:
+            needed = (*required, 1, 1)[:3]
+            _require(block == needed, f"{kernel.name} requires blocks of {needed} threads, not {block}")
+        most = entry.directives.get("maxntid")
+        if most is not None:
+            _require(
+                threads <= int(np.prod(most)),
+                f"{kernel.name} is compiled for at most {int(np.prod(most))} threads in a block, not {threads}",
+            )
+        clustered = entry.directives.get("reqnctapercluster")
+        if clustered:
+            needed = (*clustered, 1, 1)[:3]
+            _require(cluster == needed, f"{kernel.name} requires clusters of {needed} CTAs, not {cluster}")
+
+
+@lru_cache(maxsize=64)
+def _parse(ptx: str) -> Module:
+    return parse(ptx)
+
+
+@lru_cache(maxsize=64)
+def _compile(ptx: str, entry: str) -> Program:
+    return compile_entry(_parse(ptx).entries[entry])
+
+
+def _resident_ctas(total: int, threads: int, cluster: int) -> int:
+    """How many CTAs run together: all of a small grid, else whole clusters up to CHUNK_LANES threads."""
+    if total * threads <= RESIDENT_LANES:
+        return total
+    return max(CHUNK_LANES // (threads * cluster), 1) * cluster
+
+
+def _pack(kernel: Kernel, args: Sequence[bytes | int]) -> bytes:
+    """The parameter space."""
+    parameters = kernel.parameters
+    _require(
+        len(args) == len(parameters),
+        f"{kernel.name} takes {len(parameters)} arguments and args has {len(args)}",
+    )
+    packed = bytearray(parameters[-1].offset + parameters[-1].size if parameters else 0)
+    for index, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
+        if isinstance(value, int):
+            _require(parameter.size <= 8, f"args[{index}] is an int; parameter {parameter.name} has {parameter.size} bytes")
+            value = (value & ((1 << 8 * parameter.size) - 1)).to_bytes(parameter.size, "little")
+        _require(
+            len(value) == parameter.size,
+            f"args[{index}] has {len(value)} bytes; parameter {parameter.name} of {kernel.name} has {parameter.size}",
+        )
+        packed[parameter.offset : parameter.offset + parameter.size] = value
+    return bytes(packed)
+
+
+def _extent(name: str, extent: Sequence[int]) -> Extent:
+    if not 1 <= len(extent) <= 3 or any(size < 1 for size in extent):
+        raise LaunchError(f"{name} is {tuple(extent)} and must have one to three positive extents")
+    x, y, z = (*(int(size) for size in extent), 1, 1)[:3]
+    return x, y, z
+
+
+def _volume(extent: Extent) -> int:
+    return extent[0] * extent[1] * extent[2]
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise LaunchError(message)

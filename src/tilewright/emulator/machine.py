@@ -1,0 +1,275 @@
+"""The resident CTAs of a launch: register file, groups of lanes, and the loop that runs them.
+
+The group at the smallest block runs next and groups that stand at the same block merge, so that divergent lanes meet
+again where their paths do. Three kinds of group wait: at barriers, at a warp collective for the rest of the warp, and
+after a turn of a polling loop for everyone else to have run.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.emulator import collectives
+from tilewright.emulator.access import Access
+from tilewright.emulator.arithmetic import Values, lanes_of
+from tilewright.emulator.asynchrony import Asynchrony
+from tilewright.emulator.barriers import Barriers
+from tilewright.emulator.blocks import Block, member_mask
+from tilewright.emulator.codegen import Program, waits
+from tilewright.emulator.copies import BulkCopies, Copies
+from tilewright.emulator.counters import Counters, MemoryCounter
+from tilewright.emulator.errors import Deadlock, KernelTrap
+from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, Topology, ranges
+from tilewright.emulator.mbarrier import Mbarriers
+from tilewright.emulator.memory import SHARED_START, GlobalMemory
+from tilewright.emulator.ptx import Integer, Register, round_up
+from tilewright.emulator.specials import Extent, Specials
+from tilewright.emulator.tensor import Tensor
+
+POLLING_ROUNDS = 20_000
+"""Turns of nothing but polling loops after which the launch counts as deadlocked."""
+
+
+class Machine:
+    """Runs some CTAs, which are resident together, from start to exit.
+
+    cta_numbers: linear indices in the grid (see Specials). parameters: the bytes of the parameter space and their address
+    in global memory. variables: addresses of the module's variables.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        memory: GlobalMemory,
+        *,
+        grid: Extent,
+        block: Extent,
+        cluster: Extent,
+        cta_numbers: Indices,
+        shared_bytes: int,
+        parameters: bytes,
+        parameters_address: int,
+        variables: dict[str, int],
+        asynchrony: Asynchrony,
+        counters: Counters,
+        count_memory: bool,
+        on_exit: Callable[[float], None],
+    ) -> None:
+        self.program, self.counters, self.asynchrony = program, counters, asynchrony
+        self._cta_numbers, self._parameters, self._variables = cta_numbers, parameters, variables
+        self._parameters_address, self._on_exit = parameters_address, on_exit
+        limit = SHARED_START + program.entry.dynamic_offset + shared_bytes
+        threads, cluster_size = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
+        self.topology = Topology(cta_numbers.size, threads, cluster_size, round_up(limit, 1024))
+        lanes = self.topology.lanes
+        counter = MemoryCounter(counters) if count_memory else None
+        self.access = Access(
+            memory, self.topology, limit, program.entry.local_bytes, self.describe, counter
+        )
+        total = program.entry.dynamic_offset + shared_bytes
+        self.specials = Specials(
+            self.topology, grid, block, cluster, cta_numbers, (shared_bytes, total), lambda: self._clock
+        )
+        rows = program.bank_sizes
+        self.banks: tuple[Array, ...] = (
+            np.zeros((rows[1], lanes), np.bool_),
+            *(np.zeros((rows[width], lanes), f"u{width}") for width in (2, 4, 8)),
+        )
+        self.uniforms: list[Values] = [np.uint64(0)] * len(program.slots)
+        self.alive = np.ones(lanes, np.bool_)
+        self.alive_threads = np.full(self.topology.ctas, threads)
+        self.block = 0
+        self.collectives = collectives
+        self.barriers, self.mbarriers = Barriers(self), Mbarriers(self)
+        self.tensor, self.copies, self.bulk = Tensor(self), Copies(self), BulkCopies(self)
+        self._clock = 0
+        self._executed = np.zeros(len(program.blocks), np.int64)
+        self._ready: dict[int, list[Group]] = {}
+        self._partial: dict[int, Group] = {}  # wait at a collective for the rest of their warps
+        self._polled: list[tuple[int, Group]] = []
+        self._polling_blocks = {
+            index
+            for block_ in program.blocks
+            if block_.polls
+            for index in range(block_.successors[0], block_.index + 1)
+        }
+        self._progress, self._last_progress, self._idle_rounds = 0, 0, 0
+
+    def run(self) -> None:
+        """Run until every thread has exited.
+
+        Raises:
+            EmulatorError: whatever the kernel did wrong.
+        """
+        with np.errstate(all="ignore"):
+            self.push(0, self.topology.group(slice(0, self.topology.lanes)))
+            while self.alive.any():
+                if not self._ready:
+                    self._resume()
+                    continue
+                index = min(self._ready)
+                self._execute(self.program.blocks[index], self.topology.merge(self._ready.pop(index)))
+        for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
+            for instruction in block.instructions:
+                self.counters.warp_instructions[instruction.name] += executions
+
+    def push(self, block: int, group: Group) -> None:
+        """Let a group go on at a block; past the last block its threads exit."""
+        self._progress += 1
+        if not group.size:
+            return
+        if block < len(self.program.blocks):
+            self._ready.setdefault(block, []).append(group)
+        else:
+            self._exit(group)
+
+    # Called by generated code, with the services that are attributes ---------------------------------------------------
+
+    def parameter(self, offset: int, dtype: type[np.generic]) -> Values:
+        """A value of the parameter space."""
+        return np.frombuffer(self._parameters, dtype, 1, offset)[0]
+
+    def parameter_address(self, offset: int) -> Values:
+        """The generic address of a place in the parameter space."""
+        return np.uint64(self._parameters_address + offset)
+
+    def variable_address(self, name: str) -> Values:
+        """The generic address of a module variable."""
+        return np.uint64(self._variables[name])
+
+    def trap(self, site: int, group: Group, active: Mask | None) -> None:
+        """End the launch if a lane is active; otherwise go on."""
+        lanes = group if active is None else group.take(lanes_of(active, group.size))
+        if lanes.size:
+            raise KernelTrap(f"{self.name(lanes)} executed {self.describe(site)}")
+
+    # Messages -----------------------------------------------------------------------------------------------------------
+
+    def describe(self, site: int) -> str:
+        """The instruction with this index and its source line."""
+        return str(self.program.entry.instructions[site])
+
+    def name(self, group: Group) -> str:
+        """A group in words, by CTA numbers of the grid."""
+        warps, threads = np.unique(group.thread // WARP), np.unique(group.thread)
+        whole = threads.size == warps.size * WARP
+        who = f"warps {ranges(warps)}" if whole else f"threads {ranges(threads)}"
+        return f"CTAs {ranges(np.unique(self._cta_numbers[group.cta]))}, {who},"
+
+    # Scheduling ---------------------------------------------------------------------------------------------------------
+
+    def _execute(self, block: Block, group: Group) -> None:
+        """Run a block for a group and send its lanes on."""
+        if block.collective:
+            ready = self._meet(block, group)
+            if ready is None:
+                return
+            group = ready
+        self._clock += 1
+        self.asynchrony.step()
+        self._executed[block.index] += group.warps.count
+        self.block = block.index
+        taken = self.program.functions[block.index](self, group)
+        if waits(block):
+            return
+        last = block.instructions[-1]
+        if last.opcode == "bra":
+            go = self._yield if block.polls else self.push
+            self._split(group, taken, lambda lanes: go(block.successors[0], lanes), block.index + 1)
+        elif last.opcode in ("ret", "exit"):
+            self._split(group, taken, self._exit, block.index + 1)
+        else:
+            self.push(block.index + 1, group)
+        if block.index in self._polling_blocks:
+            self._progress -= 1
+
+    def _split(self, group: Group, taken: Values, act: Callable[[Group], None], otherwise: int) -> None:
+        """Act on the lanes whose branch is taken (None: all), push the others."""
+        if taken is None:
+            act(group)
+            return
+        mask = lanes_of(taken, group.size)
+        if mask.all():
+            act(group)
+        elif not mask.any():
+            self.push(otherwise, group)
+        else:
+            act(group.take(mask))
+            self.push(otherwise, group.take(~mask))
+
+    def _exit(self, group: Group) -> None:
+        self.bulk.groups.require_retired(group, "bulk stores (cp.async.bulk.wait_group)")
+        self.alive[group.lanes] = False
+        self.alive_threads -= np.bincount(group.cta, minlength=self.topology.ctas)
+        self.barriers.threads_exited()
+        for index, waiting in self._partial.items():
+            self._ready.setdefault(index, []).append(waiting)
+        self._partial.clear()
+        self._on_exit(1 - self.alive.mean())
+
+    def _yield(self, block: int, group: Group) -> None:
+        self._progress += 1
+        self._polled.append((block, group))
+
+    def _resume(self) -> None:
+        """Nothing is ready: complete something asynchronous and let polling groups look again."""
+        completed = self.asynchrony.complete_one()
+        self._idle_rounds = 0 if completed or self._progress != self._last_progress else self._idle_rounds + 1
+        self._last_progress = self._progress
+        if not completed and (not self._polled or self._idle_rounds > POLLING_ROUNDS):
+            raise Deadlock("no thread can go on:\n" + "\n".join(f"  {line}" for line in self._waiting()))
+        polled, self._polled = self._polled, []
+        for block, group in polled:
+            self._ready.setdefault(block, []).append(group)
+
+    def _waiting(self) -> list[str]:
+        lines = self.barriers.describe_waiting() + self.mbarriers.describe_waiting()
+        for index, group in self._partial.items():
+            first = self.program.blocks[index].instructions[0]
+            lines.append(f"{self.name(group)} wait at {first} for the other lanes of their warps or warpgroups")
+        for index, group in self._polled:
+            loop = self.program.blocks[index].instructions[0]
+            lines.append(f"{self.name(group)} poll memory in the loop that starts with {loop}")
+        return lines
+
+    def _meet(self, block: Block, group: Group) -> Group | None:
+        """The lanes of a group, and of those that wait here, whose warps are complete; the others wait."""
+        warpgroup = any(instruction.opcode == "wgmma" for instruction in block.instructions)
+        if (group.warpgroups if warpgroup else group.warps).complete:
+            return group
+        if (earlier := self._partial.pop(block.index, None)) is not None:
+            group = self.topology.merge([group, earlier])
+        present = np.zeros(self.topology.lanes, np.bool_)
+        present[group.lanes] = True
+        mask = None if warpgroup else member_mask(block.instructions[0])
+        if mask is None:
+            width = WARPGROUP if warpgroup else WARP
+            absent = self._tiles_with(self.alive & ~present, width)
+            missing = absent[group.thread // width, group.cta]
+        else:
+            bits = np.zeros((round_up(self.topology.threads, WARP), self.topology.ctas), np.bool_)
+            bits[: self.topology.threads] = (self.alive & ~present).reshape(-1, self.topology.ctas)
+            weights = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))[:, None]
+            words = (bits.reshape(-1, WARP, self.topology.ctas) * weights).sum(axis=1, dtype=np.uint32)
+            missing = (words[group.thread // WARP, group.cta] & self._mask_of(mask, group)) != 0
+        if missing.any():
+            self._partial[block.index] = group.take(missing)
+            group = group.take(~missing)
+        return group if group.size else None
+
+    def _tiles_with(self, lanes: Mask, width: int) -> Mask:
+        """(tiles, ctas): whether a tile of `width` threads has one of the lanes."""
+        by_thread = np.zeros((round_up(self.topology.threads, width), self.topology.ctas), np.bool_)
+        by_thread[: self.topology.threads] = lanes.reshape(-1, self.topology.ctas)
+        return by_thread.reshape(-1, width, self.topology.ctas).any(axis=1)
+
+    def _mask_of(self, operand: object, group: Group) -> Values:
+        """The member mask of each lane: it is read before the block, so it is a constant or in the register file."""
+        if isinstance(operand, Integer):
+            return np.uint32(operand.value & 0xFFFFFFFF)
+        assert isinstance(operand, Register)
+        if operand in self.program.slots:
+            return self.uniforms[self.program.slots[operand]]
+        return self.banks[2][self.program.rows[operand], group.lanes]
+
+

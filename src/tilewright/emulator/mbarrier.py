@@ -1,0 +1,219 @@
+"""mbarrier objects. Source: PTX ISA, "mbarrier".
+
+A phase of an mbarrier is over when no arrival and no byte is pending any more. The count of pending bytes may be negative
+for a while, as a multicast copy can land before its expect_tx.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.emulator.arithmetic import lanes_of
+from tilewright.emulator.errors import BarrierProtocol
+from tilewright.emulator.lanes import Array, Group, Indices, Mask
+
+if TYPE_CHECKING:
+    from tilewright.emulator.machine import Machine
+
+
+class _Barrier:
+    """The mbarriers at one shared-memory offset of all resident CTAs; arrays of shape (ctas,)."""
+
+    def __init__(self, ctas: int) -> None:
+        self.valid = np.zeros(ctas, np.bool_)
+        self.count, self.pending, self.bytes, self.phase = (np.zeros(ctas, np.int64) for _ in range(4))
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Lanes that wait for the phase of a parity to be over, and the block where they go on."""
+
+    group: Group
+    cta: Indices
+    parity: Indices
+    block: int
+    site: int
+
+
+class Mbarriers:
+    """All mbarriers of the resident CTAs, and who waits for them."""
+
+    def __init__(self, machine: "Machine") -> None:
+        self._machine = machine
+        self._barriers: dict[int, _Barrier] = {}
+        self._waiting: dict[int, list[_Waiting]] = {}
+
+    def init(self, site: int, group: Group, space: str, address: Array, count: Array, active: Any) -> None:
+        """mbarrier.init."""
+        counts = lanes_of(count, group.size)
+        if ((counts < 1) | (counts >= 1 << 20)).any():
+            raise BarrierProtocol(f"{self._at(site)} has a count outside 1..2**20 - 1: {int(counts.max())}")
+        for offset, cta, lanes in self._locate(site, group, space, address, active):
+            barrier = self._barriers.setdefault(offset, _Barrier(self._machine.topology.ctas))
+            if barrier.valid[cta].any() or np.unique(cta).size < cta.size:
+                raise BarrierProtocol(
+                    f"{self._at(site)} initialises the mbarrier at shared address {offset:#x} again without "
+                    "mbarrier.inval in between"
+                )
+            barrier.valid[cta] = True
+            barrier.count[cta] = barrier.pending[cta] = counts[lanes]
+            barrier.bytes[cta] = barrier.phase[cta] = 0
+
+    def invalidate(self, site: int, group: Group, space: str, address: Array, active: Any) -> None:
+        """mbarrier.inval."""
+        for offset, cta, _ in self._locate(site, group, space, address, active):
+            self._valid(site, offset, cta).valid[cta] = False
+
+    def expect(self, site: int, group: Group, space: str, address: Array, size: Array, active: Any) -> None:
+        """mbarrier.expect_tx, and complete_tx with a negative size."""
+        sizes = lanes_of(size, group.size)
+        for offset, cta, lanes in self._locate(site, group, space, address, active):
+            np.add.at(self._valid(site, offset, cta).bytes, cta, sizes[lanes])
+            self._advance(offset)
+
+    def arrive(
+        self,
+        site: int,
+        group: Group,
+        space: str,
+        address: Array,
+        count: Array,
+        expected: Array,
+        drop: bool,
+        active: Any,
+    ) -> Array:
+        """mbarrier.arrive, after an expect_tx of `expected` bytes; returns the state, which is the phase."""
+        counts, sizes = lanes_of(count, group.size), lanes_of(expected, group.size)
+        state = np.zeros(group.size, np.uint64)
+        for offset, cta, lanes in self._locate(site, group, space, address, active):
+            barrier = self._valid(site, offset, cta)
+            state[lanes] = barrier.phase[cta]
+            np.add.at(barrier.bytes, cta, sizes[lanes].astype(np.int64))
+            np.subtract.at(barrier.pending, cta, counts[lanes].astype(np.int64))
+            if drop:
+                np.subtract.at(barrier.count, cta, counts[lanes].astype(np.int64))
+            if (barrier.pending < 0).any():
+                who = int(np.flatnonzero(barrier.pending < 0)[0])
+                raise BarrierProtocol(
+                    f"{self._at(site)} arrives too often: the mbarrier at shared address {offset:#x} of CTA {who} "
+                    f"takes {int(barrier.count[who])} arrivals in a phase and got {-int(barrier.pending[who])} more"
+                )
+            self._advance(offset)
+        return state
+
+    def arrive_later(self, site: int, offset: int, cta: Indices, increments: bool) -> None:
+        """Announce arrivals, one per entry of cta; `increments` makes room for them in the phase."""
+        if increments:
+            np.add.at(self._valid(site, offset, cta).pending, cta, 1)
+
+    def arrive_at(self, site: int, offset: int, cta: Indices) -> None:
+        """One arrival for each entry of cta."""
+        barrier = self._valid(site, offset, cta)
+        np.subtract.at(barrier.pending, cta, 1)
+        if (barrier.pending < 0).any():
+            raise BarrierProtocol(f"{self._at(site)} arrives too often at the mbarrier at shared address {offset:#x}")
+        self._advance(offset)
+
+    def complete(self, site: int, offset: int, cta: int, size: int) -> None:
+        """An asynchronous copy has landed `size` bytes in a CTA."""
+        self._valid(site, offset, np.array([cta])).bytes[cta] -= size
+        self._advance(offset)
+
+    def test(self, site: int, group: Group, space: str, address: Array, parity: Array) -> Mask:
+        """mbarrier.test_wait: whether the phase of each lane's parity is over."""
+        parities = lanes_of(parity, group.size).astype(np.int64)
+        done = np.zeros(group.size, np.bool_)
+        for offset, cta, lanes in self._locate(site, group, space, address, None):
+            done[lanes] = self._valid(site, offset, cta).phase[cta] % 2 != parities[lanes]
+        return done
+
+    def wait(self, site: int, group: Group, space: str, address: Array, parity: Array) -> None:
+        """mbarrier.try_wait: lanes go on to the next block when the phase of their parity is over."""
+        machine = self._machine
+        machine.counters.barrier_waits += group.warps.count
+        parities = lanes_of(parity, group.size).astype(np.int64)
+        for offset, cta, lanes in self._locate(site, group, space, address, None):
+            self._valid(site, offset, cta)
+            part = group if isinstance(lanes, slice) else group.take(_mask(lanes, group.size))
+            waiting = _Waiting(part, cta, parities[lanes], machine.block + 1, site)
+            self._release(offset, waiting)
+
+    def describe_waiting(self) -> list[str]:
+        """A line for each group that waits, with what it waits for."""
+        lines = []
+        for offset, waiting in self._waiting.items():
+            barrier = self._barriers[offset]
+            for entry in waiting:
+                cta = int(entry.cta[0])
+                lines.append(
+                    f"{self._machine.name(entry.group)} wait at {self._at(entry.site)} for the phase of parity "
+                    f"{int(entry.parity[0])} of the mbarrier at shared address {offset:#x}: pending arrivals "
+                    f"{int(barrier.pending[cta])} of {int(barrier.count[cta])}, missing bytes "
+                    f"{int(barrier.bytes[cta])}, phases completed {int(barrier.phase[cta])}"
+                )
+        return lines
+
+    def _locate(
+        self, site: int, group: Group, space: str, address: Array, active: Any
+    ) -> Iterator[tuple[int, Indices, Any]]:
+        """For each distinct offset: it, the CTA slots of its lanes, and the lanes (an index into the group)."""
+        lanes: Any = slice(None)
+        if active is not None:
+            lanes = np.flatnonzero(lanes_of(active, group.size))
+            if not lanes.size:
+                return
+            address = lanes_of(address, group.size)[lanes]
+            group = group.take(lanes_of(active, group.size))
+        cta, offsets = self._machine.access.cta_and_offset(site, group, space, address)
+        first = int(offsets[0])
+        if (offsets == first).all():
+            yield first, cta, lanes
+            return
+        numbers = np.arange(group.size) if isinstance(lanes, slice) else lanes
+        for offset in np.unique(offsets):
+            here = offsets == offset
+            yield int(offset), cta[here], numbers[here]
+
+    def _valid(self, site: int, offset: int, cta: Indices) -> _Barrier:
+        barrier = self._barriers.get(offset)
+        if barrier is None or not barrier.valid[cta].all():
+            raise BarrierProtocol(
+                f"{self._at(site)} uses the mbarrier at shared address {offset:#x}, which is not initialised"
+            )
+        return barrier
+
+    def _advance(self, offset: int) -> None:
+        """Start the next phase in the CTAs where the current one is over, and wake who waited for that."""
+        barrier = self._barriers[offset]
+        over = barrier.valid & (barrier.pending == 0) & (barrier.bytes == 0)
+        if not over.any():
+            return
+        barrier.phase[over] += 1
+        barrier.pending[over] = barrier.count[over]
+        for waiting in self._waiting.pop(offset, []):
+            self._release(offset, waiting)
+
+    def _release(self, offset: int, waiting: _Waiting) -> None:
+        """Let the lanes whose phase is over go on; the others wait."""
+        done = self._barriers[offset].phase[waiting.cta] % 2 != waiting.parity
+        if done.all():
+            self._machine.push(waiting.block, waiting.group)
+            return
+        if done.any():
+            self._machine.push(waiting.block, waiting.group.take(done))
+            left = ~done
+            waiting = _Waiting(
+                waiting.group.take(left), waiting.cta[left], waiting.parity[left], waiting.block, waiting.site
+            )
+        self._waiting.setdefault(offset, []).append(waiting)
+
+    def _at(self, site: int) -> str:
+        return self._machine.describe(site)
+
+
+def _mask(indices: Indices, size: int) -> Mask:
+    mask = np.zeros(size, np.bool_)
+    mask[indices] = True
+    return mask

@@ -1,0 +1,198 @@
+"""Tensor-core instructions of a group: registers to fragments and back, and the order of wgmma."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.emulator import tensor_cores
+from tilewright.emulator.arithmetic import lanes_of
+from tilewright.emulator.asynchrony import CommitGroups
+from tilewright.emulator.errors import EmulatorError, OutOfBounds, UnsupportedInstruction
+from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Tiles
+from tilewright.emulator.matrix_descriptor import operand_extent
+from tilewright.emulator.memory import SHARED_START
+
+if TYPE_CHECKING:
+    from tilewright.emulator.machine import Machine
+
+_BANK_OF_WORDS = 2  # of the register file: registers of 4 bytes
+_WGMMA_ROWS = 64
+_WGMMA_K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+
+
+class Tensor:
+    """mma, wgmma, ldmatrix and stmatrix."""
+
+    def __init__(self, machine: "Machine") -> None:
+        self._machine = machine
+        self.groups = CommitGroups(machine.asynchrony, machine.topology.lanes)
+
+    def load_matrix(self, site: int, group: Group, address: Array, count: int, transpose: bool) -> list[Array]:
+        """ldmatrix: one array of words per matrix."""
+        tiles = self._tiles(site, group)
+        rows = self._rows(site, group, tiles, address, count, "ld")
+        matrices = tensor_cores.ldmatrix(self._machine.access.shared.bytes, rows, count, transpose)
+        return [tiles.collect(matrix) for matrix in matrices]
+
+    def store_matrix(self, site: int, group: Group, address: Array, values: list[Array], transpose: bool) -> None:
+        """stmatrix: one array of words per matrix."""
+        tiles = self._tiles(site, group)
+        rows = self._rows(site, group, tiles, address, len(values), "st")
+        words = np.stack([tiles.spread(value) for value in values])
+        tensor_cores.stmatrix(self._machine.access.shared.bytes, rows, words, transpose)
+
+    def _rows(self, site: int, group: Group, tiles: Tiles, address: Array, count: int, kind: str) -> Indices:
+        """Byte offsets (W, 32, C) of the matrix rows; only the first 8 * count lanes of a warp have one."""
+        access = self._machine.access
+        used = np.where(group.thread % WARP < 8 * count, address, np.uint32(SHARED_START))
+        _, where = access.locate(site, group, "shared", used, 16)
+        rows = tiles.spread(where)
+        if access.counter is not None:
+            access.counter.matrix(kind, rows, count)
+        return rows
+
+    def multiply(
+        self,
+        site: int,
+        group: Group,
+        form: tuple[str, str, str, str],
+        a: list[Array],
+        b: list[Array],
+        c: list[Array],
+    ) -> list[Array]:
+        """mma.sync. form: shape and the types of A, B and the accumulators."""
+        tiles = self._tiles(site, group)
+        shape, a_type, b_type, accumulator = form
+        fragments = [np.stack([tiles.spread(register) for register in registers]) for registers in (a, b, c)]
+        try:
+            result = tensor_cores.mma_sync(shape, a_type, b_type, accumulator, *fragments)
+        except ValueError as error:
+            raise UnsupportedInstruction(f"{self._machine.describe(site)}: {error}") from error
+        m, rest = shape.removeprefix("m").split("n")
+        n, k = rest.split("k")
+        self._machine.counters.tensor_flops += 2 * int(m) * int(n) * int(k) * tiles.count
+        return [tiles.collect(register) for register in result]
+
+    def multiply_async(
+        self,
+        site: int,
+        group: Group,
+        form: tuple[int, str, str, str, str, str, bool, bool],
+        rows: slice | tuple[int, ...],
+        a: list[Array] | Array,
+        b: Array,
+        accumulate: Array,
+        active: Any,
+    ) -> None:
+        """wgmma.mma_async.
+
+        form: N, the types of A, B and the accumulators, the majors and negations of A and B. rows: of the accumulators in
+        the register file. a: registers, or a descriptor per lane.
+        """
+        if active is not None:
+            chosen = lanes_of(active, group.size)
+            if not chosen.all():
+                raise UnsupportedInstruction(f"a predicate on {self._machine.describe(site)} must hold for all lanes")
+        product = _WarpgroupProduct(self._machine, site, group, form, rows, a, b, accumulate)
+        k = _WGMMA_K[form[1]]
+        self._machine.counters.tensor_flops += 2 * _WGMMA_ROWS * form[0] * k * group.warpgroups.count
+        self.groups.issue(product.owners, product.perform)
+
+    def _tiles(self, site: int, group: Group) -> Tiles:
+        if not group.warps.complete:
+            raise EmulatorError(
+                f"{self._machine.describe(site)} needs whole warps, and only {self._machine.name(group)} execute it"
+            )
+        return group.warps
+
+
+class _WarpgroupProduct:
+    """One wgmma of a group, with its operands as they were when it was issued.
+
+    owners: the first lane of each warpgroup, (warpgroups * C,).
+    """
+
+    def __init__(
+        self,
+        machine: "Machine",
+        site: int,
+        group: Group,
+        form: tuple[int, str, str, str, str, str, bool, bool],
+        rows: slice | tuple[int, ...],
+        a: list[Array] | Array,
+        b: Array,
+        accumulate: Array,
+    ) -> None:
+        tiles = group.warpgroups
+        if not tiles.complete:
+            raise EmulatorError(
+                f"{machine.describe(site)} needs whole warpgroups, and only {machine.name(group)} execute it"
+            )
+        self._machine, self._site, self._group, self._rows = machine, site, group, rows
+        self._n, self._a_type, self._b_type, self._accumulator = form[:4]
+        self._options = dict(zip(("a_major", "b_major", "negate_a", "negate_b"), form[4:], strict=True))
+        self._lanes = tiles.spread(group.indices)  # (WG, 128, C)
+        self.owners = self._lanes[:, 0].reshape(-1)
+        self._base = machine.topology.shared_base[self._lanes[:, 0]]  # (WG, C)
+        self._accumulate = tiles.spread(accumulate)[:, 0]
+        if isinstance(a, list):
+            self._a = np.stack([tiles.spread(register) for register in a])  # (4, WG, 128, C)
+        else:
+            self._a = tiles.spread(a)[:, 0]
+            self._check(self._a, _WGMMA_ROWS, form[4])
+        self._b = tiles.spread(b)[:, 0]
+        self._check(self._b, self._n, form[5])
+
+    def _check(self, descriptors: Array, rows: int, major: Any) -> None:
+        limit = self._machine.access.shared_limit
+        for descriptor in np.unique(descriptors):
+            low, high = operand_extent(int(descriptor), rows, major)
+            if low < SHARED_START or high >= limit:
+                raise OutOfBounds(
+                    f"{self._machine.describe(self._site)} reads shared addresses {low:#x} to {high:#x}, outside "
+                    f"the CTA's {SHARED_START:#x} to {limit - 1:#x} (descriptor {int(descriptor):#018x})"
+                )
+
+    def perform(self, chosen: Indices | None) -> None:
+        """Multiply for all warpgroups, or for those of some owners."""
+        warpgroups, ctas = self._accumulate.shape
+        same = bool(self._accumulate.all()) or not self._accumulate.any()
+        lanes = self._group.lanes
+        if chosen is None and same and isinstance(lanes, slice) and self._group.warpgroups.is_reshape:
+            d = self._accumulators()[self._rows, lanes]
+            d = d.reshape(len(d), 4 * warpgroups, WARP, ctas)  # a view, unless the rows are scattered
+            self._multiply(self._a, self._b, self._base[0], d, bool(self._accumulate[0, 0]))
+            if not isinstance(self._rows, slice):
+                self._accumulators()[self._rows, lanes] = d.reshape(len(d), -1)
+            return
+        for piece in range(warpgroups * ctas) if chosen is None else chosen.tolist():
+            self._multiply_one(*divmod(piece, ctas))
+
+    def _multiply_one(self, warpgroup: int, cta: int) -> None:
+        place = np.ix_(np.r_[self._rows], self._lanes[warpgroup, :, cta])
+        d = self._accumulators()[place].reshape(-1, 4, WARP, 1)
+        one = (slice(warpgroup, warpgroup + 1), ..., slice(cta, cta + 1))
+        a = self._a[:, *one] if self._a.ndim == 4 else self._a[one]
+        keep = bool(self._accumulate[warpgroup, cta])
+        self._multiply(a, self._b[one], self._base[warpgroup, cta : cta + 1], d, keep)
+        self._accumulators()[place] = d.reshape(len(d), -1)
+
+    def _multiply(self, a: Array, b: Array, base: Indices, d: Array, accumulate: bool) -> None:
+        if a.ndim == 4:
+            a = a.reshape(len(a), -1, WARP, a.shape[-1])
+        shared = self._machine.access.shared.bytes
+        options: dict[str, Any] = self._options
+        try:
+            tensor_cores.wgmma(
+                self._n, self._a_type, self._b_type, self._accumulator, a, b, shared, base, d,  # type: ignore[arg-type]
+                accumulate=accumulate, **options,
+            )  # fmt: skip
+        except ValueError as error:
+            raise UnsupportedInstruction(f"{self._machine.describe(self._site)}: {error}") from error
+
+    def _accumulators(self) -> Array:
+        bank = self._machine.banks[_BANK_OF_WORDS]
+        return bank.view(np.float32) if self._accumulator == "f32" else bank
+
+

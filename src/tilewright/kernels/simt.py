@@ -1,0 +1,129 @@
+"""Kernel `simt`: fp32 on the CUDA cores, warp-tiled; every shape, stride and alignment."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from tilewright.dtypes import fp32
+from tilewright.hardware import Hardware
+from tilewright.kernels.family import Constants, Kernel, epilogue_constants
+from tilewright.kernels.parameters import LaunchShape
+from tilewright.kernels.tiling import by_estimated_time, cta_count, oversized
+from tilewright.problem import Matrix, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class SimtConfig:
+    """How `simt` does a product.
+
+    A CTA makes one (`tile_m`, `tile_n`) tile of out, `tile_k` at a time through two buffers in shared memory; a warp
+    of it (`warp_m`, `warp_n`), a thread (`thread_m`, `thread_n`); CTAs walk out in bands of `group_m` tile rows.
+    """
+
+    tile_m: int = 128
+    tile_n: int = 128
+    tile_k: int = 16
+    warp_m: int = 64
+    warp_n: int = 32
+    thread_m: int = 8
+    thread_n: int = 8
+    group_m: int = 8
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return 32 * (self.tile_m // max(self.warp_m, 1)) * (self.tile_n // max(self.warp_n, 1))
+
+    @property
+    def smem_bytes(self) -> int:
+        """Shared memory of a CTA: two buffers of A's and B's tiles."""
+        return 2 * (self.tile_m + self.tile_n) * self.tile_k * fp32.nbytes
+
+
+_CANDIDATES = (
+    SimtConfig(),
+    SimtConfig(tile_m=256, warp_n=64, thread_m=16),
+    SimtConfig(tile_m=64, tile_n=64, warp_m=32, thread_n=4),
+)
+
+
+class SimtKernel(Kernel):
+    """The kernel of fp32 products: no tensor cores, no rounding to a narrower type."""
+
+    name = "simt"
+    summary = "CUDA cores, warp-tiled with register blocks and double buffering; fp32, every shape and stride"
+    config_type = SimtConfig
+    header = "kernels/simt.cuh"
+    rules = (
+        (
+            "tile_k == 8 or tile_k == 16 or tile_k == 32",
+            "four neighbours along k are loaded at once: tile_k is 8, 16 or 32",
+        ),
+        (
+            "tile_m >= 32 and tile_m % 32 == 0",
+            "columns of A's tile trade places within 32: make tile_m a multiple of 32",
+        ),
+        ("tile_n >= 32 and tile_n % 32 == 0", "rows of B's tile trade places within 32: make tile_n a multiple of 32"),
+        (
+            "thread_m >= 4 and thread_n >= 4 and thread_m % 4 == 0 and thread_n % 4 == 0",
+            "a thread reads its rows and columns four at a time: make thread_m and thread_n multiples of 4",
+        ),
+        ("thread_m * thread_n <= 128", "a thread keeps at most 128 accumulators in registers"),
+        (
+            "lanes_m * thread_m == warp_m and lanes_n * thread_n == warp_n and lanes_m * lanes_n == 32",
+            "32 lanes share a warp's block: warp_m / thread_m times warp_n / thread_n is 32",
+        ),
+        (
+            "tile_m % warp_m == 0 and tile_n % warp_n == 0 and threads <= 1024",
+            "1 to 32 whole warps share the CTA's tile",
+        ),
+        ("threads % a_threads_per_row == 0", "all threads together load whole rows of A's tile"),
+        ("threads % b_threads_per_row == 0", "all threads together load whole rows of B's tile"),
+        (
+            "tile_m * tile_k % (threads * a_copy_elements) == 0",
+            "every thread has the same part in loading A's tile: take larger warp blocks or a larger tile_m or tile_k",
+        ),
+        (
+            "tile_n * tile_k % (threads * b_copy_elements) == 0",
+            "every thread has the same part in loading B's tile: take larger warp blocks or a larger tile_n or tile_k",
+        ),
+        ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
+    )
+
+    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+        """Why `simt` does not take the problem: dtypes other than fp32."""
+        a, b = problem.a.dtype, problem.b.dtype
+        if a != fp32 or b != fp32:
+            return f"simt multiplies fp32 by fp32, and a is {a}, b is {b}"
+        return oversized(problem)
+
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[SimtConfig]:
+        """A Config for each tile size, the quickest by its waves first."""
+        return by_estimated_time(_CANDIDATES, problem, hardware)
+
+    def constants(self, config: SimtConfig, problem: Problem) -> Constants:
+        """The Config's fields, how A and B lie in memory, and what follows from both."""
+        a_k_major, b_k_major = problem.a.is_row_major, not problem.b.is_row_major
+        a_copy_elements, b_copy_elements = _copy_elements(problem.a), _copy_elements(problem.b)
+        return {
+            **asdict(config),
+            "lanes_m": config.warp_m // max(config.thread_m, 1),
+            "lanes_n": config.warp_n // max(config.thread_n, 1),
+            "threads": config.threads,
+            "smem_bytes": config.smem_bytes,
+            "a_k_major": a_k_major,
+            "b_k_major": b_k_major,
+            "a_copy_elements": a_copy_elements,
+            "b_copy_elements": b_copy_elements,
+            "a_threads_per_row": (config.tile_k if a_k_major else config.tile_m) // a_copy_elements,
+            "b_threads_per_row": (config.tile_k if b_k_major else config.tile_n) // b_copy_elements,
+            **epilogue_constants(problem),
+        }
+
+    def launch_shape(self, config: SimtConfig, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """One CTA for each tile of out."""
+        return LaunchShape(cta_count(config, problem), config.threads, 1, config.smem_bytes)
+
+
+def _copy_elements(matrix: Matrix) -> int:
+    """Elements that one load brings: four where 16 bytes are aligned everywhere, else one."""
+    return 4 if matrix.vector_bytes("column" if matrix.is_row_major else "row") == 16 else 1

@@ -1,0 +1,98 @@
+"""What TMA can address: operands as tensor maps, and the rules that `cuTensorMapEncodeTiled` puts on them."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Literal
+
+from tilewright.dtypes import DType
+from tilewright.kernels.parameters import TensorMapSpec
+from tilewright.problem import Matrix
+
+ALIGNMENT = 16
+"""Bytes that addresses and strides are multiples of."""
+
+MAX_EXTENT = 2**31 - 1
+"""TMA takes extents up to 2**32; coordinates are signed 32-bit integers."""
+
+MAX_STRIDE = 2**40 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TmaTensor:
+    """Batches of matrices as TMA walks them: extents (inner, outer, batches), strides (outer, batch) in bytes."""
+
+    operand: str
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def map(self, box_inner: int, box_outer: int) -> TensorMapSpec:
+        """The tensor map for boxes of one batch, whose inner extent is the swizzle span."""
+        box = (box_inner, box_outer, 1)
+        return TensorMapSpec(self.operand, self.dtype, self.shape, self.strides, box, box_inner * self.dtype.nbytes)
+
+
+def tensor(
+    operand: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, ...], inner: Literal["row", "column"]
+) -> TmaTensor | str:
+    """`matrix` as a tensor whose inner dimension steps by the column or the row stride; or the reason why it is none.
+
+    Strides of dimensions of extent 1 do not count. All batches lie one stride apart, or are the same memory.
+    """
+    if matrix.alignment < ALIGNMENT:
+        return f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}"
+    if max(rows, columns, prod(batch)) > MAX_EXTENT:
+        return f"{operand} is {prod(batch)} x {rows} x {columns} and TMA takes extents up to {MAX_EXTENT}"
+    by_column = ("column", columns, matrix.column_stride)
+    by_row = ("row", rows, matrix.row_stride)
+    (_, extent, stride), outer = (by_column, by_row) if inner == "column" else (by_row, by_column)
+    if extent > 1 and stride != 1:
+        return (
+            f"{operand} has row stride {matrix.row_stride} and column stride {matrix.column_stride}, and TMA needs "
+            "one of them to be 1"
+        )
+    batch_stride = _uniform_stride(batch, matrix.batch_strides)
+    if batch_stride is None:
+        return f"{operand} has batch strides {matrix.batch_strides} over {batch} and TMA walks batches by one stride"
+    nbytes = matrix.dtype.nbytes
+    shape, strides = [extent], []
+    for name, steps, stride in (outer, ("batch", prod(batch) if batch_stride else 1, batch_stride)):
+        stride_bytes = stride * nbytes
+        if steps == 1:
+            stride_bytes = -(-extent * nbytes // ALIGNMENT) * ALIGNMENT  # any valid one: nothing steps by it
+        if stride_bytes % ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
+            return (
+                f"{operand} has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
+                f"{ALIGNMENT} bytes up to {MAX_STRIDE}"
+            )
+        shape.append(steps)
+        strides.append(stride_bytes)
+    return TmaTensor(operand, matrix.dtype, tuple(shape), tuple(strides))
+
+
+def factor(
+    operand: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, ...], k: Literal["row", "column"]
+) -> tuple[TmaTensor, bool] | str:
+    """A factor of a product, whose dimension `k` is summed over, and whether it is MN-major; or why TMA cannot take it.
+
+    K-major where both ways are open.
+    """
+    mn: Literal["row", "column"] = "column" if k == "row" else "row"
+    k_major = tensor(operand, matrix, rows, columns, batch, k)
+    if isinstance(k_major, TmaTensor):
+        return k_major, False
+    mn_major = tensor(operand, matrix, rows, columns, batch, mn)
+    if isinstance(mn_major, TmaTensor):
+        return mn_major, True
+    contiguous_mn = (matrix.column_stride if mn == "column" else matrix.row_stride) == 1
+    return mn_major if contiguous_mn else k_major
+
+
+def _uniform_stride(extents: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+    """The one stride that walks all of `extents` in order; 0 where all are broadcast; None where there is none."""
+    steps = [(extent, stride) for extent, stride in zip(extents, strides, strict=True) if extent > 1]
+    for (_, outer), (extent, inner) in pairwise(steps):
+        if outer != extent * inner:
+            return None
+    return steps[-1][1] if steps else 0

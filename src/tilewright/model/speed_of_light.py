@@ -1,0 +1,140 @@
+"""How long a product must take at least, and how long a tiled kernel should take, on a GPU that need not be present."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+from tilewright.hardware import Hardware
+from tilewright.problem import Problem
+
+Unit = Literal["wgmma", "mma", "cuda_cores"]
+"""What multiplies: wgmma.mma_async or mma.sync tensor cores, or fused multiply-adds on the CUDA cores."""
+
+UNITS: dict[str, Unit] = {"wgmma": "wgmma", "mma": "mma", "simt": "cuda_cores"}
+"""The unit that each kernel of the registry multiplies with."""
+
+Power = Literal["settled", "burst"]
+"""At the power limit after the clocks settled, or right after idle."""
+
+ISSUE_RATE = {"wgmma": 0.975, "mma": 0.63, "cuda_cores": 0.82}
+"""Share of the unit's clocks in which a good kernel multiplies.
+
+wgmma: 96-99% of clocks, measured on an H200 with a warp-specialised kernel. mma: mma.sync reaches about 63% of
+Hopper's peak (Luo et al., "Dissecting the NVIDIA Hopper Architecture", arXiv 2501.12084); only there, since earlier
+GPUs have no other way to their tensor cores and get wgmma's share. cuda_cores: cuBLAS SGEMM on an H200, 50-51 TFLOP/s.
+"""
+
+POWER_LIMITED_MACS = {"settled": 2048 * 132 * 1.32e9, "burst": 2048 * 132 * 1.60e9}
+"""Tensor-core multiply-adds per second that 700 W pay for, on random data, by the clocks inside kernels on an H200.
+
+Data of zeros runs 13% above it. Hopper boards with another limit, such as H100-PCIe, are not told apart.
+"""
+
+DRAM_RATE = 0.93
+"""Share of the data sheet's memory bandwidth that streaming reads reach: 4.23-4.57 of 4.8 TB/s on an H200."""
+
+OVERHEAD_SECONDS = 3.0e-6
+"""Launch, filling of the pipeline and last epilogue: what a 512^3 product on an H200 takes beyond its arithmetic."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedOfLight:
+    """The roofline of a problem: no kernel can be faster than `seconds` at the data sheet's rates."""
+
+    compute_seconds: float
+    memory_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """The longer of the two."""
+        return max(self.compute_seconds, self.memory_seconds)
+
+    @property
+    def bound(self) -> str:
+        """`compute` or `memory`: which of the two is longer."""
+        return "compute" if self.compute_seconds >= self.memory_seconds else "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a tiled kernel should take, term by term.
+
+    `tile_count` tiles in `waves` rounds of `cta_count`; `quantization` is the share of multiply-adds that are part of
+    the product (the rest pads tiles and idles in the last wave); `clock` in Hz while multiplying. The arithmetic and
+    the traffic overlap, so that `seconds` is the longer of them plus the overhead.
+    """
+
+    tile_count: int
+    waves: int
+    quantization: float
+    clock: float
+    compute_seconds: float
+    memory_seconds: float
+    overhead_seconds: float
+    flops: int
+
+    @property
+    def seconds(self) -> float:
+        """Predicted time of one product."""
+        return max(self.compute_seconds, self.memory_seconds) + self.overhead_seconds
+
+    @property
+    def tflops(self) -> float:
+        """The rate that `seconds` means, in 10^12 floating-point operations per second."""
+        return self.flops / self.seconds / 1e12
+
+
+def speed_of_light(problem: Problem, hardware: Hardware) -> SpeedOfLight:
+    """The roofline: arithmetic at the boost clock, and each operand once across GMEM at the data sheet's bandwidth."""
+    return SpeedOfLight(
+        compute_seconds=problem.flops / hardware.peak_flops(problem.a.dtype.nbytes),
+        memory_seconds=problem.minimum_bytes / hardware.memory_bandwidth,
+    )
+
+
+def predict(
+    problem: Problem,
+    hardware: Hardware,
+    tile_m: int,
+    tile_n: int,
+    cta_count: int,
+    *,
+    unit: Unit = "wgmma",
+    power: Power = "settled",
+) -> Prediction:
+    """The time of `problem` cut into (tile_m, tile_n) tiles, of which `cta_count` are worked on at once, one per SM.
+
+    Within 10% of cuBLAS on an H200 from 2048^3 to 16384^3 (tests/host/test_model.py); smaller products are
+    dominated by the overhead and only as good as that constant.
+    """
+    tile_count = problem.batch_count * ceil(problem.m / tile_m) * ceil(problem.n / tile_n)
+    ctas = max(1, min(cta_count, hardware.sm_count))
+    waves = ceil(tile_count / ctas)
+    clock = _clock(hardware, unit, power)
+    macs_per_clock = (hardware.fp32_macs if unit == "cuda_cores" else hardware.tensor_macs) * _issue_rate(
+        hardware, unit
+    )
+    tile_clocks = tile_m * tile_n * problem.k / macs_per_clock
+    padded_macs = waves * hardware.sm_count * tile_m * tile_n * problem.k
+    return Prediction(
+        tile_count=tile_count,
+        waves=waves,
+        quantization=problem.flops / 2 / padded_macs if padded_macs else 1.0,
+        clock=clock,
+        compute_seconds=waves * tile_clocks / clock,
+        memory_seconds=problem.minimum_bytes / (DRAM_RATE * hardware.memory_bandwidth),
+        overhead_seconds=OVERHEAD_SECONDS,
+        flops=problem.flops,
+    )
+
+
+def _issue_rate(hardware: Hardware, unit: Unit) -> float:
+    return ISSUE_RATE["wgmma"] if unit == "mma" and hardware.capability < 90 else ISSUE_RATE[unit]
+
+
+def _clock(hardware: Hardware, unit: Unit, power: Power) -> float:
+    """The boost clock, or less where tensor cores at full rate would exceed the power limit."""
+    if unit == "cuda_cores" or hardware.capability < 90:
+        return hardware.boost_clock
+    macs_per_clock = hardware.tensor_macs * hardware.sm_count * _issue_rate(hardware, unit) / ISSUE_RATE["wgmma"]
+    return min(hardware.boost_clock, POWER_LIMITED_MACS[power] / macs_per_clock)

@@ -1,0 +1,103 @@
+"""The product in float64, and how far from it a kernel that is right may be."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import erf, sqrt
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright.dtypes import parse
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+FULL_REFERENCE_FLOPS = 2 * 1024**3
+"""Products up to this size are compared as a whole, larger ones on sampled rows and columns."""
+
+SAMPLED_LINES = 48
+"""Rows, and as many columns, that are compared of a larger product; the first and the last are among them."""
+
+_erf: Callable[[Array], Array] = np.vectorize(erf, otypes=[np.float64])  # NumPy has none
+
+_ACTIVATIONS: dict[str | None, Callable[[Array], Array]] = {
+    None: lambda x: x,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "gelu": lambda x: 0.5 * x * (1.0 + _erf(x / sqrt(2.0))),
+    "gelu_tanh": lambda x: 0.5 * x * (1.0 + np.tanh(sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1.0 + np.exp(-x)),
+}
+
+_STEEPEST = 1.13
+"""The largest slope of any activation (gelu's), by which it can stretch an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a result differs from the reference, over the `elements` that were compared.
+
+    `verified`: every element is within its own bound. `relative_error` and `error_bound` are the Frobenius norms of
+    the differences and of the bounds, divided by the reference's.
+    """
+
+    verified: bool
+    relative_error: float
+    error_bound: float
+    elements: int
+
+
+def compare(
+    out: Array, a: Array, b: Array, *, bias: Array | None = None, activation: str | None = None, seed: int = 0
+) -> Comparison:
+    """Compare out (m, n) with activation(a (m, k) @ b (k, n) + bias) in float64.
+
+    Products above FULL_REFERENCE_FLOPS are compared on SAMPLED_LINES rows and columns drawn by `seed`.
+    """
+    m, n = out.shape
+    bias = None if bias is None else np.broadcast_to(bias, out.shape)
+    everything = slice(None)
+    if 2 * m * n * a.shape[1] <= FULL_REFERENCE_FLOPS:
+        parts: list[tuple[Any, Any]] = [(everything, everything)]
+    else:
+        rng = np.random.default_rng(seed)
+        parts = [(_sample(rng, m), everything), (everything, _sample(rng, n))]
+    sums = np.zeros(4)
+    verified = True
+    for rows, columns in parts:
+        added = None if bias is None else bias[rows][:, columns]
+        expected, bound = reference(a[rows], b[:, columns], bias=added, activation=activation, out_dtype=out.dtype)
+        error = np.abs(out[rows][:, columns].astype(np.float64) - expected)
+        verified &= bool(np.all(error <= bound))  # False for NaN
+        sums += np.array([np.sum(error**2), np.sum(bound**2), np.sum(expected**2), error.size])
+    norm = sqrt(sums[2]) or 1.0
+    return Comparison(verified, sqrt(sums[0]) / norm, sqrt(sums[1]) / norm, int(sums[3]))
+
+
+def reference(
+    a: Array, b: Array, *, bias: Array | None = None, activation: str | None = None, out_dtype: Any
+) -> tuple[Array, Array]:
+    """activation(a @ b + bias) in float64, and per element how far a right result in `out_dtype` can be from it.
+
+    The sum is kept in fp32, where tensor cores may truncate: each of its at most k steps errs by at most 2^-23 of a
+    partial sum. For more than 64 steps the bound grows with sqrt(k) instead, as errors of either sign do (Higham and
+    Mary, "A new approach to probabilistic rounding error analysis", 2019, with lambda = 8): operands are to be random.
+    """
+    kind = parse(out_dtype, "out_dtype")
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    k = a.shape[1]
+    total = a @ b
+    error = min(k, 8 * sqrt(k)) * 2.0**-23 * (np.abs(a) @ np.abs(b))
+    if bias is not None:
+        total = total + bias.astype(np.float64)
+    error = error + 2.0**-22 * np.abs(total)
+    expected = _ACTIVATIONS[activation](total)
+    if activation is not None:
+        error = _STEEPEST * error + 2.0**-20 * np.abs(total)  # exponentials of the fp32 kind
+    smallest = float(np.finfo(np.float16).smallest_subnormal) if kind.name == "fp16" else 2.0**-133
+    return expected, error + kind.epsilon / 2 * (np.abs(expected) + error) + smallest
+
+
+def _sample(rng: np.random.Generator, extent: int) -> Array:
+    if extent <= SAMPLED_LINES:
+        return np.arange(extent)
+    inner = rng.choice(extent - 2, SAMPLED_LINES - 2, replace=False) + 1
+    return np.concatenate([[0], np.sort(inner), [extent - 1]])

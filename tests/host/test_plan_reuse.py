@@ -1,0 +1,158 @@
+"""Plans that are called again: what may change, and what must be refused before anything is launched."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from support.doubles import GpuArray, RecordingBackend
+from tilewright import api
+from tilewright.backends.gpu import GpuBackend, driver
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    """A backend whose plans are complete but for the compilation."""
+    monkeypatch.setattr(api, "build", lambda unit, arch: None)
+    return RecordingBackend(own_streams=(0, 7))
+
+
+def f16(*shape):
+    return np.zeros(shape, np.float16)
+
+
+def test_a_plan_runs_on_arrays_like_its_own(backend):
+    plan = tw.plan(f16(8, 8), f16(8, 8), backend=backend)
+    assert not backend.launched
+    out = f16(8, 8)
+    assert plan(f16(8, 8), f16(8, 8), alpha=2.0, out=out, stream=7) is out
+    ((pointers, alpha, beta, stream),) = backend.launched
+    assert pointers[-1] == out.ctypes.data
+    assert (alpha, beta, stream) == (2.0, 0.0, 7)
+
+
+def test_matmul_plans_once_for_equal_signatures(backend):
+    for _ in range(3):
+        tw.matmul(f16(8, 24), f16(24, 8), backend=backend)
+    assert (len(backend.prepared), len(backend.launched)) == (1, 3)
+    tw.matmul(f16(8, 24)[:, ::2], f16(12, 8), backend=backend)
+    assert len(backend.prepared) == 2
+
+
+def test_results_have_the_library_and_the_dtype_of_a(backend):
+    out = tw.matmul(f16(2, 1, 3, 4), f16(5, 4, 6), backend=backend)
+    assert (type(out), out.dtype, out.shape) == (np.ndarray, np.float16, (2, 5, 3, 6))
+    assert tw.matmul(f16(3, 4), f16(4, 6), out_dtype="bf16", backend=backend).dtype.name == "bfloat16"
+    assert tw.matmul(f16(4), f16(4), backend=backend).shape == ()
+
+
+def test_operands_are_passed_in_the_roles_of_a_transposed_problem(backend):
+    a, b, c, bias, out = f16(8, 16), f16(16, 24), f16(8, 24), f16(24), f16(24, 8).T
+    tw.matmul(a, b, c, bias=bias, out=out, backend=backend)
+    assert backend.launched[0][0] == tuple(x.ctypes.data for x in (b, a, c, bias, out))
+
+
+def test_beta_zero_does_not_pass_c_and_alpha_zero_sums_nothing(backend):
+    tw.matmul(f16(8, 8), f16(8, 8), f16(8, 8), beta=0, backend=backend)
+    assert backend.launched[0][0][2] == 0
+    tw.matmul(f16(8, 8), f16(8, 8), f16(8, 8), alpha=0, backend=backend)
+    assert backend.prepared[-1][2].problem.k == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda plan: plan(f16(8, 9), f16(9, 8)), "^a has .*make another plan"),
+        (lambda plan: plan(f16(8, 8), f16(8, 8).T), "^b has .*make another plan"),
+        (lambda plan: plan(f16(8, 8).astype(np.float32), f16(8, 8)), "^a has .*float32.*make another plan"),
+        (lambda plan: plan(f16(72)[4:68].reshape(8, 8)[:, :], f16(8, 8), alpha=0), "alpha=0.*make another plan"),
+        (lambda plan: plan(f16(8, 8), f16(8, 8), f16(8, 8)), "operands a, b, out and called with a, b, c, out"),
+        (lambda plan: plan(f16(8, 8), f16(8, 8), bias=f16(8)), "called with a, b, bias, out.*make another plan"),
+        (lambda plan: plan(f16(8, 8), f16(8, 8), out=f16(8, 9)[:, 1:]), "^out has .*make another plan"),
+    ],
+)
+def test_a_plan_refuses_other_arrays(backend, call, message):
+    plan = tw.plan(f16(8, 8), f16(8, 8), backend=backend)
+    with pytest.raises(ValueError, match=message):
+        call(plan)
+    assert not backend.launched
+
+
+def test_a_plan_refuses_worse_alignment(backend):
+    memory = f16(80)
+    memory = memory[-memory.ctypes.data % 16 // 2 :]
+    plan = tw.plan(memory[:64].reshape(8, 8), f16(8, 8), backend=backend)
+    with pytest.raises(ValueError, match="^a has .*aligned to 16 bytes: make another plan"):
+        plan(memory[1:65].reshape(8, 8), f16(8, 8))
+    assert not backend.launched
+
+
+def test_overlap_and_read_only_outs_are_refused_also_when_planned_before(backend):
+    a, b, out = f16(8, 8), f16(8, 8), f16(8, 8)
+    tw.matmul(a, b, out=out, backend=backend)
+    with pytest.raises(ValueError, match="out shares memory with a"):
+        tw.matmul(a, b, out=a, backend=backend)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        tw.matmul(a, b, out=out, backend=backend)
+    assert len(backend.launched) == 1
+
+
+def test_interleaved_views_do_not_overlap(backend):
+    memory = f16(8, 32)
+    tw.matmul(memory[:, ::2][:, :8], f16(8, 8), out=memory[:, 1::2][:, :8], backend=backend)
+    assert len(backend.launched) == 1
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        9,
+        SimpleNamespace(ptr=9),
+        SimpleNamespace(cuda_stream=9),
+        SimpleNamespace(__cuda_stream__=lambda: (0, 9)),
+    ],
+)
+def test_a_stream_of_another_gpu_is_refused(backend, stream):
+    with pytest.raises(ValueError, match="stream=0x9 belongs to another GPU.*pass a stream of GPU 0"):
+        tw.matmul(f16(8, 8), f16(8, 8), backend=backend, stream=stream)
+    assert not backend.launched
+
+
+def test_something_that_is_no_stream_is_refused(backend):
+    with pytest.raises(TypeError, match="stream is a str: pass a CUstream number, a torch or CuPy stream"):
+        tw.matmul(f16(8, 8), f16(8, 8), backend=backend, stream="default")
+    assert not backend.launched
+
+
+def test_the_gpu_backend_asks_the_driver_whose_a_stream_is(monkeypatch):
+    backend = object.__new__(GpuBackend)  # without a GPU
+    backend.device, backend._context_number = 1, 77
+    contexts = {5: 77, 6: 78}
+    monkeypatch.setattr(
+        driver, "cuStreamGetCtx", lambda stream: (driver.CUresult.CUDA_SUCCESS, contexts[int(stream)])
+    )
+    for stream in (0, 1, 2, 5):
+        backend.check_stream(stream)
+    with pytest.raises(ValueError, match="stream=0x6 belongs to another GPU.*pass a stream of GPU 1"):
+        backend.check_stream(6)
+
+
+def test_gpu_arrays_are_passed_by_their_own_addresses(backend):
+    arrays = [GpuArray(f16(8, 8), pointer=pointer) for pointer in (4096, 8192, 16384)]
+    tw.matmul(*arrays[:2], out=arrays[2], backend=backend)
+    assert backend.launched[0][0] == (4096, 8192, 0, 0, 16384)
+
+
+def test_torch_tensors_that_require_grad_are_refused(backend):
+    torch = pytest.importorskip("torch")
+    a = torch.zeros(8, 8, dtype=torch.float16, requires_grad=True)
+    b = torch.zeros(8, 8, dtype=torch.float16)
+    for _ in range(2):
+        with pytest.raises(NotImplementedError, match=r"a requires grad.*pass a.detach\(\)"):
+            tw.matmul(a, b, backend=backend)
+        assert not backend.launched
+    with torch.no_grad():
+        tw.matmul(a, b, backend=backend)
+    assert len(backend.launched) == 1

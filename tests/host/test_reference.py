@@ -1,0 +1,75 @@
+"""The comparison that the commands make: it accepts fp32 sums and rejects what rounding cannot explain."""
+
+from math import erf, sqrt
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tilewright.reference import FULL_REFERENCE_FLOPS, SAMPLED_LINES, compare
+
+DTYPES = [np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)]
+FP32 = DTYPES[-1]
+
+ACTIVATIONS = {
+    None: lambda x: x,
+    "relu": lambda x: max(x, 0.0),
+    "gelu": lambda x: x * (1 + erf(x / sqrt(2))) / 2,
+    "gelu_tanh": lambda x: x * (1 + np.tanh(sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+def operands(m, n, k, dtype):
+    rng = np.random.default_rng(0)
+    return tuple(rng.standard_normal(shape, np.float32).astype(dtype) for shape in ((m, k), (k, n), (n,)))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_sum_in_fp32_is_verified_and_one_wrong_element_is_not(dtype, activation):
+    a, b, bias = operands(19, 23, 300, dtype)
+    total = a.astype(np.float32) @ b.astype(np.float32) + bias.astype(np.float32)
+    out = np.vectorize(ACTIVATIONS[activation], otypes=[np.float64])(total.astype(np.float64)).astype(dtype)
+    found = compare(out, a, b, bias=bias, activation=activation)
+    assert found.verified
+    assert 0 < found.relative_error <= found.error_bound
+    assert found.elements == out.size
+
+    out[7, 11] = out[7, 11] + dtype.type(1)
+    assert not compare(out, a, b, bias=bias, activation=activation).verified
+    out[7, 11] = np.nan
+    assert not compare(out, a, b, bias=bias, activation=activation).verified
+
+
+def test_a_sum_that_leaves_out_one_product_is_rejected():
+    a, b, _ = operands(64, 64, 4096, FP32)
+    assert not compare(a[:, :-1] @ b[:-1], a, b).verified
+
+
+def test_an_accumulator_of_half_the_precision_is_rejected():
+    a, b, _ = operands(32, 32, 2048, FP32)
+    out = np.zeros((32, 32), np.float16)
+    for step in range(2048):
+        out += np.outer(a[:, step], b[step]).astype(np.float16)
+    assert not compare(out.astype(np.float32), a, b).verified
+
+
+def test_a_large_product_is_sampled_and_its_last_row_and_column_are_seen():
+    m, n, k = 2000, 1500, 400
+    assert 2 * m * n * k > FULL_REFERENCE_FLOPS
+    a, b, _ = operands(m, n, k, FP32)
+    out = a @ b
+    found = compare(out, a, b)
+    assert found.verified
+    assert found.elements == SAMPLED_LINES * (m + n)
+    for index in ((m - 1, 700), (1000, n - 1), (0, 0)):
+        wrong = out.copy()
+        wrong[index] += 100
+        assert not compare(wrong, a, b).verified
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(0, 5, 5), (5, 0, 5), (3, 4, 0)])
+def test_empty_extents(m, n, k):
+    a, b, _ = operands(m, n, k, FP32)
+    assert compare(np.zeros((m, n), np.float32), a, b).verified

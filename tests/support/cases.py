@@ -1,0 +1,296 @@
+"""Generated products: one generator for the emulator and for GPUs.
+
+A case is drawn from a `random.Random`, which hypothesis can drive too, so that it shrinks what fails. Its variant fixes
+what is compiled in; a draw that would need another translation unit (an extent of 1 can change which dimension counts
+as contiguous) is drawn again with fewer liberties.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, prod
+from random import Random
+
+import numpy as np
+from hypothesis import strategies as st
+
+from support.memory import Buffer, View, stray_writes
+from support.reference import check, reference
+from support.variants import Variant, variants_of
+from tilewright import dtypes
+from tilewright.binding import bind
+from tilewright.hardware import H200
+from tilewright.kernels.registry import KERNELS
+from tilewright.operand import HOST, Operand, byte_range
+
+MAX_CTAS = 8
+MAX_K = 200
+INPUTS = ("a", "b", "c", "bias")
+
+_PLAIN = {1: (64, 63, 64, ()), 8: (64, 64, 64, ())}
+"""m, n, k and batch of a case without liberties, by the variant's multiple of n."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call: the views of its operands, scalars and data. `c` may be out's own view, with `in_place`."""
+
+    variant: Variant
+    a: View
+    b: View
+    out: View
+    c: View | None = None
+    bias: View | None = None
+    in_place: bool = False
+    alpha: float = 1.0
+    beta: float = 0.0
+    integers: bool = True
+    seed: int = 0
+
+    def views(self):
+        """The operands by name; those that share memory appear once, as `out`."""
+        views = {"a": self.a, "b": self.b, "c": None if self.in_place else self.c, "bias": self.bias, "out": self.out}
+        return {name: view for name, view in views.items() if view is not None}
+
+    @property
+    def transposed(self):
+        """The same product as out.T = b.T @ a.T."""
+        swapped = {name: view.transposed for name, view in self.views().items()}
+        swapped |= {"a": self.b.transposed, "b": self.a.transposed}
+        if self.in_place:
+            swapped["c"] = swapped["out"]
+        return dataclasses.replace(self, **swapped)
+
+    @property
+    def exact(self):
+        """Whether nothing rounds but the result."""
+        return self.integers and self.variant.activation in (None, "relu")
+
+    def problem(self):
+        """The Problem that the call poses, without any memory."""
+        operands, address = {}, 1 << 20
+        for name, view in self.views().items():
+            low, high = byte_range(0, view.shape, view.strides, view.nbytes)
+            address += -(low // 16) * 16
+            pointer = address + view.skew * view.nbytes
+            address += -(-high // 16) * 16 + 32
+            dtype = dtypes.parse(view.dtype, name)
+            operands[name] = Operand(pointer, view.shape, view.strides, dtype, HOST, True, None)
+        if self.in_place:
+            operands["c"] = operands["out"]
+        if self.beta == 0:
+            operands.pop("c", None)
+        return bind(operands, activation=self.variant.activation, multiplies=self.alpha != 0).problem
+
+
+class Memory:
+    """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given."""
+
+    def __init__(self, case: Case):
+        self.case = case
+        self.buffers = {name: Buffer(view) for name, view in case.views().items()}
+        self.arrays = {name: buffer.array for name, buffer in self.buffers.items()}
+        if case.in_place:
+            self.arrays["c"] = self.arrays["out"]
+        unread = {name for name, scale in (("a", case.alpha), ("b", case.alpha), ("c", case.beta)) if scale == 0}
+        random = np.random.default_rng(case.seed)
+        for name in sorted(self.arrays.keys() & set(INPUTS) - unread):
+            shape = self.arrays[name].shape
+            data = random.integers(-4, 5, shape) if case.integers else random.standard_normal(shape)
+            self.arrays[name][...] = data.astype(self.arrays[name].dtype)
+        self._before = {name: buffer.bytes.copy() for name, buffer in self.buffers.items()}
+        self._expected = self._reference()
+
+    def keywords(self):
+        """The arguments of `tilewright.matmul` besides arrays and backend."""
+        case = self.case
+        return {
+            "alpha": case.alpha,
+            "beta": case.beta if "c" in self.arrays else None,
+            "activation": case.variant.activation,
+            "kernel": case.variant.kernel,
+            "config": case.variant.config,
+        }
+
+    def _reference(self):
+        case = self.case
+        return reference(
+            self.arrays["a"],
+            self.arrays["b"],
+            out_dtype=case.out.dtype,
+            c=self.arrays.get("c"),
+            bias=self.arrays.get("bias"),
+            alpha=case.alpha,
+            beta=case.beta,
+            activation=case.variant.activation,
+            exact=case.exact,
+        )
+
+    def verify(self):
+        """Raise an AssertionError unless out holds the product and no other byte has changed."""
+        check(self.arrays["out"], self._expected)
+        for name, buffer in self.buffers.items():
+            stray = stray_writes(buffer, self._before[name], is_out=name == "out")
+            assert not stray.size, (
+                f"{stray.size} bytes of {name}'s memory changed that do not belong to out, the first at {stray[0]}"
+            )
+
+
+# ---------------------------------------------------------------- the generator
+
+
+def random_case(variant: Variant, random: Random) -> Case:
+    """A case that runs on the variant's translation unit."""
+    for liberties in (2, 2, 2, 2, 1, 1):
+        case = _draw(variant, random, liberties)
+        if unit_key(case) == _variant_key(variant):
+            return case
+    return _draw(variant, random, 0)
+
+
+def cases(variant: Variant):
+    """The hypothesis strategy of the same cases."""
+    return st.builds(random_case, st.just(variant), st.randoms(use_true_random=False))
+
+
+def random_cases(kernel: str, count: int, seed: int):
+    """`count` cases of one kernel, its variants in turn."""
+    random = Random(seed)
+    variants = variants_of(kernel)
+    for number in range(count):
+        yield random_case(variants[number % len(variants)], random)
+
+
+def unit_key(case: Case):
+    """What decides the translation unit of a case; None where its kernel does not take it."""
+    problem = case.problem()
+    kernel, config = KERNELS[case.variant.kernel], case.variant.config
+    if problem.is_empty or kernel.rejects(problem, H200) is not None:
+        return None
+    return kernel.entry(config, problem), tuple(kernel.constants(config, problem).items())
+
+
+@cache
+def _variant_key(variant: Variant):
+    key = unit_key(_draw(variant, Random(0), 0))
+    assert key is not None, f"{variant.name} cannot run its own plain case"
+    return key
+
+
+def _draw(variant: Variant, random: Random, liberties: int) -> Case:
+    """A case of the variant: plain and packed without liberties, odd with 1, degenerate too with 2."""
+    free = liberties > 0
+    m, n, k, batch = _extents(variant, random, liberties) if free else _PLAIN[variant.n_multiple]
+    row_vector = liberties > 1 and m == 1 and random.random() < 0.5
+    column_vector = liberties > 1 and n == 1 and random.random() < 0.5
+    rows, columns = () if row_vector else (m,), () if column_vector else (n,)
+    dtype = variant.dtype
+
+    a_batch, b_batch = (_broadcastable(batch, random) for _ in "ab")
+    if np.broadcast_shapes(a_batch, b_batch) != batch:
+        a_batch = batch
+    a_fast, a_bytes = _storage_class(variant.a, k_position=-1)
+    b_fast, b_bytes = _storage_class(variant.b, k_position=-2)
+    a_shape = (k,) if row_vector else (*a_batch, m, k)
+    b_shape = (k,) if column_vector else (*b_batch, k, n)
+    if row_vector:
+        batch = () if column_vector else b_batch
+    elif column_vector:
+        batch = a_batch
+    result = batch + rows + columns
+    signed = not variant.by_tma
+    a = _view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed)
+    b = _view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed)
+    out = _view(variant.out_dtype, result, -1, variant.out_bytes, random, free, signed, distinct=True)
+
+    integers = random.random() < 0.5
+    scalars = (1.0, -0.5, 2.0) if integers else (1.0, 0.3, -1.7)
+    alpha = 0.0 if liberties > 1 and random.random() < 0.05 else random.choice(scalars)
+    beta = random.choice(scalars) if variant.c else 0.0
+    c = bias = None
+    in_place = False
+    if variant.c or (free and random.random() < 0.1):
+        c_dtype = variant.c or variant.out_dtype
+        in_place = c_dtype == variant.out_dtype and random.random() < 0.25
+        c = out if in_place else _addend(c_dtype, result, random, free)
+    if variant.bias:
+        bias = _addend(variant.bias, result, random, free)
+    seed = random.randrange(1 << 30)
+    case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, integers, seed)
+    flipped = liberties > 1 and not row_vector and not column_vector and random.random() < 0.25
+    return case.transposed if flipped else case
+
+
+def _extents(variant, random, liberties):
+    """m, n, k and batch around the edges of tiles, a few CTAs in all."""
+    tile_m, tile_n = variant.config.tile_m, variant.config.tile_n
+    tile_k = getattr(variant.config, "tile_k", 64)
+    least = 1 if liberties > 1 else 2
+    while True:
+        m, n, k = (_extent(random, tile, least) for tile in (tile_m, tile_n, tile_k))
+        n, k = -(-n // variant.n_multiple) * variant.n_multiple, min(k, MAX_K)
+        batch = random.choice([(), (), (), (2,), (3,), (1,), (2, 2), (1, 3), (2, 1, 2), (5,)])
+        if liberties > 1 and not variant.by_tma and random.random() < 0.08:
+            k = 0
+        if ceil(m / tile_m) * ceil(n / tile_n) * prod(batch) <= MAX_CTAS:
+            return m, n, k, batch
+
+
+def _extent(random, tile, least):
+    kind = random.randrange(6)
+    if kind == 0:
+        return random.choice((least, least, 2, 3, 5, 7))
+    if kind == 1:
+        return 8 * random.randint(1, tile // 4)
+    if kind == 2:
+        return random.choice((11, 13, 17, 31, 37, 61, 97, 127))
+    return max(least, random.choice((tile // 2, tile, tile, 2 * tile)) + random.randint(-2, 2))
+
+
+def _storage_class(text, k_position):
+    """("k16", where k is) -> (position of the contiguous dimension, bytes aligned along it)."""
+    name = text.rstrip("0123456789")
+    return k_position if name == "k" else -3 - k_position, int(text[len(name) :])
+
+
+def _broadcastable(batch, random):
+    """A batch shape that broadcasts to `batch`: extents replaced by 1, leading ones left out."""
+    shape = tuple(1 if random.random() < 0.25 else extent for extent in batch)
+    return shape[random.randint(0, len(shape)) :] if random.random() < 0.25 else shape
+
+
+def _view(dtype, shape, fast, nbytes, random, free, signed, distinct=False):
+    """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16."""
+    width = dtypes.parse(dtype, "dtype").nbytes
+    unit, line = nbytes // width, 16 // width
+    anything = unit == 1 and free
+    dims = sorted(range(len(shape)), key=lambda dim: (dim != fast % max(len(shape), 1), -dim))
+    if free and random.random() < 0.3:
+        rest = dims[1:]
+        random.shuffle(rest)
+        dims[1:] = rest
+    skew = unit * random.randrange(line // unit) if free else 0
+    odd = unit < line
+    strides, reach = [0] * len(shape), 1
+    for position, dim in enumerate(dims):
+        if position == 0:
+            step = random.choice((1, 1, 1, 2, 3)) if anything else 1
+        else:
+            steps = -(-reach // unit) + (random.choice((0, 0, 1, 2, 5)) if free else 0)
+            if odd and position == 1 and steps % 2 == 0:
+                steps += 1
+            step = steps * unit
+        if signed and free and (position or anything) and random.random() < 0.15:
+            step = -step
+        if position and not distinct and signed and free and random.random() < 0.05:
+            step = 0
+        strides[dim] = step
+        reach = max(reach, abs(step) * max(shape[dim], 1))
+    return View(dtype, shape, tuple(strides), skew)
+
+
+def _addend(dtype, result, random, free):
+    """A view of any strides that broadcasts to the result: full, along rows or columns, a scalar."""
+    shape = _broadcastable(result, random) if free else result
+    fast = random.randint(-len(shape), -1) if shape and free else -1
+    return _view(dtype, shape, fast, dtypes.parse(dtype, "dtype").nbytes, random, free, signed=True)

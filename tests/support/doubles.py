@@ -1,0 +1,52 @@
+"""Stand-ins for GPUs and their arrays, for what is decided before anything runs."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from tilewright.hardware import A100
+
+V100 = replace(A100, name="V100", arch="sm_70", smem_bytes=98_304)
+"""A GPU older than every kernel: no cp.async, no bf16."""
+
+
+class RecordingBackend:
+    """Runs nothing and records what it was asked for; streams other than its own belong to another GPU."""
+
+    name = "recording"
+
+    def __init__(self, hardware=A100, own_streams=(0,)):
+        self.hardware = hardware
+        self.own_streams = own_streams
+        self.prepared = []
+        self.launched = []
+
+    def prepare(self, compiled, shape, arguments):
+        self.prepared.append((compiled, shape, arguments))
+        return lambda *call: self.launched.append(call)
+
+    @contextmanager
+    def resident(self, operands, stream):
+        yield {name: operand.pointer for name, operand in operands.items()}
+
+    def check_stream(self, stream):
+        if stream not in self.own_streams:
+            raise ValueError(f"stream={stream:#x} belongs to another GPU: pass a stream of GPU 0")
+
+
+class GpuArray:
+    """An array that says it is on a GPU; its memory is never touched unless `array` really is there."""
+
+    def __init__(self, array: np.ndarray, device=0, pointer=None, typestr=None):
+        self.dtype = array.dtype
+        self.shape = array.shape
+        self.device = type("Device", (), {"id": device})()
+        self.__cuda_array_interface__ = {
+            "data": (array.ctypes.data if pointer is None else pointer, False),
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": typestr or array.dtype.str,
+            "version": 3,
+        }
+        self._keep = array

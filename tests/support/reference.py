@@ -1,0 +1,133 @@
+"""The product in float64, and how far from it a correct kernel may be.
+
+A kernel computes out = act(alpha * S + beta * c + bias) with S = sum of k products a * b.
+
+1. **S.** Products of two bf16 or two fp16 numbers are exact in fp32 (8 + 8 and 11 + 11 significant bits); fp32
+   products enter a fused multiply-add. Each of the k additions is off by at most one unit in the last place of the
+   largest partial sum: rounding costs half of it, and the adders of tensor cores, which align their addends to the
+   largest one and truncate with one or two bits to spare, cost less than one. No partial sum exceeds sum |a| |b|,
+   so |S' - S| <= (k + 8) * 2^-23 * (|A| @ |B|), where the 8 pays for second-order terms and for the accumulator's own
+   alignment in every block of k.
+2. **Scaling and adding.** alpha and beta are rounded to fp32 first, which the reference does too. Two products and two sums
+   round to nearest: at most 4 * 2^-24 * (|alpha| |S| + |beta c| + |bias|), of which 6 are allowed.
+3. **Activation.** An error of its argument passes with the slope of the function: 1 for relu, at most 1.13 for gelu and 1.10
+   for silu. Its own evaluation uses approximate exponentials and quotients, relative error below 4e-6 wherever the
+   result is not tiny; 1 + erf(x) cancels for negative x, which costs up to 2^-22 |x|, and that covers the tails too.
+4. **Rounding** to the output dtype: half its spacing, relative to what is rounded, or half its smallest subnormal.
+"""
+
+import math
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from tilewright import dtypes
+
+ULP = 2.0**-23
+
+SLOPES = {None: 1.0, "relu": 1.0, "gelu": 1.13, "gelu_tanh": 1.13, "silu": 1.1}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The right result in float64, rounded to nothing, and by how much each element of out may differ from it."""
+
+    values: np.ndarray
+    bound: np.ndarray
+    dtype: dtypes.DType
+
+
+def activate(x, activation):
+    """The activation in float64, by its definition: gelu and silu of -inf are NaN, as infinity times zero is."""
+    x = np.asarray(x, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if activation is None:
+            return x
+        if activation == "relu":
+            return np.where(x < 0, 0.0, x)
+        if activation == "gelu":
+            erf = np.fromiter(map(math.erf, (x / math.sqrt(2)).flat), np.float64, x.size).reshape(x.shape)
+            return 0.5 * x * (1 + erf)
+        if activation == "gelu_tanh":
+            return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+        if activation == "silu":
+            return x / (1 + np.exp(-x))
+    raise AssertionError(activation)
+
+
+def reference(
+    a, b, *, out_dtype, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, exact=False
+) -> Reference:
+    """act(alpha * a @ b + beta * c + bias) for arrays of any dtype, with the bound derived above.
+
+    `exact` says that nothing rounds before the last step (small integers, dyadic scalars, no transcendental
+    activation): the result must then be the correctly rounded one.
+    """
+    dtype = dtypes.parse(out_dtype, "out_dtype")
+    alpha, beta = float(np.float32(alpha)), float(np.float32(beta))
+    k = a.shape[-1] if alpha != 0 else 0
+    a, b = (np.asarray(x, np.float64) if k else np.zeros(x.shape) for x in (a, b))
+    added = np.float64(0)
+    if beta != 0:
+        added = added + beta * np.asarray(c, np.float64)
+    magnitude = abs(added)
+    if bias is not None:
+        added = added + np.asarray(bias, np.float64)
+        magnitude = magnitude + abs(np.asarray(bias, np.float64))
+    with np.errstate(invalid="ignore", over="ignore"):
+        values = activate(alpha * (a @ b) + added, activation)
+        if exact:
+            with np.errstate(over="ignore"):
+                return Reference(values, np.zeros_like(values), dtype)
+        products = abs(alpha) * (abs(a) @ abs(b))
+        argument = (k + 8) * ULP * products + 3 * ULP * (products + magnitude)
+        bound = SLOPES[activation] * argument
+        if activation is not None and activation != "relu":
+            bound = bound + 4e-6 * abs(values) + 2 * ULP * abs(alpha * (a @ b) + added)
+        bound = bound + rounding(abs(values) + bound, dtype)
+    return Reference(values, bound, dtype)
+
+
+def rounding(magnitude, dtype: dtypes.DType):
+    """The most that rounding a number of this magnitude to `dtype` moves it."""
+    smallest = float(ml_dtypes.finfo(dtype.numpy_dtype).smallest_subnormal)
+    return dtype.epsilon / 2 * magnitude + smallest / 2
+
+
+def overflow_threshold(dtype: dtypes.DType):
+    """The least magnitude that rounds to infinity: half a step beyond the largest finite number."""
+    largest = float(ml_dtypes.finfo(dtype.numpy_dtype).max)
+    return largest * (1 + dtype.epsilon / (4 - 2 * dtype.epsilon))
+
+
+def check(out, expected: Reference, what: object = "out") -> None:
+    """Raise an AssertionError that shows the worst element where `out` is outside the bound.
+
+    NaN must be NaN and infinities must agree in sign; a finite number may have overflowed to infinity only if the
+    bound reaches beyond the largest finite number.
+    """
+    out = np.asarray(out)
+    assert out.shape == expected.values.shape, f"{what} has shape {out.shape}, not {expected.values.shape}"
+    if not out.size:
+        return
+    limit = overflow_threshold(expected.dtype)
+    values = expected.values
+    if not expected.bound.any():
+        with np.errstate(over="ignore"):
+            values = values.astype(expected.dtype.numpy_dtype).astype(np.float64)
+    actual = out.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        near = abs(actual - values) <= expected.bound
+        same = (actual == values) | (np.isnan(actual) & np.isnan(values))
+        overflowed = np.isinf(actual) & (np.sign(actual) * values + expected.bound >= limit)
+        right = near | same | overflowed
+    if right.all():
+        return
+    with np.errstate(invalid="ignore", divide="ignore"):
+        excess = np.where(right, -np.inf, np.nan_to_num(abs(actual - values) / expected.bound, nan=np.inf))
+    index = tuple(int(i) for i in np.unravel_index(np.argmax(excess), out.shape))
+    raise AssertionError(
+        f"{what}{list(index)} is {actual[index]!r}, expected {values[index]!r} within {expected.bound[index]:.3g}; "
+        f"{np.count_nonzero(~right)} of {out.size} elements are wrong"
+    )

@@ -1,0 +1,105 @@
+"""The translation units that generated cases run on: what is compiled in, chosen so that features meet in pairs.
+
+Everything else about a case (shapes, strides within the class, alignment, batches, broadcasting, scalars, data) is
+decided at run time and free.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.wgmma import WgmmaConfig
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One translation unit of one kernel.
+
+    `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it, exactly:
+    "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c` and `bias`
+    are the dtypes of these operands, None without them. n is a multiple of `n_multiple`.
+    """
+
+    kernel: str
+    config: Any
+    dtype: str
+    a: str
+    b: str
+    out_bytes: int
+    out_dtype: str
+    c: str | None = None
+    bias: str | None = None
+    activation: str | None = None
+    n_multiple: int = 1
+
+    @cached_property
+    def name(self):
+        """What test reports call it."""
+        parts = (self.kernel, self.dtype, self.a, self.b, f"{self.out_dtype}.{self.out_bytes}")
+        extras = (self.c and f"c.{self.c}", self.bias and f"bias.{self.bias}", self.activation)
+        tile = f"{self.config.tile_m}x{self.config.tile_n}"
+        return "-".join([*parts, *filter(None, extras), tile])
+
+    @property
+    def by_tma(self):
+        """Whether operands come by TMA, which takes neither zero nor negative strides, nor an empty sum."""
+        return self.kernel == "wgmma"
+
+
+SMALL = MmaConfig(tile_m=64, tile_n=64)
+
+MMA = (
+    Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16"),
+    Variant("mma", MmaConfig(), "fp16", "k16", "mn16", 8, "fp32", bias="fp32", activation="gelu"),
+    Variant(
+        "mma", MmaConfig(64, 64, 64, 3), "bf16", "mn16", "mn16", 4, "bf16", "bf16", "bf16", activation="relu"
+    ),
+    Variant("mma", SMALL, "fp16", "mn2", "mn2", 2, "fp16", c="fp32", bias="fp16", activation="silu"),
+    Variant("mma", SMALL, "bf16", "k2", "k2", 2, "bf16", bias="bf16"),
+    Variant("mma", SMALL, "bf16", "k8", "mn4", 4, "bf16", c="bf16", activation="gelu_tanh"),
+    Variant("mma", MmaConfig(64, 64, 32, 5), "fp16", "k4", "k8", 4, "fp32", activation="relu"),
+    Variant("mma", MmaConfig(128, 256, 32, 3, 2, 4), "bf16", "mn8", "k16", 4, "bf16", bias="fp32"),
+    Variant("mma", MmaConfig(32, 64, 32, 4, 1, 2, 1), "fp16", "mn4", "mn8", 4, "bf16", activation="silu"),
+    Variant("mma", MmaConfig(64, 128, 64, 3), "bf16", "mn2", "k4", 4, "bf16", c="fp32"),
+    Variant("mma", SMALL, "fp16", "k2", "mn2", 2, "fp16", c="fp16", activation="gelu"),
+    Variant("mma", SMALL, "bf16", "mn2", "k2", 8, "fp32", "fp32", "bf16", activation="gelu_tanh"),
+    Variant("mma", MmaConfig(128, 64, 32, 4), "fp16", "k16", "k16", 4, "fp16", "fp16", "fp32"),
+)
+
+WGMMA = (
+    Variant("wgmma", WgmmaConfig(128, 64, 4), "bf16", "k16", "k16", 16, "bf16"),
+    Variant("wgmma", WgmmaConfig(128, 128, 3), "bf16", "k16", "mn16", 16, "bf16", bias="bf16", activation="gelu"),
+    Variant("wgmma", WgmmaConfig(128, 64, 3), "fp16", "mn16", "mn16", 16, "fp16", "fp16", "fp16", "relu"),
+    Variant("wgmma", WgmmaConfig(128, 128, 2), "fp16", "mn16", "k16", 16, "bf16", c="fp32", activation="silu"),
+    Variant("wgmma", WgmmaConfig(128, 256, 4, cluster_m=2), "bf16", "k16", "k16", 16, "bf16", bias="fp32"),
+    Variant("wgmma", WgmmaConfig(128, 64, 4, cluster_n=2), "bf16", "mn16", "mn16", 16, "fp16", activation="gelu_tanh"),
+    Variant(
+        "wgmma", WgmmaConfig(128, 48, 3, 2, 2, group_m=1), "fp16", "k16", "mn16", 16, "fp16", c="fp16", bias="fp32"
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 128, 3, epilogue="direct", overlap=False), "bf16", "k16", "k16", 8, "fp32", "bf16"
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(256, 104, 3, epilogue="direct", overlap=False, wait_depth=1),
+        "bf16", "mn16", "k16", 2, "bf16", "bf16", "bf16", "gelu",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 64, 3, 2, epilogue="direct"), "fp16", "k16", "mn16", 4, "fp16", activation="relu"
+    ),
+    Variant("wgmma", WgmmaConfig(256, 96, 3, epilogue="direct"), "fp16", "mn16", "k16", 16, "fp16", bias="fp16", n_multiple=8),
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 32, 4, 2, epilogue="direct", overlap=False),
+        "bf16", "mn16", "mn16", 4, "fp32", "fp32", "bf16", "silu",
+    ),
+    Variant("wgmma", WgmmaConfig(128, 64, 4, overlap=False, wait_depth=1), "fp16", "k16", "k16", 16, "fp16"),
+)  # fmt: skip
+
+VARIANTS = (*MMA, *WGMMA)
+
+
+def variants_of(kernel):
+    """The variants of one kernel, by its name."""
+    return tuple(variant for variant in VARIANTS if variant.kernel == kernel)
