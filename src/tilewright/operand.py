@@ -132,6 +132,16 @@ def _describe_any(array: Any, argument: str) -> tuple[Signature, int]:
 
 def adopt(array: Any, argument: str) -> Operand:
     """The Operand of an array, or a TypeError/ValueError that names `argument`."""
+    operand = _adopted(array, argument)
+    if operand.pointer % operand.dtype.nbytes:
+        raise ValueError(
+            f"{argument} has address {operand.pointer:#x}, which is no multiple of its {operand.dtype.nbytes}-byte "
+            f"elements: copy it first"
+        )
+    return operand
+
+
+def _adopted(array: Any, argument: str) -> Operand:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return _from_torch(torch, array, argument)
@@ -283,7 +293,11 @@ def allocator(array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> 
                 return cupy.empty(shape, dtype.numpy_dtype)
 
         return empty
-    raise TypeError(
-        f"a is a {type(array).__name__} on GPU {device}, for which tilewright cannot allocate the result: pass out=, "
-        f"or install CuPy"
-    )
+
+    def refuse() -> Any:
+        raise TypeError(
+            f"a is a {type(array).__name__} on GPU {device}, for which tilewright cannot allocate the result: pass "
+            f"out=, or install CuPy"
+        )
+
+    return refuse

@@ -2,7 +2,7 @@
 
 import ctypes
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -21,7 +21,8 @@ class EmulatedBackend:
     """A GPU that stands in for `hardware`; each launch sees freshly allocated, redzoned memory.
 
     `asynchrony` decides when asynchronous copies and products complete: "eager", "lazy" (as late as allowed) or
-    "random" with `seed`. A result that depends on it is a race.
+    "random" with `seed`. A result that depends on it is a race. `progress` is called with the share of a launch that is
+    done.
     """
 
     name = "emulator"
@@ -33,10 +34,11 @@ class EmulatedBackend:
         asynchrony: Literal["eager", "lazy", "random"] = "eager",
         seed: int = 0,
         count_memory: bool = False,
+        progress: Callable[[float], None] | None = None,
     ):
         self.hardware = hardware
         self._turn = threading.Lock()
-        self.device = Device(asynchrony=asynchrony, seed=seed, count_memory=count_memory)
+        self.device = Device(asynchrony=asynchrony, seed=seed, count_memory=count_memory, progress=progress)
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "EmulatedExecutable":
         """Parse the PTX and generate its NumPy code (cached by text)."""

@@ -87,15 +87,23 @@ class GpuBackend:
         self.context = checked(driver.cuDevicePrimaryCtxRetain(self._handle), "cuDevicePrimaryCtxRetain")
         self._context_number = int(self.context)
         self.hardware = self._read_hardware()
+        self._functions: dict[bytes, Any] = {}
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "GpuExecutable":
-        """Load the cubin and prebuild launch configuration, parameters and tensor-map caches."""
-        with self.current():
-            module = checked(driver.cuModuleLoadData(compiled.cubin), f"loading the cubin of {compiled.name}")
-            function = checked(driver.cuModuleGetFunction(module, compiled.name.encode()), "cuModuleGetFunction")
-            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            checked(driver.cuFuncSetAttribute(function, attribute, shape.smem_bytes), "cuFuncSetAttribute")
-        return GpuExecutable(self, function, shape, arguments)
+        """Prebuild launch configuration, parameters and tensor-map caches of a loaded kernel."""
+        return GpuExecutable(self, self._function(compiled, shape), shape, arguments)
+
+    def _function(self, compiled: CompiledKernel, shape: LaunchShape) -> Any:
+        """The kernel's function in this context; each cubin is loaded once and stays."""
+        function = self._functions.get(compiled.cubin)
+        if function is None:
+            with self.current():
+                module = checked(driver.cuModuleLoadData(compiled.cubin), f"loading the cubin of {compiled.name}")
+                function = checked(driver.cuModuleGetFunction(module, compiled.name.encode()), "cuModuleGetFunction")
+                attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                checked(driver.cuFuncSetAttribute(function, attribute, shape.smem_bytes), "cuFuncSetAttribute")
+            self._functions[compiled.cubin] = function
+        return function
 
     @contextmanager
     def current(self) -> Iterator[None]:

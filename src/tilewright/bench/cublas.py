@@ -17,12 +17,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tilewright.api import Plan, plan
+from tilewright.api import plan
 from tilewright.jit.compile import nvrtc_version
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Contender, burst, settled
 from tilewright.measure.sensors import Sensors
 from tilewright.measure.statistics import median_interval, paired_ratio
+from tilewright.planner.plan import Plan
 
 SHAPES = ((4096, 4096, 4096), (8192, 8192, 8192), (4096, 28672, 8192))
 

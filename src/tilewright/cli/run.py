@@ -19,7 +19,16 @@ from tilewright.cli.options import (
     Seed,
     shape_of,
 )
-from tilewright.cli.output import NOT_VERIFIED, console, counter_rows, print_json, progress, reports_errors, table
+from tilewright.cli.output import (
+    NOT_VERIFIED,
+    console,
+    counter_rows,
+    plain_counters,
+    print_json,
+    progress,
+    reports_errors,
+    table,
+)
 
 if TYPE_CHECKING:
     from tilewright.cli.product import Product
@@ -158,37 +167,36 @@ def _time(planned: "Plan", arrays: dict[str, Any]) -> "Timing":
 
 def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed: int) -> Outcome:
     """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator stands for."""
-    from tilewright.api import emulator, plan
+    from tilewright.api import plan
+    from tilewright.backends.emulated import EmulatedBackend
     from tilewright.planner.rules import choose
 
-    backend = emulator()
     small = product.resized(*shape)
     operands = small.operands(seed)
-    chosen: dict[str, Any] = {"kernel": kernel}
-    reason = ""
-    if not product.problem.is_empty:
-        choice = choose(product.problem, backend.hardware, kernel=kernel)
-        chosen, reason = {"kernel": choice.kernel.name, "config": choice.config}, choice.reason
-    a, b, bias = operands["a"], operands["b"], operands.get("bias")
-    planned = plan(
-        a,
-        b,
-        bias=bias,
-        activation=small.activation,
-        out_dtype=small.out_dtype.name,
-        backend=backend,
-        **chosen,
-    )
     with progress(f"emulating {small.problem}") as report:
-        if hasattr(backend, "device"):
-            backend.device.progress = report
+        backend = EmulatedBackend(count_memory=True, progress=report)
+        config, reason = None, ""
+        if not product.problem.is_empty:
+            choice = choose(product.problem, backend.hardware, kernel=kernel)
+            kernel, config, reason = choice.kernel.name, choice.config, choice.reason
+        a, b, bias = operands["a"], operands["b"], operands.get("bias")
+        planned = plan(
+            a,
+            b,
+            bias=bias,
+            activation=small.activation,
+            out_dtype=small.out_dtype.name,
+            kernel=kernel,
+            config=config,
+            backend=backend,
+        )
         out = planned(a, b, bias=bias)
     comparison = small.verify(out, operands)
     reason = reason or planned.reason
     record = _record(small, planned, comparison, reason)
     story = f"{_what_ran(small, planned, reason)} {_how_right(comparison)}"
     if planned.kernel is not None:
-        record["counters"] = planned.counters.as_dict()
+        record["counters"] = plain_counters(planned.counters)
         story += " " + _predict(product, planned, record)
     return Outcome(record, story)
 

@@ -68,9 +68,7 @@ class Access:
                 target[chosen] = value
         return merged
 
-    def store(
-        self, site: int, group: Group, space: str, address: Array, values: list[Array], active: Active
-    ) -> None:
+    def store(self, site: int, group: Group, space: str, address: Array, values: list[Array], active: Active) -> None:
         """Consecutive elements of every active lane."""
         width = values[0].dtype.itemsize * len(values)
 

@@ -272,7 +272,9 @@ def float_to_integer(values: Values, mode: str, dtype: Any) -> Values:
     info = np.iinfo(dtype)
     whole = _ROUND_TO_INTEGER[mode](values.astype(f8))
     inside = np.where((whole >= float(info.min)) & (whole < float(info.max)), whole, 0.0).astype(dtype)
-    return np.where(whole >= float(info.max), dtype(info.max), np.where(whole <= float(info.min), dtype(info.min), inside))
+    return np.where(
+        whole >= float(info.max), dtype(info.max), np.where(whole <= float(info.min), dtype(info.min), inside)
+    )
 
 
 def float_to_whole(values: Values, mode: str) -> Values:

@@ -73,9 +73,7 @@ class Barriers:
             barrier.waiting.append(_Waiting(group, block, site))
         self._release(site, number, barrier)
 
-    def _set_expected(
-        self, site: int, group: Group, number: int, barrier: _NamedBarrier, count: Array | None
-    ) -> None:
+    def _set_expected(self, site: int, group: Group, number: int, barrier: _NamedBarrier, count: Array | None) -> None:
         threads = 0 if count is None else int(np.max(count))
         if threads % 32:
             raise BarrierProtocol(f"{self._at(site)} expects {threads} threads, which is no multiple of 32")

@@ -51,9 +51,7 @@ def is_warp_barrier(instruction: Instruction) -> bool:
 
 def is_collective(instruction: Instruction) -> bool:
     """Whether the lanes of a warp have to execute this together."""
-    return (
-        instruction.opcode in _WARP_COLLECTIVE or instruction.opcode == "wgmma" or is_warp_barrier(instruction)
-    )
+    return instruction.opcode in _WARP_COLLECTIVE or instruction.opcode == "wgmma" or is_warp_barrier(instruction)
 
 
 def member_mask(instruction: Instruction) -> Operand | None:
@@ -258,6 +256,4 @@ def _is_uniform(operand: Operand, uniform: set[Register]) -> bool:
         case Vector(elements):
             return all(_is_uniform(element, uniform) for element in elements)
         case _:
-            return all(register in uniform for register in registers_of(operand)) and not isinstance(
-                operand, Address
-            )
+            return all(register in uniform for register in registers_of(operand)) and not isinstance(operand, Address)

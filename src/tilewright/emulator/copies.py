@@ -104,7 +104,9 @@ class Copies:
             here = offsets == offset
             machine.mbarriers.arrive_later(site, int(offset), cta[here], not noinc)
 
-            def finish(offset: int = int(offset), owners: Indices = lanes.indices[here], cta: Indices = cta[here]) -> None:
+            def finish(
+                offset: int = int(offset), owners: Indices = lanes.indices[here], cta: Indices = cta[here]
+            ) -> None:
                 self.groups.complete(owners)
                 machine.mbarriers.arrive_at(site, offset, cta)
 
@@ -139,20 +141,27 @@ class BulkCopies:
             self._check_tile(site, tensor_map, box, offset)
             for destination in issue.destinations(cta):
                 operations.append(
-                    partial(self._land, site, tensor_map, box, destination, offset, issue.signal_cta(destination), signal)
+                    partial(
+                        self._land, site, tensor_map, box, destination, offset, issue.signal_cta(destination), signal
+                    )
                 )
             self._machine.counters.tma_loaded_bytes += tensor_map.tile_bytes * len(issue.destinations(cta))
         if operations:
             self._machine.asynchrony.defer(operations)
 
     def _land(
-        self, site: int, tensor_map: tma.TensorMap, box: Sequence[int], cta: int, offset: int, signal_cta: int, signal: int
+        self,
+        site: int,
+        tensor_map: tma.TensorMap,
+        box: Sequence[int],
+        cta: int,
+        offset: int,
+        signal_cta: int,
+        signal: int,
     ) -> None:
         access = self._machine.access
         place = cta * access.topology.shared_stride + offset
-        size = tma.load_tile(
-            access.memory.bytes, GLOBAL_BASE, tensor_map, box, access.shared.bytes, place, offset
-        )
+        size = tma.load_tile(access.memory.bytes, GLOBAL_BASE, tensor_map, box, access.shared.bytes, place, offset)
         self._machine.mbarriers.complete(site, signal, signal_cta, size)
 
     def store_tensor(
@@ -203,9 +212,7 @@ class BulkCopies:
                 data = self._global_range(site, issue.values[1], length)
             for destination in issue.destinations(cta):
                 target = self._shared_range(site, destination, offset, length)
-                operations.append(
-                    partial(self._land_range, site, target, data, issue.signal_cta(destination), signal)
-                )
+                operations.append(partial(self._land_range, site, target, data, issue.signal_cta(destination), signal))
             self._machine.counters.tma_loaded_bytes += length * len(issue.destinations(cta))
         if operations:
             self._machine.asynchrony.defer(operations)
@@ -307,7 +314,9 @@ class BulkCopies:
 
     def _global_range(self, site: int, address: int, size: int) -> Any:
         if address % 16 or size % 16:
-            raise Misaligned(f"{self._machine.describe(site)} moves {size} bytes at {address:#x}: both must be multiples of 16")
+            raise Misaligned(
+                f"{self._machine.describe(site)} moves {size} bytes at {address:#x}: both must be multiples of 16"
+            )
         try:
             return self._machine.access.memory.slice(address, size)
         except ValueError as error:

@@ -47,9 +47,7 @@ class MemoryCounter:
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
 
-    def access(
-        self, kind: str, space: str, width: int, group: Group, where: Indices, chosen: Indices | None
-    ) -> None:
+    def access(self, kind: str, space: str, width: int, group: Group, where: Indices, chosen: Indices | None) -> None:
         """Count one instruction: byte offsets `where` of `width` bytes, of the chosen lanes of a group."""
         if space == "local":
             return

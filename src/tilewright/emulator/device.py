@@ -116,9 +116,7 @@ class Device:
         Raises:
             ValueError: where cuTensorMapEncodeTiled would refuse.
         """
-        return encode_tensor_map(
-            TensorMap(address, element_bytes, tuple(shape), tuple(strides), tuple(box), swizzle)
-        )
+        return encode_tensor_map(TensorMap(address, element_bytes, tuple(shape), tuple(strides), tuple(box), swizzle))
 
     def load(self, ptx: str, entry: str | None = None) -> Kernel:
         """Prepare a kernel of a PTX module; `entry` may be left out if the module has one only.
@@ -205,9 +203,7 @@ class Device:
         self.write(address, np.frombuffer(initial, np.uint8))
         return address
 
-    def _check_launch(
-        self, kernel: Kernel, grid: Extent, block: Extent, cluster: Extent, shared_bytes: int
-    ) -> None:
+    def _check_launch(self, kernel: Kernel, grid: Extent, block: Extent, cluster: Extent, shared_bytes: int) -> None:
         entry = kernel.program.entry
         threads = _volume(block)
         _require(threads <= MAX_THREADS, f"block {block} has {threads} threads; the limit is {MAX_THREADS}")
@@ -265,7 +261,9 @@ def _pack(kernel: Kernel, args: Sequence[bytes | int]) -> bytes:
     packed = bytearray(parameters[-1].offset + parameters[-1].size if parameters else 0)
     for index, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
         if isinstance(value, int):
-            _require(parameter.size <= 8, f"args[{index}] is an int; parameter {parameter.name} has {parameter.size} bytes")
+            _require(
+                parameter.size <= 8, f"args[{index}] is an int; parameter {parameter.name} has {parameter.size} bytes"
+            )
             value = (value & ((1 << 8 * parameter.size) - 1)).to_bytes(parameter.size, "little")
         _require(
             len(value) == parameter.size,

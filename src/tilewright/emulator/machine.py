@@ -63,9 +63,7 @@ class Machine:
         self.topology = Topology(cta_numbers.size, threads, cluster_size, round_up(limit, 1024))
         lanes = self.topology.lanes
         counter = MemoryCounter(counters) if count_memory else None
-        self.access = Access(
-            memory, self.topology, limit, program.entry.local_bytes, self.describe, counter
-        )
+        self.access = Access(memory, self.topology, limit, program.entry.local_bytes, self.describe, counter)
         total = program.entry.dynamic_offset + shared_bytes
         self.specials = Specials(
             self.topology, grid, block, cluster, cta_numbers, (shared_bytes, total), lambda: self._clock
@@ -271,5 +269,3 @@ class Machine:
         if operand in self.program.slots:
             return self.uniforms[self.program.slots[operand]]
         return self.banks[2][self.program.rows[operand], group.lanes]
-
-

@@ -99,9 +99,7 @@ class Sink:
     """The destination `_`, which drops its value."""
 
 
-Operand: TypeAlias = (
-    Register | Integer | Float | Special | Symbol | Label | Address | Vector | Pair | Negated | Sink
-)
+Operand: TypeAlias = Register | Integer | Float | Special | Symbol | Label | Address | Vector | Pair | Negated | Sink
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,9 +69,7 @@ class Specials:
             for name, value in values.items()
         }
         extents = {"ntid": block, "nctaid": grid, "nclusterid": clusters, "cluster_nctaid": cluster}
-        uniform = {
-            f"{name}.{axis}": extent["xyz".index(axis)] for name, extent in extents.items() for axis in "xyz"
-        }
+        uniform = {f"{name}.{axis}": extent["xyz".index(axis)] for name, extent in extents.items() for axis in "xyz"}
         uniform |= {"cluster_nctarank": size, "nsmid": grid[0] * grid[1] * grid[2], "WARP_SZ": WARP}
         uniform |= {"dynamic_smem_size": shared_bytes[0], "total_smem_size": shared_bytes[1]}
         self.uniform = {name: np.uint32(value) for name, value in uniform.items()}

@@ -194,5 +194,3 @@ class _WarpgroupProduct:
     def _accumulators(self) -> Array:
         bank = self._machine.banks[_BANK_OF_WORDS]
         return bank.view(np.float32) if self._accumulator == "f32" else bank
-
-

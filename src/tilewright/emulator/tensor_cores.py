@@ -197,9 +197,7 @@ def _matrix_a(registers: Words, element_type: str, warps: int) -> Float32:
     """A of tiles of `warps` consecutive warps: (tile, C, 16 warps, K)."""
     count, total, _, ctas = registers.shape
     tiles = total // warps
-    axes = registers.reshape(
-        count // 2, 2, tiles, warps, 8, 4, ctas
-    )  # (k half, row half, tile, warp, g, t, C)
+    axes = registers.reshape(count // 2, 2, tiles, warps, 8, 4, ctas)  # (k half, row half, tile, warp, g, t, C)
     words = np.ascontiguousarray(axes.transpose(2, 6, 3, 1, 4, 0, 5)).reshape(tiles, ctas, 16 * warps, -1)
     return _ELEMENT_TYPES[element_type].decode(words)
 
@@ -245,15 +243,11 @@ def _accumulate(product: Float32, acc_type: str, c: Array | None, d: Array) -> A
     d: receives the result, of c's shape and possibly c itself.
     """
     tiles, ctas, m, n = product.shape
-    axes = product.reshape(
-        tiles, ctas, m // 16, 2, 8, n // 8, 4, 2
-    )  # (tile, C, warp, row half, g, n / 8, t, e)
+    axes = product.reshape(tiles, ctas, m // 16, 2, 8, n // 8, 4, 2)  # (tile, C, warp, row half, g, n / 8, t, e)
     if acc_type == "f16":
         pairs = axes.transpose(5, 3, 0, 2, 4, 6, 1, 7).reshape(*d.shape, 2)
         total = (
-            pairs
-            if c is None
-            else pairs + _ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(c)).reshape(pairs.shape)
+            pairs if c is None else pairs + _ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(c)).reshape(pairs.shape)
         )
         d[...] = total.astype(np.float16, order="C").view(np.uint32)[..., 0]
         return d

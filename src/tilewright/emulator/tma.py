@@ -216,9 +216,7 @@ def _window(tensor_map: TensorMap, coordinates: Sequence[int]) -> _Window | None
     pitches = (tensor_map.element_bytes, *tensor_map.strides)
     first = last = tensor_map.address
     slices, shape = [], []
-    for start, side, extent_, pitch in zip(
-        coordinates, tensor_map.box, tensor_map.shape, pitches, strict=True
-    ):
+    for start, side, extent_, pitch in zip(coordinates, tensor_map.box, tensor_map.shape, pitches, strict=True):
         low, high = max(0, -start), min(side, extent_ - start)
         if low >= high:
             return None
@@ -255,9 +253,7 @@ def _read_tile(tensor_map: TensorMap, shared: Bytes, source: int, shared_address
     return shared.view(CHUNK)[where].view(np.uint8)
 
 
-def _chunk_indices(
-    tensor_map: TensorMap, shared: Bytes, offset: int, shared_address: int
-) -> npt.NDArray[np.int64]:
+def _chunk_indices(tensor_map: TensorMap, shared: Bytes, offset: int, shared_address: int) -> npt.NDArray[np.int64]:
     """Index in `shared`, in 16-byte chunks, of each chunk of the tile: shape (..., row chunks)."""
     _require(
         shared_address % TILE_ALIGNMENT == 0 and offset % 16 == 0,
@@ -289,9 +285,7 @@ def _tile_pattern(tile_shape: tuple[int, ...], span: int, phase: int) -> _TilePa
     linear = phase + 16 * np.arange(prod(tile_shape) // 16)
     chunks = (swizzle(linear, span) - phase) // 16
     chunks.flags.writeable = False
-    return _TilePattern(
-        chunks.reshape(*tile_shape[:-1], -1), 16 * int(chunks.min()), 16 * int(chunks.max()) + 15
-    )
+    return _TilePattern(chunks.reshape(*tile_shape[:-1], -1), 16 * int(chunks.min()), 16 * int(chunks.max()) + 15)
 
 
 def _require(condition: bool, name: str, value: object, rule: str) -> None:

@@ -30,9 +30,7 @@ logger = logging.getLogger(__name__)
 ENTRY_FORMAT = 1
 _SUFFIX = ".kernel"
 _BINARY_FIELDS = ("ptx", "cubin")
-_METADATA_FIELDS = tuple(
-    field.name for field in dataclasses.fields(CompiledKernel) if field.name not in _BINARY_FIELDS
-)
+_METADATA_FIELDS = tuple(field.name for field in dataclasses.fields(CompiledKernel) if field.name not in _BINARY_FIELDS)
 
 
 class CorruptEntry(Exception):

@@ -125,9 +125,7 @@ def _checked(result: tuple[Any, ...]) -> Any:
     """The value of an NVRTC call, whose first element is the status."""
     status, *values = result
     if status.value != 0:
-        raise RuntimeError(
-            f"NVRTC failed with {status.name}; that is a defect, of tilewright or of the compiler"
-        )
+        raise RuntimeError(f"NVRTC failed with {status.name}; that is a defect, of tilewright or of the compiler")
     return values[0] if values else None
 
 

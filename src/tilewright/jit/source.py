@@ -116,9 +116,7 @@ def _member(name: str, value: Constant) -> str:
             (single,) = struct.unpack("f", struct.pack("f", value))
             return f"  static constexpr float {name} = {single.hex()}f;  // {value!r}"
         case int() | float():
-            raise ValueError(
-                f"constant {name} = {value!r} has no C++ literal: give a finite float or a 64-bit int"
-            )
+            raise ValueError(f"constant {name} = {value!r} has no C++ literal: give a finite float or a 64-bit int")
         case _:
             raise TypeError(
                 f"constant {name} is a {type(value).__name__}; a Config holds bool, int, float, CudaType or "
@@ -131,9 +129,7 @@ def _string_literal(message: str) -> str:
     return f'"{escaped}"'
 
 
-def wgmma_wrapper(
-    n: int, input_type: Literal["bf16", "f16"], a_major: Major = "K", b_major: Major = "K"
-) -> str:
+def wgmma_wrapper(n: int, input_type: Literal["bf16", "f16"], a_major: Major = "K", b_major: Major = "K") -> str:
     """The CUDA text of `struct Wgmma`, whose `mma` is one wgmma.mma_async m64nNk16 on operands in SMEM.
 
     `d` is the warpgroup's (64, n) float accumulator, n / 2 registers a thread; `desc_a` and `desc_b` are SMEM
@@ -147,9 +143,7 @@ def wgmma_wrapper(
     transposed = {"K": 0, "MN": 1}
     for argument, major in (("a_major", a_major), ("b_major", b_major)):
         if major not in transposed:
-            raise ValueError(
-                f"{argument} = {major!r}: give 'K' or 'MN', the dimension that is contiguous in SMEM"
-            )
+            raise ValueError(f"{argument} = {major!r}: give 'K' or 'MN', the dimension that is contiguous in SMEM")
     registers = n // 2
     instruction = f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{input_type}.{input_type}"
     operands = _rows([f"%{i}" for i in range(registers)])

@@ -17,6 +17,9 @@ MAX_EXTENT = 2**31 - 1
 
 MAX_STRIDE = 2**40 - 1
 
+STORE_BYTES = 16
+"""What a TMA store writes at a time along the inner dimension, past the tensor's end too (seen on an H200)."""
+
 
 @dataclass(frozen=True, slots=True)
 class TmaTensor:

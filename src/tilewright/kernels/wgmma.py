@@ -11,7 +11,7 @@ from tilewright.jit.source import CudaType, wgmma_wrapper
 from tilewright.kernels import tma
 from tilewright.kernels.family import Constants, Kernel, epilogue_constants
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
-from tilewright.problem import Problem
+from tilewright.problem import Matrix, Problem
 
 TILE_K = 64
 """Elements of a k-block: one row of 128 bytes, the widest swizzle span. 32 and 128 were measured 1-3% behind."""
@@ -87,7 +87,7 @@ class WgmmaKernel(Kernel):
             "direct_epilogue or (output_bytes == 2 and tile_n % 16 == 0)",
             "stmatrix stages 16 columns of 2-byte elements at a time: take epilogue='direct'",
         ),
-        ("direct_epilogue or out_by_tma", "TMA cannot address out: take epilogue='direct'"),
+        ("direct_epilogue or out_by_tma", "TMA cannot write out, or would write beyond it: take epilogue='direct'"),
         ("not overlap or output_bytes == 2", "a tile that is held back must be packed: take overlap=False"),
         (
             "wait_depth == 0 or (wait_depth == 1 and not overlap)",
@@ -169,6 +169,9 @@ class WgmmaKernel(Kernel):
             "store_bytes": store_bytes,
             "staging_bytes": staging_bytes,
             "smem_bytes": -(-used // SMEM_ALIGNMENT) * SMEM_ALIGNMENT,
+            "out_pairs": _has_pairs(problem.out, problem.n),
+            "c_pairs": _has_pairs(problem.c, problem.n),
+            "bias_pairs": _has_pairs(problem.bias, problem.n),
             **epilogue_constants(problem),
         }
 
@@ -212,7 +215,15 @@ def _operand_b(problem: Problem) -> tuple[tma.TmaTensor, bool] | str:
 
 
 def _out(problem: Problem) -> tma.TmaTensor | str:
+    row_bytes = problem.n * problem.out.dtype.nbytes
+    if row_bytes % tma.STORE_BYTES:
+        return f"out has rows of {row_bytes} bytes and TMA stores {tma.STORE_BYTES} at a time, past the end of a row"
     return tma.tensor("out", problem.out, problem.m, problem.n, problem.batch, inner="column")
+
+
+def _has_pairs(matrix: Matrix | None, columns: int) -> bool:
+    """Whether columns 2i and 2i + 1 of all rows can be accessed at once."""
+    return matrix is not None and columns % 2 == 0 and matrix.vector_bytes("column") >= 2 * matrix.dtype.nbytes
 
 
 def _smem_bytes(rows: int, mn_major: bool) -> int:

@@ -121,7 +121,8 @@ class Plan:
             if signature != expected or pointer & misalignment:
                 raise ValueError(
                     f"{OPERANDS[index]} has (dtype, shape, strides, device, writable) {signature} at address "
-                    f"{pointer:#x}, and the plan was made for {expected} aligned to {misalignment + 1} bytes: make another plan"
+                    f"{pointer:#x}, and the plan was made for {expected} aligned to {misalignment + 1} bytes: make "
+                    f"another plan"
                 )
             pointers[index] = pointer
         self.run(arrays, pointers, alpha, beta, stream)

@@ -35,16 +35,22 @@ struct EpilogueRow {
   const typename Config::Addend* c;
   const typename Config::Bias* bias;
 
+  // The value of an element from its accumulator and its elements of c and bias.
+  __device__ __forceinline__ float combine(float accumulator, typename Config::Addend c_element,
+                                           typename Config::Bias bias_element) const {
+    float value = parameters.alpha * accumulator;
+    if constexpr (Config::has_c) value += parameters.beta * to_float(c_element);
+    if constexpr (Config::has_bias) value += to_float(bias_element);
+    return activate<static_cast<Activation>(Config::activation)>(value);
+  }
+
   // The finished value of a column inside the matrix.
   __device__ __forceinline__ float finish(float accumulator, int column) const {
-    float value = parameters.alpha * accumulator;
-    if constexpr (Config::has_c) {
-      value += parameters.beta * to_float(c[column * parameters.c.column_stride]);
-    }
-    if constexpr (Config::has_bias) {
-      value += to_float(bias[column * parameters.bias.column_stride]);
-    }
-    return activate<static_cast<Activation>(Config::activation)>(value);
+    typename Config::Addend c_element{};
+    typename Config::Bias bias_element{};
+    if constexpr (Config::has_c) c_element = c[column * parameters.c.column_stride];
+    if constexpr (Config::has_bias) bias_element = bias[column * parameters.bias.column_stride];
+    return combine(accumulator, c_element, bias_element);
   }
 
   __device__ __forceinline__ void store(float accumulator, int column) const {

@@ -24,7 +24,12 @@ struct WarpTile {
   int row, column, batch;
 };
 
-// Config names: tile_n; tma_epilogue, store_columns, store_buffers; vector_stores (16 bytes, without tma_epilogue).
+template <class Element>
+struct alignas(2 * sizeof(Element)) Pair {
+  Element first, second;
+};
+
+// Config names: tile_n; c_pairs, bias_pairs, out_pairs (columns 2i and 2i + 1 can be accessed at once); tma_epilogue, store_columns, store_buffers; vector_stores (16 bytes, without tma_epilogue).
 template <class Config>
 class WarpOutput {
   using Output = typename Config::Output;
@@ -40,11 +45,22 @@ class WarpOutput {
   static __device__ __forceinline__ int pair_row(int q) { return q % 2 * 8; }
   static __device__ __forceinline__ int pair_column(int q) { return q / 2 * 8; }
 
-  // A finished value. What lies outside out is never stored; there, c and bias are read at the nearest element inside,
-  // which takes no branch.
-  __device__ __forceinline__ float finish(const Epilogue<Config>& epilogue, float accumulator, int row,
-                                          int column) const {
-    return epilogue.finish(accumulator, minimum(row, parameters.m - 1), minimum(column, parameters.n - 1));
+  // Elements `column` (even) and `column` + 1 of a row; at the row's end, the nearest ones inside out.
+  template <bool at_once, class Element>
+  __device__ __forceinline__ Pair<Element> load_pair(const Element* row, int64_t stride, int column) const {
+    if constexpr (at_once) return *reinterpret_cast<const Pair<Element>*>(row + minimum(column, parameters.n - 2));
+    return {row[minimum(column, parameters.n - 1) * stride], row[minimum(column + 1, parameters.n - 1) * stride]};
+  }
+
+  // A finished pair. What lies outside out is never stored; reading c and bias inside it instead takes no branch.
+  __device__ __forceinline__ float2 finish(const Epilogue<Config>& epilogue, float first, float second, int row,
+                                           int column) const {
+    const EpilogueRow<Config> at = epilogue.at_row(minimum(row, parameters.m - 1));
+    Pair<typename Config::Addend> c{};
+    Pair<typename Config::Bias> bias{};
+    if constexpr (Config::has_c) c = load_pair<Config::c_pairs>(at.c, parameters.c.column_stride, column);
+    if constexpr (Config::has_bias) bias = load_pair<Config::bias_pairs>(at.bias, parameters.bias.column_stride, column);
+    return make_float2(at.combine(first, c.first, bias.first), at.combine(second, c.second, bias.second));
   }
 
   // Registers -> SMEM -> GMEM, in chunks of store_columns columns, each a box of its own.
@@ -76,15 +92,17 @@ class WarpOutput {
     return out + row * parameters.out.row_stride + column * parameters.out.column_stride;
   }
 
-  // One packed pair, or what of it lies inside out.
-  __device__ __forceinline__ void store_packed(Output* out, uint32_t word, int row, int column) const {
-    if (row >= parameters.m) return;
-    if (Config::store_elements == 2 && column + 1 < parameters.n) {
-      *reinterpret_cast<uint32_t*>(address(out, row, column)) = word;
-      return;
+  // A pair of neighbours, or what of it lies inside out. Both types hold two elements: Word is a register for 2-byte ones.
+  template <class Word>
+  __device__ __forceinline__ void store_pair(Output* out, Word pair, int row, int column) const {
+    if (row >= parameters.m || column >= parameters.n) return;
+    if constexpr (Config::out_pairs) {
+      *reinterpret_cast<Word*>(address(out, row, column)) = pair;
+    } else {
+      const auto elements = __builtin_bit_cast(Pair<Output>, pair);
+      *address(out, row, column) = elements.first;
+      if (column + 1 < parameters.n) *address(out, row, column + 1) = elements.second;
     }
-    if (column < parameters.n) address(out, row, column)->bits = word & 0xFFFF;
-    if (column + 1 < parameters.n) address(out, row, column + 1)->bits = word >> 16;
   }
 
   // Four lanes that hold a row's pairs of four blocks exchange them, so that each has one block, 16 bytes:
@@ -123,7 +141,7 @@ class WarpOutput {
     }
 #pragma unroll
     for (int q = vectors; q < pairs; ++q) {
-      store_packed(out, pair(q), first_row + pair_row(q), first_column + pair_column(q));
+      store_pair(out, pair(q), first_row + pair_row(q), first_column + pair_column(q));
     }
   }
 
@@ -134,15 +152,8 @@ class WarpOutput {
 #pragma unroll
     for (int q = 0; q < pairs; ++q) {
       const int row = first_row + pair_row(q), column = first_column + pair_column(q);
-      const float first = finish(epilogue, accumulators[2 * q], row, column);
-      const float second = finish(epilogue, accumulators[2 * q + 1], row, column + 1);
-      if (row >= parameters.m) continue;
-      if (Config::store_elements == 2 && column + 1 < parameters.n) {
-        *reinterpret_cast<float2*>(address(epilogue.out, row, column)) = make_float2(first, second);
-      } else {
-        if (column < parameters.n) *address(epilogue.out, row, column) = first;
-        if (column + 1 < parameters.n) *address(epilogue.out, row, column + 1) = second;
-      }
+      const float2 values = finish(epilogue, accumulators[2 * q], accumulators[2 * q + 1], row, column);
+      store_pair(epilogue.out, values, row, column);
     }
   }
 
@@ -155,9 +166,7 @@ class WarpOutput {
                                          const WarpTile& at) const {
     with_pairs(accumulators, at, [&](auto pair) {
 #pragma unroll
-      for (int q = 0; q < pairs; ++q) {
-        words[q] = pair(q);
-      }
+      for (int q = 0; q < pairs; ++q) words[q] = pair(q);
     });
   }
 
@@ -194,8 +203,8 @@ class WarpOutput {
     asm volatile("" : "+r"(first_row), "+r"(first_column));
     use([&](int q) {
       const int row = first_row + pair_row(q), column = first_column + pair_column(q);
-      return pack<Output>(finish(epilogue, accumulators[2 * q], row, column),
-                          finish(epilogue, accumulators[2 * q + 1], row, column + 1));
+      const float2 values = finish(epilogue, accumulators[2 * q], accumulators[2 * q + 1], row, column);
+      return pack<Output>(values.x, values.y);
     });
   }
 
