@@ -1,7 +1,7 @@
 """Adopt any array (NumPy, torch, CuPy, JAX, DLPack, `__cuda_array_interface__`) as an Operand, without copying."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ HOST = -1
 """The device number of arrays in host memory; GPUs count from 0."""
 
 Signature: TypeAlias = tuple[object, tuple[int, ...], tuple[int, ...], int, bool]
-"""dtype object, shape, strides, device of an array and whether it is writable: what decides which plan it needs, besides its alignment."""
+"""What decides, besides alignment, which plan an array needs: dtype object, shape, strides, device, writability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,18 @@ class _Addresses:
         }
 
 
+def is_torch(array: Any) -> bool:
+    """Whether `array` is a torch tensor; does not import torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
 def describer(array: Any) -> Callable[[Any, str], tuple[Signature, int]]:
     """The function that reads signature and address of arrays of this array's library with the least work.
 
     Its second parameter is the argument's name, for errors.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(array, torch.Tensor):
+    if is_torch(array):
         return _describe_torch
     if type(array) is np.ndarray:
         return _describe_numpy
@@ -119,6 +124,39 @@ def _describe_torch(tensor: Any, argument: str) -> tuple[Signature, int]:
     if tensor.requires_grad:
         adopt(tensor, argument)  # raises unless gradients are off
     return (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), True), tensor.data_ptr()
+
+
+def torch_pointers(expected: Sequence[tuple[int, Signature, int]]) -> Callable[[Sequence[Any]], list[int] | None]:
+    """A function that reads the addresses of torch tensors that are as expected, or returns None.
+
+    `expected` holds (index, signature, misalignment mask) of the operands that are there. It does what `describe` does
+    for each of them, in a third of the time: no tuples are built, no functions called.
+    """
+    flat = tuple(
+        (index, dtype, shape, strides, device, misalignment)
+        for index, (dtype, shape, strides, device, _), misalignment in expected
+    )
+
+    def read(arrays: Sequence[Any]) -> list[int] | None:
+        pointers = [0, 0, 0, 0, 0]
+        try:
+            for index, dtype, shape, strides, device, misalignment in flat:
+                tensor = arrays[index]
+                pointers[index] = pointer = tensor.data_ptr()
+                if (
+                    tensor.shape != shape
+                    or tensor.stride() != strides
+                    or tensor.dtype is not dtype
+                    or tensor.get_device() != device
+                    or tensor.requires_grad
+                    or pointer & misalignment
+                ):
+                    return None
+        except AttributeError:
+            return None
+        return pointers
+
+    return read
 
 
 def _describe_numpy(array: "np.ndarray[Any, Any]", argument: str) -> tuple[Signature, int]:

@@ -3,20 +3,17 @@
 Outputs are poisoned and guarded; small integers must come out exactly, normal numbers within the derived bound.
 """
 
+from itertools import islice, product
 from math import ceil
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 import tilewright as tw
-from support.cases import Memory, cases, unit_key
+from support.cases import Memory, case_of_extents, cases
 from support.variants import VARIANTS, variants_of
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.kernels.registry import KERNELS
-
-CASES_PER_KERNEL = 300
-CASES_PER_ASYNCHRONY = 30
-MAX_UNITS = 40
 
 BACKENDS = {
     "eager": EmulatedBackend(),
@@ -24,19 +21,8 @@ BACKENDS = {
     "random": EmulatedBackend(asynchrony="random", seed=1),
 }
 
-by_variant = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-
-
-def examples(count, variant):
-    """Settings for the variant's share of `count` cases of its kernel."""
-    share = ceil(count / len(variants_of(variant.kernel)))
-    return settings(
-        max_examples=share,
-        derandomize=True,
-        deadline=None,
-        database=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+CASES = {"eager": 400, "lazy": 50, "random": 50}
+"""Generated cases per kernel by asynchrony."""
 
 
 def multiply(case, backend):
@@ -48,26 +34,31 @@ def multiply(case, backend):
     memory.verify()
 
 
-def check_variant(variant, backend, count):
-    @examples(count, variant)
+@pytest.mark.parametrize("asynchrony", CASES)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_products_are_right_whenever_copies_and_products_complete(variant, asynchrony):
+    @settings(
+        max_examples=ceil(CASES[asynchrony] / len(variants_of(variant.kernel))),
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     @given(cases(variant))
     def check(case):
-        multiply(case, backend)
+        multiply(case, BACKENDS[asynchrony])
 
     check()
 
 
-@by_variant
-def test_products_are_right(variant):
-    check_variant(variant, BACKENDS["eager"], CASES_PER_KERNEL)
-
-
-@pytest.mark.parametrize("asynchrony", ["lazy", "random"])
-@by_variant
-def test_products_do_not_depend_on_when_copies_and_products_complete(variant, asynchrony):
-    check_variant(variant, BACKENDS[asynchrony], CASES_PER_ASYNCHRONY)
-
-
-def test_every_kernel_has_variants_and_few_translation_units():
-    assert {variant.kernel for variant in VARIANTS} == set(KERNELS)
-    assert len(VARIANTS) <= MAX_UNITS
+@pytest.mark.parametrize("kernel", ["simt", "mma"])
+def test_extents_of_zero_one_and_two(kernel):
+    """Each on up to three of the translation units that take it."""
+    random = Random(1)
+    for extents in product((1, 2), (1, 2), (0, 1, 2)):
+        variants = random.sample(variants_of(kernel), len(variants_of(kernel)))
+        found = filter(None, (case_of_extents(variant, random, *extents) for variant in variants))
+        taken = list(islice(found, 3))
+        assert taken, f"no translation unit takes {extents}"
+        for case in taken:
+            multiply(case, BACKENDS["eager"])

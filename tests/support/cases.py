@@ -27,13 +27,16 @@ MAX_CTAS = 8
 MAX_K = 200
 INPUTS = ("a", "b", "c", "bias")
 
-_PLAIN = {1: (64, 63, 64, ()), 8: (64, 64, 64, ())}
-"""m, n, k and batch of a case without liberties, by the variant's multiple of n."""
+_PLAIN_N = {1: 63, 2: 62, 8: 64}
+"""n of a case without liberties, by the variant's `n_multiple`: a multiple of no more than that."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One call: the views of its operands, scalars and data. `c` may be out's own view, with `in_place`."""
+    """One call: the views of its operands, scalars and data. With `in_place`, c is out itself.
+
+    `data` is "integers" (small, so that sums are exact), "normal", or "special": normal with some NaN and infinities.
+    """
 
     variant: Variant
     a: View
@@ -44,7 +47,7 @@ class Case:
     in_place: bool = False
     alpha: float = 1.0
     beta: float = 0.0
-    integers: bool = True
+    data: str = "integers"
     seed: int = 0
 
     def views(self):
@@ -64,7 +67,7 @@ class Case:
     @property
     def exact(self):
         """Whether nothing rounds but the result."""
-        return self.integers and self.variant.activation in (None, "relu")
+        return self.data == "integers" and self.variant.activation in (None, "relu")
 
     def problem(self):
         """The Problem that the call poses, without any memory."""
@@ -95,9 +98,8 @@ class Memory:
         unread = {name for name, scale in (("a", case.alpha), ("b", case.alpha), ("c", case.beta)) if scale == 0}
         random = np.random.default_rng(case.seed)
         for name in sorted(self.arrays.keys() & set(INPUTS) - unread):
-            shape = self.arrays[name].shape
-            data = random.integers(-4, 5, shape) if case.integers else random.standard_normal(shape)
-            self.arrays[name][...] = data.astype(self.arrays[name].dtype)
+            array = self.arrays[name]
+            array[...] = _values(case.data, array.shape, random).astype(array.dtype)
         self._before = {name: buffer.bytes.copy() for name, buffer in self.buffers.items()}
         self._expected = self._reference()
 
@@ -136,6 +138,16 @@ class Memory:
             )
 
 
+def _values(data, shape, random):
+    if data == "integers":
+        return random.integers(-4, 5, shape)
+    values = random.standard_normal(shape)
+    if data == "special":
+        odd = random.random(shape) < 0.01
+        values[odd] = random.choice((np.nan, np.inf, -np.inf), np.count_nonzero(odd))
+    return values
+
+
 # ---------------------------------------------------------------- the generator
 
 
@@ -148,9 +160,15 @@ def random_case(variant: Variant, random: Random) -> Case:
     return _draw(variant, random, 0)
 
 
+def case_of_extents(variant: Variant, random: Random, m, n, k) -> Case | None:
+    """A case with these extents, if one of a few draws runs on the variant's translation unit."""
+    draws = (_draw(variant, random, 2, (m, n, k, ())) for _ in range(8))
+    return next((case for case in draws if unit_key(case) == _variant_key(variant)), None)
+
+
 def cases(variant: Variant):
-    """The hypothesis strategy of the same cases."""
-    return st.builds(random_case, st.just(variant), st.randoms(use_true_random=False))
+    """The hypothesis strategy of the same cases; with true randomness they differ more than hypothesis would let them."""
+    return st.builds(random_case, st.just(variant), st.randoms(use_true_random=True))
 
 
 def random_cases(kernel: str, count: int, seed: int):
@@ -177,10 +195,12 @@ def _variant_key(variant: Variant):
     return key
 
 
-def _draw(variant: Variant, random: Random, liberties: int) -> Case:
+def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Case:
     """A case of the variant: plain and packed without liberties, odd with 1, degenerate too with 2."""
     free = liberties > 0
-    m, n, k, batch = _extents(variant, random, liberties) if free else _PLAIN[variant.n_multiple]
+    m, n, k, batch = extents or (
+        _extents(variant, random, liberties) if free else (64, _PLAIN_N[variant.n_multiple], 64, ())
+    )
     row_vector = liberties > 1 and m == 1 and random.random() < 0.5
     column_vector = liberties > 1 and n == 1 and random.random() < 0.5
     rows, columns = () if row_vector else (m,), () if column_vector else (n,)
@@ -203,8 +223,8 @@ def _draw(variant: Variant, random: Random, liberties: int) -> Case:
     b = _view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed)
     out = _view(variant.out_dtype, result, -1, variant.out_bytes, random, free, signed, distinct=True)
 
-    integers = random.random() < 0.5
-    scalars = (1.0, -0.5, 2.0) if integers else (1.0, 0.3, -1.7)
+    data = random.choice(("integers", "integers", "integers", "normal", "normal", "normal", "special"))
+    scalars = (1.0, -0.5, 2.0) if data == "integers" else (1.0, 0.3, -1.7)
     alpha = 0.0 if liberties > 1 and random.random() < 0.05 else random.choice(scalars)
     beta = random.choice(scalars) if variant.c else 0.0
     c = bias = None
@@ -212,11 +232,11 @@ def _draw(variant: Variant, random: Random, liberties: int) -> Case:
     if variant.c or (free and random.random() < 0.1):
         c_dtype = variant.c or variant.out_dtype
         in_place = c_dtype == variant.out_dtype and random.random() < 0.25
-        c = out if in_place else _addend(c_dtype, result, random, free)
+        c = out if in_place else _addend(c_dtype, result, random, free, variant.addend_pairs)
     if variant.bias:
-        bias = _addend(variant.bias, result, random, free)
+        bias = _addend(variant.bias, result, random, free, variant.addend_pairs)
     seed = random.randrange(1 << 30)
-    case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, integers, seed)
+    case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed)
     flipped = liberties > 1 and not row_vector and not column_vector and random.random() < 0.25
     return case.transposed if flipped else case
 
@@ -272,6 +292,8 @@ def _view(dtype, shape, fast, nbytes, random, free, signed, distinct=False):
     skew = unit * random.randrange(line // unit) if free else 0
     odd = unit < line
     strides, reach = [0] * len(shape), 1
+    if anything and not distinct and random.random() < 0.05:
+        return View(dtype, shape, tuple(strides), skew)
     for position, dim in enumerate(dims):
         if position == 0:
             step = random.choice((1, 1, 1, 2, 3)) if anything else 1
@@ -289,8 +311,15 @@ def _view(dtype, shape, fast, nbytes, random, free, signed, distinct=False):
     return View(dtype, shape, tuple(strides), skew)
 
 
-def _addend(dtype, result, random, free):
-    """A view of any strides that broadcasts to the result: full, along rows or columns, a scalar."""
+def _addend(dtype, result, random, free, pairs):
+    """A view that broadcasts to the result: full, along rows or columns, a scalar.
+
+    With `pairs` its rows are contiguous and aligned to two elements; otherwise its strides are any.
+    """
     shape = _broadcastable(result, random) if free else result
-    fast = random.randint(-len(shape), -1) if shape and free else -1
-    return _view(dtype, shape, fast, dtypes.parse(dtype, "dtype").nbytes, random, free, signed=True)
+    nbytes = dtypes.parse(dtype, "dtype").nbytes
+    if pairs:
+        shape = (*shape[:-1], *result[-1:])
+        return _view(dtype, shape, -1, 2 * nbytes, random, free, signed=True)
+    fast = random.randint(-len(shape), -1) if shape and free else -2
+    return _view(dtype, shape, fast, nbytes, random, free, signed=True)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma import WgmmaConfig
 
 
@@ -18,7 +19,8 @@ class Variant:
 
     `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it, exactly:
     "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c` and `bias`
-    are the dtypes of these operands, None without them. n is a multiple of `n_multiple`.
+    are the dtypes of these operands, None without them; with `addend_pairs` two neighbours along
+    a row of theirs can be read at once. n is a multiple of `n_multiple`.
     """
 
     kernel: str
@@ -32,6 +34,7 @@ class Variant:
     bias: str | None = None
     activation: str | None = None
     n_multiple: int = 1
+    addend_pairs: bool = False
 
     @cached_property
     def name(self):
@@ -67,37 +70,76 @@ MMA = (
     Variant("mma", MmaConfig(128, 64, 32, 4), "fp16", "k16", "k16", 4, "fp16", "fp16", "fp32"),
 )
 
+NO_OVERLAP = {"overlap": False, "wait_depth": 1}
+
 WGMMA = (
-    Variant("wgmma", WgmmaConfig(128, 64, 4), "bf16", "k16", "k16", 16, "bf16"),
-    Variant("wgmma", WgmmaConfig(128, 128, 3), "bf16", "k16", "mn16", 16, "bf16", bias="bf16", activation="gelu"),
-    Variant("wgmma", WgmmaConfig(128, 64, 3), "fp16", "mn16", "mn16", 16, "fp16", "fp16", "fp16", "relu"),
-    Variant("wgmma", WgmmaConfig(128, 128, 2), "fp16", "mn16", "k16", 16, "bf16", c="fp32", activation="silu"),
-    Variant("wgmma", WgmmaConfig(128, 256, 4, cluster_m=2), "bf16", "k16", "k16", 16, "bf16", bias="fp32"),
-    Variant("wgmma", WgmmaConfig(128, 64, 4, cluster_n=2), "bf16", "mn16", "mn16", 16, "fp16", activation="gelu_tanh"),
+    Variant("wgmma", WgmmaConfig(128, 64, 4), "bf16", "k16", "k16", 16, "bf16", n_multiple=8),
     Variant(
-        "wgmma", WgmmaConfig(128, 48, 3, 2, 2, group_m=1), "fp16", "k16", "mn16", 16, "fp16", c="fp16", bias="fp32"
+        "wgmma", WgmmaConfig(128, 128, 3), "bf16", "k16", "mn16", 16, "bf16",
+        bias="bf16", activation="gelu", n_multiple=8, addend_pairs=True,
     ),
     Variant(
-        "wgmma", WgmmaConfig(128, 128, 3, epilogue="direct", overlap=False), "bf16", "k16", "k16", 8, "fp32", "bf16"
+        "wgmma", WgmmaConfig(128, 64, 3), "fp16", "mn16", "mn16", 16, "fp16",
+        c="fp16", bias="fp16", activation="relu", n_multiple=8,
     ),
     Variant(
-        "wgmma",
-        WgmmaConfig(256, 104, 3, epilogue="direct", overlap=False, wait_depth=1),
-        "bf16", "mn16", "k16", 2, "bf16", "bf16", "bf16", "gelu",
+        "wgmma", WgmmaConfig(128, 128, 2), "fp16", "mn16", "k16", 16, "bf16",
+        c="fp32", activation="silu", n_multiple=8, addend_pairs=True,
     ),
     Variant(
-        "wgmma", WgmmaConfig(128, 64, 3, 2, epilogue="direct"), "fp16", "k16", "mn16", 4, "fp16", activation="relu"
+        "wgmma", WgmmaConfig(128, 256, 4, cluster_m=2), "bf16", "k16", "k16", 16, "bf16",
+        bias="fp32", n_multiple=8,
     ),
-    Variant("wgmma", WgmmaConfig(256, 96, 3, epilogue="direct"), "fp16", "mn16", "k16", 16, "fp16", bias="fp16", n_multiple=8),
     Variant(
-        "wgmma",
-        WgmmaConfig(128, 32, 4, 2, epilogue="direct", overlap=False),
-        "bf16", "mn16", "mn16", 4, "fp32", "fp32", "bf16", "silu",
+        "wgmma", WgmmaConfig(128, 64, 4, cluster_n=2), "bf16", "mn16", "mn16", 16, "fp16",
+        activation="gelu_tanh", n_multiple=8,
     ),
-    Variant("wgmma", WgmmaConfig(128, 64, 4, overlap=False, wait_depth=1), "fp16", "k16", "k16", 16, "fp16"),
+    Variant(
+        "wgmma", WgmmaConfig(128, 48, 3, cluster_m=2, cluster_n=2, group_m=1), "fp16", "k16", "mn16", 16, "fp16",
+        c="fp16", bias="fp32", n_multiple=8, addend_pairs=True,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 128, 3, epilogue="direct", overlap=False), "bf16", "k16", "k16", 8, "fp32",
+        c="bf16", n_multiple=2, addend_pairs=True,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(256, 104, 3, epilogue="direct", **NO_OVERLAP), "bf16", "mn16", "k16", 2, "bf16",
+        c="bf16", bias="bf16", activation="gelu",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 64, 3, cluster_m=2, epilogue="direct"), "fp16", "k16", "mn16", 4, "fp16",
+        activation="relu", n_multiple=2,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(256, 96, 3, epilogue="direct"), "fp16", "mn16", "k16", 16, "fp16",
+        bias="fp16", n_multiple=8, addend_pairs=True,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 32, 4, cluster_m=2, epilogue="direct", overlap=False), "bf16", "mn16", "mn16", 4,
+        "fp32", c="fp32", bias="bf16", activation="silu",
+    ),
+    Variant("wgmma", WgmmaConfig(128, 64, 4, **NO_OVERLAP), "fp16", "k16", "k16", 16, "fp16", n_multiple=8),
 )  # fmt: skip
 
-VARIANTS = (*MMA, *WGMMA)
+SQUARE = SimtConfig(64, 64, 16, 32, 32, 8, 4)
+
+SIMT = (
+    Variant("simt", SQUARE, "fp32", "k16", "k16", 8, "fp32"),
+    Variant("simt", SimtConfig(), "fp32", "k16", "mn16", 8, "fp32", bias="fp32", activation="gelu"),
+    Variant("simt", SQUARE, "fp32", "mn16", "mn16", 8, "fp32", c="fp32", bias="fp32", activation="relu"),
+    Variant("simt", SQUARE, "fp32", "mn4", "mn4", 4, "fp32", c="fp32", activation="silu"),
+    Variant("simt", SQUARE, "fp32", "k4", "k4", 4, "fp32", bias="fp16"),
+    Variant("simt", SQUARE, "fp32", "k16", "mn4", 8, "fp32", c="bf16", activation="gelu_tanh"),
+    Variant("simt", SQUARE, "fp32", "mn4", "k16", 4, "bf16", activation="relu"),
+    Variant("simt", SimtConfig(256, 128, 16, 64, 64, 16, 8), "fp32", "mn16", "k4", 8, "fp32", bias="bf16"),
+    Variant("simt", SimtConfig(64, 64, 8, 32, 32, 8, 4), "fp32", "k16", "k16", 4, "fp16", c="fp16", activation="silu"),
+    Variant("simt", SimtConfig(64, 64, 32, 32, 32, 8, 4), "fp32", "k4", "mn4", 4, "fp32", c="fp32", activation="gelu"),
+    Variant("simt", SimtConfig(128, 64, 16, 32, 32, 8, 4, 1), "fp32", "mn16", "k16", 8, "fp32", bias="fp32"),
+    Variant("simt", SQUARE, "fp32", "k4", "mn16", 2, "bf16", c="bf16", bias="fp32", activation="gelu_tanh"),
+    Variant("simt", SimtConfig(32, 32, 8, 32, 32, 8, 4), "fp32", "mn4", "k4", 8, "fp32"),
+)
+
+VARIANTS = (*SIMT, *MMA, *WGMMA)
 
 
 def variants_of(kernel):

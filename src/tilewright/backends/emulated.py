@@ -88,7 +88,7 @@ class EmulatedExecutable:
         self._shape = shape
         self._arguments = arguments
 
-    def __call__(self, pointers: tuple[int, ...], alpha: float, beta: float, stream: int) -> Counters:
+    def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> Counters:
         """Run to completion and return what was counted."""
         by_name = dict(zip(OPERANDS, pointers, strict=True))
         maps = [

@@ -44,6 +44,19 @@ _MAP_TYPES = {
 }
 
 
+_launch = driver.cuLaunchKernelEx
+_SUCCESS = driver.CUresult.CUDA_SUCCESS
+
+_WRONG_CONTEXT = frozenset(
+    (
+        driver.CUresult.CUDA_ERROR_INVALID_CONTEXT,
+        driver.CUresult.CUDA_ERROR_INVALID_HANDLE,
+        driver.CUresult.CUDA_ERROR_CONTEXT_IS_DESTROYED,
+    )
+)
+"""How the driver refuses a function of another context than the calling thread's."""
+
+
 class CudaError(RuntimeError):
     """The CUDA driver refused a call; the message names the call, the driver's error and what to look at."""
 
@@ -192,7 +205,6 @@ class GpuExecutable:
     def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: KernelArguments):
         self._backend = backend
         self._function = function
-        self._context = backend._context_number
         self._lock = threading.Lock()
         self._parameters = gemm_parameters(arguments.problem)
         self._words = (ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)).from_buffer(self._parameters)
@@ -204,31 +216,35 @@ class GpuExecutable:
         self._arguments_address = ctypes.addressof(self._arguments)
         self._config = _launch_config(shape)
         self._stream = 0
-        self._pointers: tuple[int, ...] = ()
-        self._alpha_beta = (1.0, 0.0)
+        self._pointers: list[int] = []
+        self._alpha, self._beta = 1.0, 0.0
 
-    def __call__(self, pointers: tuple[int, ...], alpha: float, beta: float, stream: int) -> None:
+    def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> None:
         """Launch asynchronously; `pointers` are device addresses in the order of OPERANDS, 0 where absent."""
-        if int(driver.cuCtxGetCurrent()[1]) != self._context:
-            with self._backend.current():
-                return self(pointers, alpha, beta, stream)
         with self._lock:
             if pointers != self._pointers:
-                for word, pointer in zip(self._pointer_words, pointers, strict=True):
-                    self._words[word] = pointer
-                for index, maps in enumerate(self._maps):
-                    self._arguments[index] = maps.address_of_map(pointers)
-                self._pointers = pointers
-            if (alpha, beta) != self._alpha_beta:
+                self._point_to(pointers)
+            if alpha != self._alpha or beta != self._beta:
                 struct.pack_into("ff", self._parameters, self._scalars, alpha, beta)
-                self._alpha_beta = (alpha, beta)
+                self._alpha, self._beta = alpha, beta
             if stream != self._stream:
                 self._config.hStream = driver.CUstream(stream)
                 self._stream = stream
-            (status,) = driver.cuLaunchKernelEx(self._config, self._function, self._arguments_address, 0)
-        if status:
+            (status,) = _launch(self._config, self._function, self._arguments_address, 0)
+            if status == _SUCCESS:
+                return
+            if status in _WRONG_CONTEXT:
+                # This thread works with another GPU, or with none so far.
+                with self._backend.current():
+                    (status,) = _launch(self._config, self._function, self._arguments_address, 0)
             checked((status,), "launching the kernel")
-        return None
+
+    def _point_to(self, pointers: list[int]) -> None:
+        for word, pointer in zip(self._pointer_words, pointers, strict=True):
+            self._words[word] = pointer
+        for index, maps in enumerate(self._maps):
+            self._arguments[index] = maps.address_of_map(pointers)
+        self._pointers = pointers
 
 
 class _TensorMaps:
@@ -239,7 +255,7 @@ class _TensorMaps:
         self._index = OPERANDS.index(spec.operand)
         self._encoded: dict[int, Any] = {}
 
-    def address_of_map(self, pointers: tuple[int, ...]) -> int:
+    def address_of_map(self, pointers: list[int]) -> int:
         pointer = pointers[self._index]
         encoded = self._encoded.get(pointer)
         if encoded is None:

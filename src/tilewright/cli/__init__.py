@@ -4,10 +4,7 @@ import sys
 
 import typer
 
-from tilewright.cli.check import check
-from tilewright.cli.doctor import doctor
-from tilewright.cli.inspect import inspect
-from tilewright.cli.run import run
+from tilewright.cli import check, doctor, inspect, run
 
 app = typer.Typer(
     name="tilewright",
@@ -18,7 +15,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, inspect, check, doctor):
+for command in (run.run, inspect.inspect, check.check, doctor.doctor):
     app.command()(command)
 
 

@@ -88,6 +88,10 @@ def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
         total = sum(value.values()) if isinstance(value, dict) else value
         if total:
             rows[name.replace("_", " ")] = total
+    for space, unit in (("global", "sectors"), ("shared", "wavefronts")):
+        requests, units = (rows.get(f"{space} {count}") for count in ("requests", unit))
+        if isinstance(requests, int) and isinstance(units, int):
+            rows[f"{space} {unit} per request"] = f"{units / requests:.2f}"
     return rows
 
 

@@ -1,9 +1,8 @@
-"""The product that a command multiplies: its Problem, random operands, and those in a GPU library's arrays."""
+"""The product that a command multiplies: its Problem, random operands."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -69,51 +68,6 @@ class Product:
     def verify(self, out: Array, operands: dict[str, Array]) -> Comparison:
         """Compare a result with the float64 reference."""
         return compare(out, operands["a"], operands["b"], bias=operands.get("bias"), activation=self.activation)
-
-
-@dataclass(frozen=True, slots=True)
-class Library:
-    """How arrays of one library are made from NumPy's and turned back."""
-
-    name: str
-    from_numpy: Callable[[Array], Any]
-    to_numpy: Callable[[Any, DType], Array]
-
-
-NUMPY = Library("NumPy", lambda array: array, lambda array, dtype: array)
-
-
-def gpu_library(dtype: DType) -> Library:
-    """torch where it is installed and sees a GPU, else CuPy, else NumPy, whose arrays are copied to the GPU."""
-    if find_spec("torch"):
-        import torch
-
-        if torch.cuda.is_available():
-            return _torch_library(torch)
-    if find_spec("cupy") and dtype != dtypes.bf16:  # which CuPy does not know
-        import cupy
-
-        return Library("CuPy", lambda array: _transposing(cupy.asarray, array), lambda array, _: cupy.asnumpy(array))
-    return NUMPY
-
-
-def _torch_library(torch: Any) -> Library:
-    # As bytes, since torch and NumPy share no bf16.
-    def from_numpy(array: Array) -> Any:
-        dtype = dtypes.parse(array.dtype, "array.dtype")
-        kind = getattr(torch, dtype.torch.removeprefix("torch."))
-        return _transposing(lambda stored: torch.from_numpy(stored.view(np.uint8)).cuda().view(kind), array)
-
-    def to_numpy(tensor: Any, dtype: DType) -> Array:
-        stored: Array = tensor.view(torch.uint8).cpu().numpy()
-        return stored.view(dtype.numpy_dtype)
-
-    return Library("torch", from_numpy, to_numpy)
-
-
-def _transposing(convert: Callable[[Array], Any], array: Array) -> Any:
-    """`convert` what is stored, and present it transposed where `array` does."""
-    return convert(array) if array.flags.c_contiguous else convert(array.T).T
 
 
 def kernel_named(name: str) -> Kernel:

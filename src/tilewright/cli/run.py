@@ -1,7 +1,9 @@
 """`tilewright run`: multiply real data, verify it, time it or count it, and say what happened."""
 
 import dataclasses
+from collections.abc import Callable
 from enum import StrEnum
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,12 +34,11 @@ from tilewright.cli.output import (
 
 if TYPE_CHECKING:
     from tilewright.cli.product import Product
-    from tilewright.measure.timing import Timing
     from tilewright.planner.plan import Plan
     from tilewright.reference import Comparison
 
 GPU_SHAPE = (4096, 4096, 4096)
-EMULATED_SHAPE = (512, 512, 512)
+EMULATED_SHAPE = (1024, 1024, 1024)
 """Without M N K: the usual yardstick on a GPU, and what the emulator multiplies in seconds."""
 
 
@@ -82,7 +83,12 @@ def run(
     from tilewright.api import gpu_count
     from tilewright.cli.product import Product
 
-    on_gpu = backend == BackendName.gpu or (backend == BackendName.auto and gpu_count() > 0)
+    on_gpu = backend != BackendName.emulator and gpu_count() > 0
+    if backend == BackendName.gpu and not on_gpu:
+        raise RuntimeError(
+            "--backend gpu needs an NVIDIA GPU with its driver, and none is usable here: leave --backend at auto, or "
+            "see what `tilewright doctor` finds"
+        )
     kind = dtypes.parse(dtype.value, "--dtype")
     product = Product(
         *(shape or GPU_SHAPE),
@@ -112,73 +118,68 @@ class Outcome:
 
 
 def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
+    import numpy as np
+
     from tilewright.api import plan
-    from tilewright.cli.product import gpu_library
-    from tilewright.model.speed_of_light import speed_of_light
+    from tilewright.cli.libraries import gpu_library
 
     operands = product.operands(seed)
     library = gpu_library(product.dtype)
     arrays = {name: library.from_numpy(array) for name, array in operands.items()}
+    # NaN shows where nothing was written.
+    out = library.from_numpy(np.full((product.m, product.n), np.nan, product.out_dtype.numpy_dtype))
     a, b, bias = arrays["a"], arrays["b"], arrays.get("bias")
-    planned = plan(
-        a, b, bias=bias, activation=product.activation, out_dtype=product.out_dtype, kernel=kernel, backend="gpu"
-    )
-    out = planned(a, b, bias=bias)
-    comparison = product.verify(library.to_numpy(out, product.out_dtype), operands)
+    planned = plan(a, b, bias=bias, activation=product.activation, out=out, kernel=kernel, backend="gpu")
+    planned(a, b, bias=bias, out=out)
+    comparison = product.verify(library.to_numpy(out), operands)
     record = _record(product, planned, comparison, planned.reason)
     story = f"{_what_ran(product, planned, planned.reason)} {_how_right(comparison)}"
     if planned.kernel is not None:
-        timing = _time(planned, {**arrays, "out": out})
-        light = speed_of_light(planned.problem, planned.backend.hardware)
-        share = light.seconds / timing.median
-        tflops = planned.problem.flops / timing.median / 1e12
-        record |= {"time_us": timing.median * 1e6, "tflops": tflops, "speed_of_light_share": share}
-        story += (
-            f" It takes {timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}), "
-            f"{tflops:.0f} TFLOP/s: {share:.1%} of the speed of light, {light.seconds * 1e6:.1f} us, which "
-            f"{_limit(planned, light.bound)} sets. The operands are {library.name} arrays."
-        )
+        story += " " + _time(planned, lambda stream: planned(a, b, bias=bias, out=out, stream=stream), record)
+        story += f" Operands: {library.name}."
     return Outcome(record, story)
 
 
-def _limit(planned: "Plan", bound: str) -> str:
-    hardware = planned.backend.hardware
-    if bound == "memory":
-        return f"memory at {hardware.memory_bandwidth / 1e12:.1f} TB/s"
-    unit = "the tensor cores" if planned.problem.a.dtype.nbytes == 2 else "the CUDA cores"
-    return f"the arithmetic of {unit} at {hardware.boost_clock / 1e9:.2f} GHz"
-
-
-def _time(planned: "Plan", arrays: dict[str, Any]) -> "Timing":
-    """Time launches alone: the operands stay on the GPU, whatever library they came from."""
+def _time(planned: "Plan", launch: Callable[[int], object], record: dict[str, Any]) -> str:
+    """Time launches and set them against the speed of light."""
     from tilewright.backends.gpu import GpuBackend
-    from tilewright.binding import OPERANDS
     from tilewright.measure.timing import time_launches
-    from tilewright.operand import adopt
+    from tilewright.model.speed_of_light import speed_of_light
 
-    gpu, launch = planned.backend, planned._executable
+    problem, gpu = planned.problem, planned.backend
     assert isinstance(gpu, GpuBackend)
-    assert launch is not None
-    operands = {name: adopt(array, name) for name, array in arrays.items()}
-    with gpu.resident(operands, 0) as addresses, gpu.current():
-        pointers = tuple(addresses.get(OPERANDS[role], 0) for role in planned._roles)
-        return time_launches(lambda stream: launch(pointers, 1.0, 0.0, stream))
+    with gpu.current():
+        timing = time_launches(launch)
+    light = speed_of_light(problem, gpu.hardware)
+    share = light.seconds / timing.median
+    tflops = problem.flops / timing.median / 1e12
+    record |= {"time_us": timing.median * 1e6, "tflops": tflops, "speed_of_light_share": share}
+    if light.bound == "memory":
+        limit = f"memory at {gpu.hardware.memory_bandwidth / 1e12:.1f} TB/s"
+    else:
+        unit = "the tensor cores" if problem.a.dtype.nbytes == 2 else "the CUDA cores"
+        limit = f"{unit} at {gpu.hardware.boost_clock / 1e9:.2f} GHz"
+    return (
+        f"It takes {timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}), "
+        f"{tflops:.3g} TFLOP/s: {share:.1%} of the speed of light, which is {light.seconds * 1e6:.1f} us by {limit}."
+    )
 
 
 def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed: int) -> Outcome:
     """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator stands for."""
-    from tilewright.api import plan
+    from tilewright.api import plan, plan_problem
     from tilewright.backends.emulated import EmulatedBackend
     from tilewright.planner.rules import choose
 
     small = product.resized(*shape)
-    operands = small.operands(seed)
     with progress(f"emulating {small.problem}") as report:
         backend = EmulatedBackend(count_memory=True, progress=report)
         config, reason = None, ""
         if not product.problem.is_empty:
             choice = choose(product.problem, backend.hardware, kernel=kernel)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
+        plan_problem(small.problem, backend, kernel=kernel, config=config)  # refuses before there is data
+        operands = small.operands(seed)
         a, b, bias = operands["a"], operands["b"], operands.get("bias")
         planned = plan(
             a,
@@ -218,8 +219,8 @@ def _predict(product: "Product", planned: "Plan", record: dict[str, Any]) -> str
     record |= {"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops}
     return (
         f"On an {hardware.name} the model predicts {prediction.seconds * 1e6:.1f} us for {problem}, "
-        f"{prediction.tflops:.0f} TFLOP/s: {prediction.tile_count} tiles in {prediction.waves} waves "
-        f"({prediction.quantization:.0%} of them useful) at {prediction.clock / 1e9:.2f} GHz."
+        f"{prediction.tflops:.3g} TFLOP/s: tiles {prediction.tile_count}, waves {prediction.waves} "
+        f"({prediction.quantization:.0%} of their arithmetic useful), at {prediction.clock / 1e9:.2f} GHz."
     )
 
 
@@ -236,7 +237,8 @@ def _record(product: "Product", planned: "Plan", comparison: "Comparison", reaso
         "out_dtype": product.out_dtype.name,
         "layout": product.layout,
         "verified": comparison.verified,
-        "relative_error": comparison.relative_error,
+        # JSON has no NaN, which an element that was not written leaves behind.
+        "relative_error": comparison.relative_error if isfinite(comparison.relative_error) else None,
         "error_bound": comparison.error_bound,
         "reason": reason,
     }

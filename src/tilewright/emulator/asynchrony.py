@@ -82,14 +82,23 @@ class CommitGroups:
         self._retired = np.zeros(lanes, np.int64)
         self._operations: list[_Operation] = []
 
-    def issue(self, owners: Indices, perform: Callable[[Indices | None], None]) -> None:
-        """Issue an operation for some lanes; perform(None) does it for all, perform(indices) for some owners."""
+    def issue(
+        self,
+        owners: Indices,
+        perform: Callable[[Indices | None], None],
+        put_off: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Issue an operation for some lanes; perform(None) does it for all, perform(indices) for some owners.
+
+        put_off: called if it is not performed at once.
+        """
         self._last_issued[owners] = self._committed[owners]
         if self._asynchrony.at_once():
             if self._operations:
                 self.complete(owners)
             perform(None)
             return
+        put_off()
         number = self._committed[owners]
         self._operations.append(_Operation(owners, number, perform, np.arange(owners.size)))
 

@@ -54,6 +54,11 @@ def is_collective(instruction: Instruction) -> bool:
     return instruction.opcode in _WARP_COLLECTIVE or instruction.opcode == "wgmma" or is_warp_barrier(instruction)
 
 
+def retires(instruction: Instruction) -> bool:
+    """Whether this waits for asynchronous reads of shared memory, by wgmma or by bulk stores, to be over."""
+    return "wait_group" in instruction.modifiers and (instruction.opcode == "wgmma" or "bulk" in instruction.modifiers)
+
+
 def member_mask(instruction: Instruction) -> Operand | None:
     """The operand with the lanes that take part in a collective; None if all of the warp do."""
     if instruction.opcode in ("shfl", "vote", "match", "redux", "elect") or is_warp_barrier(instruction):
@@ -139,6 +144,7 @@ def build_blocks(entry: Entry) -> list[Block]:
     code = entry.instructions
     starts = {0} | {instruction.target for instruction in code if instruction.target >= 0}
     starts |= {index + 1 for index, instruction in enumerate(code) if ends_block(instruction)}
+    starts |= {index for index, instruction in enumerate(code) if retires(instruction)}
     starts = _start_at_collectives(code, starts)
     ordered = sorted(start for start in starts if start < len(code))
     index_at = {start: index for index, start in enumerate(ordered)}

@@ -2,15 +2,17 @@
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.emulator import tma
 from tilewright.emulator.arithmetic import lanes_of
 from tilewright.emulator.asynchrony import CommitGroups
-from tilewright.emulator.errors import EmulatorError, Misaligned, OutOfBounds
+from tilewright.emulator.errors import AsyncHazard, EmulatorError, Misaligned, OutOfBounds
 from tilewright.emulator.lanes import Array, Group, Indices
 from tilewright.emulator.memory import GLOBAL_BASE
 
@@ -169,22 +171,18 @@ class BulkCopies:
     ) -> None:
         """A tile of shared memory to a box of a tensor, in the bulk group of each issuing thread."""
         access = self._machine.access
-        stores: list[Callable[[], None]] = []
-        owners = []
+        stores = []
         for issue in self._issues(site, group, [source], [handle, *coordinates], None, active):
             [(cta, offset)] = issue.places
             tensor_map = self._tensor_map(site, issue.values[0])
             self._check_tile(site, tensor_map, issue.values[1:], offset)
             place = cta * access.topology.shared_stride + offset
-            stores.append(
-                partial(
-                    tma.store_tile, access.memory.bytes, GLOBAL_BASE, tensor_map, issue.values[1:],
-                    access.shared.bytes, place, offset,
-                )
+            write = partial(
+                tma.store_tile, access.memory.bytes, GLOBAL_BASE, tensor_map, issue.values[1:],
+                access.shared.bytes, place, offset,
             )  # fmt: skip
-            owners.append(issue.lane)
-            self._machine.counters.tma_stored_bytes += tensor_map.tile_bytes
-        self._issue_stores(owners, stores)
+            stores.append(_Store(issue.lane, self._shared_range(site, cta, offset, tensor_map.tile_bytes), write))
+        self._issue_stores(site, stores)
 
     def load(
         self,
@@ -223,24 +221,32 @@ class BulkCopies:
 
     def store(self, site: int, group: Group, to: Array, source: Array, size: Array, active: Any) -> None:
         """A plain range of shared memory to global memory, in the bulk group of each issuing thread."""
-        stores: list[Callable[[], None]] = []
-        owners = []
+        stores = []
         for issue in self._issues(site, group, [source], [size, to], None, active):
             [(cta, offset)] = issue.places
             length, address = issue.values
-            target = self._global_range(site, address, length)
-            stores.append(partial(np.copyto, target, self._shared_range(site, cta, offset, length)))
-            owners.append(issue.lane)
-            self._machine.counters.tma_stored_bytes += length
-        self._issue_stores(owners, stores)
+            origin = self._shared_range(site, cta, offset, length)
+            stores.append(_Store(issue.lane, origin, partial(np.copyto, self._global_range(site, address, length), origin)))
+        self._issue_stores(site, stores)
 
-    def _issue_stores(self, owners: list[int], stores: list[Callable[[], None]]) -> None:
+    def _issue_stores(self, site: int, stores: "list[_Store]") -> None:
+        if not stores:
+            return
+        remembered: list[bytes] = []
+
         def perform(some: Indices | None) -> None:
             for index in range(len(stores)) if some is None else some:
-                stores[index]()
+                store = stores[index]
+                if remembered and remembered[index] != store.source.tobytes():
+                    raise AsyncHazard(
+                        f"{self._machine.describe(site)}: its source in shared memory was overwritten before "
+                        "cp.async.bulk.wait_group.read: wait before the buffer is used again"
+                    )
+                store.write()
 
-        if owners:
-            self.groups.issue(np.array(owners), perform)
+        self._machine.counters.tma_stored_bytes += sum(store.source.size for store in stores)
+        owners = np.array([store.lane for store in stores])
+        self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))
 
     def _issues(
         self,
@@ -321,6 +327,15 @@ class BulkCopies:
             return self._machine.access.memory.slice(address, size)
         except ValueError as error:
             raise OutOfBounds(f"{self._machine.describe(site)}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """A bulk store: the issuing lane, the shared memory that it reads, and what writes that to global memory."""
+
+    lane: int
+    source: npt.NDArray[np.uint8]
+    write: Callable[[], object]
 
 
 class _Issue:

@@ -1,8 +1,9 @@
 """The resident CTAs of a launch: register file, groups of lanes, and the loop that runs them.
 
 The group at the smallest block runs next and groups that stand at the same block merge, so that divergent lanes meet
-again where their paths do. Three kinds of group wait: at barriers, at a warp collective for the rest of the warp, and
-after a turn of a polling loop for everyone else to have run.
+again where their paths do. Four kinds of group wait: at barriers; at a warp collective for the rest of the warp; after a
+turn of a polling loop for everyone else to have run; and, under lazy asynchrony, before a wait that retires asynchronous
+reads, so that whoever may overwrite what they read too early does so.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from tilewright.emulator.access import Access
 from tilewright.emulator.arithmetic import Values, lanes_of
 from tilewright.emulator.asynchrony import Asynchrony
 from tilewright.emulator.barriers import Barriers
-from tilewright.emulator.blocks import Block, member_mask
+from tilewright.emulator.blocks import Block, member_mask, retires
 from tilewright.emulator.codegen import Program, waits
 from tilewright.emulator.copies import BulkCopies, Copies
 from tilewright.emulator.counters import Counters, MemoryCounter
@@ -85,6 +86,8 @@ class Machine:
         self._ready: dict[int, list[Group]] = {}
         self._partial: dict[int, Group] = {}  # wait at a collective for the rest of their warps
         self._polled: list[tuple[int, Group]] = []
+        self._late: list[tuple[int, Group]] = []  # put off before a wait
+        self._retiring_blocks = {block_.index for block_ in program.blocks if retires(block_.instructions[0])}
         self._polling_blocks = {
             index
             for block_ in program.blocks
@@ -116,7 +119,9 @@ class Machine:
         self._progress += 1
         if not group.size:
             return
-        if block < len(self.program.blocks):
+        if block in self._retiring_blocks and not self.asynchrony.at_once():
+            self._late.append((block, group))
+        elif block < len(self.program.blocks):
             self._ready.setdefault(block, []).append(group)
         else:
             self._exit(group)
@@ -214,10 +219,13 @@ class Machine:
         completed = self.asynchrony.complete_one()
         self._idle_rounds = 0 if completed or self._progress != self._last_progress else self._idle_rounds + 1
         self._last_progress = self._progress
-        if not completed and (not self._polled or self._idle_rounds > POLLING_ROUNDS):
-            raise Deadlock("no thread can go on:\n" + "\n".join(f"  {line}" for line in self._waiting()))
-        polled, self._polled = self._polled, []
-        for block, group in polled:
+        resumed, self._polled = self._polled, []
+        if not completed:
+            resumed, self._late = resumed + self._late, []
+            if not resumed or self._idle_rounds > POLLING_ROUNDS:
+                self._polled = resumed
+                raise Deadlock("no thread can go on:\n" + "\n".join(f"  {line}" for line in self._waiting()))
+        for block, group in resumed:
             self._ready.setdefault(block, []).append(group)
 
     def _waiting(self) -> list[str]:

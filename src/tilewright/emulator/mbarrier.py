@@ -177,6 +177,11 @@ class Mbarriers:
             yield int(offset), cta[here], numbers[here]
 
     def _valid(self, site: int, offset: int, cta: Indices) -> _Barrier:
+        if not self._machine.alive_threads[cta].all():
+            raise BarrierProtocol(
+                f"{self._at(site)} uses shared memory of a CTA that has exited: no CTA of a cluster may exit while "
+                "another still sends to it"
+            )
         barrier = self._barriers.get(offset)
         if barrier is None or not barrier.valid[cta].all():
             raise BarrierProtocol(

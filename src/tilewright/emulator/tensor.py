@@ -8,10 +8,11 @@ import numpy as np
 from tilewright.emulator import tensor_cores
 from tilewright.emulator.arithmetic import lanes_of
 from tilewright.emulator.asynchrony import CommitGroups
-from tilewright.emulator.errors import EmulatorError, OutOfBounds, UnsupportedInstruction
-from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Tiles
-from tilewright.emulator.matrix_descriptor import operand_extent
+from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds, UnsupportedInstruction
+from tilewright.emulator.lanes import WARP, Array, Group, Indices, Tiles
+from tilewright.emulator.matrix_descriptor import operand_chunks, operand_extent
 from tilewright.emulator.memory import SHARED_START
+from tilewright.emulator.swizzle import CHUNK
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
@@ -97,7 +98,7 @@ class Tensor:
         product = _WarpgroupProduct(self._machine, site, group, form, rows, a, b, accumulate)
         k = _WGMMA_K[form[1]]
         self._machine.counters.tensor_flops += 2 * _WGMMA_ROWS * form[0] * k * group.warpgroups.count
-        self.groups.issue(product.owners, product.perform)
+        self.groups.issue(product.owners, product.perform, product.remember_operands)
 
     def _tiles(self, site: int, group: Group) -> Tiles:
         if not group.warps.complete:
@@ -143,6 +144,7 @@ class _WarpgroupProduct:
             self._check(self._a, _WGMMA_ROWS, form[4])
         self._b = tiles.spread(b)[:, 0]
         self._check(self._b, self._n, form[5])
+        self._remembered: list[bytes] = []
 
     def _check(self, descriptors: Array, rows: int, major: Any) -> None:
         limit = self._machine.access.shared_limit
@@ -153,6 +155,23 @@ class _WarpgroupProduct:
                     f"{self._machine.describe(self._site)} reads shared addresses {low:#x} to {high:#x}, outside "
                     f"the CTA's {SHARED_START:#x} to {limit - 1:#x} (descriptor {int(descriptor):#018x})"
                 )
+
+    def remember_operands(self) -> None:
+        """Note what the operands are now: nobody may write them until the product is performed."""
+        ctas = len(self._base[0])
+        self._remembered = [self._operand_bytes(*divmod(piece, ctas)) for piece in range(self.owners.size)]
+
+    def _operand_bytes(self, warpgroup: int, cta: int) -> bytes:
+        """What one warpgroup reads from shared memory."""
+        operands = [(self._b, self._n, self._options["b_major"])]
+        if self._a.ndim == 2:
+            operands.append((self._a, _WGMMA_ROWS, self._options["a_major"]))
+        chunks = self._machine.access.shared.bytes.view(CHUNK)
+        base = self._base[warpgroup, cta] >> 4
+        return b"".join(
+            chunks.take(operand_chunks(int(descriptors[warpgroup, cta]), rows, major) + base).tobytes()
+            for descriptors, rows, major in operands
+        )
 
     def perform(self, chosen: Indices | None) -> None:
         """Multiply for all warpgroups, or for those of some owners."""
@@ -170,6 +189,14 @@ class _WarpgroupProduct:
             self._multiply_one(*divmod(piece, ctas))
 
     def _multiply_one(self, warpgroup: int, cta: int) -> None:
+        piece = warpgroup * len(self._base[0]) + cta
+        if self._remembered and self._remembered[piece] != self._operand_bytes(warpgroup, cta):
+            warps = self._machine.topology.group(self._lanes[warpgroup, :, cta])
+            raise AsyncHazard(
+                f"{self._machine.describe(self._site)} of {self._machine.name(warps)} had its operands in shared memory "
+                "overwritten between issue and wgmma.wait_group: wait before the buffer is released, and for the data "
+                "before it is multiplied"
+            )
         place = np.ix_(np.r_[self._rows], self._lanes[warpgroup, :, cta])
         d = self._accumulators()[place].reshape(-1, 4, WARP, 1)
         one = (slice(warpgroup, warpgroup + 1), ..., slice(cta, cta + 1))

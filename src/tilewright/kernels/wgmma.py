@@ -110,9 +110,24 @@ class WgmmaKernel(Kernel):
         return None
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
-        """The candidates, adapted to out, the least estimated time first."""
-        adapted = (_adapted(config, problem) for config in _CANDIDATES)
-        return sorted(dict.fromkeys(adapted), key=lambda config: self._cycles(config, problem, hardware))
+        """The candidates, adapted to the problem, the least estimated time first."""
+        most = _most_accumulators(problem)
+        fitted = (
+            self._fitted(config, problem, hardware)
+            for config in _CANDIDATES
+            if config.tile_m * config.tile_n <= most * WARPGROUP * CONSUMERS
+        )
+        return sorted(dict.fromkeys(fitted), key=lambda config: self._cycles(config, problem, hardware))
+
+    def _fitted(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> WgmmaConfig:
+        """`config` with the epilogue that out allows and as many of its stages as fit; MN-major tiles may be larger."""
+        if problem.out.dtype.nbytes != 2:
+            config = replace(config, epilogue="direct", overlap=False)
+        elif isinstance(_out(problem), str):
+            config = replace(config, epilogue="direct")
+        while int(self.constants(config, problem)["smem_bytes"]) > hardware.smem_bytes:  # type: ignore[arg-type]
+            config = replace(config, stages=config.stages - 1)
+        return config
 
     def _cycles(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> float:
         """Estimated clocks: waves of clusters, times k-blocks of multiplication and, mostly hidden, delivery into SMEM.
@@ -154,7 +169,9 @@ class WgmmaKernel(Kernel):
             "direct_epilogue": epilogue == "direct",
             "out_by_tma": not isinstance(_out(problem), str),
             "output_bytes": problem.out.dtype.nbytes,
-            "vector_stores": problem.n % 8 == 0 and problem.out.vector_bytes("column") == 16,
+            "vector_stores": problem.out.dtype.nbytes == 2
+            and problem.n % 8 == 0
+            and problem.out.vector_bytes("column") == 16,
             "consumers": CONSUMERS,
             "threads": WARPGROUP * (1 + CONSUMERS),
             "row_blocks": row_blocks,
@@ -221,6 +238,15 @@ def _out(problem: Problem) -> tma.TmaTensor | str:
     return tma.tensor("out", problem.out, problem.m, problem.n, problem.batch, inner="column")
 
 
+def _most_accumulators(problem: Problem) -> int:
+    """Accumulators per thread up to which the epilogue's registers and code, unrolled over all of them, stay small."""
+    steps = sum((problem.c is not None, problem.bias is not None, problem.activation not in (None, "relu")))
+    if steps <= 1:
+        return 208
+    accessed = [matrix for name, matrix in problem.operands() if name in ("c", "bias", "out")]
+    return 128 if all(_has_pairs(matrix, problem.n) for matrix in accessed) else 64
+
+
 def _has_pairs(matrix: Matrix | None, columns: int) -> bool:
     """Whether columns 2i and 2i + 1 of all rows can be accessed at once."""
     return matrix is not None and columns % 2 == 0 and matrix.vector_bytes("column") >= 2 * matrix.dtype.nbytes
@@ -235,10 +261,3 @@ def _cluster_tiles(config: WgmmaConfig, problem: Problem) -> int:
     """Tiles of whole clusters that cover out, batches included."""
     rows, columns = config.tile_m * config.cluster_m, config.tile_n * config.cluster_n
     return ceil(problem.m / rows) * ceil(problem.n / columns) * problem.batch_count
-
-
-def _adapted(config: WgmmaConfig, problem: Problem) -> WgmmaConfig:
-    """`config`, with the epilogue that out allows."""
-    if problem.out.dtype.nbytes != 2:
-        return replace(config, epilogue="direct", overlap=False)
-    return replace(config, epilogue="direct") if isinstance(_out(problem), str) else config

@@ -1,18 +1,20 @@
 """How contenders are timed against each other: burst (right after idle) and settled (at the power limit).
 
 A contender is a function that launches its work a number of times and returns the GPU seconds it took. Both
-protocols interleave the contenders and rotate their order, so that drift of clocks and temperature meets all alike.
+protocols interleave the contenders and go through them forwards and backwards (A B B A), so that a drift of clocks
+and temperature meets all alike; a sample is the mean of both passes.
 """
 
 import time
 from collections.abc import Callable, Mapping
+from statistics import fmean
 from typing import TypeAlias
 
 Contender: TypeAlias = Callable[[int], float]
 """Launch n times; return the GPU seconds of all of them together."""
 
 Samples: TypeAlias = dict[str, list[float]]
-"""Seconds per launch, one sample a round, by contender; samples of one round belong together."""
+"""Seconds per launch, one sample a cycle, by contender; samples of one cycle belong together."""
 
 
 def burst(
@@ -24,15 +26,14 @@ def burst(
     launches: int = 10,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Samples:
-    """Time `launches` calls right after `idle_seconds` of rest and `warmups` untimed calls, `rounds` times."""
-    samples: Samples = {name: [] for name in contenders}
-    for index in range(rounds):
-        for name in _rotated(contenders, index):
-            time.sleep(idle_seconds)
-            contenders[name](warmups)
-            samples[name].append(contenders[name](launches) / launches)
-        progress((index + 1) / rounds)
-    return samples
+    """Time `launches` calls right after `idle_seconds` of rest and `warmups` untimed calls, in `rounds` cycles."""
+
+    def measure(contender: Contender) -> float:
+        time.sleep(idle_seconds)
+        contender(warmups)
+        return contender(launches) / launches
+
+    return _there_and_back(contenders, measure, rounds, progress)
 
 
 def settled(
@@ -44,14 +45,31 @@ def settled(
     progress: Callable[[float], None] = lambda share: None,
 ) -> Samples:
     """Keep the GPU busy throughout, in slices a contender; the second half of each slice is measured."""
+    batch = {contender: max(1, int(0.02 / contender(1))) for contender in contenders.values()}
+
+    def measure(contender: Contender) -> float:
+        _keep_busy(contender, batch[contender], slice_seconds / 2)
+        return _keep_busy(contender, batch[contender], slice_seconds / 2)
+
+    first = next(iter(contenders.values()))
+    _keep_busy(first, batch[first], warmup_seconds)
+    return _there_and_back(contenders, measure, cycles, progress)
+
+
+def _there_and_back(
+    contenders: Mapping[str, Contender],
+    measure: Callable[[Contender], float],
+    cycles: int,
+    progress: Callable[[float], None],
+) -> Samples:
     samples: Samples = {name: [] for name in contenders}
-    batch = {name: max(1, int(0.02 / contender(1))) for name, contender in contenders.items()}
-    first = next(iter(contenders))
-    _keep_busy(contenders[first], batch[first], warmup_seconds)
     for cycle in range(cycles):
-        for name in _rotated(contenders, cycle):
-            _keep_busy(contenders[name], batch[name], slice_seconds / 2)
-            samples[name].append(_keep_busy(contenders[name], batch[name], slice_seconds / 2))
+        order = list(contenders)[:: 1 if cycle % 2 == 0 else -1]
+        passes: Samples = {name: [] for name in contenders}
+        for name in (*order, *reversed(order)):
+            passes[name].append(measure(contenders[name]))
+        for name, seconds in passes.items():
+            samples[name].append(fmean(seconds))
         progress((cycle + 1) / cycles)
     return samples
 
@@ -63,9 +81,3 @@ def _keep_busy(contender: Contender, batch: int, seconds: float) -> float:
         spent += contender(batch)
         launches += batch
     return spent / launches
-
-
-def _rotated(contenders: Mapping[str, Contender], turn: int) -> list[str]:
-    names = list(contenders)
-    turn %= len(names)
-    return names[turn:] + names[:turn]

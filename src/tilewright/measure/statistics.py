@@ -35,7 +35,7 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Inter
     n = len(ordered)
 
     def covered(rank: int) -> float:
-        return 1 - 2 * sum(comb(n, j) for j in range(rank)) / 2**n
+        return 1 - 2 * sum(comb(n, j) for j in range(rank)) / float(2**n)
 
     rank = 1
     while rank < (n + 1) // 2 and covered(rank + 1) >= confidence:

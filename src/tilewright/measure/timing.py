@@ -79,17 +79,20 @@ def _event() -> Iterator[Any]:
 def _captured(launch: Callable[[int], object], launches: int, stream: Any) -> Iterator[Any]:
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
     _checked(driver.cuStreamBeginCapture(stream, mode))
+    graph = executable = None
     try:
-        for _ in range(launches):
-            launch(int(stream))
-    finally:
-        graph = _checked(driver.cuStreamEndCapture(stream))
-    executable = _checked(driver.cuGraphInstantiate(graph, 0))
-    try:
+        try:
+            for _ in range(launches):
+                launch(int(stream))
+        finally:
+            graph = _checked(driver.cuStreamEndCapture(stream))
+        executable = _checked(driver.cuGraphInstantiate(graph, 0))
         yield executable
     finally:
-        _checked(driver.cuGraphExecDestroy(executable))
-        _checked(driver.cuGraphDestroy(graph))
+        if executable is not None:
+            _checked(driver.cuGraphExecDestroy(executable))
+        if graph is not None:
+            _checked(driver.cuGraphDestroy(graph))
 
 
 def _checked(result: tuple[Any, ...]) -> Any:

@@ -16,7 +16,9 @@ from tilewright.operand import (
     allocator,
     byte_range,
     describer,
+    is_torch,
     stream_reader,
+    torch_pointers,
 )
 from tilewright.problem import Problem
 
@@ -81,8 +83,11 @@ class Plan:
         self._stream = stream_reader(out, self._device)
         self._roles = None if tuple(roles) == OPERANDS else tuple(OPERANDS.index(name) for name in roles)
         self._multiplies = multiplies
-        # What a call walks through, as plain tuples: this is the hot path.
-        self._expected = tuple((s.index, s.describe, s.signature, s.misalignment) for s in self._slots)
+        # What a call walks through, prepared: this is the hot path.
+        if all(is_torch(array) for array in arrays.values()):
+            self._quick_pointers = torch_pointers([(s.index, s.signature, s.misalignment) for s in self._slots])
+        else:
+            self._quick_pointers = self._checked_pointers
         self._inputs = tuple((s.index, s.low, s.high) for s in self._slots[:-1])
         self._out_low, self._out_high = self._slots[-1].low, self._slots[-1].high
         self._no_c, self._no_bias = "c" not in arrays, "bias" not in arrays
@@ -115,18 +120,24 @@ class Plan:
                 f"alpha={alpha}: this plan was made for alpha {'other than' if self._multiplies else 'of'} 0 (a and b "
                 f"are not read where it is 0): make another plan"
             )
-        pointers = [0, 0, 0, 0, 0]
-        for index, describe, expected, misalignment in self._expected:
-            signature, pointer = describe(arrays[index], OPERANDS[index])
-            if signature != expected or pointer & misalignment:
-                raise ValueError(
-                    f"{OPERANDS[index]} has (dtype, shape, strides, device, writable) {signature} at address "
-                    f"{pointer:#x}, and the plan was made for {expected} aligned to {misalignment + 1} bytes: make "
-                    f"another plan"
-                )
-            pointers[index] = pointer
+        pointers = self._quick_pointers(arrays)
+        if pointers is None:
+            pointers = self._checked_pointers(arrays)
         self.run(arrays, pointers, alpha, beta, stream)
         return out
+
+    def _checked_pointers(self, arrays: Sequence[Any]) -> list[int]:
+        pointers = [0, 0, 0, 0, 0]
+        for slot in self._slots:
+            name = OPERANDS[slot.index]
+            signature, pointer = slot.describe(arrays[slot.index], name)
+            if signature != slot.signature or pointer & slot.misalignment:
+                raise ValueError(
+                    f"{name} has (dtype, shape, strides, device, writable) {signature} at address {pointer:#x}, and "
+                    f"the plan was made for {slot.signature} aligned to {slot.misalignment + 1} bytes: make another"
+                )
+            pointers[slot.index] = pointer
+        return pointers
 
     def run(self, arrays: Sequence[Any], pointers: list[int], alpha: float, beta: float, stream: Any) -> None:
         """Launch on arrays and addresses in the order of OPERANDS (None and 0 where absent) that fit the plan."""
@@ -141,11 +152,11 @@ class Plan:
         handle = self._stream(arrays[-1], self._device) if stream is None else stream_handle(stream, self.backend)
         roles = self._roles
         if self._device != HOST:
-            executable(tuple(pointers if roles is None else [pointers[role] for role in roles]), alpha, beta, handle)
+            executable(pointers if roles is None else [pointers[role] for role in roles], alpha, beta, handle)
             return
         with self.backend.resident(_adopted(arrays), handle) as addresses:
             moved = [addresses.get(name, 0) for name in OPERANDS]
-            by_role = tuple(moved if roles is None else [moved[role] for role in roles])
+            by_role = moved if roles is None else [moved[role] for role in roles]
             self.counters = executable(by_role, alpha, beta, handle)
 
     def _mismatch(self, arrays: Sequence[Any]) -> ValueError:

@@ -1,7 +1,8 @@
 // out = activation(alpha * accumulator + beta * c + bias): the one epilogue of every kernel.
 //
-// Config names: Output, Addend (c), Bias: element types; has_c, has_bias; activation (an Activation);
-// store_elements: neighbours along a row that one store may write (2 where out is row-major and aligned).
+// Config names: Output, Addend (c), Bias: element types; has_c, has_bias; activation (an
+// Activation); store_elements: neighbours along a row that one store may write (2 where out is
+// row-major and aligned).
 #pragma once
 #include "kernels/parameters.cuh"
 #include "types.cuh"
@@ -58,7 +59,8 @@ struct EpilogueRow {
     out[column * parameters.out.column_stride] = from_float<Output>(finish(accumulator, column));
   }
 
-  // Columns `column` (even) and `column` + 1: what one lane of a tensor-core fragment holds side by side.
+  // Columns `column` (even) and `column` + 1: what one lane of a tensor-core fragment holds side by
+  // side.
   __device__ __forceinline__ void store_pair(float first, float second, int column) const {
     if constexpr (Config::store_elements >= 2) {
       if (column + 1 < parameters.n) {

@@ -1,12 +1,14 @@
 // GEMM on mma.sync tensor cores (sm_80 and later), for every shape, stride and alignment.
 //
-// One CTA makes one (tile_m, tile_n) tile of out. Along k it works through (tile_m, tile_k) and (tile_k, tile_n)
-// tiles of A and B, which pass through a ring of `stages` in SMEM:
+// One CTA makes one (tile_m, tile_n) tile of out. Along k it works through (tile_m, tile_k) and
+// (tile_k, tile_n) tiles of A and B, which pass through a ring of `stages` in SMEM:
 //
-//   GMEM --cp.async, or element by element--> stage --ldmatrix--> fragments --mma.sync--> accumulators --> epilogue
+//   GMEM --cp.async, or element by element--> stage --ldmatrix--> fragments --mma.sync-->
+//   accumulators --> epilogue
 //
-// Warps share a stage as warps_m x warps_n blocks of (warp_m, warp_n). A k step is 16 wide; while it is multiplied, the
-// fragments of the next step and one slice of the tile that is stages - 1 ahead are on their way.
+// Warps share a stage as warps_m x warps_n blocks of (warp_m, warp_n). A k step is 16 wide; while
+// it is multiplied, the fragments of the next step and one slice of the tile that is stages - 1
+// ahead are on their way.
 #pragma once
 #include "kernels/epilogue.cuh"
 #include "kernels/operand_tile.cuh"
@@ -18,11 +20,11 @@
 namespace tilewright {
 
 template <class Config>
-using CursorA = TileCursor<typename Config::Input, Config::tile_m, Config::tile_k, Config::a_k_major,
-                           Config::a_copy_elements, Config::threads>;
+using CursorA = TileCursor<typename Config::Input, Config::tile_m, Config::tile_k,
+                           Config::a_k_major, Config::a_copy_elements, Config::threads>;
 template <class Config>
-using CursorB = TileCursor<typename Config::Input, Config::tile_n, Config::tile_k, Config::b_k_major,
-                           Config::b_copy_elements, Config::threads>;
+using CursorB = TileCursor<typename Config::Input, Config::tile_n, Config::tile_k,
+                           Config::b_k_major, Config::b_copy_elements, Config::threads>;
 
 template <class Config>
 struct Storage {
@@ -37,15 +39,18 @@ struct Fragments {
   uint32_t a[Config::warp_m / 16][4];
   uint32_t b[Config::warp_n / 16][4];  // two neighbours of 8 columns each
 
-  // Columns or rows k...k + 15 of the stage whose tiles are at `a_tile` and `b_tile`; the warp starts at (m, n).
+  // Columns or rows k...k + 15 of the stage whose tiles are at `a_tile` and `b_tile`; the warp
+  // starts at (m, n).
   __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
 #pragma unroll
     for (int i = 0; i < Config::warp_m / 16; ++i) {
-      load_fragment<Config::tile_m, Config::tile_k, Config::a_k_major, true>(a[i], a_tile, m + i * 16, k);
+      load_fragment<Config::tile_m, Config::tile_k, Config::a_k_major, true>(a[i], a_tile,
+                                                                             m + i * 16, k);
     }
 #pragma unroll
     for (int j = 0; j < Config::warp_n / 16; ++j) {
-      load_fragment<Config::tile_n, Config::tile_k, Config::b_k_major, false>(b[j], b_tile, n + j * 16, k);
+      load_fragment<Config::tile_n, Config::tile_k, Config::b_k_major, false>(b[j], b_tile,
+                                                                              n + j * 16, k);
     }
   }
 };
@@ -103,8 +108,8 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
       static_cast<const Input*>(a.pointer) + batch_offset(parameters, a, tile.batch), a.row_stride,
       a.column_stride, first_m, parameters.m, parameters.k);
   TileCopy<CursorB<Config>, Input, Config::b_copy_bytes, steps> copy_b(
-      static_cast<const Input*>(b.pointer) + batch_offset(parameters, b, tile.batch), b.column_stride,
-      b.row_stride, first_n, parameters.n, parameters.k);
+      static_cast<const Input*>(b.pointer) + batch_offset(parameters, b, tile.batch),
+      b.column_stride, b.row_stride, first_n, parameters.n, parameters.k);
 
   const auto stage_a = [&](int stage) { return shared_address(storage.a[stage]); };
   const auto stage_b = [&](int stage) { return shared_address(storage.b[stage]); };
@@ -136,9 +141,11 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
       copy_a.fetch(step, stage_a(write));
       copy_b.fetch(step, stage_b(write));
       if (step + 1 < steps) {
-        fragments[(step + 1) % 2].load(stage_a(read), stage_b(read), warp_m, warp_n, (step + 1) * 16);
+        fragments[(step + 1) % 2].load(stage_a(read), stage_b(read), warp_m, warp_n,
+                                       (step + 1) * 16);
       } else {
-        // The next stage has landed for everybody, and everybody has read this one: it is written to next.
+        // The next stage has landed for everybody, and everybody has read this one: it is written
+        // to next.
         cp_async_commit();
         cp_async_wait<Config::stages - 2>();
         __syncthreads();

@@ -1,4 +1,5 @@
-// One operand's tile of 2-byte elements in SMEM: how it gets there, and how warps read fragments from it.
+// One operand's tile of 2-byte elements in SMEM: how it gets there, and how warps read fragments
+// from it.
 #pragma once
 #include "kernels/tile_cursor.cuh"
 #include "layout/swizzle.cuh"
@@ -9,11 +10,13 @@
 
 namespace tilewright {
 
-// Brings the tiles of one operand along k into SMEM, each in `slices` equal parts; done by all threads of the CTA.
+// Brings the tiles of one operand along k into SMEM, each in `slices` equal parts; done by all
+// threads of the CTA.
 //
-// `copy_bytes` of 16, 8 or 4 is the width of asynchronous copies, which the strides and the alignment must allow. With
-// 2, elements are loaded one by one, whatever the strides, and cross registers in chunks of 16 bytes: `fetch` loads,
-// `put` stores. What lies outside the matrix becomes zero and is never read.
+// `copy_bytes` of 16, 8 or 4 is the width of asynchronous copies, which the strides and the
+// alignment must allow. With 2, elements are loaded one by one, whatever the strides, and cross
+// registers in chunks of 16 bytes: `fetch` loads, `put` stores. What lies outside the matrix
+// becomes zero and is never read.
 template <class Cursor, class Input, int copy_bytes, int slices>
 class TileCopy {
   static constexpr bool by_element = copy_bytes == 2;
@@ -22,7 +25,7 @@ class TileCopy {
   static_assert(passes * slices == Cursor::passes);
   using Layout = SwizzledRows<Cursor::columns>;
 
-  const Input* const origin;   // element (0, 0) of the matrix
+  const Input* const origin;  // element (0, 0) of the matrix
   Cursor cursor;
   uint32_t staged[passes][4];  // by element: the chunks between fetch and put
 
@@ -53,7 +56,8 @@ class TileCopy {
     if constexpr (by_element) {
 #pragma unroll
       for (int i = 0; i < passes; ++i) {
-        store_shared(tile + Layout::offset(cursor.row(slice * passes + i), cursor.column), staged[i]);
+        store_shared(tile + Layout::offset(cursor.row(slice * passes + i), cursor.column),
+                     staged[i]);
       }
     }
   }
@@ -70,9 +74,9 @@ class TileCopy {
   }
 };
 
-// This lane's part of the 16x16 block at (mn, k) of the tile at `tile`, read by a whole warp: four 8x8 matrices,
-// numbered along mn first, as the fragment of A wants them, or along k first, which makes two fragments of B.
-// PTX ISA: matrix fragments for mma.m16n8k16.
+// This lane's part of the 16x16 block at (mn, k) of the tile at `tile`, read by a whole warp: four
+// 8x8 matrices, numbered along mn first, as the fragment of A wants them, or along k first, which
+// makes two fragments of B. PTX ISA: matrix fragments for mma.m16n8k16.
 template <int tile_mn, int tile_k, bool k_major, bool mn_first>
 __device__ __forceinline__ void load_fragment(uint32_t (&words)[4], uint32_t tile, int mn, int k) {
   using Layout = SwizzledRows<k_major ? tile_k : tile_mn>;

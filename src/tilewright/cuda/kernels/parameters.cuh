@@ -1,5 +1,5 @@
-// The arguments that every GEMM kernel takes. kernels/parameters.py is the same structure in Python;
-// sizeof is asserted in each translation unit.
+// The arguments that every GEMM kernel takes. kernels/parameters.py is the same structure in
+// Python; sizeof is asserted in each translation unit.
 #pragma once
 #include "types.cuh"
 
@@ -42,7 +42,8 @@ __device__ __forceinline__ int64_t batch_offset(const GemmParameters& parameters
 }
 
 // Whether all batches of `matrix` are the same memory.
-__device__ __forceinline__ bool is_broadcast(const GemmParameters& parameters, const MatrixParameters& matrix) {
+__device__ __forceinline__ bool is_broadcast(const GemmParameters& parameters,
+                                             const MatrixParameters& matrix) {
   bool result = true;
 #pragma unroll
   for (int dim = 0; dim < max_batch_dims; ++dim) {

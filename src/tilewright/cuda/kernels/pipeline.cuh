@@ -1,5 +1,5 @@
-// The ring of SMEM slots between the producer and the consumers of a warp-specialised kernel (sm_90), and which CTAs of
-// a cluster share it. docs/memory-rules.md has the rules by number.
+// The ring of SMEM slots between the producer and the consumers of a warp-specialised kernel
+// (sm_90), and which CTAs of a cluster share it. docs/memory-rules.md has the rules by number.
 #pragma once
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
@@ -7,7 +7,8 @@
 
 namespace tilewright {
 
-// Where this CTA stands in its cluster of cluster_m x cluster_n: the CTAs of one m share A, those of one n share B.
+// Where this CTA stands in its cluster of cluster_m x cluster_n: the CTAs of one m share A, those
+// of one n share B.
 //
 //                n 0      n 1
 //       m 0    rank 0   rank 2
@@ -51,19 +52,21 @@ struct RingPosition {
   }
 };
 
-// Slot s is full when all bytes of its stage have arrived in this CTA, and empty when the consumers of every CTA that
-// this CTA's producer writes to have read it.
+// Slot s is full when all bytes of its stage have arrived in this CTA, and empty when the consumers
+// of every CTA that this CTA's producer writes to have read it.
 template <class Config>
 class Pipeline {
   using Place = ClusterPlace<Config>;
   using Position = RingPosition<Config::stages>;
-  // CTAs with which one shares A or B, itself included: its producer writes to them, and theirs to it.
+  // CTAs with which one shares A or B, itself included: its producer writes to them, and theirs to
+  // it.
   static constexpr int partners = Config::cluster_m + Config::cluster_n - 1;
 
   uint32_t full, empty;  // SMEM addresses of the barriers of slot 0
   uint32_t released;     // the partner's `empty` that this consumer thread arrives at
 
-  // Thread `index` of a consumer warpgroup tells partner number `index`: first those of this n, then those of this m.
+  // Thread `index` of a consumer warpgroup tells partner number `index`: first those of this n,
+  // then those of this m.
   static __device__ __forceinline__ int partner_rank(const Place& place, int index) {
     if (index < Config::cluster_m) return Place::rank_of(index, place.n);
     const int n = index - Config::cluster_m;
@@ -83,7 +86,8 @@ class Pipeline {
     fence_mbarrier_init();
   }
 
-  // Producer: waits until the slot is empty and announces its bytes. Returns the barrier that the copies signal.
+  // Producer: waits until the slot is empty and announces its bytes. Returns the barrier that the
+  // copies signal.
   __device__ __forceinline__ uint32_t begin_fill(const Position& at) const {
     const uint32_t previous = at.parity ^ 1;
     if constexpr (Place::size > 1) {

@@ -1,9 +1,10 @@
 // fp32 GEMM on the CUDA cores, for every shape, stride and alignment.
 //
-// One CTA makes one (tile_m, tile_n) tile of out; along k it works through tiles of A and B, which are kept in SMEM
-// with mn contiguous, in two buffers: while one is multiplied, the next tile is on its way through registers to the
-// other. A warp makes a block of (warp_m, warp_n), each lane (thread_m, thread_n) of it, in 4x4 pieces that lie a
-// whole row or column of lanes apart, so that lanes side by side read neighbouring float4:
+// One CTA makes one (tile_m, tile_n) tile of out; along k it works through tiles of A and B, which
+// are kept in SMEM with mn contiguous, in two buffers: while one is multiplied, the next tile is on
+// its way through registers to the other. A warp makes a block of (warp_m, warp_n), each lane
+// (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes apart, so that
+// lanes side by side read neighbouring float4:
 //
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
@@ -23,25 +24,27 @@ struct Storage {
   alignas(16) float b[2][Config::tile_k * Config::tile_n];  // (buffer, tile_k, tile_n)
 };
 
-// Where element (k, mn) of a tile is kept. Groups of 8 trade places from one group of 4 rows to the next: threads that
-// hold four neighbours along k of 8 neighbouring rows each store one of them to 32 different banks.
+// Where element (k, mn) of a tile is kept. Groups of 8 trade places from one group of 4 rows to the
+// next: threads that hold four neighbours along k of 8 neighbouring rows each store one of them to
+// 32 different banks.
 template <int tile_mn>
 __device__ __forceinline__ int tile_index(int k, int mn) {
   return k * tile_mn + (mn ^ k / 4 % 4 * 8);
 }
 
-// Brings the tiles of one operand along k into SMEM: `fetch` loads one into registers, `put` stores it. What lies
-// outside the matrix becomes zero and is never read. Four `elements` at a time want aligned neighbours in GMEM.
+// Brings the tiles of one operand along k into SMEM: `fetch` loads one into registers, `put` stores
+// it. What lies outside the matrix becomes zero and is never read. Four `elements` at a time want
+// aligned neighbours in GMEM.
 template <int tile_mn, int tile_k, bool k_major, int elements, int threads>
-class TileCopy {
+class StagedCopy {
   using Cursor = TileCursor<float, tile_mn, tile_k, k_major, elements, threads>;
   Cursor cursor;
-  float staged[Cursor::passes][elements];
+  alignas(16) float staged[Cursor::passes][elements];
 
  public:
   // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k).
-  __device__ __forceinline__ TileCopy(const float* matrix, int64_t mn_stride, int64_t k_stride,
-                                      int mn_start, int mn, int k)
+  __device__ __forceinline__ StagedCopy(const float* matrix, int64_t mn_stride, int64_t k_stride,
+                                        int mn_start, int mn, int k)
       : cursor(matrix, mn_stride, k_stride, mn_start, mn, k) {}
 
   __device__ __forceinline__ void fetch() {
@@ -79,9 +82,11 @@ class TileCopy {
   }
 };
 
-// One lane's `thread_mn` elements of row k of a tile, from `mn` on, in groups of 4 that are `distance` apart.
+// One lane's `thread_mn` elements of row k of a tile, from `mn` on, in groups of 4 that are
+// `distance` apart.
 template <int tile_mn, int thread_mn, int distance>
-__device__ __forceinline__ void load_fragment(float (&fragment)[thread_mn], const float* tile, int mn, int k) {
+__device__ __forceinline__ void load_fragment(float (&fragment)[thread_mn], const float* tile,
+                                              int mn, int k) {
 #pragma unroll
   for (int i = 0; i < thread_mn; i += 4) {
     *reinterpret_cast<float4*>(fragment + i) =
@@ -108,10 +113,12 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
   const int thread_n = warp % warps_n * Config::warp_n + lane % Config::lanes_n * 4;
 
   const MatrixParameters &a = parameters.a, &b = parameters.b;
-  TileCopy<Config::tile_m, Config::tile_k, Config::a_k_major, Config::a_copy_elements, Config::threads>
+  StagedCopy<Config::tile_m, Config::tile_k, Config::a_k_major, Config::a_copy_elements,
+             Config::threads>
       copy_a(static_cast<const float*>(a.pointer) + batch_offset(parameters, a, tile.batch),
              a.row_stride, a.column_stride, first_m, parameters.m, parameters.k);
-  TileCopy<Config::tile_n, Config::tile_k, Config::b_k_major, Config::b_copy_elements, Config::threads>
+  StagedCopy<Config::tile_n, Config::tile_k, Config::b_k_major, Config::b_copy_elements,
+             Config::threads>
       copy_b(static_cast<const float*>(b.pointer) + batch_offset(parameters, b, tile.batch),
              b.column_stride, b.row_stride, first_n, parameters.n, parameters.k);
 
@@ -129,9 +136,12 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
     copy_b.fetch();
 #pragma unroll
     for (int k = 0; k < Config::tile_k; ++k) {
-      float a_fragment[Config::thread_m], b_fragment[Config::thread_n];
-      load_fragment<Config::tile_m, Config::thread_m, distance_m>(a_fragment, storage.a[buffer], thread_m, k);
-      load_fragment<Config::tile_n, Config::thread_n, distance_n>(b_fragment, storage.b[buffer], thread_n, k);
+      alignas(16) float a_fragment[Config::thread_m];
+      alignas(16) float b_fragment[Config::thread_n];
+      load_fragment<Config::tile_m, Config::thread_m, distance_m>(a_fragment, storage.a[buffer],
+                                                                  thread_m, k);
+      load_fragment<Config::tile_n, Config::thread_n, distance_n>(b_fragment, storage.b[buffer],
+                                                                  thread_n, k);
 #pragma unroll
       for (int i = 0; i < Config::thread_m; ++i) {
 #pragma unroll

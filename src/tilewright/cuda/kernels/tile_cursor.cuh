@@ -1,14 +1,16 @@
 // How the threads of a CTA walk one operand's tiles along k in GMEM, whatever its strides.
 //
-// A (m, k) and B (k, n) are treated alike: "mn" is m for A and n for B. An operand is walked in rows along the
-// dimension that is closer together in memory: along k where it is K-major, along mn where it is MN-major.
+// A (m, k) and B (k, n) are treated alike: "mn" is m for A and n for B. An operand is walked in
+// rows along the dimension that is closer together in memory: along k where it is K-major, along mn
+// where it is MN-major.
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
-// One thread's way through the tiles: in each pass the threads take `rows_per_pass` neighbouring rows, each thread
-// `elements` neighbours of a row. After the passes of one tile come those of the next, also beyond the end of k.
+// One thread's way through the tiles: in each pass the threads take `rows_per_pass` neighbouring
+// rows, each thread `elements` neighbours of a row. After the passes of one tile come those of the
+// next, also beyond the end of k.
 template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads>
 struct TileCursor {
   static constexpr int rows = k_major ? tile_mn : tile_k;
@@ -19,7 +21,8 @@ struct TileCursor {
   static_assert(threads_per_row * elements == columns);
   static_assert(rows_per_pass * threads_per_row == threads && passes * rows_per_pass == rows);
 
-  const Element* source;  // this thread's first element of the next pass; need not be inside the matrix
+  const Element*
+      source;  // this thread's first element of the next pass; need not be inside the matrix
   const int64_t row_stride, column_stride;
   const int first_row, column;  // this thread's place in the tile in pass 0
   int rows_left, columns_left;  // of the matrix, from there
@@ -56,8 +59,8 @@ struct TileCursor {
     }
   }
 
-  // The empty assembly hides that the stride is always the same: the compiler would hold all its multiples in
-  // registers throughout a loop.
+  // The empty assembly hides that the stride is always the same: the compiler would hold all its
+  // multiples in registers throughout a loop.
   static __device__ __forceinline__ void step(const Element*& pointer, int64_t stride) {
     asm volatile("" : "+l"(stride));
     pointer += stride;

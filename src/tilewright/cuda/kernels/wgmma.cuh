@@ -1,9 +1,11 @@
-// Persistent, warp-specialised GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16 with fp32 accumulation.
+// Persistent, warp-specialised GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16
+// with fp32 accumulation.
 //
-// One producer thread brings tiles of A and B into a ring of SMEM slots by TMA; consumer warpgroups multiply them with
-// wgmma, each its own rows of the CTA's tile, and write out. The CTAs of a cluster compute neighbouring tiles in step and
-// share loads: every tile of A is loaded in cluster_n slices, every tile of B in cluster_m slices, each slice by one CTA
-// and multicast to those that need it. CTAs stay and take tile after tile; loads run ahead into the next tile.
+// One producer thread brings tiles of A and B into a ring of SMEM slots by TMA; consumer warpgroups
+// multiply them with wgmma, each its own rows of the CTA's tile, and write out. The CTAs of a
+// cluster compute neighbouring tiles in step and share loads: every tile of A is loaded in
+// cluster_n slices, every tile of B in cluster_m slices, each slice by one CTA and multicast to
+// those that need it. CTAs stay and take tile after tile; loads run ahead into the next tile.
 //
 //   producer   load load load load ... load load load load ...
 //   consumer        mul  mul  mul  ... mul  mul  mul  mul  ...
@@ -35,7 +37,8 @@ struct Staging<0> {};
 // All of a CTA's SMEM.
 template <class Config>
 struct Storage : Staging<Config::staging_bytes> {
-  alignas(1024) uint8_t slots[Config::stages][Config::stage_bytes];  // the tile of A, then that of B
+  // Of each stage the tile of A, then that of B.
+  alignas(1024) uint8_t slots[Config::stages][Config::stage_bytes];
   uint64_t full[Config::stages];
   uint64_t empty[Config::stages];
 };
@@ -77,11 +80,11 @@ class Schedule {
 
 // ---------------------------------------------------------------- producer
 
-// Loads slice `slice` of `slices` of one operand's tile and sends it to `ctas`. K-major tiles are cut along mn; MN-major
-// ones along k, panel by panel.
-template <class Operand, bool mn_major, int tile_mn, int tile_k, int slices>
-__device__ __forceinline__ void load_slice(uint32_t tile, const TensorMap& map, int mn, int k, int batch, int slice,
-                                           uint16_t ctas, uint32_t barrier) {
+// Loads slice `slice` of `slices` of one operand's tile and sends it to `ctas`. K-major tiles are
+// cut along mn; MN-major ones along k, panel by panel.
+template <class Operand, int slices>
+__device__ __forceinline__ void load_slice(uint32_t tile, const TensorMap& map, int mn, int k,
+                                           int batch, int slice, uint16_t ctas, uint32_t barrier) {
   auto load = [&](uint32_t destination, int x, int y) {
     if constexpr (slices > 1) {
       tma_load_multicast(destination, map, x, y, batch, barrier, ctas);
@@ -89,13 +92,13 @@ __device__ __forceinline__ void load_slice(uint32_t tile, const TensorMap& map, 
       tma_load(destination, map, x, y, batch, barrier);
     }
   };
-  constexpr int cut = mn_major ? tile_k : tile_mn;
-  const int offset = slice * (cut / slices);
+  const int offset = slice * ((Operand::mn_major ? Operand::tile_k : Operand::tile_mn) / slices);
   const uint32_t destination = tile + offset * Operand::row_bytes;
-  if constexpr (mn_major) {
+  if constexpr (Operand::mn_major) {
 #pragma unroll
     for (int panel = 0; panel < Operand::panels; ++panel) {
-      load(destination + panel * Operand::panel_bytes, mn + panel * Operand::panel_rows, k + offset);
+      load(destination + panel * Operand::panel_bytes, mn + panel * Operand::panel_rows,
+           k + offset);
     }
   } else {
     load(destination, k, mn + offset);
@@ -105,9 +108,9 @@ __device__ __forceinline__ void load_slice(uint32_t tile, const TensorMap& map, 
 // Executed by one thread.
 template <class Config>
 __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline<Config>& pipeline,
-                                        const ClusterPlace<Config>& place, const Schedule<Config>& schedule,
-                                        const TensorMap& map_a, const TensorMap& map_b,
-                                        const GemmParameters& parameters) {
+                                        const ClusterPlace<Config>& place,
+                                        const Schedule<Config>& schedule, const TensorMap& map_a,
+                                        const TensorMap& map_b, const GemmParameters& parameters) {
   using Place = ClusterPlace<Config>;
   uint16_t sharing_a = 0, sharing_b = 0;  // CTAs, by rank
   for (int n = 0; n < Config::cluster_n; ++n) sharing_a |= 1 << Place::rank_of(place.m, n);
@@ -123,10 +126,10 @@ __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline
     for (int k = 0; k < parameters.k; k += Config::tile_k) {
       const uint32_t barrier = pipeline.begin_fill(position);
       const uint32_t slot = slots + position.slot * Config::stage_bytes;
-      load_slice<OperandA<Config>, Config::a_mn_major, Config::tile_m, Config::tile_k, Config::cluster_n>(
-          slot, map_a, tile.row, k, batch_a, place.n, sharing_a, barrier);
-      load_slice<OperandB<Config>, Config::b_mn_major, Config::tile_n, Config::tile_k, Config::cluster_m>(
-          slot + Config::a_bytes, map_b, tile.column, k, batch_b, place.m, sharing_b, barrier);
+      load_slice<OperandA<Config>, Config::cluster_n>(slot, map_a, tile.row, k, batch_a, place.n,
+                                                      sharing_a, barrier);
+      load_slice<OperandB<Config>, Config::cluster_m>(slot + Config::a_bytes, map_b, tile.column, k,
+                                                      batch_b, place.m, sharing_b, barrier);
       position.advance();
     }
   });
@@ -148,7 +151,8 @@ class Consumer {
   uint64_t a, b;  // descriptors of this warpgroup's operands in slot 0
 
   // One row block times the slot's tile of B.
-  __device__ __forceinline__ void multiply(float (&accumulators)[values], int row_block, bool accumulate) const {
+  __device__ __forceinline__ void multiply(float (&accumulators)[values], int row_block,
+                                           bool accumulate) const {
     const uint32_t slot = position.slot * (Config::stage_bytes / 16);
 #pragma unroll
     for (int k16 = 0; k16 < Config::tile_k / 16; ++k16) {
@@ -159,17 +163,19 @@ class Consumer {
   }
 
  public:
-  __device__ __forceinline__ Consumer(const Storage<Config>& storage, const Pipeline<Config>& ring, int index)
+  __device__ __forceinline__ Consumer(const Storage<Config>& storage, const Pipeline<Config>& ring,
+                                      int index)
       : pipeline(ring) {
     const uint32_t slot = shared_address(storage.slots);
     a = A::descriptor(slot) + index * row_blocks * A::block_step;
     b = B::descriptor(slot + Config::a_bytes);
   }
 
-  // The product of one tile, short of waiting for the wgmmas of the last k-block: one group per row block is under way.
-  // `during_first` runs behind the first wgmmas, which overwrite row block 0.
+  // The product of one tile, short of waiting for the wgmmas of the last k-block: one group per row
+  // block is under way. `during_first` runs behind the first wgmmas, which overwrite row block 0.
   template <class During>
-  __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks, During during_first) {
+  __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
+                                                During during_first) {
     pipeline.wait_full(position);
     wgmma_fence();
     multiply(accumulators[0], 0, false);
@@ -198,7 +204,8 @@ class Consumer {
     }
   }
 
-  // Waits until only the `pending` last row blocks are under way; with 0, the tile's last slot is free.
+  // Waits until only the `pending` last row blocks are under way; with 0, the tile's last slot is
+  // free.
   template <int pending>
   __device__ __forceinline__ void wait(Accumulators& accumulators) {
     wgmma_wait<pending>();
@@ -220,34 +227,40 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   const int warp = threadIdx.x / 32 % 4;
   uint32_t staging = 0;
   if constexpr (Config::tma_epilogue) {
-    staging = shared_address(storage.staging) + (index * 4 + warp) * Config::store_buffers * Config::store_bytes;
+    staging = shared_address(storage.staging) +
+              (index * 4 + warp) * Config::store_buffers * Config::store_bytes;
   }
   Consumer<Config> consumer(storage, pipeline, index);
   WarpOutput<Config> output(parameters, map_out, staging);
   const int k_blocks = ceil_div(parameters.k, Config::tile_k);
   auto warp_tile = [&](const auto& tile, int row_block) {
-    return WarpTile{tile.row + (index * row_blocks + row_block) * 64 + warp * 16, tile.column, tile.batch};
+    return WarpTile{tile.row + (index * row_blocks + row_block) * 64 + warp * 16, tile.column,
+                    tile.batch};
   };
 
   float accumulators[row_blocks][Config::tile_n / 2];
+  typename WarpOutput<Config>::Words words;
+  auto finish = [&](const WarpTile& at, int row_block) {
+    output.finish(words, accumulators[row_block], at);
+  };
   if constexpr (Config::overlap) {
-    // The last row block is held back as packed registers and stored behind the next tile's first wgmmas, an earlier
-    // one is stored behind the last wgmmas of the tile.
-    uint32_t held[Config::tile_n / 4];
-    WarpTile held_at;
+    // The last row block is held back, packed, and stored behind the next tile's first wgmmas; an
+    // earlier one is stored behind the last wgmmas of the tile.
+    WarpTile held;
     bool holding = false;
     auto store_held = [&] {
-      if (holding) output.store(held, held_at);
+      if (holding) output.store(words, held);
     };
     schedule.for_each_tile([&](const auto& tile) {
       consumer.multiply_tile(accumulators, k_blocks, store_held);
       if constexpr (row_blocks == 2) {
         consumer.template wait<1>(accumulators);
-        output.store(accumulators[0], warp_tile(tile, 0));
+        finish(warp_tile(tile, 0), 0);
+        output.store(words, warp_tile(tile, 0));
       }
       consumer.template wait<0>(accumulators);
-      held_at = warp_tile(tile, last);
-      output.finish(held, accumulators[last], held_at);
+      held = warp_tile(tile, last);
+      finish(held, last);
       holding = true;
     });
     store_held();
@@ -256,7 +269,10 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
       consumer.multiply_tile(accumulators, k_blocks, [] {});
       consumer.template wait<0>(accumulators);
 #pragma unroll
-      for (int i = 0; i < row_blocks; ++i) output.store(accumulators[i], warp_tile(tile, i));
+      for (int i = 0; i < row_blocks; ++i) {
+        finish(warp_tile(tile, i), i);
+        output.store(words, warp_tile(tile, i));
+      }
     });
   }
   output.drain();
@@ -265,11 +281,13 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
 // ---------------------------------------------------------------- kernel
 
 template <class Config>
-__device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMap& map_b, const TensorMap* map_out,
+__device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMap& map_b,
+                                          const TensorMap* map_out,
                                           const GemmParameters& parameters) {
   extern __shared__ __align__(1024) uint8_t smem[];
   static_assert(sizeof(Storage<Config>) == Config::smem_bytes, "wgmma.py and wgmma.cuh agree");
-  static_assert(OperandA<Config>::bytes == Config::a_bytes && OperandB<Config>::bytes == Config::b_bytes);
+  static_assert(OperandA<Config>::bytes == Config::a_bytes &&
+                OperandB<Config>::bytes == Config::b_bytes);
   Storage<Config>& storage = *reinterpret_cast<Storage<Config>*>(smem);
   const ClusterPlace<Config> place;
   Pipeline<Config> pipeline(shared_address(storage.full), shared_address(storage.empty));
@@ -293,12 +311,13 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
     pipeline.join_as_consumer(place);
     consume(storage, pipeline, schedule, map_out, parameters);
   }
-  if constexpr (place.size > 1) place.sync();  // peers may still send here (rule 15)
+  if constexpr (place.size > 1) place.sync();  // peers may still send here (rule 16)
 }
 
 // With tma_epilogue.
 template <class Config>
-__device__ __forceinline__ void wgmma_kernel(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_out,
+__device__ __forceinline__ void wgmma_kernel(const TensorMap& map_a, const TensorMap& map_b,
+                                             const TensorMap& map_out,
                                              const GemmParameters& parameters) {
   run_wgmma<Config>(map_a, map_b, &map_out, parameters);
 }

@@ -1,7 +1,8 @@
-// The SMEM matrix descriptors of wgmma, for operands of 2-byte elements in rows of 128 bytes with 128-byte swizzle, as
-// TMA leaves them. PTX ISA: "wgmma: matrix descriptor", "wgmma: shared memory matrix layout".
+// The SMEM matrix descriptors of wgmma, for operands of 2-byte elements in rows of 128 bytes with
+// 128-byte swizzle, as TMA leaves them. PTX ISA: "wgmma: matrix descriptor", "wgmma: shared memory
+// matrix layout".
 //
-// K-major: one row per m (or n) of 64 elements along k. Eight rows are one swizzle atom of 1024 bytes.
+// K-major: one row per m (or n) of 64 elements along k. Eight rows are a swizzle atom, 1024 bytes.
 //
 //        k 0 ........ 63
 //   mn 0 |  128 bytes  |     stride dimension: from one atom of 8 mn to the next, 1024 bytes
@@ -10,23 +11,25 @@
 // MN-major: panels of 64 elements along m (or n); in a panel one row per k.
 //
 //        mn 0 ....... 63   mn 64 ...
-//   k 0  |  128 bytes  |   |           stride dimension: from one atom of 8 k to the next, 1024 bytes
-//   ...  |             |   |           leading dimension: from one panel to the next, tile_k rows
+//   k 0  |  128 bytes  |   |        stride dimension: from one atom of 8 k to the next, 1024 bytes
+//   ...  |             |   |        leading dimension: from one panel to the next, tile_k rows
 //   k 63 |             |   |
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
-// One operand's tile in a slot of the ring; `rows` of them along m or n.
-template <bool mn_major, int rows, int tile_k>
+// One operand's tile in a slot of the ring, tile_mn long along m or n.
+template <bool mn_major_, int tile_mn_, int tile_k_>
 struct WgmmaOperand {
+  static constexpr bool mn_major = mn_major_;
+  static constexpr int tile_mn = tile_mn_, tile_k = tile_k_;
   static constexpr int row_bytes = 128;
   static constexpr int atom_bytes = 8 * row_bytes;
-  static constexpr int panel_rows = 64;                     // along mn, in MN-major layout
+  static constexpr int panel_rows = 64;  // along mn, in MN-major layout
   static constexpr int panel_bytes = tile_k * row_bytes;
-  static constexpr int panels = (rows + panel_rows - 1) / panel_rows;
-  static constexpr int bytes = mn_major ? panels * panel_bytes : rows * row_bytes;
+  static constexpr int panels = ceil_div(tile_mn, panel_rows);
+  static constexpr int bytes = mn_major ? panels * panel_bytes : tile_mn * row_bytes;
   static_assert(tile_k * 2 == row_bytes, "a K-major row is one swizzle span");
 
   // Distances in descriptors, which count 16 bytes: to the next 16 of k, and to the next 64 of mn.

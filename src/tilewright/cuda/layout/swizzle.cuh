@@ -1,13 +1,13 @@
-// XOR swizzle of tiles in SMEM: no two of the eight 16-byte chunks that one access phase touches share banks,
-// whether the phase walks along a row (copies) or down a column of chunks (ldmatrix).
+// XOR swizzle of tiles in SMEM: no two of the eight 16-byte chunks that one access phase touches
+// share banks, whether the phase walks along a row (copies) or down a column of chunks (ldmatrix).
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
-// A tile of 2-byte elements, row-major with `columns` per row. Rows are cut into chunks of 8 elements; chunk c of
-// row r is kept at position c ^ phase(r). Rows of 128 bytes (phase is r % 8), and of 64 bytes (r / 2 % 4; two rows
-// fill the 32 banks), chunk numbers in the order of the banks:
+// A tile of 2-byte elements, row-major with `columns` per row. Rows are cut into chunks of 8
+// elements; chunk c of row r is kept at position c ^ phase(r). Rows of 128 bytes (phase is r % 8),
+// and of 64 bytes (r / 2 % 4; two rows fill the 32 banks), chunk numbers in the order of the banks:
 //
 //   r 0 | 0 1 2 3 4 5 6 7        r 0, 1 | 0 1 2 3  0 1 2 3
 //   r 1 | 1 0 3 2 5 4 7 6        r 2, 3 | 1 0 3 2  1 0 3 2

@@ -4,10 +4,11 @@
 
 namespace tilewright {
 
-// Copies `bytes` (4, 8 or 16), of which only the first `valid_bytes` are read; the rest becomes zero.
-// Copies of 16 bytes bypass L1. PTX ISA: "cp.async".
+// Copies `bytes` (4, 8 or 16), of which only the first `valid_bytes` are read; the rest becomes
+// zero. Copies of 16 bytes bypass L1. PTX ISA: "cp.async".
 template <int bytes>
-__device__ __forceinline__ void cp_async(uint32_t destination, const void* source, int valid_bytes) {
+__device__ __forceinline__ void cp_async(uint32_t destination, const void* source,
+                                         int valid_bytes) {
   if constexpr (bytes == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
@@ -27,7 +28,8 @@ __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" : : : "memory");
 }
 
-// Waits until at most `pending` of this thread's newest groups are under way. PTX ISA: "cp.async.wait_group".
+// Waits until at most `pending` of this thread's newest groups are under way. PTX ISA:
+// "cp.async.wait_group".
 template <int pending>
 __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");

@@ -1,15 +1,21 @@
-// mbarriers in SMEM (sm_90): arrivals, transactions and waits. docs/memory-rules.md says which scopes are used where.
+// mbarriers in SMEM (sm_90): arrivals, transactions and waits. docs/memory-rules.md says which
+// scopes are used where.
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
-// Makes the 8 bytes at `barrier` a barrier whose phases take `arrivals` arrivals. PTX ISA: "mbarrier.init".
+// Makes the 8 bytes at `barrier` a barrier whose phases take `arrivals` arrivals. PTX ISA:
+// "mbarrier.init".
 __device__ __forceinline__ void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(barrier), "r"(arrivals) : "memory");
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+               :
+               : "r"(barrier), "r"(arrivals)
+               : "memory");
 }
 
-// This thread's initialisations, before other threads of the cluster use the barriers. PTX ISA: "membar / fence".
+// This thread's initialisations, before other threads of the cluster use the barriers. PTX ISA:
+// "membar / fence".
 __device__ __forceinline__ void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
@@ -27,12 +33,14 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
 }
 
-// One arrival on a barrier of any CTA of the cluster, by its `cluster_address`. PTX ISA: "mbarrier.arrive".
+// One arrival on a barrier of any CTA of the cluster, by its `cluster_address`. PTX ISA:
+// "mbarrier.arrive".
 __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" : : "r"(barrier) : "memory");
 }
 
-// Waits until the phase of this parity is complete; acquires at CTA scope. PTX ISA: "mbarrier.try_wait".
+// Waits until the phase of this parity is complete; acquires at CTA scope. PTX ISA:
+// "mbarrier.try_wait".
 __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n"

@@ -5,9 +5,10 @@
 namespace tilewright {
 
 // D (16, 8) += A (16, 16) B (16, 8), with fp32 accumulation. With g = lane / 4 and t = lane % 4:
-//   a[0], a[1], a[2], a[3]: elements (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), each with its right neighbour
-//   b0, b1:                 elements (2t, g), (2t + 8, g), each with the next one down its column
-//   d[0..1], d[2..3]:       elements (g, 2t), (g + 8, 2t), each with its right neighbour
+//   a[0], a[1], a[2], a[3]: elements (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), each with
+//   its right neighbour b0, b1:                 elements (2t, g), (2t + 8, g), each with the next
+//   one down its column d[0..1], d[2..3]:       elements (g, 2t), (g + 8, 2t), each with its right
+//   neighbour
 // PTX ISA: "mma", matrix fragments for mma.m16n8k16.
 template <class Input>
 __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,

@@ -1,5 +1,5 @@
-// Bulk copies of boxes of a tensor by the Tensor Memory Accelerator (sm_90). All tensors here are three-dimensional:
-// x runs along the contiguous dimension, y along rows, z along the batch.
+// Bulk copies of boxes of a tensor by the Tensor Memory Accelerator (sm_90). All tensors here are
+// three-dimensional: x runs along the contiguous dimension, y along rows, z along the batch.
 #pragma once
 #include "types.cuh"
 
@@ -15,10 +15,10 @@ __device__ __forceinline__ void prefetch_tensor_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" : : "l"(&map) : "memory");
 }
 
-// Copies the box at (x, y, z) to SMEM; its bytes count towards the transaction of `barrier`. What lies outside the
-// tensor becomes zero, and counts. PTX ISA: "cp.async.bulk.tensor".
-__device__ __forceinline__ void tma_load(uint32_t destination, const TensorMap& map, int x, int y, int z,
-                                         uint32_t barrier) {
+// Copies the box at (x, y, z) to SMEM; its bytes count towards the transaction of `barrier`. What
+// lies outside the tensor becomes zero, and counts. PTX ISA: "cp.async.bulk.tensor".
+__device__ __forceinline__ void tma_load(uint32_t destination, const TensorMap& map, int x, int y,
+                                         int z, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
       " [%0], [%1, {%2, %3, %4}], [%5];"
@@ -27,21 +27,25 @@ __device__ __forceinline__ void tma_load(uint32_t destination, const TensorMap& 
       : "memory");
 }
 
-// The same into every CTA of the cluster whose bit in `ctas` is set, at the same SMEM address there, signalling the
-// barrier at the same address there. PTX ISA: "cp.async.bulk.tensor", .multicast::cluster.
-__device__ __forceinline__ void tma_load_multicast(uint32_t destination, const TensorMap& map, int x, int y, int z,
-                                                   uint32_t barrier, uint16_t ctas) {
+// The same into every CTA of the cluster whose bit in `ctas` is set, at the same SMEM address
+// there, signalling the barrier at the same address there. PTX ISA: "cp.async.bulk.tensor",
+// .multicast::cluster.
+__device__ __forceinline__ void tma_load_multicast(uint32_t destination, const TensorMap& map,
+                                                   int x, int y, int z, uint32_t barrier,
+                                                   uint16_t ctas) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::"
+      "cluster"
       " [%0], [%1, {%2, %3, %4}], [%5], %6;"
       :
       : "r"(destination), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(ctas)
       : "memory");
 }
 
-// Copies a box from SMEM to the tensor at (x, y, z), as part of this thread's open bulk group; what lies outside the
-// tensor is left out. PTX ISA: "cp.async.bulk.tensor".
-__device__ __forceinline__ void tma_store(const TensorMap& map, uint32_t source, int x, int y, int z) {
+// Copies a box from SMEM to the tensor at (x, y, z), as part of this thread's open bulk group; what
+// lies outside the tensor is left out. PTX ISA: "cp.async.bulk.tensor".
+__device__ __forceinline__ void tma_store(const TensorMap& map, uint32_t source, int x, int y,
+                                          int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];"
                :
                : "l"(&map), "r"(source), "r"(x), "r"(y), "r"(z)
@@ -53,19 +57,22 @@ __device__ __forceinline__ void bulk_commit() {
   asm volatile("cp.async.bulk.commit_group;" : : : "memory");
 }
 
-// Waits until all but the newest `pending` bulk groups of this thread are complete. PTX ISA: "cp.async.bulk.wait_group".
+// Waits until all but the newest `pending` bulk groups of this thread are complete. PTX ISA:
+// "cp.async.bulk.wait_group".
 template <int pending>
 __device__ __forceinline__ void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" : : "n"(pending) : "memory");
 }
 
-// Waits until all but the newest `pending` of them have read their source. PTX ISA: "cp.async.bulk.wait_group", .read.
+// Waits until all but the newest `pending` of them have read their source. PTX ISA:
+// "cp.async.bulk.wait_group", .read.
 template <int pending>
 __device__ __forceinline__ void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(pending) : "memory");
 }
 
-// Orders this thread's accesses to SMEM before later ones by TMA and wgmma. PTX ISA: "membar / fence".
+// Orders this thread's accesses to SMEM before later ones by TMA and wgmma. PTX ISA: "membar /
+// fence".
 __device__ __forceinline__ void fence_proxy_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
 }

@@ -1,0 +1,185 @@
+"""Every registered kernel through NVRTC: what is built of it fits in registers, and no rule of a Config can be broken.
+
+By default each problem is built with the usual Config, and the first problem with all of them; TILEWRIGHT_TESTS=all
+builds every Config of every problem, for each GPU.
+"""
+
+import os
+import re
+from dataclasses import replace
+
+import pytest
+
+from tilewright.dtypes import DType, bf16, fp16, fp32
+from tilewright.hardware import A100, H200
+from tilewright.jit.cache import build
+from tilewright.jit.compile import CompilationError, compile
+from tilewright.kernels.family import ConfigError
+from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.simt import SimtConfig
+from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.problem import Matrix, Problem
+
+EVERYTHING = os.environ.get("TILEWRIGHT_TESTS") == "all"
+
+
+def problem(layout: str, dtype: DType, out: DType, alignment: int = 16, **epilogue) -> Problem:
+    """A 1000x520x264 product whose rows are aligned to `alignment` bytes and to no more."""
+    m, n, k = 1000, 520, 264
+    pad = alignment // dtype.nbytes if alignment < 16 else 0
+
+    def stored(rows: int, columns: int, transposed: bool) -> Matrix:
+        strides = (1, rows + pad) if transposed else (columns + pad, 1)
+        return Matrix(dtype, *strides, alignment=alignment)
+
+    a, b = stored(m, k, layout[0] == "t"), stored(k, n, layout[1] == "t")
+    return Problem(m, n, k, a, b, Matrix(out, n, 1), **epilogue)
+
+
+def addend(dtype: DType) -> Matrix:
+    return Matrix(dtype, 520, 1)
+
+
+ROW = Matrix(fp32, 0, 1)
+"""A bias along n."""
+
+PROBLEMS = (
+    problem("nt", bf16, bf16),
+    problem("nn", bf16, fp32, bias=ROW, activation="gelu"),
+    problem("tn", fp16, fp16, c=addend(fp16), activation="relu"),
+    problem("tt", fp16, bf16, c=addend(bf16), bias=ROW, activation="gelu_tanh"),
+    problem("nt", bf16, bf16, alignment=8, activation="silu"),
+    problem("nn", bf16, bf16, alignment=4, c=addend(fp32), bias=ROW),
+    problem("nn", fp16, fp32, alignment=2, c=addend(fp16), bias=ROW, activation="gelu"),
+    problem("tn", bf16, bf16, alignment=2),
+    problem("nn", fp32, fp32),
+    problem("tt", fp32, fp32, c=addend(fp32), bias=ROW, activation="gelu"),
+    problem("nt", fp32, bf16, alignment=4, activation="gelu_tanh"),
+    problem("tn", fp32, fp32, alignment=4, c=addend(fp16)),
+)
+
+
+def units():
+    """(kernel, config, problem, GPU) of all that is built here."""
+    for kernel in KERNELS.values():
+        for gpu in (H200, A100):
+            taken = [each for each in PROBLEMS if kernel.rejects(each, gpu) is None]
+            for each in taken:
+                configs = kernel.configs(each, gpu)
+                every = EVERYTHING or (each is taken[0] and gpu is H200)
+                if every or gpu is H200 or each is taken[-1]:
+                    for config in configs if every else configs[:1]:
+                        name = f"{kernel.entry(config, each)}-{gpu.arch}-{PROBLEMS.index(each)}"
+                        yield pytest.param(kernel, config, each, gpu, id=name)
+
+
+@pytest.mark.parametrize(("kernel", "config", "product", "gpu"), list(units()))
+def test_unit_fits_in_registers(kernel, config, product, gpu, record_property):
+    compiled = build(kernel.unit(config, product, gpu), gpu.arch)
+    for name in ("registers", "spill_bytes", "stack_bytes", "static_smem_bytes"):
+        record_property(name, getattr(compiled, name))
+    assert compiled.spill_bytes == 0
+    assert compiled.warnings == ()
+    assert compiled.registers * kernel.launch_shape(config, product, gpu).block <= 65536
+
+
+HALF = problem("nt", bf16, bf16)
+HALF_MN = problem("tn", bf16, bf16)
+HALF_ODD = problem("nt", bf16, bf16, alignment=2)
+SINGLE = problem("nt", fp32, fp32)
+SINGLE_MN = problem("tn", fp32, fp32)
+
+ILLEGAL = {
+    "wgmma": (
+        (HALF, WgmmaConfig(tile_m=192)),
+        (HALF, WgmmaConfig(tile_n=260)),
+        (HALF, WgmmaConfig(tile_m=256, tile_n=216, stages=2, epilogue="direct", overlap=False)),
+        (HALF, WgmmaConfig(stages=1)),
+        (HALF, WgmmaConfig(cluster_m=4)),
+        (HALF, WgmmaConfig(cluster_n=3)),
+        (HALF, WgmmaConfig(tile_n=24, cluster_m=2, epilogue="direct")),
+        (HALF, WgmmaConfig(group_m=65)),
+        (HALF, WgmmaConfig(epilogue="none")),
+        (HALF, WgmmaConfig(tile_n=24)),
+        (problem("nt", bf16, fp32), WgmmaConfig(overlap=False)),
+        (replace(HALF, out=Matrix(bf16, 1042, 2)), WgmmaConfig()),
+        (problem("nt", bf16, fp32), WgmmaConfig(epilogue="direct")),
+        (HALF, WgmmaConfig(wait_depth=2)),
+    ),
+    "mma": (
+        (HALF, MmaConfig(tile_k=16)),
+        (HALF, MmaConfig(tile_k=48)),
+        (HALF, MmaConfig(stages=2)),
+        (HALF, MmaConfig(warps_m=0)),
+        (HALF, MmaConfig(tile_m=1024, tile_n=1024, warps_m=8, warps_n=8)),
+        (HALF, MmaConfig(tile_m=100)),
+        (HALF, MmaConfig(tile_m=16)),
+        (HALF, MmaConfig(tile_n=24, warps_n=1)),
+        (HALF, MmaConfig(tile_m=256)),
+        (HALF_MN, MmaConfig(tile_m=96)),
+        (HALF_MN, MmaConfig(tile_n=96)),
+        (HALF_MN, MmaConfig(tile_m=192, tile_n=64)),
+        (HALF_MN, MmaConfig(tile_n=192, tile_m=64)),
+        (HALF, MmaConfig(tile_m=32, tile_n=64)),
+        (HALF, MmaConfig(tile_m=64, tile_n=32)),
+        (HALF, MmaConfig(group_m=0)),
+    ),
+    "simt": (
+        (SINGLE, SimtConfig(tile_k=12)),
+        (SINGLE, SimtConfig(tile_m=48, warp_m=48)),
+        (SINGLE, SimtConfig(tile_n=0)),
+        (SINGLE, SimtConfig(thread_m=6)),
+        (SINGLE, SimtConfig(thread_m=16, thread_n=16, warp_m=128, warp_n=64)),
+        (SINGLE, SimtConfig(warp_m=128)),
+        (SINGLE, SimtConfig(tile_m=96)),
+        (SINGLE_MN, SimtConfig(tile_m=96, warp_m=96, thread_m=12)),
+        (SINGLE_MN, SimtConfig(tile_n=96, warp_n=96, thread_n=12, warp_m=32)),
+        (SINGLE, SimtConfig(tile_m=32, warp_m=32, tile_n=256, thread_m=4)),
+        (SINGLE, SimtConfig(tile_m=256, tile_n=32, thread_n=4, warp_m=32, thread_m=8, warp_n=32)),
+        (SINGLE, SimtConfig(group_m=65)),
+    ),
+}
+
+
+def illegal():
+    for name, cases in ILLEGAL.items():
+        for product, config in cases:
+            yield pytest.param(KERNELS[name], config, product, id=str(config))
+
+
+@pytest.mark.parametrize(("kernel", "config", "product"), list(illegal()))
+def test_illegal_config_is_refused_by_check_and_by_the_compiler(kernel, config, product, monkeypatch):
+    with pytest.raises(ConfigError, match="breaks the rule") as refusal:
+        kernel.check(config, product, H200)
+    (reason,) = (reason for rule, reason in kernel.rules if f"`{rule}`" in str(refusal.value))
+    monkeypatch.setattr(type(kernel), "check", lambda self, config, product, _: self.constants(config, product))
+    monkeypatch.setattr(type(kernel), "preamble", lambda self, constants: "")  # it may refuse by itself
+    with pytest.raises(CompilationError, match=re.escape(reason)):
+        compile(kernel.unit(config, product, H200), H200.arch)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_every_rule_is_broken_by_one_of_the_illegal_configs(kernel):
+    refusals = []
+    for product, config in ILLEGAL[kernel.name]:
+        with pytest.raises(ConfigError) as refusal:
+            kernel.check(config, product, H200)
+        refusals.append(str(refusal.value))
+    unbroken = [rule for rule, _ in kernel.rules if not any(f"`{rule}`" in text for text in refusals)]
+    assert unbroken == []
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_config_of_another_kernel_is_refused(kernel):
+    with pytest.raises(ConfigError, match=f"kernel '{kernel.name}' takes"):
+        kernel.check(object(), HALF, H200)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "product"),
+    [("mma", MmaConfig(tile_k=64, stages=9), HALF), ("simt", SimtConfig(256, 512, 32, warp_n=64, thread_m=16), SINGLE)],
+)
+def test_config_beyond_shared_memory_is_refused(name, config, product):
+    with pytest.raises(ConfigError, match="bytes of shared memory"):
+        KERNELS[name].check(config, product, A100)

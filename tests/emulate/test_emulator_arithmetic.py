@@ -1,0 +1,358 @@
+"""Single PTX instructions against references in plain Python."""
+
+import math
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tilewright.emulator import Device, UnsupportedInstruction
+
+U32, U64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+LANES = 96
+
+WORDS = [0, 1, 2, 3, 31, 32, 33, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, U32, U32 - 1]
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.999, 1e-40, -1e-40, 1e38, -3e38, 65504.0, 65536.0, 1e10, -1e10,
+          math.inf, -math.inf, math.nan, 2147483648.0, 0.1, 1 / 3, 256.5]  # fmt: skip
+
+
+def evaluate(body, inputs, width):
+    """Run PTX on three 64-bit inputs per lane.
+
+    The body computes %d (of `width` bits, %h for 16) from %a, %b, %c (32 bits), %A, %B, %C (64 bits) and
+    %fa, %fb, %fc (f32).
+    """
+    ptx = f"""
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry op(.param .u64 out, .param .u64 in) {{
+  .reg .b16 %h, %ha, %hb, %hc;
+  .reg .b32 %a, %b, %c, %d, %t;
+  .reg .f32 %fa, %fb, %fc;
+  .reg .b64 %A, %B, %C, %D, %p, %q, %o;
+  .reg .f64 %da, %db, %dc;
+  .reg .pred %P, %Q;
+  mov.u32 %t, %tid.x;
+  ld.param.u64 %p, [in];
+  ld.param.u64 %q, [out];
+  mul.wide.u32 %o, %t, 24;
+  add.s64 %p, %p, %o;
+  ld.global.b64 %A, [%p];
+  ld.global.b64 %B, [%p+8];
+  ld.global.b64 %C, [%p+16];
+  cvt.u32.u64 %a, %A; cvt.u32.u64 %b, %B; cvt.u32.u64 %c, %C;
+  cvt.u16.u64 %ha, %A; cvt.u16.u64 %hb, %B; cvt.u16.u64 %hc, %C;
+  mov.b32 %fa, %a; mov.b32 %fb, %b; mov.b32 %fc, %c;
+  mov.b64 %da, %A; mov.b64 %db, %B; mov.b64 %dc, %C;
+  {body}
+  mul.wide.u32 %o, %t, {width // 8};
+  add.s64 %q, %q, %o;
+  st.global.b{width} [%q], {dict([(16, "%h"), (32, "%d"), (64, "%D")])[width]};
+  ret;
+}}
+"""
+    device = Device(memory_bytes=1 << 20)
+    out = device.allocate(LANES * width // 8)
+    device.launch(device.load(ptx), (1,), (LANES,), [out, device.upload(inputs)])
+    return device.read(out, LANES * width // 8).view(f"u{width // 8}").tolist()
+
+
+def integer_inputs(seed=0):
+    generator = np.random.default_rng(seed)
+    values = generator.integers(0, 1 << 63, (LANES, 3), np.uint64) * 2 + generator.integers(0, 2, (LANES, 3), np.uint64)
+    special = np.array(WORDS, np.uint64)
+    for column in range(3):
+        chosen = generator.permutation(LANES)[:60]
+        values[chosen, column] = special[generator.integers(0, special.size, 60)]
+    values[:10, 1] = values[:10, 0]
+    values[10:20] |= np.uint64(0xFFFFFFFF00000000)
+    return values
+
+
+def signed(value, bits=32):
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def truncated_division(a, b):
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def prmt(a, b, c, mode=None):
+    data = [(a | b << 32) >> (8 * i) & 0xFF for i in range(8)]
+    result = 0
+    for i in range(4):
+        select = c >> (4 * i) & 15
+        byte = data[select & 7]
+        if select & 8:
+            byte = 0xFF if byte & 0x80 else 0
+        result |= byte << (8 * i)
+    return result
+
+
+def bfe(a, b, c, is_signed):
+    position, length = b & 0xFF, c & 0xFF
+    sign = 0
+    if is_signed and length:
+        sign = a >> min(position + length - 1, 31) & 1
+    return sum((a >> (position + i) & 1 if i < length and position + i <= 31 else sign) << i for i in range(32))
+
+
+def bfi(a, b, position, length):
+    for i in range(length & 0xFF):
+        if (position & 0xFF) + i <= 31:
+            bit = (position & 0xFF) + i
+            b = b & ~(1 << bit) | (a >> i & 1) << bit
+    return b
+
+
+INTEGER_CASES = {
+    "add.u32 %d, %a, %b;": lambda a, b, c: a + b,
+    "sub.s32 %d, %a, %b;": lambda a, b, c: a - b,
+    "add.sat.s32 %d, %a, %b;": lambda a, b, c: max(-(1 << 31), min((1 << 31) - 1, signed(a) + signed(b))),
+    "mul.lo.s32 %d, %a, %b;": lambda a, b, c: a * b,
+    "mul.hi.u32 %d, %a, %b;": lambda a, b, c: a * b >> 32,
+    "mul.hi.s32 %d, %a, %b;": lambda a, b, c: signed(a) * signed(b) >> 32,
+    "mad.lo.u32 %d, %a, %b, %c;": lambda a, b, c: a * b + c,
+    "mad.hi.s32 %d, %a, %b, %c;": lambda a, b, c: (signed(a) * signed(b) >> 32) + c,
+    "div.u32 %d, %a, %b;": lambda a, b, c: a // b if b else U32,
+    "div.s32 %d, %a, %b;": lambda a, b, c: truncated_division(signed(a), signed(b)) if b else U32,
+    "rem.u32 %d, %a, %b;": lambda a, b, c: a % b if b else a,
+    "rem.s32 %d, %a, %b;": lambda a, b, c: (
+        signed(a) - signed(b) * truncated_division(signed(a), signed(b)) if b else a
+    ),
+    "abs.s32 %d, %a;": lambda a, b, c: abs(signed(a)),
+    "neg.s32 %d, %a;": lambda a, b, c: -a,
+    "min.s32 %d, %a, %b;": lambda a, b, c: min(signed(a), signed(b)),
+    "max.u32 %d, %a, %b;": lambda a, b, c: max(a, b),
+    "and.b32 %d, %a, %b;": lambda a, b, c: a & b,
+    "xor.b32 %d, %a, 0xf0f0;": lambda a, b, c: a ^ 0xF0F0,
+    "not.b32 %d, %a;": lambda a, b, c: ~a,
+    "cnot.b32 %d, %a;": lambda a, b, c: int(a == 0),
+    "shl.b32 %d, %a, %b;": lambda a, b, c: a << b if b < 32 else 0,
+    "shr.u32 %d, %a, %b;": lambda a, b, c: a >> b if b < 32 else 0,
+    "shr.s32 %d, %a, %b;": lambda a, b, c: signed(a) >> min(b, 31),
+    "shr.s32 %d, %a, 40;": lambda a, b, c: signed(a) >> 31,
+    "shf.l.wrap.b32 %d, %a, %b, %c;": lambda a, b, c: (b << 32 | a) << (c & 31) >> 32,
+    "shf.r.clamp.b32 %d, %a, %b, %c;": lambda a, b, c: (b << 32 | a) >> min(c, 32),
+    "lop3.b32 %d, %a, %b, %c, 0xca;": lambda a, b, c: a & b | ~a & c,
+    "prmt.b32 %d, %a, %b, %c;": prmt,
+    "prmt.b32 %d, %a, %b, 0x5410;": lambda a, b, c: a & 0xFFFF | b << 16,
+    "bfe.u32 %d, %a, %b, %c;": lambda a, b, c: bfe(a, b, c, False),
+    "bfe.s32 %d, %a, %b, %c;": lambda a, b, c: bfe(a, b, c, True),
+    "bfi.b32 %d, %a, %b, %c, 7;": lambda a, b, c: bfi(a, b, c, 7),
+    "brev.b32 %d, %a;": lambda a, b, c: int(f"{a:032b}"[::-1], 2),
+    "popc.b32 %d, %a;": lambda a, b, c: a.bit_count(),
+    "clz.b32 %d, %a;": lambda a, b, c: 32 - a.bit_length(),
+    "bfind.u32 %d, %a;": lambda a, b, c: a.bit_length() - 1,
+    "bfind.s32 %d, %a;": lambda a, b, c: (~a & U32 if a >> 31 else a).bit_length() - 1,
+    "cvt.s32.s8 %d, %a;": lambda a, b, c: signed(a, 8),
+    "cvt.u32.u16 %d, %ha;": lambda a, b, c: a & 0xFFFF,
+    "cvt.sat.u8.s32 %d, %a;": lambda a, b, c: max(0, min(255, signed(a))),
+    "setp.lt.s32 %P, %a, %b; selp.b32 %d, %a, %c, %P;": lambda a, b, c: a if signed(a) < signed(b) else c,
+    "setp.hs.u32 %P, %a, %b; @%P bra L; mov.u32 %d, 5; bra M; L: mov.u32 %d, 9; M:": lambda a, b, c: (
+        9 if a >= b else 5
+    ),
+    "mov.u32 %d, 3; setp.eq.s32 %P|%Q, %a, %b; @%P mov.u32 %d, 1; @!%P add.u32 %d, %d, 4;": lambda a, b, c: (
+        1 if a == b else 7
+    ),
+    "setp.ne.s32 %Q, %c, 0; setp.gt.and.s32 %P, %a, %b, %Q; selp.b32 %d, 1, 0, %P;": lambda a, b, c: int(
+        signed(a) > signed(b) and c != 0
+    ),
+    "set.lt.u32.s32 %d, %a, %b;": lambda a, b, c: U32 if signed(a) < signed(b) else 0,
+    "slct.s32.s32 %d, %a, %b, %c;": lambda a, b, c: a if signed(c) >= 0 else b,
+    "mov.b32 {%ha, %hb}, %a; mov.b32 %d, {%hb, %ha};": lambda a, b, c: a >> 16 | (a & 0xFFFF) << 16,
+    "{ .reg .b32 %a; mov.u32 %a, 17; add.u32 %d, %a, %b; }": lambda a, b, c: 17 + b,
+}
+LONG_CASES = {
+    "mul.wide.u32 %D, %a, %b;": lambda a, b, c: (a & U32) * (b & U32),
+    "mul.wide.s32 %D, %a, %b;": lambda a, b, c: signed(a) * signed(b),
+    "mad.wide.s32 %D, %a, %b, %C;": lambda a, b, c: signed(a) * signed(b) + c,
+    "mul.hi.u64 %D, %A, %B;": lambda a, b, c: a * b >> 64,
+    "mul.hi.s64 %D, %A, %B;": lambda a, b, c: signed(a, 64) * signed(b, 64) >> 64,
+    "add.s64 %D, %A, -5;": lambda a, b, c: a - 5,
+    "div.s64 %D, %A, %B;": lambda a, b, c: truncated_division(signed(a, 64), signed(b, 64)) if b else U64,
+    "shr.s64 %D, %A, %b;": lambda a, b, c: signed(a, 64) >> min(b & U32, 63),
+    "shl.b64 %D, %A, %b;": lambda a, b, c: a << (b & U32) if (b & U32) < 64 else 0,
+    "cvt.s64.s32 %D, %a;": lambda a, b, c: signed(a),
+    "mov.b64 %D, {%b, %a};": lambda a, b, c: (a & U32) << 32 | b & U32,
+    "popc.b64 %d, %A; cvt.u64.u32 %D, %d;": lambda a, b, c: a.bit_count(),
+    "bfe.u64 %D, %A, %b, 20;": lambda a, b, c: (a >> (b & 0xFF)) & 0xFFFFF,
+    "mov.u64 %D, 7; { .reg .pred %P; setp.lt.u64 %P, %A, %B; @%P mov.u64 %D, 8; }": lambda a, b, c: 8 if a < b else 7,
+}
+
+
+@pytest.mark.parametrize("body", INTEGER_CASES)
+def test_integers(body):
+    inputs = integer_inputs()
+    expected = [INTEGER_CASES[body](*(int(x) & U32 for x in lane)) & U32 for lane in inputs]
+    assert evaluate(body, inputs, 32) == expected
+
+
+@pytest.mark.parametrize("body", LONG_CASES)
+def test_long_integers(body):
+    inputs = integer_inputs(1)
+    expected = [LONG_CASES[body](*(int(x) for x in lane)) & U64 for lane in inputs]
+    assert evaluate(body, inputs, 64) == expected
+
+
+def float_inputs(dtype=np.float32):
+    generator = np.random.default_rng(3)
+    values = (generator.standard_normal((LANES, 3)) * 10.0 ** generator.integers(-3, 4, (LANES, 3))).astype(dtype)
+    for column in range(3):
+        values[: 2 * len(FLOATS) : 2, column] = np.roll(FLOATS, 5 * column).astype(dtype)
+    return values
+
+
+def as_inputs(values):
+    """Float values as the low bits of 64-bit lanes."""
+    return values.view(f"u{values.dtype.itemsize}").astype(np.uint64)
+
+
+def clamp(value, low, high):
+    return 0 if math.isnan(value) else max(low, min(high, value))
+
+
+def to_integer(value, rounding, low, high):
+    if not math.isfinite(value):
+        return int(clamp(value, low, high))
+    return int(clamp(rounding(value), low, high))
+
+
+def flush(x):
+    return np.copysign(np.float32(0), x) if abs(x) < np.float32(2**-126) else x
+
+
+F8 = np.float64
+FLOAT_CASES = {
+    "add.f32 %fa, %fa, %fb;": lambda a, b, c: a + b,
+    "mul.rn.f32 %fa, %fa, %fb;": lambda a, b, c: a * b,
+    "add.ftz.f32 %fa, %fa, %fb;": lambda a, b, c: flush(flush(a) + flush(b)),
+    "fma.rn.f32 %fa, %fa, %fb, %fc;": lambda a, b, c: np.float32(F8(a) * F8(b) + F8(c)),
+    "fma.rn.sat.f32 %fa, %fa, %fb, %fc;": lambda a, b, c: np.float32(
+        clamp(float(np.float32(F8(a) * F8(b) + F8(c))), 0, 1)
+    ),
+    "div.rn.f32 %fa, %fa, %fb;": lambda a, b, c: a / b,
+    "rcp.rn.f32 %fa, %fa;": lambda a, b, c: np.float32(1) / a,
+    "sqrt.rn.f32 %fa, %fa;": lambda a, b, c: np.sqrt(a),
+    "abs.f32 %fa, %fa;": lambda a, b, c: abs(a),
+    "neg.f32 %fa, %fa;": lambda a, b, c: -a,
+    "copysign.f32 %fa, %fa, %fb;": lambda a, b, c: np.copysign(b, a),
+    "min.f32 %fa, %fa, %fb;": lambda a, b, c: b if np.isnan(a) else a if np.isnan(b) else min(a, b),
+    "max.NaN.f32 %fa, %fa, %fb;": lambda a, b, c: np.float32(math.nan) if np.isnan(a) or np.isnan(b) else max(a, b),
+    "setp.ltu.f32 %P, %fa, %fb; selp.f32 %fa, %fa, %fc, %P;": lambda a, b, c: a if not a >= b else c,
+    "setp.ne.f32 %P, %fa, %fb; selp.f32 %fa, 0f3F800000, 0f00000000, %P;": lambda a, b, c: np.float32(a < b or a > b),
+    "cvt.rni.f32.f32 %fa, %fa;": lambda a, b, c: np.rint(a),
+    "cvt.rmi.f32.f32 %fa, %fa;": lambda a, b, c: np.floor(a),
+    "cvt.sat.f32.f32 %fa, %fa;": lambda a, b, c: np.float32(clamp(float(a), 0, 1)),
+    "cvt.rzi.s32.f32 %d, %fa; cvt.rn.f32.s32 %fa, %d;": lambda a, b, c: np.float32(
+        to_integer(float(a), math.trunc, -(2**31), 2**31 - 1)
+    ),
+    "cvt.rni.u32.f32 %d, %fa; cvt.rn.f32.u32 %fa, %d;": lambda a, b, c: np.float32(
+        to_integer(float(a), round, 0, 2**32 - 1)
+    ),
+    "cvt.rn.f16.f32 %h, %fa; cvt.f32.f16 %fa, %h;": lambda a, b, c: np.float32(np.float16(a)),
+    "cvt.rn.bf16.f32 %h, %fa; cvt.f32.bf16 %fa, %h;": lambda a, b, c: np.float32(ml_dtypes.bfloat16(a)),
+    "cvt.rn.bf16x2.f32 %d, %fa, %fb; mov.b32 {%ha, %hb}, %d; cvt.f32.bf16 %fa, %hb;": lambda a, b, c: np.float32(
+        ml_dtypes.bfloat16(a)
+    ),
+    "cvt.rn.relu.f16x2.f32 %d, %fa, %fb; mov.b32 {%ha, %hb}, %d; cvt.f32.f16 %fa, %ha;": lambda a, b, c: np.float32(
+        np.float16(b if np.isnan(b) else max(b, np.float32(0)))
+    ),
+    "cvt.rn.f16.f32 %ha, %fa; cvt.rn.f16.f32 %hb, %fb; add.f16 %h, %ha, %hb; cvt.f32.f16 %fa, %h;": lambda a, b, c: (
+        np.float32(np.float16(a) + np.float16(b))
+    ),
+    "cvt.rn.f16x2.f32 %d, %fa, %fb; cvt.rn.f16x2.f32 %t, %fc, %fc; mul.f16x2 %d, %d, %t; mov.b32 {%ha, %hb}, %d;"
+    " cvt.f32.f16 %fa, %ha; mov.u32 %t, %tid.x;": lambda a, b, c: np.float32(np.float16(b) * np.float16(c)),
+    "cvt.f64.f32 %da, %fa; cvt.f64.f32 %db, %fb; mul.f64 %da, %da, %db; cvt.rn.f32.f64 %fa, %da;": lambda a, b, c: (
+        np.float32(F8(a) * F8(b))
+    ),
+}
+
+
+@pytest.mark.parametrize("body", FLOAT_CASES)
+def test_floats(body):
+    values = float_inputs()
+    with np.errstate(all="ignore"):
+        expected = np.array([np.float32(FLOAT_CASES[body](*lane)) for lane in values])
+    result = np.array(evaluate(body + " mov.b32 %d, %fa;", as_inputs(values), 32), np.uint32).view(np.float32)
+    np.testing.assert_array_equal(result, expected)
+    ordered = ~np.isnan(expected)
+    if "min" not in body and "relu" not in body:  # either zero is right
+        np.testing.assert_array_equal(np.signbit(result[ordered]), np.signbit(expected[ordered]))
+
+
+@pytest.mark.parametrize(("mode", "step"), [("rz", 0), ("rm", -1), ("rp", 1)])
+def test_directed_rounding(mode, step):
+    values = float_inputs()
+    values[~np.isfinite(values)] = 1.5
+    result = evaluate(f"add.{mode}.f32 %fa, %fa, %fb; mov.b32 %d, %fa;", as_inputs(values), 32)
+    rounded = np.array(result, np.uint32).view(np.float32).astype(np.float64)
+    exact = values[:, 0].astype(np.float64) + values[:, 1].astype(np.float64)
+    below = rounded <= exact
+    above = rounded >= exact
+    assert np.all(below if step < 0 else above if step > 0 else np.where(exact > 0, below, above))
+    assert np.all(np.abs(rounded - exact) <= np.spacing(np.abs(exact).astype(np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "low", "high"),
+    [
+        ("ex2.approx.ftz.f32", np.exp2, -20, 20),
+        ("lg2.approx.f32", np.log2, 1e-3, 1e3),
+        ("rsqrt.approx.f32", lambda x: 1 / np.sqrt(x), 1e-3, 1e3),
+        ("rcp.approx.ftz.f32", np.reciprocal, 1e-3, 1e3),
+        ("sin.approx.f32", np.sin, -3, 3),
+        ("tanh.approx.f32", np.tanh, -4, 4),
+    ],
+)
+def test_approximations(name, function, low, high):
+    values = np.random.default_rng(4).uniform(low, high, (LANES, 3)).astype(np.float32)
+    result = np.array(evaluate(f"{name} %fa, %fa; mov.b32 %d, %fa;", as_inputs(values), 32), np.uint32).view(np.float32)
+    np.testing.assert_allclose(result, function(values[:, 0].astype(np.float64)), rtol=1e-6)
+
+
+def test_float8_conversions():
+    values = np.random.default_rng(5).uniform(-500, 500, (LANES, 3)).astype(np.float32)
+    values[0, :2] = 1e6, -1e6
+    body = "cvt.rn.satfinite.e4m3x2.f32 %h, %fa, %fb; cvt.rn.f16x2.e4m3x2 %d, %h;"
+    result = np.array(evaluate(body, as_inputs(values), 32), np.uint32).view(np.float16).reshape(LANES, 2)
+    expected = np.clip(values[:, 1::-1], -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float16)
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_bf16x2_fma():
+    values = np.random.default_rng(6).standard_normal((LANES, 3)).astype(np.float32)
+    body = (
+        "cvt.rn.bf16x2.f32 %a, %fa, %fa; cvt.rn.bf16x2.f32 %b, %fb, %fb; cvt.rn.bf16x2.f32 %c, %fc, %fc;"
+        " fma.rn.relu.bf16x2 %d, %a, %b, %c;"
+    )
+    result = np.array(evaluate(body, as_inputs(values), 32), np.uint32).view(ml_dtypes.bfloat16).reshape(LANES, 2)
+    a, b, c = values.astype(ml_dtypes.bfloat16).astype(np.float64).T
+    expected = np.maximum(a * b + c, 0).astype(np.float32).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(result, np.stack([expected, expected], 1))
+
+
+def test_doubles():
+    values = float_inputs(np.float64)
+    result = evaluate("fma.rn.f64 %da, %da, %db, %dc; mov.b64 %D, %da;", as_inputs(values), 64)
+    with np.errstate(all="ignore"):
+        expected = values[:, 0] * values[:, 1] + values[:, 2]
+    np.testing.assert_array_equal(np.array(result, np.uint64).view(np.float64), expected)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["addc.u32 %d, %a, %b;", "add.cc.u32 %d, %a, %b;", "mul24.lo.u32 %d, %a, %b;", "min.xorsign.abs.f32 %fa, %fa, %fb;"],
+)
+def test_unknown_instructions_are_named(body):
+    opcode = body.split()[0]
+    with pytest.raises(UnsupportedInstruction, match=rf"{opcode}.*PTX line \d+"):
+        evaluate(body, integer_inputs(), 32)
+
+
+def test_constants_are_bits():
+    bits = struct.unpack("<I", struct.pack("<f", math.pi))[0]
+    assert evaluate(f"mov.f32 %fa, 0f{bits:08X}; mov.b32 %d, %fa;", integer_inputs(), 32) == [bits] * LANES

@@ -1,0 +1,245 @@
+import dataclasses
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli import app
+from tilewright.cli.options import hardware_of, parse_shape, shape_of
+from tilewright.cli.product import Product
+from tilewright.dtypes import SUPPORTED, bf16, fp32
+from tilewright.operand import adopt
+from tilewright.problem import ACTIVATIONS
+from tilewright.reference import Comparison
+
+COMMANDS = ("run", "inspect", "check", "doctor")
+
+
+def invoke(*arguments, code=0):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == code, (done.stdout, done.stderr, done.exception)
+    return done
+
+
+def in_json(*arguments, code=0):
+    done = invoke(*arguments, "--json", code=code)
+    assert done.stdout.count("\n") == 1
+    return json.loads(done.stdout)
+
+
+def error(*arguments):
+    done = invoke(*arguments, code=2)
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_examples_that_the_command_takes(command):
+    text = invoke(command, "--help").stdout
+    assert f"tilewright {command}" in text
+    assert "Examples" in text
+    assert "--json" in text
+
+
+def test_run_verifies_counts_and_predicts():
+    record = in_json("run", 96, 72, 40, "--backend", "emulator", "--bias", "--activation", "relu", "--seed", 3)
+    assert record["verified"] is True
+    assert 0 < record["relative_error"] <= record["error_bound"]
+    assert (record["m"], record["n"], record["k"]) == (96, 72, 40)
+    assert (record["dtype"], record["layout"], record["backend"]) == ("bf16", "nt", "emulator")
+    assert record["config"]["tile_m"] > 0
+    assert record["kernel"] in record["reason"]
+    assert record["counters"]["tensor_flops"] >= 2 * 96 * 72 * 40
+    assert record["predicted_time_us"] > 0
+    assert record["predicted_tflops"] == pytest.approx(2 * 96 * 72 * 40 / record["predicted_time_us"] / 1e6)
+    assert "time_us" not in record
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+def test_run_multiplies_every_layout(layout):
+    record = in_json("run", 37, 41, 29, "--backend", "emulator", "--kernel", "mma", "--layout", layout)
+    assert record["verified"] is True
+    assert record["layout"] == layout
+    assert record["kernel"] == "mma"
+
+
+def test_run_tells_people_the_same():
+    text = invoke("run", 64, 64, 64, "--backend", "emulator", "--dtype", "fp16", "--out-dtype", "fp32").stdout
+    assert "64x64x64 fp16 nt -> fp32" in text
+    assert "is right" in text
+    assert "tensor flops" in text
+
+
+def test_run_of_an_empty_product_runs_no_kernel():
+    record = in_json("run", 0, 8, 8, "--backend", "emulator")
+    assert record["verified"] is True
+    assert record["kernel"] is None
+
+
+def test_a_wrong_product_exits_with_1(monkeypatch):
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, 0.5, 0.001, 9))
+    assert in_json("run", 16, 16, 16, "--backend", "emulator", code=1)["verified"] is False
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, float("nan"), 0.001, 9))
+    assert in_json("run", 16, 16, 16, "--backend", "emulator", code=1)["relative_error"] is None
+    assert "WRONG" in invoke("run", 16, 16, 16, "--backend", "emulator", code=1).stdout
+
+
+def test_inspect_reports_resources_and_listings():
+    record = in_json("inspect", "mma", "--problem", "64,64,64", "--ptx", "--source")
+    assert record["registers"] > 0
+    assert record["spill_bytes"] == 0
+    assert (record["m"], record["n"], record["k"]) == (64, 64, 64)
+    assert f".entry {record['entry']}" in record["ptx"]
+    assert "struct Config" in record["source"]
+    assert any(opcode.startswith("mma.sync") for opcode in record["instruction_mix"]["ptx"])
+    assert "registers per thread" in invoke("inspect", "mma", "--problem", "64x64x64").stdout
+    assert invoke("inspect", "mma", "--problem", "64,64,64", "--ptx").stdout.lstrip().startswith("//")
+
+
+def test_check_runs_every_schedule():
+    record = in_json("check", "mma", 40, 24, 70, "--schedules", 1)
+    assert record["verified"] is True
+    assert record["reports"] == []
+    assert record["schedules"] == ["eager", "lazy", "random(0)"]
+    assert record["counters"]["tensor_flops"] > 0
+
+
+def test_check_reports_what_the_emulator_finds_and_a_race(monkeypatch):
+    from tilewright.cli import check
+    from tilewright.emulator.errors import OutOfBounds
+
+    run = check._run
+
+    def broken(kernel, config, product, hardware, operands, schedule):
+        if schedule.asynchrony == "lazy":
+            raise OutOfBounds("ld.global at kernels/mma.cuh:41 reads address 0x10, outside every allocation")
+        out, counters = run(kernel, config, product, hardware, operands, schedule)
+        if schedule.asynchrony == "random":
+            out[0, 0] += 1
+        return out, counters
+
+    monkeypatch.setattr(check, "_run", broken)
+    record = in_json("check", "mma", 24, 24, 24, "--schedules", 1, code=1)
+    assert record["verified"] is False
+    assert [(report["kind"], report["schedule"]) for report in record["reports"]] == [
+        ("OutOfBounds", "lazy"),
+        ("WrongProduct", "random(0)"),
+        ("Race", "random(0)"),
+    ]
+    assert record["reports"][0]["locations"] == ["kernels/mma.cuh:41"]
+    assert "OutOfBounds" in invoke("check", "mma", 24, 24, 24, "--schedules", 0, code=1).stdout
+
+
+def test_doctor_multiplies_and_finds_no_failure(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    record = in_json("doctor")
+    assert record["ok"] is True
+    by_name = {finding["name"]: finding for finding in record["findings"]}
+    assert by_name["self test"]["status"] == "ok"
+    assert str(tmp_path) in by_name["cache"]["detail"]
+    assert all(finding["remedy"] for finding in record["findings"] if finding["status"] != "ok")
+
+
+def test_doctor_exits_with_1_when_something_fails(monkeypatch):
+    from tilewright.cli import doctor
+
+    def broken():
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(doctor, "_cache", broken)
+    record = in_json("doctor", code=1)
+    assert record["ok"] is False
+    assert "the disk is gone" in json.dumps(record["findings"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", 8, 8), ["K is missing", "M N K"]),
+        (("run", 8, 8, 8, "--kernel", "nope"), ["kernel='nope'", "mma"]),
+        (("run", 8, 8, 8, "--kernel", "mma", "--dtype", "fp32", "--backend", "emulator"), ["mma", "fp32"]),
+        (("run", 65536, 65536, 65536, "--backend", "emulator"), ["TILEWRIGHT_EMULATOR_SECONDS"]),
+        (("inspect", "nope"), ["'nope'", "wgmma"]),
+        (("inspect", "mma", "--problem", "4096"), ["--problem", "M,N,K"]),
+        (("inspect", "mma", "--arch", "sm_75"), ["--arch", "sm_90a"]),
+        (("inspect", "wgmma", "--arch", "sm_80"), ["sm_80"]),
+        (("inspect", "mma", "--dtype", "fp32"), ["fp32"]),
+        (("check", "nope"), ["'nope'", "mma"]),
+        (("check", "kernel.ptx"), ["kernel.ptx", "not there yet"]),
+    ],
+)
+def test_what_cannot_be_done_is_one_message_and_exit_code_2(arguments, words):
+    message = error(*arguments)
+    assert message.startswith("tilewright: ")
+    assert all(word in message for word in words)
+
+
+def test_a_gpu_that_is_not_there_is_said(monkeypatch):
+    monkeypatch.setattr("tilewright.api.gpu_count", lambda: 0)
+    assert "doctor" in error("run", 8, 8, 8, "--backend", "gpu")
+
+
+def test_interrupting_says_so_and_exits_with_130(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Product, "operands", interrupted)
+    done = invoke("run", 8, 8, 8, "--backend", "emulator", code=130)
+    assert done.stderr == "tilewright: interrupted\n"
+
+
+def test_a_defect_is_not_disguised_as_bad_input(monkeypatch):
+    def broken(*_):
+        raise KeyError("tile_m")
+
+    monkeypatch.setattr(Product, "operands", broken)
+    done = CliRunner().invoke(app, ["run", "8", "8", "8", "--backend", "emulator"])
+    assert isinstance(done.exception, KeyError)
+
+
+def test_options_name_what_the_library_takes():
+    from tilewright.cli.options import ActivationName, DTypeName
+
+    assert [name.value for name in DTypeName] == [dtype.name for dtype in SUPPORTED]
+    assert tuple(name.value for name in ActivationName) == ACTIVATIONS
+
+
+@pytest.mark.parametrize("text", ["64,128,256", "64x128x256", "64X128X256", "64, 128, 256"])
+def test_shapes_are_read(text):
+    assert parse_shape(text, "--problem") == (64, 128, 256)
+
+
+@pytest.mark.parametrize("text", ["", "1,2", "1,2,3,4", "a,b,c", "-1,2,3", "1.5,2,3"])
+def test_other_text_is_no_shape(text):
+    with pytest.raises(ValueError, match="--problem"):
+        parse_shape(text, "--problem")
+
+
+def test_a_shape_is_given_whole_or_not_at_all():
+    assert shape_of(None, None, None) is None
+    assert shape_of(1, 2, 3) == (1, 2, 3)
+    with pytest.raises(ValueError, match="N is missing"):
+        shape_of(1, None, None)
+
+
+def test_architectures_are_those_of_the_table():
+    assert hardware_of("sm_90a").name == "H200"
+    assert hardware_of("sm_80").name == "A100"
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+@pytest.mark.parametrize("dtype", [bf16, fp32], ids=str)
+def test_a_product_poses_the_problem_that_its_operands_pose(layout, dtype):
+    from tilewright.binding import bind
+
+    product = Product(48, 40, 24, dtype=dtype, out_dtype=dtype, layout=layout, bias=True, activation="silu")
+    arrays = product.operands(seed=1)
+    operands = {name: adopt(array, name) for name, array in arrays.items()}
+    out = Product(48, 40, 0, dtype=dtype, out_dtype=dtype).operands(0)["a"]
+    operands["out"] = dataclasses.replace(operands["a"], shape=(48, 40), strides=(40, 1), pointer=1 << 40, owner=out)
+    posed = bind(operands, activation="silu").problem
+    assert posed.layout == layout == product.problem.layout
+    for name, matrix in product.problem.operands():
+        met = dict(posed.operands())[name]
+        assert (matrix.dtype, matrix.row_stride, matrix.column_stride) == (met.dtype, met.row_stride, met.column_stride)

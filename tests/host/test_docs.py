@@ -1,0 +1,102 @@
+"""What the documents name must exist, and what they show must work."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+
+from tilewright.cli import app
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+PATH = re.compile(
+    r"`((?:src|tests|docs|results|cuda|\.ci|\.venv)/[\w./-]*|[\w-]+(?:/[\w-]+)*\.(?:py|md|cuh|toml|json))`"
+)
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def commands_of(text):
+    """The lines of bash blocks, and code spans that start with `tilewright`, without their comments."""
+    lines = [line for language, body in BLOCK.findall(text) if language == "bash" for line in body.splitlines()]
+    lines += re.findall(r"`(tilewright [a-z][^`]*)`", text)
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+ALL_COMMANDS = [(path, words) for path in DOCUMENTS for words in commands_of(path.read_text(encoding="utf-8"))]
+TILEWRIGHT = [words for _, words in ALL_COMMANDS if words[0] == "tilewright"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_named_files_exist(document):
+    text = document.read_text(encoding="utf-8")
+    bases = (ROOT, ROOT / "src/tilewright", document.parent)
+    generated = (".venv",)
+    for name in PATH.findall(text):
+        if name.startswith(generated):
+            continue
+        found = any((base / name).exists() for base in bases)
+        assert found or list((ROOT / "src").rglob(name)), f"{document.name} names {name}, which is not there"
+    for target in LINK.findall(text):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}, which is not there"
+
+
+def test_files_in_the_picture_of_the_house_exist():
+    text = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    (picture,) = [body for _, body in BLOCK.findall(text) if body.startswith("src/tilewright/")]
+    names = re.findall(r"^  (\w+(?:\.py|/))", picture, re.MULTILINE)
+    assert len(names) > 10
+    for name in names:
+        assert (ROOT / "src/tilewright" / name).exists(), f"docs/design.md draws {name}, which is not there"
+
+
+def test_documents_show_commands():
+    assert len(TILEWRIGHT) > 5
+
+
+@pytest.mark.parametrize("words", TILEWRIGHT, ids=" ".join)
+def test_commands_parse(words):
+    group = typer.main.get_command(app)
+    name, arguments = words[1], words[2:]
+    assert name in group.commands, f"`{' '.join(words)}` names no command of the program"
+    group.commands[name].make_context(name, arguments)  # raises where the arguments do not parse
+
+
+def test_make_targets_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    defined = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    for document in DOCUMENTS:
+        shown = [words[1] for path, words in ALL_COMMANDS if path == document and words[0] == "make"]
+        named = re.findall(r"`make ([a-z-]+)", document.read_text(encoding="utf-8"))
+        assert {*shown, *named} <= defined
+
+
+def test_the_python_example_of_the_readme_runs(capsys):
+    (example,) = [
+        body for language, body in BLOCK.findall(DOCUMENTS[0].read_text(encoding="utf-8")) if language == "python"
+    ]
+    exec(compile(example, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip()
+
+
+def test_the_kernels_in_the_readme_are_those_of_the_registry():
+    from tilewright.kernels.registry import KERNELS
+
+    table = DOCUMENTS[0].read_text(encoding="utf-8").partition("## What works")[2]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(KERNELS)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_says_which_python_it_needs(tmp_path):
+    old = tmp_path / "python"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    arguments = ["make", "-C", str(ROOT), "python", f"PYTHON={old}"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "Python >= 3.11" in done.stderr
