@@ -12,7 +12,7 @@ from tilewright.emulator import Device, UnsupportedInstruction
 U32, U64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 LANES = 96
 
-WORDS = [0, 1, 2, 3, 31, 32, 33, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, U32, U32 - 1]
+WORDS = [0, 1, 2, 3, 31, 32, 33, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 1 << 16, 0x7FFFFFFF, 1 << 31, U32 - 1, U32]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.999, 1e-40, -1e-40, 1e38, -3e38, 65504.0, 65536.0, 1e10, -1e10,
           math.inf, -math.inf, math.nan, 2147483648.0, 0.1, 1 / 3, 256.5]  # fmt: skip
 
@@ -23,6 +23,7 @@ def evaluate(body, inputs, width):
     The body computes %d (of `width` bits, %h for 16) from %a, %b, %c (32 bits), %A, %B, %C (64 bits) and
     %fa, %fb, %fc (f32).
     """
+    result = {16: "%h", 32: "%d", 64: "%D"}[width]
     ptx = f"""
 .version 9.0
 .target sm_90a
@@ -49,7 +50,7 @@ def evaluate(body, inputs, width):
   {body}
   mul.wide.u32 %o, %t, {width // 8};
   add.s64 %q, %q, %o;
-  st.global.b{width} [%q], {dict([(16, "%h"), (32, "%d"), (64, "%D")])[width]};
+  st.global.b{width} [%q], {result};
   ret;
 }}
 """
@@ -120,9 +121,7 @@ INTEGER_CASES = {
     "div.u32 %d, %a, %b;": lambda a, b, c: a // b if b else U32,
     "div.s32 %d, %a, %b;": lambda a, b, c: truncated_division(signed(a), signed(b)) if b else U32,
     "rem.u32 %d, %a, %b;": lambda a, b, c: a % b if b else a,
-    "rem.s32 %d, %a, %b;": lambda a, b, c: (
-        signed(a) - signed(b) * truncated_division(signed(a), signed(b)) if b else a
-    ),
+    "rem.s32 %d, %a, %b;": lambda a, b, c: signed(a) - signed(b) * truncated_division(signed(a), signed(b)) if b else a,
     "abs.s32 %d, %a;": lambda a, b, c: abs(signed(a)),
     "neg.s32 %d, %a;": lambda a, b, c: -a,
     "min.s32 %d, %a, %b;": lambda a, b, c: min(signed(a), signed(b)),
@@ -152,9 +151,7 @@ INTEGER_CASES = {
     "cvt.u32.u16 %d, %ha;": lambda a, b, c: a & 0xFFFF,
     "cvt.sat.u8.s32 %d, %a;": lambda a, b, c: max(0, min(255, signed(a))),
     "setp.lt.s32 %P, %a, %b; selp.b32 %d, %a, %c, %P;": lambda a, b, c: a if signed(a) < signed(b) else c,
-    "setp.hs.u32 %P, %a, %b; @%P bra L; mov.u32 %d, 5; bra M; L: mov.u32 %d, 9; M:": lambda a, b, c: (
-        9 if a >= b else 5
-    ),
+    "setp.hs.u32 %P, %a, %b; @%P bra L; mov.u32 %d, 5; bra M; L: mov.u32 %d, 9; M:": lambda a, b, c: 9 if a >= b else 5,
     "mov.u32 %d, 3; setp.eq.s32 %P|%Q, %a, %b; @%P mov.u32 %d, 1; @!%P add.u32 %d, %d, 4;": lambda a, b, c: (
         1 if a == b else 7
     ),
@@ -345,7 +342,7 @@ def test_doubles():
 
 @pytest.mark.parametrize(
     "body",
-    ["addc.u32 %d, %a, %b;", "add.cc.u32 %d, %a, %b;", "mul24.lo.u32 %d, %a, %b;", "min.xorsign.abs.f32 %fa, %fa, %fb;"],
+    ["addc.u32 %d, %a, 1;", "add.cc.u32 %d, %a, %b;", "mul24.lo.u32 %d, %a, %b;", "min.xorsign.abs.f32 %fa, %fa, %fb;"],
 )
 def test_unknown_instructions_are_named(body):
     opcode = body.split()[0]

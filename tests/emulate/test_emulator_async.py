@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from emulate.nvrtc import compile_ptx
 
+from emulate.nvrtc import compile_ptx
 from tilewright.emulator import AsyncHazard, BarrierProtocol, Deadlock, Device, EmulatorError, OutOfBounds
 
 POLICIES = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(4))]
@@ -44,8 +44,8 @@ RING_GEMM = (
     + """
 constexpr int stages = 2, a_bytes = 64 * 128, b_bytes = 64 * 128;
 __device__ void load(unsigned to, const TensorMap* map, unsigned barrier, int x, int y) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-               :: "r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y) : "memory");
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+               " [%0], [%1, {%3, %4}], [%2];" :: "r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y) : "memory");
 }
 __device__ void multicast(unsigned to, const TensorMap* map, unsigned barrier, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
@@ -94,7 +94,8 @@ extern "C" __global__ void ring(const __grid_constant__ TensorMap a, const __gri
       if (FAULT != 2 && threadIdx.x < (FAULT == 4 ? 3 : 2)) mbarrier_arrive_at_rank(empty + 8 * s, threadIdx.x % 2);
     }
     for (int i = 0; i < 32; i++) {
-      int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
+      int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8;
+      int column = i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
       c[(m0 + row) * n + n0 + column] = d[i];
     }
   }
@@ -150,7 +151,7 @@ def test_arrival_that_expects_no_bytes(policy):
         error = ring_gemm(3, policy)
     except EmulatorError:
         return
-    assert not error == 0
+    assert error != 0
 
 
 def test_over_arrival():
@@ -172,9 +173,12 @@ def test_slot_that_is_never_released():
 
 
 def test_cta_that_exits_while_its_peer_multicasts_into_it():
-    with pytest.raises(BarrierProtocol, match="has exited"):
+    def until_it_matters():
         for seed in range(8):
             ring_gemm(7, ("random", seed))
+
+    with pytest.raises(BarrierProtocol, match="has exited"):
+        until_it_matters()
 
 
 def test_expecting_too_many_bytes():
@@ -219,8 +223,8 @@ extern "C" __global__ void transpose(const __grid_constant__ TensorMap in, const
   for (int i = 0; i < 3; i++) {
     if (threadIdx.x == 0) {
       mbarrier_expect(b, sizeof(tile));
-      asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                   :: "r"(shared_address(tile)), "l"(&in), "r"(b), "r"(32 * i), "r"(int(blockIdx.x) * 32) : "memory");
+      asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                   " [%0], [%1, {%3, %4}], [%2];" :: "r"(shared_address(tile)), "l"(&in), "r"(b), "r"(32 * i), "r"(int(blockIdx.x) * 32) : "memory");
     }
     mbarrier_wait(b, i & 1);
     if (threadIdx.x == 0 && FAULT != 1) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -232,8 +236,8 @@ extern "C" __global__ void transpose(const __grid_constant__ TensorMap in, const
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     if (threadIdx.x == 0) {
-      asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1]; cp.async.bulk.commit_group;"
-                   :: "l"(&out), "r"(shared_address(turned)), "r"(int(blockIdx.x) * 32), "r"(32 * i) : "memory");
+      asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
+                   " cp.async.bulk.commit_group;" :: "l"(&out), "r"(shared_address(turned)), "r"(int(blockIdx.x) * 32), "r"(32 * i) : "memory");
     }
   }
   if (threadIdx.x == 0 && FAULT != 2) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -248,9 +252,14 @@ def transpose(fault, policy):
     device = Device(memory_bytes=1 << 22, asynchrony=policy[0], seed=policy[1])
     out = device.allocate(72 * 52 * 4)
     maps = [
-        device.tensor_map(address=device.upload(matrix), element_bytes=4, shape=(72, 50), strides=(288,), box=(32, 32), swizzle=128),
-        device.tensor_map(address=out, element_bytes=4, shape=(50, 72), strides=(208,), box=(32, 32), swizzle=0),
-    ]  # fmt: skip
+        device.tensor_map(
+            address=address, element_bytes=4, shape=shape, strides=(stride,), box=(32, 32), swizzle=swizzle
+        )
+        for address, shape, stride, swizzle in (
+            (device.upload(matrix), (72, 50), 288, 128),
+            (out, (50, 72), 208, 0),
+        )
+    ]
     kernel = device.load(compile_ptx(TILE_STORE, "sm_90a", f"-DFAULT={fault}"))
     device.launch(kernel, (2,), (64,), maps)
     result = device.read(out, 72 * 52 * 4).view(np.float32).reshape(72, 52)
@@ -365,12 +374,15 @@ def test_bulk_copy_through_a_peer(policy):
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                      :: "r"(shared_address(mine)), "l"(in + 64 * blockIdx.x), "r"(256), "r"(b) : "memory");
         mbarrier_wait(b, 0);
-        asm volatile("{.reg .b32 to, signal; mapa.shared::cluster.u32 to, %0, %3; mapa.shared::cluster.u32 signal, %2, %3;"
-                     " cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [to], [%1], 256, [signal];}"
+        asm volatile("{.reg .b32 to, signal;"
+                     " mapa.shared::cluster.u32 to, %0, %3; mapa.shared::cluster.u32 signal, %2, %3;"
+                     " cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+                     " [to], [%1], 256, [signal];}"
                      :: "r"(shared_address(theirs)), "r"(shared_address(mine)), "r"(b + 8), "r"(rank ^ 1) : "memory");
         mbarrier_wait(b + 8, 0);
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256; cp.async.bulk.commit_group;"
-                     " cp.async.bulk.wait_group 0;" :: "l"(out + 64 * blockIdx.x), "r"(shared_address(theirs)) : "memory");
+                     " cp.async.bulk.wait_group 0;"
+                     :: "l"(out + 64 * blockIdx.x), "r"(shared_address(theirs)) : "memory");
       }
       cluster_sync();
     }

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from emulate.nvrtc import compile_ptx
 
+from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device
 
 COPY = """
@@ -40,19 +40,16 @@ def test_bank_conflicts(stride, wavefronts):
 
 def test_wide_accesses_go_in_phases():
     source = """
-    extern "C" __global__ void wide(float4* out) {
-      __shared__ float4 shared[64];
-      shared[threadIdx.x] = make_float4(1, 2, 3, threadIdx.x);
+    struct __align__(16) Four { float x, y, z, w; };
+    extern "C" __global__ void wide(Four* out) {
+      __shared__ Four shared[64];
+      shared[threadIdx.x] = Four{1, 2, 3, (float)threadIdx.x};
       __syncwarp();
       out[threadIdx.x] = shared[threadIdx.x * 2];
     }
     """
-    source = "struct float4 { float x, y, z, w; };" + source.replace("make_float4", "float4").replace(
-        "float4(1, 2, 3, threadIdx.x)", "float4{1, 2, 3, (float)threadIdx.x}"
-    )
     device = Device(memory_bytes=1 << 20, count_memory=True)
-    kernel = device.load(compile_ptx(source.replace("struct float4 {", "struct __align__(16) float4_ {").replace("float4 shared", "float4_ shared").replace("float4{", "float4_{").replace("float4*", "float4_*")))
-    counters = device.launch(kernel, (1,), (32,), [device.allocate(512)])
+    counters = device.launch(device.load(compile_ptx(source)), (1,), (32,), [device.allocate(512)])
     assert counters.shared_wavefronts == {"ld": 8, "st": 4}
     assert counters.global_sectors == {"st": 16}
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from emulate.nvrtc import compile_ptx
 
+from emulate.nvrtc import compile_ptx
 from tilewright.emulator import (
     BarrierProtocol,
     Deadlock,
@@ -110,10 +110,10 @@ def barrier(mode):
 
 
 def test_threads_at_different_barriers():
+    device = Device(memory_bytes=1 << 20)
+    kernel = device.load(compile_ptx(BARRIER.replace("96", "128")))
     with pytest.raises(Deadlock) as caught:
-        device = Device(memory_bytes=1 << 20)
-        source = BARRIER.replace("96", "128")
-        device.launch(device.load(compile_ptx(source)), (2,), (128,), [0])
+        device.launch(kernel, (2,), (128,), [0])
     message = str(caught.value)
     assert "CTAs 0-1, warps 0, wait at `bar" in message
     assert "32 of 128 threads have arrived at barrier 0" in message
@@ -124,7 +124,7 @@ def test_threads_at_different_barriers():
 
 @pytest.mark.parametrize(
     ("mode", "message"),
-    [(1, "expected another number"), (2, "128 threads have arrived at barrier 3"), (3, "without having arrived")],
+    [(1, "expects another number"), (2, "128 threads have arrived at barrier 3"), (3, "without having arrived")],
 )
 def test_barrier_protocol(mode, message):
     with pytest.raises(BarrierProtocol, match=message):
@@ -174,9 +174,9 @@ HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("mov.u32 %r1, 5;", r"PTX line 6: '%r1' is not declared"),
+        ("mov.u32 r1, 5;", r"PTX line 6: 'r1' is not declared"),
         (".reg .b32 %r1;\nbra Nowhere;", r"PTX line 7: no label 'Nowhere'"),
-        (".reg .b32 %r1\nmov", r"PTX line 6: cannot parse"),
+        (".reg .b32 %r1\nmov", r"PTX line 6: .* is not a register name"),
         (".reg .b33 %r1;", r"PTX line 6: cannot parse the declaration"),
         ("]", r"PTX line 6"),
     ],
@@ -191,11 +191,9 @@ def test_garbage_is_a_syntax_error():
         Device(memory_bytes=1 << 16).load("int main() {}")
 
 
-@pytest.mark.parametrize(
-    "name", ["__import__('os')", "%r1;import os", "x\\n os.abort()", "m.access"]
-)
+@pytest.mark.parametrize("name", ["__import__('os')", "%r2", "%r1;import os", "x\\n os.abort()", "m.access"])
 def test_text_never_becomes_code(name):
-    ptx = f'{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, {name};\nret;\n}}\n'
+    ptx = f"{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, {name};\nret;\n}}\n"
     with pytest.raises((PtxSyntaxError, UnsupportedInstruction)):
         Device(memory_bytes=1 << 16).load(ptx)
 

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from emulate.nvrtc import compile_ptx
 
+from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device
 
 
-def run(source, arrays, scalars=(), *, grid=1, block=32, cluster=(1, 1, 1), shared_bytes=0, options=(), **device_options):
+def run(
+    source, arrays, scalars=(), *, grid=1, block=32, cluster=(1, 1, 1), shared_bytes=0, options=(), **device_options
+):
     """Compile and launch a kernel of array pointers followed by 32-bit scalars; returns the arrays after it."""
     device = Device(memory_bytes=1 << 26, **device_options)
     addresses = [device.upload(array) for array in arrays]
@@ -66,9 +68,7 @@ def test_tiled_gemm(shape):
     a = generator.integers(-8, 8, (m, k)).astype(np.float32)
     b = generator.integers(-8, 8, (k, n)).astype(np.float32)
     grid = (-(-n // 16), -(-m // 16))
-    c, _, _ = run(
-        TILED_GEMM, [np.zeros((m, n), np.float32), a, b], map(int32, shape), grid=grid, block=(16, 16)
-    )
+    c, _, _ = run(TILED_GEMM, [np.zeros((m, n), np.float32), a, b], map(int32, shape), grid=grid, block=(16, 16))
     np.testing.assert_array_equal(c, a @ b)
 
 
@@ -153,7 +153,13 @@ def test_atomics_with_repeated_addresses():
       if (threadIdx.x < 4) atomicAdd(&sums[threadIdx.x], local[threadIdx.x]);
     }
     """
-    arrays = [np.zeros(6, np.int32), np.zeros(192, np.int32), np.zeros(1, np.float32), np.zeros(1, np.uint32), np.zeros(1, np.int32)]
+    arrays = [
+        np.zeros(6, np.int32),
+        np.zeros(192, np.int32),
+        np.zeros(1, np.float32),
+        np.zeros(1, np.uint32),
+        np.zeros(1, np.int32),
+    ]
     sums, order, total, wrapped, swapped = run(source, arrays, grid=3, block=64)
     np.testing.assert_array_equal(sums[:4], [3 * sum(range(start, 64, 4)) for start in range(4)])
     np.testing.assert_array_equal(np.sort(order), np.arange(192))

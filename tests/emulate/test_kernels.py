@@ -3,6 +3,7 @@
 Outputs are poisoned and guarded; small integers must come out exactly, normal numbers within the derived bound.
 """
 
+import os
 from itertools import islice, product
 from math import ceil
 from random import Random
@@ -21,7 +22,9 @@ BACKENDS = {
     "random": EmulatedBackend(asynchrony="random", seed=1),
 }
 
-CASES = {"eager": 400, "lazy": 50, "random": 50}
+SCALE = 10 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 1
+
+CASES = {"eager": 600 * SCALE, "lazy": 60 * SCALE, "random": 60 * SCALE}
 """Generated cases per kernel by asynchrony."""
 
 

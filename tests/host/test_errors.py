@@ -1,6 +1,5 @@
 """Bad input: the right exception, which names the argument, its value, the rule and what to do; nothing runs."""
 
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,7 +7,6 @@ import pytest
 import tilewright as tw
 from support.doubles import V100, GpuArray, RecordingBackend
 from tilewright import api
-from tilewright.backends import gpu
 from tilewright.hardware import H200
 
 CASES = {}
@@ -39,6 +37,12 @@ def inner_extents_differ():
 @bad(ValueError, "(2, 3, 4)", "(3, 4, 5)", "(2,)", "(3,)", "do not broadcast", "must be equal or 1")
 def batches_do_not_broadcast():
     return (f16(2, 3, 4), f16(3, 4, 5)), {}
+
+
+@bad(NotImplementedError, "5 batch dimensions (2, 2, 2, 2, 2)", "cannot be merged", "contiguous or loop")
+def batches_that_no_kernel_walks():
+    shape = (2,) * 5
+    return (f16(*shape, 3, 4).transpose(4, 3, 2, 1, 0, 5, 6), f16(*shape, 4, 5)), {}
 
 
 @bad(ValueError, "b is a scalar", "one or more dimensions", "use *")
@@ -225,7 +229,14 @@ def no_gpu_at_all():
     return (f16(3, 4), f16(4, 5)), {}
 
 
-@bad(RuntimeError, "4096x4096x65536 fp16", "minutes", "use a GPU or a smaller product", "TILEWRIGHT_EMULATOR_SECONDS=", backend="auto")
+@bad(
+    RuntimeError,
+    "4096x4096x65536 fp16",
+    "minutes",
+    "use a GPU or a smaller product",
+    "TILEWRIGHT_EMULATOR_SECONDS=",
+    backend="auto",
+)
 def large_product_without_a_gpu():
     zero = np.zeros(1, np.float16)
     return (np.broadcast_to(zero, (4096, 65536)), np.broadcast_to(zero, (65536, 4096))), {}

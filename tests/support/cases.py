@@ -1,8 +1,8 @@
 """Generated products: one generator for the emulator and for GPUs.
 
-A case is drawn from a `random.Random`, which hypothesis can drive too, so that it shrinks what fails. Its variant fixes
-what is compiled in; a draw that would need another translation unit (an extent of 1 can change which dimension counts
-as contiguous) is drawn again with fewer liberties.
+A case is drawn from a `random.Random`. Its variant fixes what is compiled in; a draw that would need another
+translation unit (an extent of 1 can change which dimension counts as contiguous) is drawn again, at last with fewer
+liberties.
 """
 
 import dataclasses
@@ -167,7 +167,7 @@ def case_of_extents(variant: Variant, random: Random, m, n, k) -> Case | None:
 
 
 def cases(variant: Variant):
-    """The hypothesis strategy of the same cases; with true randomness they differ more than hypothesis would let them."""
+    """The hypothesis strategy of the same cases, drawn from seeds: hypothesis' own choices repeat themselves."""
     return st.builds(random_case, st.just(variant), st.randoms(use_true_random=True))
 
 
@@ -177,6 +177,12 @@ def random_cases(kernel: str, count: int, seed: int):
     variants = variants_of(kernel)
     for number in range(count):
         yield random_case(variants[number % len(variants)], random)
+
+
+def unit_of(variant: Variant, hardware):
+    """The variant's translation unit."""
+    problem = _draw(variant, Random(0), 0).problem()
+    return KERNELS[variant.kernel].unit(variant.config, problem, hardware)
 
 
 def unit_key(case: Case):

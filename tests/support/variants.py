@@ -17,10 +17,10 @@ from tilewright.kernels.wgmma import WgmmaConfig
 class Variant:
     """One translation unit of one kernel.
 
-    `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it, exactly:
-    "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c` and `bias`
-    are the dtypes of these operands, None without them; with `addend_pairs` two neighbours along
-    a row of theirs can be read at once. n is a multiple of `n_multiple`.
+    `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it,
+    exactly: "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c`
+    and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbours along a row of
+    theirs can be read at once. n is a multiple of `n_multiple`.
     """
 
     kernel: str
@@ -55,9 +55,7 @@ SMALL = MmaConfig(tile_m=64, tile_n=64)
 MMA = (
     Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16"),
     Variant("mma", MmaConfig(), "fp16", "k16", "mn16", 8, "fp32", bias="fp32", activation="gelu"),
-    Variant(
-        "mma", MmaConfig(64, 64, 64, 3), "bf16", "mn16", "mn16", 4, "bf16", "bf16", "bf16", activation="relu"
-    ),
+    Variant("mma", MmaConfig(64, 64, 64, 3), "bf16", "mn16", "mn16", 4, "bf16", "bf16", "bf16", activation="relu"),
     Variant("mma", SMALL, "fp16", "mn2", "mn2", 2, "fp16", c="fp32", bias="fp16", activation="silu"),
     Variant("mma", SMALL, "bf16", "k2", "k2", 2, "bf16", bias="bf16"),
     Variant("mma", SMALL, "bf16", "k8", "mn4", 4, "bf16", c="bf16", activation="gelu_tanh"),

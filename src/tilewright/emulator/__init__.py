@@ -1,7 +1,7 @@
 """Runs PTX on the CPU: the kernels that the GPU runs, in NumPy, with checks that the hardware does not have.
 
-`Device` is the host's side. PTX goes through `ptx` (text to data), `blocks` (control flow), `codegen` with its instruction
-tables (blocks to Python functions) and `machine` (which lanes run next).
+`Device` is the host's side. PTX goes through `ptx_parser` (text to data), `blocks` (control flow), `codegen` with its
+instruction tables (blocks to Python functions) and `machine` (which lanes run next).
 """
 
 # The instruction tables register themselves.

@@ -6,8 +6,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.arithmetic import Values, bf16_to_float, f16_to_float, float_to_bf16, float_to_f16
-from tilewright.emulator.arithmetic import high_half, low_half, pack_halves
+from tilewright.emulator.arithmetic import (
+    Values,
+    bf16_to_float,
+    f16_to_float,
+    float_to_bf16,
+    float_to_f16,
+    high_half,
+    low_half,
+    pack_halves,
+)
 from tilewright.emulator.counters import MemoryCounter
 from tilewright.emulator.errors import Misaligned, OutOfBounds
 from tilewright.emulator.lanes import Array, Group, Indices, Topology
@@ -61,7 +69,8 @@ class Access:
 
         results = self._each_space(site, group, space, address, width, active, gather, "ld")
         if len(results) == 1 and results[0][0] is None:
-            return results[0][1]
+            everything: list[Array] = results[0][1]
+            return everything
         merged: list[Array] = [np.zeros(group.size, dtype) for _ in range(count)]
         for chosen, values in results:
             for target, value in zip(merged, values, strict=True):

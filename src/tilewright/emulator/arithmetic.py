@@ -3,6 +3,7 @@
 Functions take and return arrays of lanes or scalars alike. Code generation refers to them by name.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -344,7 +345,7 @@ def compare(a: Values, relation: str, b: Values) -> Values:
 
 def test_property(a: Values, name: str) -> Values:
     """testp."""
-    tests = {
+    tests: dict[str, Callable[[Values], Values]] = {
         "finite": np.isfinite,
         "infinite": np.isinf,
         "number": lambda x: ~np.isnan(x),
@@ -358,3 +359,9 @@ def test_property(a: Values, name: str) -> Values:
 def lanes_of(value: Values, size: int) -> npt.NDArray[Any]:
     """A value per lane."""
     return np.broadcast_to(value, (size,))
+
+
+def lane_values(value: Values, size: int, chosen: npt.NDArray[np.int64] | None) -> npt.NDArray[Any]:
+    """A value for each of the chosen lanes, or for all of them."""
+    lanes = lanes_of(value, size)
+    return lanes if chosen is None else lanes[chosen]

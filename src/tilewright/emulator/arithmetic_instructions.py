@@ -8,7 +8,8 @@ from tilewright.emulator.ptx import Instruction, Integer, Register, Sink, Symbol
 _FLOAT = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "fma": "{0} * {1} + {2}",
     "mad": "{0} * {1} + {2}", "min": "np.fmin({0}, {1})", "max": "np.fmax({0}, {1})", "abs": "np.abs({0})",
-    "neg": "-{0}", "rcp": "np.reciprocal({0})", "sqrt": "np.sqrt({0})", "rsqrt": "np.reciprocal(np.sqrt({0}))", "ex2": "np.exp2({0})",
+    "neg": "-{0}", "rcp": "np.reciprocal({0})", "sqrt": "np.sqrt({0})", "rsqrt": "np.reciprocal(np.sqrt({0}))",
+    "ex2": "np.exp2({0})",
     "lg2": "np.log2({0})", "sin": "np.sin({0})", "cos": "np.cos({0})", "tanh": "np.tanh({0})",
     "copysign": "np.copysign({1}, {0})",
 }  # fmt: skip
@@ -41,8 +42,7 @@ def _unsigned(dtype: str) -> str:
     return "u" + dtype[1:]
 
 
-@emits("add", "sub", "mul", "div", "min", "max", "abs", "neg", "fma", "mad", "rem", "rcp", "sqrt", "rsqrt", "ex2", "lg2",
-       "sin", "cos", "tanh", "copysign")  # fmt: skip
+@emits(*_FLOAT, "rem")
 def _arithmetic(w: BlockWriter, i: Instruction) -> None:
     kind = i.modifiers[-1]
     if kind in ("f32", "f64"):

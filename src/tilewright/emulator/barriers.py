@@ -75,6 +75,8 @@ class Barriers:
 
     def _set_expected(self, site: int, group: Group, number: int, barrier: _NamedBarrier, count: Array | None) -> None:
         threads = 0 if count is None else int(np.max(count))
+        if count is not None and (count != threads).any():
+            raise BarrierProtocol(f"{self._at(site)} expects another number of threads in some threads than in others")
         if threads % 32:
             raise BarrierProtocol(f"{self._at(site)} expects {threads} threads, which is no multiple of 32")
         started = barrier.arrived[group.cta] > 0

@@ -21,8 +21,9 @@ from tilewright.emulator.specials import UNIFORM_SPECIALS
 
 _NO_DESTINATION = {"bar", "barrier", "bra", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol"}
 _PURE = {
-    "abs", "add", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3", "mad", "max",
-    "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "setp", "shf", "shl", "shr", "sub", "xor",
+    "abs", "add", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3",
+    "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "setp", "shf", "shl", "shr",
+    "sub", "xor",
 }  # fmt: skip
 _WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix"}
 
@@ -134,6 +135,7 @@ class Block:
     live_out: set[Register] = field(default_factory=set)
     collective: bool = False
     polls: bool = False
+    in_polling_loop: bool = False
 
 
 def build_blocks(entry: Entry) -> list[Block]:
@@ -160,8 +162,7 @@ def build_blocks(entry: Entry) -> list[Block]:
             block.successors.append(index + 1)
         block.collective = any(map(is_collective, block.instructions))
         blocks.append(block)
-    for block in blocks:
-        block.polls = _polls(blocks, block)
+    _mark_polling(blocks)
     _fill_liveness(blocks)
     return blocks
 
@@ -178,16 +179,34 @@ def _start_at_collectives(code: list[Instruction], starts: set[int]) -> set[int]
     return found
 
 
-def _polls(blocks: list[Block], block: Block) -> bool:
-    """Whether `block` ends an innermost loop that reads memory which other threads may change."""
-    last = block.instructions[-1]
-    if last.opcode != "bra" or block.successors[0] > block.index:
-        return False
-    body = blocks[block.successors[0] : block.index + 1]
-    for inner in body[:-1]:
-        if any(successor <= inner.index for successor in inner.successors):
-            return False
-    return any(_observes(instruction) for inner in body for instruction in inner.instructions)
+def _mark_polling(blocks: list[Block]) -> None:
+    """Find the innermost loops that read memory which other threads may change."""
+    predecessors: list[list[int]] = [[] for _ in range(len(blocks) + 1)]
+    for block in blocks:
+        for successor in block.successors:
+            predecessors[successor].append(block.index)
+    loops = {}
+    for block in blocks:
+        if block.instructions[-1].opcode == "bra" and block.successors[0] <= block.index:
+            loops[block.index] = _natural_loop(block.successors[0], block.index, predecessors)
+    for end, body in loops.items():
+        innermost = not any(inner in body and loops[inner] < body for inner in loops)
+        observes = any(_observes(instruction) for index in body for instruction in blocks[index].instructions)
+        if innermost and observes:
+            blocks[end].polls = True
+            for index in body:
+                blocks[index].in_polling_loop = True
+
+
+def _natural_loop(head: int, end: int, predecessors: list[list[int]]) -> set[int]:
+    """The blocks from which `end` can be reached without passing `head`, and `head`."""
+    body, pending = {head}, [end]
+    while pending:
+        index = pending.pop()
+        if index not in body:
+            body.add(index)
+            pending += predecessors[index]
+    return body
 
 
 def _observes(instruction: Instruction) -> bool:
@@ -234,10 +253,10 @@ def uniform_registers(entry: Entry) -> set[Register]:
     changed = True
     while changed:
         changed = False
-        for register, instruction in definition.items():
-            if instruction is None or register in uniform or instruction.predicate is not None:
+        for register, only in definition.items():
+            if only is None or register in uniform or only.predicate is not None:
                 continue
-            if _is_pure(instruction) and all(_is_uniform(item, uniform) for item in instruction.operands[1:]):
+            if _is_pure(only) and all(_is_uniform(item, uniform) for item in only.operands[1:]):
                 uniform.add(register)
                 changed = True
     return uniform

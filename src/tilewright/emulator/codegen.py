@@ -185,6 +185,8 @@ class BlockWriter:
                 return self.variable(f"m.specials.of_lanes({name!r}, g).astype({dtype})")
             case Special(name) if name in UNIFORM_SPECIALS:
                 return self.variable(f"m.specials.uniform[{name!r}].astype({dtype})")
+            case Special(name):
+                raise ValueError(f"%{name} is neither declared nor an emulated special register")
             case Symbol():
                 return self._address_of(operand, dtype)
         raise ValueError(f"operand {operand}")

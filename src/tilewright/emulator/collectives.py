@@ -17,7 +17,7 @@ def shuffle(group: Group, mode: str, value: Values, lane: Values, clamp: Values)
     warps = group.warps
     values = warps.spread(value)
     if np.ndim(lane) == 0 and np.ndim(clamp) == 0:
-        source, in_range = _source_lane(mode, _LANE, np.int64(lane), np.int64(clamp))
+        source, in_range = _source_lane(mode, _LANE, np.asarray(lane, np.int64), np.asarray(clamp, np.int64))
         valid = np.broadcast_to(in_range[:, None], values.shape)
         return warps.collect(values[:, source]), warps.collect(valid)
     of_lane, of_clamp = (warps.spread(operand).astype(np.int64) for operand in (lane, clamp))
@@ -56,10 +56,10 @@ def vote(group: Group, mode: str, condition: Values, mask: Values, active: Value
     yes = members & conditions
     if mode == "ballot":
         return _to_lanes(warps, _bits(yes))
-    everyone = (~members | conditions).all(axis=1)
+    everyone: Array = np.asarray((~members | conditions).all(axis=1))
     if mode == "all":
         return _to_lanes(warps, everyone)
-    anyone = yes.any(axis=1)
+    anyone: Array = np.asarray(yes.any(axis=1))
     return _to_lanes(warps, anyone if mode == "any" else everyone | ~anyone)
 
 
@@ -107,13 +107,14 @@ def active_mask(group: Group) -> Array:
 
 def _members(warps: Tiles, mask: Values) -> Mask:
     """Which lanes of each warp are in its mask and present."""
-    members = warps.spread(mask) & _BIT != 0
+    members: Mask = warps.spread(mask) & _BIT != 0
     return members if warps.present is None else members & warps.present
 
 
 def _bits(flags: Mask) -> Array:
     """One word per warp from a flag per lane."""
-    return np.where(flags, _BIT, np.uint32(0)).sum(axis=1, dtype=np.uint32)
+    words: Array = np.where(flags, _BIT, np.uint32(0)).sum(axis=1, dtype=np.uint32)
+    return words
 
 
 def _to_lanes(warps: Tiles, per_warp: Array) -> Array:

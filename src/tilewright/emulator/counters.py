@@ -1,7 +1,7 @@
 """What a launch did: instructions, memory requests, tensor-core operations, bytes moved by TMA."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ class Counters:
 
     warp_instructions: executions per warp, by opcode with modifiers. tensor_flops: floating-point (or integer)
     operations of mma and wgmma, two per multiply-add. tma_loaded_bytes, tma_stored_bytes: whole boxes; a multicast
-    load counts once per destination. barrier_waits: times that a warp waited at a CTA or cluster barrier or an mbarrier,
-    satisfied ones included.
+    load counts once per destination. barrier_waits: times that a warp waited at a CTA or cluster barrier or an
+    mbarrier, satisfied ones included.
 
-    Only with Device(count_memory=True): global_requests and shared_requests (warps that access), global_sectors (32-byte
-    sectors touched) and shared_wavefronts (passes over the 32 banks), each with keys "ld" and "st".
+    Only with Device(count_memory=True): global_requests and shared_requests (warps that access), global_sectors
+    (32-byte sectors touched) and shared_wavefronts (passes over the 32 banks), each with keys "ld" and "st".
     """
 
     warp_instructions: Counter[str] = field(default_factory=Counter)
@@ -38,7 +38,8 @@ class Counters:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return asdict(self)
+        values = ((item.name, getattr(self, item.name)) for item in fields(self))
+        return {name: dict(value) if isinstance(value, Counter) else value for name, value in values}
 
 
 class MemoryCounter:

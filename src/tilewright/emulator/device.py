@@ -9,13 +9,14 @@ import numpy.typing as npt
 
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.codegen import Program, compile_entry
-from tilewright.emulator.copies import encode_tensor_map
 from tilewright.emulator.counters import Counters
 from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
-from tilewright.emulator.ptx import Module, Parameter, Variable, parse
+from tilewright.emulator.ptx import Module, Parameter, Variable
+from tilewright.emulator.ptx_parser import parse
 from tilewright.emulator.specials import Extent
+from tilewright.emulator.tensor_map import encode_tensor_map
 from tilewright.emulator.tma import TensorMap
 
 RESIDENT_LANES = 1 << 16
@@ -110,8 +111,8 @@ class Device:
     ) -> bytes:
         """The 128 bytes of a tensor map, as cuTensorMapEncodeTiled makes them for the hardware.
 
-        shape, box: elements, innermost dimension first. strides: bytes, of dimensions 1 and up. swizzle: span in bytes, 0,
-        32, 64 or 128.
+        shape, box: elements, innermost dimension first. strides: bytes, of dimensions 1 and up. swizzle: span in
+        bytes, 0, 32, 64 or 128.
 
         Raises:
             ValueError: where cuTensorMapEncodeTiled would refuse.
@@ -145,8 +146,9 @@ class Device:
     ) -> Counters:
         """Run a kernel to its end.
 
-        grid (CTAs), block (threads), cluster (CTAs): up to three extents, x first. args: one for each kernel parameter, its
-        exact bytes, or an int for an integer or pointer. shared_bytes: dynamic shared memory of each CTA.
+        grid (CTAs), block (threads), cluster (CTAs): up to three extents, x first. args: one for each kernel
+        parameter, its exact bytes, or an int for an integer or pointer. shared_bytes: dynamic shared memory of each
+        CTA.
 
         Raises:
             LaunchError: for a launch that the kernel or the hardware does not allow.

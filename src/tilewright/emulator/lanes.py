@@ -5,12 +5,12 @@ some warps of every CTA is a slice of that axis, and its registers are views.
 """
 
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[np.generic]
+Array: TypeAlias = npt.NDArray[Any]
 Indices: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -106,9 +106,8 @@ class Group:
 class Tiles:
     """A group arranged as (tiles, width, C): tiles of `width` consecutive threads in each of C CTAs.
 
-    A group that is {whole tiles} x {CTAs} only changes shape. Any other is spread over as many tiles as it touches, with
-    C = 1; `present` then tells which places hold a lane.
-    count: tiles times C.
+    A group that is {whole tiles} x {CTAs} only changes shape. Any other is spread over as many tiles as it touches,
+    with C = 1; `present` then tells which places hold a lane. count: tiles times C.
     """
 
     def __init__(self, group: Group, width: int) -> None:

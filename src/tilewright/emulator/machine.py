@@ -1,9 +1,9 @@
 """The resident CTAs of a launch: register file, groups of lanes, and the loop that runs them.
 
 The group at the smallest block runs next and groups that stand at the same block merge, so that divergent lanes meet
-again where their paths do. Four kinds of group wait: at barriers; at a warp collective for the rest of the warp; after a
-turn of a polling loop for everyone else to have run; and, under lazy asynchrony, before a wait that retires asynchronous
-reads, so that whoever may overwrite what they read too early does so.
+again where their paths do. Four kinds of group wait: at barriers; at a warp collective for the rest of the warp; after
+a turn of a polling loop for everyone else to have run; and, under lazy asynchrony, before a wait that retires
+asynchronous reads, so that whoever may overwrite what they read too early does so.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from tilewright.emulator.arithmetic import Values, lanes_of
 from tilewright.emulator.asynchrony import Asynchrony
 from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.blocks import Block, member_mask, retires
+from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.codegen import Program, waits
-from tilewright.emulator.copies import BulkCopies, Copies
 from tilewright.emulator.counters import Counters, MemoryCounter
 from tilewright.emulator.errors import Deadlock, KernelTrap
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, Topology, ranges
@@ -26,6 +26,7 @@ from tilewright.emulator.memory import SHARED_START, GlobalMemory
 from tilewright.emulator.ptx import Integer, Register, round_up
 from tilewright.emulator.specials import Extent, Specials
 from tilewright.emulator.tensor import Tensor
+from tilewright.emulator.thread_copies import ThreadCopies
 
 POLLING_ROUNDS = 20_000
 """Turns of nothing but polling loops after which the launch counts as deadlocked."""
@@ -34,8 +35,8 @@ POLLING_ROUNDS = 20_000
 class Machine:
     """Runs some CTAs, which are resident together, from start to exit.
 
-    cta_numbers: linear indices in the grid (see Specials). parameters: the bytes of the parameter space and their address
-    in global memory. variables: addresses of the module's variables.
+    cta_numbers: linear indices in the grid (see Specials). parameters: the bytes of the parameter space and their
+    address in global memory. variables: addresses of the module's variables.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Machine:
         self.block = 0
         self.collectives = collectives
         self.barriers, self.mbarriers = Barriers(self), Mbarriers(self)
-        self.tensor, self.copies, self.bulk = Tensor(self), Copies(self), BulkCopies(self)
+        self.tensor, self.copies, self.bulk = Tensor(self), ThreadCopies(self), BulkCopies(self)
         self._clock = 0
         self._executed = np.zeros(len(program.blocks), np.int64)
         self._ready: dict[int, list[Group]] = {}
@@ -88,12 +89,6 @@ class Machine:
         self._polled: list[tuple[int, Group]] = []
         self._late: list[tuple[int, Group]] = []  # put off before a wait
         self._retiring_blocks = {block_.index for block_ in program.blocks if retires(block_.instructions[0])}
-        self._polling_blocks = {
-            index
-            for block_ in program.blocks
-            if block_.polls
-            for index in range(block_.successors[0], block_.index + 1)
-        }
         self._progress, self._last_progress, self._idle_rounds = 0, 0, 0
 
     def run(self) -> None:
@@ -126,7 +121,7 @@ class Machine:
         else:
             self._exit(group)
 
-    # Called by generated code, with the services that are attributes ---------------------------------------------------
+    # Called by generated code, with the services that are attributes -------------------------------------------------
 
     def parameter(self, offset: int, dtype: type[np.generic]) -> Values:
         """A value of the parameter space."""
@@ -146,7 +141,7 @@ class Machine:
         if lanes.size:
             raise KernelTrap(f"{self.name(lanes)} executed {self.describe(site)}")
 
-    # Messages -----------------------------------------------------------------------------------------------------------
+    # Messages --------------------------------------------------------------------------------------------------------
 
     def describe(self, site: int) -> str:
         """The instruction with this index and its source line."""
@@ -159,7 +154,7 @@ class Machine:
         who = f"warps {ranges(warps)}" if whole else f"threads {ranges(threads)}"
         return f"CTAs {ranges(np.unique(self._cta_numbers[group.cta]))}, {who},"
 
-    # Scheduling ---------------------------------------------------------------------------------------------------------
+    # Scheduling ------------------------------------------------------------------------------------------------------
 
     def _execute(self, block: Block, group: Group) -> None:
         """Run a block for a group and send its lanes on."""
@@ -183,7 +178,7 @@ class Machine:
             self._split(group, taken, self._exit, block.index + 1)
         else:
             self.push(block.index + 1, group)
-        if block.index in self._polling_blocks:
+        if block.in_polling_loop:
             self._progress -= 1
 
     def _split(self, group: Group, taken: Values, act: Callable[[Group], None], otherwise: int) -> None:
@@ -267,7 +262,8 @@ class Machine:
         """(tiles, ctas): whether a tile of `width` threads has one of the lanes."""
         by_thread = np.zeros((round_up(self.topology.threads, width), self.topology.ctas), np.bool_)
         by_thread[: self.topology.threads] = lanes.reshape(-1, self.topology.ctas)
-        return by_thread.reshape(-1, width, self.topology.ctas).any(axis=1)
+        found: Mask = np.any(by_thread.reshape(-1, width, self.topology.ctas), axis=1)
+        return found
 
     def _mask_of(self, operand: object, group: Group) -> Values:
         """The member mask of each lane: it is read before the block, so it is a constant or in the register file."""

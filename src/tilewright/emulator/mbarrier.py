@@ -1,7 +1,7 @@
 """mbarrier objects. Source: PTX ISA, "mbarrier".
 
-A phase of an mbarrier is over when no arrival and no byte is pending any more. The count of pending bytes may be negative
-for a while, as a multicast copy can land before its expect_tx.
+A phase of an mbarrier is over when no arrival and no byte is pending any more. The count of pending bytes may be
+negative for a while, as a multicast copy can land before its expect_tx.
 """
 
 from collections.abc import Iterator
@@ -116,9 +116,9 @@ class Mbarriers:
             raise BarrierProtocol(f"{self._at(site)} arrives too often at the mbarrier at shared address {offset:#x}")
         self._advance(offset)
 
-    def complete(self, site: int, offset: int, cta: int, size: int) -> None:
-        """An asynchronous copy has landed `size` bytes in a CTA."""
-        self._valid(site, offset, np.array([cta])).bytes[cta] -= size
+    def complete(self, site: int, offset: int, cta: Indices, size: int) -> None:
+        """Asynchronous copies have landed `size` bytes for each entry of cta."""
+        np.subtract.at(self._valid(site, offset, cta).bytes, cta, size)
         self._advance(offset)
 
     def test(self, site: int, group: Group, space: str, address: Array, parity: Array) -> Mask:

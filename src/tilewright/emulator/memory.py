@@ -1,7 +1,7 @@
 """Flat memories that all lanes access at once, and the allocator of global memory.
 
-Addresses: a generic address lies in one of three windows, below. Shared memory is addressed with 32 bits within a CTA; an
-address of another CTA of the cluster (mapa) has that CTA's rank + 1 in the bits from RANK_SHIFT.
+Addresses: a generic address lies in one of three windows, below. Shared memory is addressed with 32 bits within a CTA;
+an address of another CTA of the cluster (mapa) has that CTA's rank + 1 in the bits from RANK_SHIFT.
 """
 
 from bisect import bisect_right, insort
@@ -147,6 +147,11 @@ class GlobalMemory(FlatMemory):
         owner = np.searchsorted(starts, flat, "right") - 1
         outside = (owner < 0) | (flat + width > ends[owner])
         return int(flat[outside.argmax()]) if outside.any() else None
+
+    def encloses(self, first: int, last: int) -> bool:
+        """Whether two addresses lie in one live allocation."""
+        owner = self.containing(first - GLOBAL_BASE)
+        return owner is not None and last - GLOBAL_BASE < owner.end
 
     def describe(self, offset: int) -> str:
         """Where an offset lies relative to the nearest allocation."""

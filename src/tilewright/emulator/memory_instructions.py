@@ -10,8 +10,8 @@ from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Regi
 
 _SPACES = ("global", "const", "shared", "local", "param")
 _ACCESS_MODIFIERS = {
-    *_SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile",
-    "relaxed", "acquire", "release", "acq_rel", "weak", "sys", "gpu", "cta", "cluster", "mmio", "v2", "v4", "v8",
+    *_SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
+    "wt", "volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "sys", "gpu", "cta", "cluster", "mmio", "v2", "v4", "v8",
 }  # fmt: skip
 _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
 
@@ -119,7 +119,7 @@ def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
     w.assign(i.operands[0], f"m.access.rank_of({address}, g)", "u4")
 
 
-# Warp collectives ------------------------------------------------------------------------------------------------------
+# Warp collectives ----------------------------------------------------------------------------------------------------
 
 
 @emits("shfl")
@@ -252,7 +252,7 @@ def _immediate(operand: Operand) -> int:
     return operand.value
 
 
-# Barriers --------------------------------------------------------------------------------------------------------------
+# Barriers ------------------------------------------------------------------------------------------------------------
 
 
 @emits("bar", "barrier")
@@ -312,7 +312,7 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
         raise UnsupportedInstruction(f"no emulation of {i}")
 
 
-# Asynchronous copies -----------------------------------------------------------------------------------------------------
+# Asynchronous copies -------------------------------------------------------------------------------------------------
 
 
 @emits("cp")

@@ -27,8 +27,8 @@ _TICKS_PER_STEP = 32
 class Specials:
     """The special registers of the resident CTAs.
 
-    cta_numbers: linear index in the grid of each resident CTA, in launch order: clusters one after the other, and within
-    one the CTAs by rank.
+    cta_numbers: linear index in the grid of each resident CTA, in launch order: clusters one after the other, and
+    within one the CTAs by rank.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Specials:
         clock: Callable[[], int],
     ) -> None:
         self._clock = clock
-        clusters = tuple(extent // size for extent, size in zip(grid, cluster, strict=True))
+        clusters = (grid[0] // cluster[0], grid[1] // cluster[1], grid[2] // cluster[2])
         size = cluster[0] * cluster[1] * cluster[2]
         rank, number = cta_numbers % size, cta_numbers // size
         values = {"cluster_ctarank": rank, "smid": cta_numbers}

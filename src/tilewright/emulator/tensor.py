@@ -1,6 +1,5 @@
 """Tensor-core instructions of a group: registers to fragments and back, and the order of wgmma."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,8 +87,8 @@ class Tensor:
     ) -> None:
         """wgmma.mma_async.
 
-        form: N, the types of A, B and the accumulators, the majors and negations of A and B. rows: of the accumulators in
-        the register file. a: registers, or a descriptor per lane.
+        form: N, the types of A, B and the accumulators, the majors and negations of A and B. rows: of the accumulators
+        in the register file. a: registers, or a descriptor per lane.
         """
         if active is not None:
             chosen = lanes_of(active, group.size)
@@ -193,9 +192,9 @@ class _WarpgroupProduct:
         if self._remembered and self._remembered[piece] != self._operand_bytes(warpgroup, cta):
             warps = self._machine.topology.group(self._lanes[warpgroup, :, cta])
             raise AsyncHazard(
-                f"{self._machine.describe(self._site)} of {self._machine.name(warps)} had its operands in shared memory "
-                "overwritten between issue and wgmma.wait_group: wait before the buffer is released, and for the data "
-                "before it is multiplied"
+                f"{self._machine.describe(self._site)} of {self._machine.name(warps)} had its operands in shared "
+                "memory overwritten between issue and wgmma.wait_group: wait before the buffer is released, and for "
+                "the data before it is multiplied"
             )
         place = np.ix_(np.r_[self._rows], self._lanes[warpgroup, :, cta])
         d = self._accumulators()[place].reshape(-1, 4, WARP, 1)
@@ -212,7 +211,7 @@ class _WarpgroupProduct:
         options: dict[str, Any] = self._options
         try:
             tensor_cores.wgmma(
-                self._n, self._a_type, self._b_type, self._accumulator, a, b, shared, base, d,  # type: ignore[arg-type]
+                self._n, self._a_type, self._b_type, self._accumulator, a, b, shared, base, d,
                 accumulate=accumulate, **options,
             )  # fmt: skip
         except ValueError as error:

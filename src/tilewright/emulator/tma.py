@@ -139,6 +139,50 @@ def load_tile(
     return tensor_map.tile_bytes
 
 
+def extents(
+    tensor_map: TensorMap, coordinates: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """`extent` of many boxes at once: coordinates (boxes, rank), innermost first.
+
+    Returns the first and last addresses, (boxes,), and whether each box touches the tensor at all.
+    """
+    low, high = _clipped(tensor_map, coordinates)
+    pitches = np.array((tensor_map.element_bytes, *tensor_map.strides))
+    first = tensor_map.address + ((coordinates + low) * pitches).sum(axis=1)
+    last = tensor_map.address + ((coordinates + high - 1) * pitches).sum(axis=1) + tensor_map.element_bytes - 1
+    return first, last, np.all(low < high, axis=1)
+
+
+def load_tiles(
+    arena: Bytes,
+    arena_base: int,
+    tensor_map: TensorMap,
+    coordinates: npt.NDArray[np.int64],
+    shared: Bytes,
+    destinations: npt.NDArray[np.int64],
+    shared_addresses: npt.NDArray[np.int64],
+) -> None:
+    """`load_tile` of many boxes at once, each to one or more places.
+
+    coordinates: (boxes, rank). destinations: (boxes, places), offsets in `shared`. shared_addresses: (boxes,), the same
+    for all places of a box. The bounds must have been checked.
+    """
+    low, high = _clipped(tensor_map, coordinates)
+    whole = (high - low == tensor_map.box).all(axis=1)
+    first, _, _ = extents(tensor_map, coordinates)
+    phases = shared_addresses % SWIZZLE_PERIOD
+    if not whole.all() or (first % 16).any() or (phases != phases[0]).any():
+        for box, places, address in zip(coordinates.tolist(), destinations.tolist(), shared_addresses, strict=True):
+            for place in places:
+                load_tile(arena, arena_base, tensor_map, box, shared, place, int(address))
+        return
+    source = (first - arena_base)[:, None] // 16 + _box_chunks(tensor_map)
+    tiles = arena[: arena.size // 16 * 16].view(CHUNK).take(source)
+    pattern = _tile_pattern(_tile_shape(tensor_map), tensor_map.swizzle, int(phases[0])).chunks.reshape(-1)
+    for places in destinations.T:
+        shared.view(CHUNK)[places[:, None] // 16 + pattern] = tiles
+
+
 def store_tile(
     arena: Bytes,
     arena_base: int,
@@ -189,6 +233,25 @@ def reduce_tile(
         elements = _view(arena, arena_base, window).view(dtype)
         elements[...] = REDUCTIONS[operation](elements, tile[window.slices].view(dtype))
     return tensor_map.tile_bytes
+
+
+def _clipped(
+    tensor_map: TensorMap, coordinates: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The part of each box that lies inside the tensor, as bounds within the box: (boxes, rank) each."""
+    low = np.maximum(-coordinates, 0)
+    high = np.minimum(np.array(tensor_map.box), np.array(tensor_map.shape) - coordinates)
+    return low, high
+
+
+@lru_cache(maxsize=256)
+def _box_chunks(tensor_map: TensorMap) -> npt.NDArray[np.int64]:
+    """Offsets of the 16-byte chunks of a box in global memory from its first, in chunks, innermost fastest."""
+    chunks = np.arange(tensor_map.box[0] * tensor_map.element_bytes // 16)
+    for side, stride in zip(tensor_map.box[1:], tensor_map.strides, strict=True):
+        chunks = (np.arange(side)[:, None] * (stride // 16) + chunks).reshape(-1)
+    chunks.flags.writeable = False
+    return chunks
 
 
 class _Window(NamedTuple):

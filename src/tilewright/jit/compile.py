@@ -16,7 +16,8 @@ from typing import Any
 from tilewright.jit.source import TranslationUnit
 
 # -v makes ptxas report registers and spills; line information maps PTX and SASS back to the headers.
-OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v")
+# NVRTC has a disk cache of its own, which gives back no log and so no registers: --no-cache.
+OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 
 # Line information names files below this root instead of the directory that happened to be current: the same
 # source compiles to the same bytes everywhere.

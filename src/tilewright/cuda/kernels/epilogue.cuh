@@ -105,15 +105,6 @@ struct Epilogue {
     if constexpr (Config::has_bias) result.bias = bias + row * parameters.bias.row_stride;
     return result;
   }
-
-  // The finished value of element (row, column), which must lie inside out.
-  __device__ __forceinline__ float finish(float accumulator, int row, int column) const {
-    return at_row(row).finish(accumulator, column);
-  }
-
-  __device__ __forceinline__ void store_pair(float first, float second, int row, int column) const {
-    if (row < parameters.m) at_row(row).store_pair(first, second, column);
-  }
 };
 
 }  // namespace tilewright

@@ -1,0 +1,95 @@
+"""The smallest pieces of PTX text: lists, constants, variable declarations, and where an error is."""
+
+import re
+import struct
+
+from tilewright.emulator.errors import PtxSyntaxError
+from tilewright.emulator.ptx import TYPE_BITS, Float, Integer, Variable
+
+_SKIP = re.compile(r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*")
+VARIABLE = re.compile(
+    r"(?:\.(?:visible|extern|weak|common)\s+)*\.(?P<space>global|const|shared|local)\s+"
+    r"(?:\.attribute\([^)]*\)\s*)?(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?P<name>[\w$]+)\s*"
+    r"(?P<shape>(?:\[\s*\d*\s*\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*?))?\s*;"
+)
+_INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)U?$")
+
+
+def skip_blank(text: str, position: int) -> int:
+    """The position after white space and comments."""
+    match = _SKIP.match(text, position)
+    return match.end() if match else position
+
+
+def split_list(text: str) -> list[str]:
+    """Split at the commas that stand outside brackets and braces."""
+    if "{" not in text and "[" not in text:
+        return [item.strip() for item in text.split(",")] if text.strip() else []
+    items, depth, start = [], 0, 0
+    for index, character in enumerate(text):
+        if character in "[{(":
+            depth += 1
+        elif character in "]})":
+            depth -= 1
+        elif character == "," and depth == 0:
+            items.append(text[start:index].strip())
+            start = index + 1
+    items.append(text[start:].strip())
+    return items
+
+
+def parse_constant(text: str) -> Integer | Float | None:
+    """An integer or floating-point constant, or None."""
+    if text[:2] in ("0f", "0F") and len(text) == 10:
+        return Float(struct.unpack(">f", bytes.fromhex(text[2:]))[0], 32)
+    if text[:2] in ("0d", "0D") and len(text) == 18:
+        return Float(struct.unpack(">d", bytes.fromhex(text[2:]))[0], 64)
+    if _INTEGER.match(text):
+        return Integer(int(text.rstrip("U"), 0))
+    return None
+
+
+def _float_bits(value: Float) -> int:
+    return int.from_bytes(struct.pack("<f" if value.bits == 32 else "<d", value.value), "little")
+
+
+def variable_of(match: re.Match[str], line: int) -> Variable:
+    if match["type"] not in TYPE_BITS:
+        raise PtxSyntaxError(f"PTX line {line}: unknown type .{match['type']}")
+    width = TYPE_BITS[match["type"]] // 8
+    count = 1
+    for extent in re.findall(r"\[\s*(\d*)\s*\]", match["shape"]):
+        count *= int(extent or 0)
+    data = b""
+    for item in split_list((match["data"] or "").strip("{} \n")):
+        value = parse_constant(item)
+        if value is None:
+            raise PtxSyntaxError(f"PTX line {line}: initialiser {item!r} of {match['name']} is not a number")
+        bits = value.value if isinstance(value, Integer) else _float_bits(value)
+        data += (bits & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+    return Variable(match["name"], int(match["align"] or width), width * count, data=data)
+
+
+def matching_brace(text: str, start: int) -> int:
+    depth = 0
+    for match in re.compile(r"[{}]").finditer(text, start):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return match.start()
+    raise syntax_error(text, start, "a brace is never closed")
+
+
+def base_name(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1]
+
+
+def line_of(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def excerpt(text: str, position: int) -> str:
+    return text[position : position + 60].split("\n")[0]
+
+
+def syntax_error(text: str, position: int, message: str) -> PtxSyntaxError:
+    return PtxSyntaxError(f"PTX line {line_of(text, position)}: {message}")

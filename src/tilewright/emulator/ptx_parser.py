@@ -1,0 +1,97 @@
+"""From PTX text to data.
+
+The grammar is the part of PTX that compilers emit for one translation unit without calls: module variables, entries,
+nested scopes (inline assembly opens them), registers, labels and `.loc` lines.
+"""
+
+import re
+
+from tilewright.emulator.ptx import TYPE_BITS, Entry, Module, Parameter, round_up
+from tilewright.emulator.ptx_body import BodyParser
+from tilewright.emulator.ptx_lexical import (
+    VARIABLE,
+    excerpt,
+    line_of,
+    matching_brace,
+    skip_blank,
+    split_list,
+    syntax_error,
+    variable_of,
+)
+
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.M)
+_HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
+_SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
+_FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
+_PARAMETER = re.compile(
+    r"\s*\.param\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b(?:\s*\.\w+)*(?:\s+\d+)?\s+)?"
+    r"(?P<name>[\w$]+)\s*(?:\[(?P<count>\d+)\])?\s*$"
+)
+_DIRECTIVE = re.compile(r"\.(\w+)((?:[ \t]+\d+(?:\s*,\s*\d+)*)?)")
+
+
+def parse(text: str) -> Module:
+    """Parse a PTX module.
+
+    Raises:
+        PtxSyntaxError: naming the line of the text.
+    """
+    module = Module(files={int(number): name for number, name in _FILE.findall(text)})
+    position = skip_blank(text, 0)
+    while position < len(text):
+        if match := _HEADER.match(text, position) or _SECTION.match(text, position):
+            position = match.end()
+        elif match := VARIABLE.match(text, position):
+            _declare_module_variable(module, match, line_of(text, position))
+            position = match.end()
+        elif match := _FUNCTION.match(text, position):
+            position = _parse_function(module, text, match)
+        else:
+            raise syntax_error(text, position, f"unexpected {excerpt(text, position)!r} at module level")
+        position = skip_blank(text, position)
+    return module
+
+
+def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:
+    """Parse an entry, or step over a function; returns the position after it."""
+    start = text.find("{", header.end())
+    end = text.find(";", header.end())
+    if header[1] == "func" and (start < 0 or 0 <= end < start):  # a declaration only
+        return end + 1
+    if start < 0:
+        raise syntax_error(text, header.start(), "a function without a body")
+    if header[1] == "func":
+        return matching_brace(text, start) + 1
+    signature = re.compile(r"\s*([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)").match(text, header.end())
+    if signature is None:
+        raise syntax_error(text, header.start(), "an entry without a name")
+    entry = Entry(signature[1], _parse_parameters(text, signature), shared={}, local={})
+    for name, numbers in _DIRECTIVE.findall(signature[3]):
+        entry.directives[name] = tuple(int(number) for number in re.findall(r"\d+", numbers))
+    module.entries[entry.name] = entry
+    return BodyParser(module, entry, text, start).parse()
+
+
+def _parse_parameters(text: str, signature: re.Match[str]) -> list[Parameter]:
+    parameters: list[Parameter] = []
+    offset = 0
+    for declaration in split_list(signature[2] or ""):
+        match = _PARAMETER.match(declaration)
+        if match is None or match["type"] not in TYPE_BITS:
+            raise syntax_error(text, signature.start(), f"unknown parameter declaration {declaration!r}")
+        width = TYPE_BITS[match["type"]] // 8
+        size = width * int(match["count"] or 1)
+        offset = round_up(offset, int(match["align"] or width))
+        parameters.append(Parameter(match["name"], offset, size))
+        offset += size
+    return parameters
+
+
+def _declare_module_variable(module: Module, match: re.Match[str], line: int) -> None:
+    variable = variable_of(match, line)
+    if match["space"] in ("global", "const"):
+        module.variables[variable.name] = variable
+    elif variable.size:
+        module.shared[variable.name] = variable
+    else:
+        module.dynamic_shared[variable.name] = variable

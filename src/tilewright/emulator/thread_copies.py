@@ -1,0 +1,87 @@
+"""cp.async: copies of 4, 8 or 16 bytes that each thread issues."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.emulator.arithmetic import lane_values, lanes_of
+from tilewright.emulator.asynchrony import CommitGroups
+from tilewright.emulator.errors import Misaligned
+from tilewright.emulator.lanes import Array, Group, Indices
+from tilewright.emulator.memory import GLOBAL_BASE
+
+if TYPE_CHECKING:
+    from tilewright.emulator.machine import Machine
+
+_WIDE = {4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+class ThreadCopies:
+    """cp.async: 4, 8 or 16 bytes per thread from global to shared memory."""
+
+    def __init__(self, machine: "Machine") -> None:
+        self._machine = machine
+        self.groups = CommitGroups(machine.asynchrony, machine.topology.lanes)
+
+    def copy(
+        self, site: int, group: Group, to: Array, source: Array, size: int, taken: Array | None, active: Any
+    ) -> None:
+        """Issue one cp.async; `taken` bytes come from the source and the rest of `size` are zeros."""
+        access = self._machine.access
+        chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
+        lanes = group if chosen is None else group.take(lanes_of(active, group.size))
+        if not lanes.size:
+            return
+        to, source = (lane_values(value, group.size, chosen) for value in (to, source))
+        _, destination = access.locate(site, lanes, "shared", to, size)
+        amount = None if taken is None else np.minimum(lane_values(taken, group.size, chosen), np.uint32(size))
+        origin = self._origin(site, lanes, source, size, amount)
+        if access.counter is not None:
+            access.counter.access("ld", "global", size, lanes, origin, None)
+
+        def perform(some: Indices | None) -> None:
+            where, of = (destination, origin) if some is None else (destination[some], origin[some])
+            [data] = access.memory.gather(of, _WIDE[size], 1)
+            if amount is not None:
+                rows = data.view(np.uint8).reshape(-1, size)
+                rows[np.arange(size) >= (amount if some is None else amount[some])[:, None]] = 0
+            access.shared.scatter(where, [data])
+
+        self.groups.issue(lanes.indices, perform)
+
+    def _origin(self, site: int, lanes: Group, source: Array, size: int, amount: Array | None) -> Indices:
+        """Checked offsets in global memory; lanes that take nothing get 0."""
+        access = self._machine.access
+        if amount is None or (amount == size).all():
+            return access.locate(site, lanes, "global", source, size)[1]
+        origin = np.zeros(lanes.size, np.int64)
+        for some in np.unique(amount[amount > 0]):
+            here = amount == some
+            access.locate(site, lanes, "global", source[here], int(some))
+            origin[here] = (source[here] - np.uint64(GLOBAL_BASE)).view(np.int64)
+        if (origin % size).any():
+            raise Misaligned(f"{self._machine.describe(site)} copies from an address that is no multiple of {size}")
+        return origin
+
+    def arrive_when_done(self, site: int, group: Group, space: str, address: Array, noinc: bool, active: Any) -> None:
+        """cp.async.mbarrier.arrive: an arrival once all earlier cp.async of the thread are done."""
+        machine = self._machine
+        lanes = group if active is None else group.take(lanes_of(active, group.size))
+        if not lanes.size:
+            return
+        chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
+        cta, offsets = machine.access.cta_and_offset(site, lanes, space, lane_values(address, group.size, chosen))
+        operations: list[Callable[[], None]] = []
+        for offset in np.unique(offsets):
+            here = offsets == offset
+            machine.mbarriers.arrive_later(site, int(offset), cta[here], not noinc)
+
+            def finish(
+                offset: int = int(offset), owners: Indices = lanes.indices[here], cta: Indices = cta[here]
+            ) -> None:
+                self.groups.complete(owners)
+                machine.mbarriers.arrive_at(site, offset, cta)
+
+            operations.append(finish)
+        machine.asynchrony.defer(operations)

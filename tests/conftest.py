@@ -1,0 +1,53 @@
+"""Options of the GPU tests, and the notice when kernels changed after their last GPU run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support import verification
+
+GPU_TESTS = Path(__file__).parent / "gpu"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--require-gpu", action="store_true", help="fail where there is no GPU, instead of skipping")
+    parser.addoption("--record", metavar="FILE", help="write the record of a passed GPU run to FILE")
+
+
+def pytest_collection_modifyitems(config, items):
+    on_gpu = [item for item in items if GPU_TESTS in item.path.parents]
+    if not on_gpu or config.getoption("--require-gpu") or gpu_count():
+        return
+    for item in on_gpu:
+        item.add_marker(pytest.mark.skip(reason="no GPU here"))
+
+
+def gpu_count():
+    from tilewright import api
+
+    return api.gpu_count()
+
+
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
+    if config.getoption("--record") and exitstatus == 0 and verification.verified:
+        write_record(Path(config.getoption("--record")), terminalreporter, config)
+    if message := verification.notice():
+        terminalreporter.section("GPU verification", sep="!", red=True, bold=True)
+        terminalreporter.line(message, red=True, bold=True)
+
+
+def write_record(path, terminalreporter, config):
+    from tilewright.backends.gpu import backend, checked, driver
+    from tilewright.jit.compile import nvrtc_version
+
+    version = checked(driver.cuDriverGetVersion(), "cuDriverGetVersion")
+    content = verification.record(
+        gpu=backend(0).hardware.name,
+        driver=f"CUDA {version // 1000}.{version % 1000 // 10}",
+        nvrtc=str(nvrtc_version()),
+        command="python -m pytest " + " ".join(map(str, config.invocation_params.args)),
+        passed=len(terminalreporter.stats.get("passed", ())),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n")

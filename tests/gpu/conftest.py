@@ -1,0 +1,51 @@
+"""The GPU that the tests run on, with the variants' kernels compiled."""
+
+import importlib
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+
+import pytest
+
+from support.cases import unit_of
+from support.variants import VARIANTS
+from tilewright import api
+from tilewright.jit.cache import build
+
+
+@pytest.fixture(scope="session")
+def gpu():
+    """The backend of GPU 0."""
+    if not api.gpu_count():
+        pytest.fail("--require-gpu was given and no GPU is usable: see `tilewright doctor`")
+    from tilewright.backends import gpu
+
+    return gpu.backend(0)
+
+
+def library(name, config):
+    """A module that a test needs; with --require-gpu its absence is a failure."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        (pytest.fail if config.getoption("--require-gpu") else pytest.skip)(f"{name} is not installed")
+
+
+@pytest.fixture(scope="session")
+def torch(gpu, pytestconfig):
+    """torch, which owns the memory that most tests use."""
+    return library("torch", pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def cupy(gpu, pytestconfig):
+    """CuPy, the other array library."""
+    return library("cupy", pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def compiled_variants(gpu):
+    """All translation units of the generated cases, compiled side by side."""
+    variants = [variant for variant in VARIANTS if not variant.by_tma or gpu.hardware.capability == 90]
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        list(pool.map(lambda variant: build(unit_of(variant, gpu.hardware), gpu.hardware.arch), variants))
+    return variants

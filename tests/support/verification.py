@@ -1,0 +1,50 @@
+"""The record of the last GPU run, and whether the kernels are still those that it verified."""
+
+import hashlib
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "tilewright"
+RECORD = ROOT / "results" / "gpu_verification.json"
+
+KERNEL_SOURCES = ("cuda/**/*.cuh", "kernels/*.py", "jit/source.py")
+
+verified: Counter[str] = Counter()
+"""Generated cases that came out right in this process, by kernel."""
+
+
+def kernel_digest(package: Path = PACKAGE) -> str:
+    """SHA-256 in hexadecimal over everything that becomes a kernel: headers, Configs, how units are written."""
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in KERNEL_SOURCES for path in package.glob(pattern)):
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(package).as_posix()}\0{len(text)}\0".encode() + text)
+    return digest.hexdigest()
+
+
+def record(gpu: str, driver: str, nvrtc: str, command: str, passed: int) -> dict[str, object]:
+    """What a passed GPU run leaves behind; `cases` counts generated cases by kernel, `passed` pytest's tests."""
+    return {
+        "gpu": gpu,
+        "driver": driver,
+        "nvrtc": nvrtc,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "tests_passed": passed,
+        "cases": dict(sorted(verified.items())),
+        "kernel_digest": kernel_digest(),
+    }
+
+
+def notice(path: Path = RECORD, package: Path = PACKAGE) -> str | None:
+    """What to say about the last GPU run; None where it verified the kernels as they are."""
+    again = "run `make test-gpu` on a machine with a GPU"
+    if not path.exists():
+        return f"No GPU run is on record: {again}."
+    last = json.loads(path.read_text())
+    if last["kernel_digest"] == kernel_digest(package):
+        return None
+    return f"The kernels have CHANGED since they were verified on a GPU ({last['gpu']}, {last['date']}): {again}."
