@@ -43,7 +43,7 @@ test-all: $(READY)  ## The same on every Config, mutant and case
 	@TILEWRIGHT_TESTS=all $(PYTEST) $(PARALLEL) $(FOLDERS)
 
 test-gpu: $(READY)  ## The tests that need a GPU; a skipped one fails
-	@$(PYTEST) tests/gpu --require-gpu
+	@$(PYTEST) tests/gpu --require-gpu --record results/gpu_verification.json
 
 lint: $(READY)  ## Style, types and spelling
 	$(BIN)ruff check

@@ -224,7 +224,8 @@ extern "C" __global__ void transpose(const __grid_constant__ TensorMap in, const
     if (threadIdx.x == 0) {
       mbarrier_expect(b, sizeof(tile));
       asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-                   " [%0], [%1, {%3, %4}], [%2];" :: "r"(shared_address(tile)), "l"(&in), "r"(b), "r"(32 * i), "r"(int(blockIdx.x) * 32) : "memory");
+                   " [%0], [%1, {%3, %4}], [%2];"
+                   :: "r"(shared_address(tile)), "l"(&in), "r"(b), "r"(32 * i), "r"(int(blockIdx.x) * 32) : "memory");
     }
     mbarrier_wait(b, i & 1);
     if (threadIdx.x == 0 && FAULT != 1) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -233,11 +234,12 @@ extern "C" __global__ void transpose(const __grid_constant__ TensorMap in, const
       int y = j / 32, x = j % 32;
       turned[x * 32 + y] = tile[y * 32 + (x / 4 ^ y % 8) * 4 + x % 4];
     }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    if (FAULT != 3) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     if (threadIdx.x == 0) {
       asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
-                   " cp.async.bulk.commit_group;" :: "l"(&out), "r"(shared_address(turned)), "r"(int(blockIdx.x) * 32), "r"(32 * i) : "memory");
+                   " cp.async.bulk.commit_group;"
+                   :: "l"(&out), "r"(shared_address(turned)), "r"(int(blockIdx.x) * 32), "r"(32 * i) : "memory");
     }
   }
   if (threadIdx.x == 0 && FAULT != 2) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -275,6 +277,11 @@ def test_tma_load_and_store(policy):
 def test_staging_buffer_reused_before_the_store_has_read_it():
     with pytest.raises(AsyncHazard, match="bulk"):
         transpose(1, ("lazy", 0))
+
+
+def test_store_of_data_that_no_proxy_fence_follows():
+    with pytest.raises(AsyncHazard, match=r"without a fence\.proxy\.async"):
+        transpose(3, ("eager", 0))
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy[0]}{policy[1]}")

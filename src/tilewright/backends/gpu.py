@@ -242,8 +242,10 @@ class GpuExecutable:
     def _point_to(self, pointers: list[int]) -> None:
         for word, pointer in zip(self._pointer_words, pointers, strict=True):
             self._words[word] = pointer
-        for index, maps in enumerate(self._maps):
-            self._arguments[index] = maps.address_of_map(pointers)
+        if self._maps:
+            with self._backend.current():  # which encoding needs, and this thread may have none
+                for index, maps in enumerate(self._maps):
+                    self._arguments[index] = maps.address_of_map(pointers)
         self._pointers = pointers
 
 

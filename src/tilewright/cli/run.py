@@ -203,7 +203,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
 
 
 def _predict(product: "Product", planned: "Plan", record: dict[str, Any]) -> str:
-    from tilewright.model.speed_of_light import UNITS, predict
+    from tilewright.model.speed_of_light import predict
 
     problem, hardware = product.problem, planned.backend.hardware
     assert planned.kernel is not None
@@ -214,7 +214,7 @@ def _predict(product: "Product", planned: "Plan", record: dict[str, Any]) -> str
         planned.config.tile_m,
         planned.config.tile_n,
         ctas,
-        unit=UNITS[planned.kernel.name],
+        unit=planned.kernel.execution_unit,
     )
     record |= {"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops}
     return (

@@ -28,6 +28,7 @@ from tilewright.emulator.memory import (
     FlatMemory,
     GlobalMemory,
 )
+from tilewright.emulator.proxies import ProxyOrder
 
 _OFFSET_MASK = np.uint32((1 << RANK_SHIFT) - 1)
 _WINDOW_SHIFT = np.uint64(44)  # all windows are multiples of 2**44
@@ -54,6 +55,7 @@ class Access:
     ) -> None:
         self.memory, self.topology, self.shared_limit = memory, topology, shared_limit
         self.shared = FlatMemory(np.full(topology.ctas * topology.shared_stride, 0xFF, np.uint8))
+        self.proxies = ProxyOrder(topology)
         self.local_bytes = local_bytes
         self.local = FlatMemory(np.full(-(-topology.lanes * local_bytes // 16) * 16, 0xFF, np.uint8))
         self._describe, self.counter = describe, counter
@@ -83,6 +85,8 @@ class Access:
 
         def scatter(memory: FlatMemory, where: Indices, chosen: Indices | None) -> None:
             memory.scatter(where, [_select(value, chosen) for value in values])
+            if space == "shared":
+                self.proxies.write(where)
 
         self._each_space(site, group, space, address, width, active, scatter, "st")
 

@@ -84,6 +84,8 @@ class BulkCopies:
         tma.load_tiles(
             access.memory.bytes, GLOBAL_BASE, tensor_map, boxes[part], access.shared.bytes, places, offsets[part]
         )
+        for place in np.unique(places).tolist():
+            access.proxies.overwrite(place, tensor_map.tile_bytes)
         for signal in np.unique(signal_offsets[part]):
             ctas = signals[part][signal_offsets[part] == signal].reshape(-1)
             self._machine.mbarriers.complete(site, int(signal), ctas, tensor_map.tile_bytes)
@@ -103,7 +105,9 @@ class BulkCopies:
                 tma.store_tile, access.memory.bytes, GLOBAL_BASE, tensor_map, issue.values[1:],
                 access.shared.bytes, place, offset,
             )  # fmt: skip
-            stores.append(_Store(issue.lane, self._shared_range(site, cta, offset, tensor_map.tile_bytes), write))
+            stores.append(
+                _Store(issue.lane, place, self._shared_range(site, cta, offset, tensor_map.tile_bytes), write)
+            )
         self._issue_stores(site, stores)
 
     def load(
@@ -149,12 +153,18 @@ class BulkCopies:
             length, address = issue.values
             origin = self._shared_range(site, cta, offset, length)
             write = partial(np.copyto, self._global_range(site, address, length), origin)
-            stores.append(_Store(issue.lane, origin, write))
+            place = cta * self._machine.topology.shared_stride + offset
+            stores.append(_Store(issue.lane, place, origin, write))
         self._issue_stores(site, stores)
 
     def _issue_stores(self, site: int, stores: "list[_Store]") -> None:
         if not stores:
             return
+        if any(self._machine.access.proxies.range_is_unfenced(store.offset, store.source.size) for store in stores):
+            raise AsyncHazard(
+                f"{self._machine.describe(site)} reads shared memory that was written by ordinary stores without a "
+                "fence.proxy.async in between"
+            )
         remembered: list[bytes] = []
 
         def perform(some: Indices | None) -> None:
@@ -254,9 +264,10 @@ class BulkCopies:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """A bulk store: the issuing lane, the shared memory that it reads, and what writes that to global memory."""
+    """A bulk store: the issuing lane, the flat shared memory that it reads, and what writes that to global memory."""
 
     lane: int
+    offset: int
     source: npt.NDArray[np.uint8]
     write: Callable[[], object]
 

@@ -64,7 +64,7 @@ class Device:
         self._memory = GlobalMemory(memory_bytes)
         self._asynchrony, self._seed = asynchrony, seed
         self._progress, self._count_memory = progress, count_memory
-        self._variables: dict[int, dict[str, int]] = {}
+        self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
     def allocate(self, nbytes: int, *, align: int = 256) -> int:
         """The address of `nbytes` fresh bytes, poisoned with 0xff and fenced by bytes that nobody may touch.
@@ -132,7 +132,7 @@ class Device:
         if entry not in module.entries:
             names = ", ".join(module.entries) or "none"
             raise ValueError(f"entry is {entry!r} and must name one of the module's entries: {names}")
-        return Kernel(entry, _compile(ptx, entry), self._allocate_variables(module))
+        return Kernel(entry, _compile(ptx, entry), self._allocate_variables(ptx, module))
 
     def launch(
         self,
@@ -192,12 +192,11 @@ class Device:
         if self._progress is not None:
             self._progress(fraction)
 
-    def _allocate_variables(self, module: Module) -> dict[str, int]:
+    def _allocate_variables(self, ptx: str, module: Module) -> dict[str, int]:
         """Addresses of the module's variables, which are shared by its kernels on this device."""
-        key = id(module)
-        if key not in self._variables:
-            self._variables[key] = {name: self._place(variable) for name, variable in module.variables.items()}
-        return self._variables[key]
+        if ptx not in self._variables:
+            self._variables[ptx] = {name: self._place(variable) for name, variable in module.variables.items()}
+        return self._variables[ptx]
 
     def _place(self, variable: Variable) -> int:
         address = self._memory.allocate(max(variable.size, 1), max(variable.align, 16))

@@ -105,15 +105,18 @@ class Machine:
                     continue
                 index = min(self._ready)
                 self._execute(self.program.blocks[index], self.topology.merge(self._ready.pop(index)))
+            while self.asynchrony.complete_one():  # what is still in flight lands in CTAs that have exited
+                pass
         for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
             for instruction in block.instructions:
                 self.counters.warp_instructions[instruction.name] += executions
 
     def push(self, block: int, group: Group) -> None:
         """Let a group go on at a block; past the last block its threads exit."""
-        self._progress += 1
         if not group.size:
             return
+        if block < len(self.program.blocks):
+            self._progress += not self.program.blocks[block].in_polling_loop
         if block in self._retiring_blocks and not self.asynchrony.at_once():
             self._late.append((block, group))
         elif block < len(self.program.blocks):
@@ -178,8 +181,6 @@ class Machine:
             self._split(group, taken, self._exit, block.index + 1)
         else:
             self.push(block.index + 1, group)
-        if block.in_polling_loop:
-            self._progress -= 1
 
     def _split(self, group: Group, taken: Values, act: Callable[[Group], None], otherwise: int) -> None:
         """Act on the lanes whose branch is taken (None: all), push the others."""
@@ -197,6 +198,7 @@ class Machine:
 
     def _exit(self, group: Group) -> None:
         self.bulk.groups.require_retired(group, "bulk stores (cp.async.bulk.wait_group)")
+        self._progress += 1
         self.alive[group.lanes] = False
         self.alive_threads -= np.bincount(group.cta, minlength=self.topology.ctas)
         self.barriers.threads_exited()
@@ -206,7 +208,6 @@ class Machine:
         self._on_exit(1 - self.alive.mean())
 
     def _yield(self, block: int, group: Group) -> None:
-        self._progress += 1
         self._polled.append((block, group))
 
     def _resume(self) -> None:

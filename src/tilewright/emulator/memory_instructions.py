@@ -11,7 +11,8 @@ from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Regi
 _SPACES = ("global", "const", "shared", "local", "param")
 _ACCESS_MODIFIERS = {
     *_SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
-    "wt", "volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "sys", "gpu", "cta", "cluster", "mmio", "v2", "v4", "v8",
+    "wt", "volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "sys", "gpu", "cta",
+    "cluster", "mmio", "v2", "v4", "v8",
 }  # fmt: skip
 _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
 
@@ -270,6 +271,13 @@ def _barrier(w: BlockWriter, i: Instruction) -> None:
     name = w.stable(w.read(i.operands[0], "u4"))
     count = w.stable(w.read(i.operands[1], "u4")) if len(i.operands) > 1 else None
     w.emit(f"m.barriers.{kind}({w.site}, g, {name}, {count})")
+
+
+@emits("fence")
+def _fence(w: BlockWriter, i: Instruction) -> None:
+    """Memory here is always coherent; only the order of the generic and the asynchronous proxy is kept."""
+    if i.modifiers[:2] == ("proxy", "async") and "global" not in i.modifiers:
+        w.emit("m.access.proxies.fence(g)")
 
 
 @emits("mbarrier")

@@ -54,6 +54,7 @@ def _float_bits(value: Float) -> int:
 
 
 def variable_of(match: re.Match[str], line: int) -> Variable:
+    """The variable that a match of VARIABLE declares, without a place yet."""
     if match["type"] not in TYPE_BITS:
         raise PtxSyntaxError(f"PTX line {line}: unknown type .{match['type']}")
     width = TYPE_BITS[match["type"]] // 8
@@ -71,6 +72,7 @@ def variable_of(match: re.Match[str], line: int) -> Variable:
 
 
 def matching_brace(text: str, start: int) -> int:
+    """The position of the brace that closes the one at `start`."""
     depth = 0
     for match in re.compile(r"[{}]").finditer(text, start):
         depth += 1 if match[0] == "{" else -1
@@ -80,16 +82,20 @@ def matching_brace(text: str, start: int) -> int:
 
 
 def base_name(path: str) -> str:
+    """The last component of a path of any system."""
     return re.split(r"[/\\]", path)[-1]
 
 
 def line_of(text: str, position: int) -> int:
+    """The number of the line that holds a position."""
     return text.count("\n", 0, position) + 1
 
 
 def excerpt(text: str, position: int) -> str:
+    """The beginning of what stands at a position, for messages."""
     return text[position : position + 60].split("\n")[0]
 
 
 def syntax_error(text: str, position: int, message: str) -> PtxSyntaxError:
+    """An error that names the line."""
     return PtxSyntaxError(f"PTX line {line_of(text, position)}: {message}")

@@ -11,6 +11,7 @@ from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds, 
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Tiles
 from tilewright.emulator.matrix_descriptor import operand_chunks, operand_extent
 from tilewright.emulator.memory import SHARED_START
+from tilewright.emulator.proxies import GRANULE
 from tilewright.emulator.swizzle import CHUNK
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Tensor:
         rows = self._rows(site, group, tiles, address, len(values), "st")
         words = np.stack([tiles.spread(value) for value in values])
         tensor_cores.stmatrix(self._machine.access.shared.bytes, rows, words, transpose)
+        self._machine.access.proxies.write(rows[:, : 8 * len(values)])
 
     def _rows(self, site: int, group: Group, tiles: Tiles, address: Array, count: int, kind: str) -> Indices:
         """Byte offsets (W, 32, C) of the matrix rows; only the first 8 * count lanes of a warp have one."""
@@ -154,6 +156,14 @@ class _WarpgroupProduct:
                     f"{self._machine.describe(self._site)} reads shared addresses {low:#x} to {high:#x}, outside "
                     f"the CTA's {SHARED_START:#x} to {limit - 1:#x} (descriptor {int(descriptor):#018x})"
                 )
+            chunks = operand_chunks(int(descriptor), rows, major).reshape(-1)
+            for base in np.unique(self._base[descriptors == descriptor]):
+                cta = int(base) // self._machine.topology.shared_stride
+                if self._machine.access.proxies.granules_are_unfenced(chunks + int(base) // GRANULE, cta):
+                    raise AsyncHazard(
+                        f"{self._machine.describe(self._site)} reads shared memory that was written by ordinary "
+                        "stores without a fence.proxy.async in between"
+                    )
 
     def remember_operands(self) -> None:
         """Note what the operands are now: nobody may write them until the product is performed."""

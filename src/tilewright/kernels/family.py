@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType, TranslationUnit, translation_unit
 from tilewright.kernels.parameters import GemmParameters, KernelArguments, LaunchShape, TensorMapSpec
+from tilewright.model.speed_of_light import Unit
 from tilewright.problem import ACTIVATIONS, Problem
 
 Constants: TypeAlias = dict[str, "bool | int | CudaType"]
@@ -28,13 +29,14 @@ class ConfigError(ValueError):
 class Kernel(ABC):
     """One family of kernels.
 
-    `rules` are conditions on the constants, each with the reason; they are written so that Python and CUDA C++
+    `execution_unit` is what it multiplies with, as the model knows it. `rules` are conditions on the constants, each with the reason; they are written so that Python and CUDA C++
     read them alike (`and`, `or`, `not`, `%`, `*`, comparisons), are checked in `check` and become the
     `static_assert`s of the translation unit.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    execution_unit: ClassVar[Unit]
     config_type: ClassVar[type]
     header: ClassVar[str]
     rules: ClassVar[tuple[tuple[str, str], ...]]

@@ -48,6 +48,7 @@ class MmaKernel(Kernel):
     """The fallback that takes every product of 2-byte floats, whatever the strides and the alignment."""
 
     name = "mma"
+    execution_unit = "mma"
     summary = "mma.sync tensor cores behind a cp.async pipeline; bf16 and fp16, every shape, stride and alignment"
     config_type = MmaConfig
     header = "kernels/mma.cuh"

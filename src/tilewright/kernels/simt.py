@@ -50,6 +50,7 @@ class SimtKernel(Kernel):
     """The kernel of fp32 products: no tensor cores, no rounding to a narrower type."""
 
     name = "simt"
+    execution_unit = "cuda_cores"
     summary = "CUDA cores, warp-tiled with register blocks and double buffering; fp32, every shape and stride"
     config_type = SimtConfig
     header = "kernels/simt.cuh"

@@ -64,6 +64,7 @@ class WgmmaKernel(Kernel):
     """Persistent warp-specialised GEMM for sm_90a: TMA ring, wgmma, multicast in clusters."""
 
     name = "wgmma"
+    execution_unit = "wgmma"
     summary = "Hopper's asynchronous tensor cores (wgmma) fed by TMA; bf16 and fp16, operands that TMA can address"
     config_type = WgmmaConfig
     header = "kernels/wgmma.cuh"
@@ -169,7 +170,8 @@ class WgmmaKernel(Kernel):
             "direct_epilogue": epilogue == "direct",
             "out_by_tma": not isinstance(_out(problem), str),
             "output_bytes": problem.out.dtype.nbytes,
-            "vector_stores": problem.out.dtype.nbytes == 2
+            "vector_stores": not tma_epilogue
+            and problem.out.dtype.nbytes == 2
             and problem.n % 8 == 0
             and problem.out.vector_bytes("column") == 16,
             "consumers": CONSUMERS,

@@ -10,18 +10,15 @@ from tilewright.problem import Problem
 Unit = Literal["wgmma", "mma", "cuda_cores"]
 """What multiplies: wgmma.mma_async or mma.sync tensor cores, or fused multiply-adds on the CUDA cores."""
 
-UNITS: dict[str, Unit] = {"wgmma": "wgmma", "mma": "mma", "simt": "cuda_cores"}
-"""The unit that each kernel of the registry multiplies with."""
-
 Power = Literal["settled", "burst"]
 """At the power limit after the clocks settled, or right after idle."""
 
-ISSUE_RATE = {"wgmma": 0.975, "mma": 0.63, "cuda_cores": 0.82}
+ISSUE_RATE = {"wgmma": 0.975, "mma": 0.35, "cuda_cores": 0.82}
 """Share of the unit's clocks in which a good kernel multiplies.
 
-wgmma: 96-99% of clocks, measured on an H200 with a warp-specialised kernel. mma: mma.sync reaches about 63% of
-Hopper's peak (Luo et al., "Dissecting the NVIDIA Hopper Architecture", arXiv 2501.12084); only there, since earlier
-GPUs have no other way to their tensor cores and get wgmma's share. cuda_cores: cuBLAS SGEMM on an H200, 50-51 TFLOP/s.
+wgmma: 96-99% of clocks, measured on an H200 with a warp-specialised kernel. mma: what kernel
+`mma` reaches on Hopper, 298-375 TFLOP/s on an H200 (docs/performance-log.md); earlier GPUs have no other way to their
+tensor cores and get wgmma's share. cuda_cores: cuBLAS SGEMM on an H200, 50-51 TFLOP/s.
 """
 
 POWER_LIMITED_MACS = {"settled": 2048 * 132 * 1.32e9, "burst": 2048 * 132 * 1.60e9}
