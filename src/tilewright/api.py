@@ -7,9 +7,9 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.backends.protocol import Backend
-from tilewright.binding import OPERANDS, bind, result_shape
+from tilewright.binding import bind, result_shape
 from tilewright.jit.cache import build
-from tilewright.operand import HOST, Operand, adopt, allocator, describe
+from tilewright.operand import HOST, Operand, adopt, allocator
 from tilewright.planner.plan import Plan
 from tilewright.planner.rules import choose
 from tilewright.problem import Problem
@@ -54,39 +54,33 @@ def matmul(
     """
     beta = _beta(c, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out)
-    key: list[Any] = [alpha != 0, activation, out_dtype, kernel, config, backend]
-    pointers = []
-    for name, array in zip(OPERANDS, arrays, strict=True):
-        if array is None:
-            key.append(None)
-            pointers.append(0)
-        else:
-            signature, pointer = describe(array, name)
-            key += signature
-            key.append(pointer & 15)
-            pointers.append(pointer)
+    key = (
+        getattr(a, "shape", None), getattr(b, "shape", None), bias is None, out is None, alpha != 0, beta != 0,
+        activation, out_dtype, kernel, config, backend,
+    )  # fmt: skip
     try:
-        known = _plans.get(tuple(key))
+        candidates = _plans.get(key, ())
     except TypeError:  # what cannot be hashed is a wrong argument: planning says which
-        known = None
-    if known is None:
-        known = plan(
-            a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
-            kernel=kernel, config=config, backend=backend,
-        )  # fmt: skip
-        if len(_plans) >= _MAX_PLANS:
-            _plans.clear()
-        _plans[tuple(key)] = known
-    if out is None:
-        out = known.allocate()
-        arrays = (*arrays[:-1], out)
-        pointers[-1] = describe(out, "out")[1]
-    known.run(arrays, pointers, alpha, beta, stream)
-    return out
+        candidates = ()
+    for known in candidates:
+        pointers = known.read(arrays)
+        if pointers is not None:
+            return known.run(arrays, pointers, alpha, beta, stream)
+    made = plan(
+        a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
+        kernel=kernel, config=config, backend=backend,
+    )  # fmt: skip
+    if len(_plans) >= _MAX_PLANNED:
+        _plans.clear()
+    _plans[key] = (*_plans.get(key, ())[-_MAX_ALIKE:], made)
+    return made(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
 
 
-_plans: dict[tuple[Any, ...], Plan] = {}
-_MAX_PLANS = 4096
+_plans: dict[tuple[Any, ...], tuple[Plan, ...]] = {}
+"""Plans by what tells most calls apart; those of one key differ in strides, dtypes, alignments or devices."""
+
+_MAX_PLANNED = 4096
+_MAX_ALIKE = 63
 
 
 def plan(

@@ -1,56 +1,23 @@
 """A Plan: one Problem bound to a kernel, its Config and a backend, prebuilt so that a call does little but launch."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.binding import OPERANDS, bind
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.family import Kernel
-from tilewright.operand import (
-    HOST,
-    Operand,
-    Signature,
-    adopt,
-    allocator,
-    byte_range,
-    describer,
-    is_torch,
-    stream_reader,
-    torch_pointers,
-)
+from tilewright.operand import HOST, Operand, adopt, allocator, describe, stream_reader
+from tilewright.planner.slots import Slot, reader
 from tilewright.problem import Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """What one operand of a call must look like, and how to read it.
-
-    `index` counts in OPERANDS; `misalignment` masks the address bits that must be 0; `low` and `high` are the bytes
-    that the elements span, relative to the address.
-    """
-
-    index: int
-    describe: Callable[[Any, str], tuple[Signature, int]]
-    signature: Signature
-    misalignment: int
-    low: int
-    high: int
-
-    @classmethod
-    def of(cls, name: str, array: Any, operand: Operand) -> "Slot":
-        """The slot that arrays like `array` fit."""
-        describe = describer(array)
-        low, high = byte_range(0, operand.shape, operand.strides, operand.dtype.nbytes)
-        return cls(OPERANDS.index(name), describe, describe(array, name)[0], operand.alignment - 1, low, high)
 
 
 class Plan:
     """A Problem bound to a kernel, its Config and a backend. Call it with arrays like those it was made for.
 
     `reason` says in a sentence why this kernel; `compiled` and `kernel` are None where out has no elements, so that
-    nothing runs. `allocate` makes a new `out`. `counters` is what the emulator counted in the last call, None on a GPU.
+    nothing runs. `read` is the Reader of its arrays, `allocate` makes a new `out`. `counters` is what the emulator
+    counted in the last call, None on a GPU.
     """
 
     def __init__(
@@ -83,11 +50,7 @@ class Plan:
         self._stream = stream_reader(out, self._device)
         self._roles = None if tuple(roles) == OPERANDS else tuple(OPERANDS.index(name) for name in roles)
         self._multiplies = multiplies
-        # What a call walks through, prepared: this is the hot path.
-        if all(is_torch(array) for array in arrays.values()):
-            self._quick_pointers = torch_pointers([(s.index, s.signature, s.misalignment) for s in self._slots])
-        else:
-            self._quick_pointers = self._checked_pointers
+        self.read = reader(list(arrays.values()), self._slots)
         self._inputs = tuple((s.index, s.low, s.high) for s in self._slots[:-1])
         self._out_low, self._out_high = self._slots[-1].low, self._slots[-1].high
         self._no_c, self._no_bias = "c" not in arrays, "bias" not in arrays
@@ -110,8 +73,6 @@ class Plan:
             beta = 0.0 if c is None else 1.0
         elif beta == 0:
             c = None
-        if out is None:
-            out = self.allocate()
         arrays = (a, b, c, bias, out)
         if (c is None) is not self._no_c or (bias is None) is not self._no_bias:
             raise self._mismatch(arrays)
@@ -120,27 +81,18 @@ class Plan:
                 f"alpha={alpha}: this plan was made for alpha {'other than' if self._multiplies else 'of'} 0 (a and b "
                 f"are not read where it is 0): make another plan"
             )
-        pointers = self._quick_pointers(arrays)
+        pointers = self.read(arrays)
         if pointers is None:
-            pointers = self._checked_pointers(arrays)
-        self.run(arrays, pointers, alpha, beta, stream)
-        return out
+            pointers = self._read_checking(arrays)
+        return self.run(arrays, pointers, alpha, beta, stream)
 
-    def _checked_pointers(self, arrays: Sequence[Any]) -> list[int]:
-        pointers = [0, 0, 0, 0, 0]
-        for slot in self._slots:
-            name = OPERANDS[slot.index]
-            signature, pointer = slot.describe(arrays[slot.index], name)
-            if signature != slot.signature or pointer & slot.misalignment:
-                raise ValueError(
-                    f"{name} has (dtype, shape, strides, device, writable) {signature} at address {pointer:#x}, and "
-                    f"the plan was made for {slot.signature} aligned to {slot.misalignment + 1} bytes: make another"
-                )
-            pointers[slot.index] = pointer
-        return pointers
-
-    def run(self, arrays: Sequence[Any], pointers: list[int], alpha: float, beta: float, stream: Any) -> None:
-        """Launch on arrays and addresses in the order of OPERANDS (None and 0 where absent) that fit the plan."""
+    def run(self, arrays: Sequence[Any], pointers: list[int], alpha: float, beta: float, stream: Any) -> Any:
+        """Launch on arrays that fit the plan and their addresses, as `read` returns them; returns out."""
+        out = arrays[-1]
+        if out is None:
+            out = self.allocate()
+            arrays = (*arrays[:-1], out)
+            pointers[-1] = describe(out, "out")[1]
         low, high = self._out_low + pointers[-1], self._out_high + pointers[-1]
         for index, first, last in self._inputs:
             if first + pointers[index] < high and low < last + pointers[index]:
@@ -148,20 +100,37 @@ class Plan:
                 bind(_adopted(arrays), activation=self.problem.activation, multiplies=self._multiplies)
         executable = self._executable
         if executable is None:
-            return
-        handle = self._stream(arrays[-1], self._device) if stream is None else stream_handle(stream, self.backend)
+            return out
+        handle = self._stream(out, self._device) if stream is None else stream_handle(stream, self.backend)
         roles = self._roles
         if self._device != HOST:
             executable(pointers if roles is None else [pointers[role] for role in roles], alpha, beta, handle)
-            return
+            return out
         with self.backend.resident(_adopted(arrays), handle) as addresses:
             moved = [addresses.get(name, 0) for name in OPERANDS]
             by_role = moved if roles is None else [moved[role] for role in roles]
             self.counters = executable(by_role, alpha, beta, handle)
+        return out
+
+    def _read_checking(self, arrays: Sequence[Any]) -> list[int]:
+        """The addresses of arrays that fit, perhaps better aligned than need be; a ValueError for any other."""
+        pointers = [0] * len(OPERANDS)
+        for slot in self._slots:
+            name, array = OPERANDS[slot.index], arrays[slot.index]
+            if array is None:
+                continue
+            signature, pointer = describe(array, name)
+            if signature != slot.signature or pointer % slot.alignment:
+                raise ValueError(
+                    f"{name} has (dtype, shape, strides, device, writable) {signature} at address {pointer:#x}, and "
+                    f"the plan was made for {slot.signature} aligned to {slot.alignment} bytes: make another plan"
+                )
+            pointers[slot.index] = pointer
+        return pointers
 
     def _mismatch(self, arrays: Sequence[Any]) -> ValueError:
-        expected = [OPERANDS[slot.index] for slot in self._slots]
-        given = [name for name, array in zip(OPERANDS, arrays, strict=True) if array is not None]
+        expected = [OPERANDS[slot.index] for slot in self._slots[:-1]]
+        given = [name for name, array in zip(OPERANDS[:-1], arrays, strict=False) if array is not None]
         return ValueError(
             f"the plan was made for the operands {', '.join(expected)} and called with {', '.join(given)} "
             f"(c counts where beta is not 0): make another plan"
