@@ -1,6 +1,11 @@
-import torch, threading, tilewright as tw
+import threading
+
+import torch
 from cuda.bindings import driver
+
+import tilewright as tw
 from tilewright.backends import gpu
+
 a=torch.randn(256,256,device='cuda',dtype=torch.bfloat16); b=torch.randn(256,256,device='cuda',dtype=torch.bfloat16); o=torch.empty_like(a)
 ref=(a.double()@b.double()); L=gpu._launch
 for kern in ('wgmma','mma'):

@@ -1,6 +1,11 @@
-import torch, time, timeit
-import tilewright as tw
+import time
+import timeit
+
+import torch
 from cuda.bindings import driver
+
+import tilewright as tw
+
 a=torch.randn(64,64,device='cuda',dtype=torch.bfloat16); b=torch.randn(64,64,device='cuda',dtype=torch.bfloat16); o=torch.empty_like(a)
 def ht(f,N=400):
     best=9

@@ -223,9 +223,7 @@ print(kernel.registers, "cuda.bindings.nvrtc" in sys.modules)
 """
     environment = {"TILEWRIGHT_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(filter(None, sys.path))}
     runs = [
-        subprocess.run(
-            [sys.executable, "-c", script], env=environment, text=True, capture_output=True, check=True
-        )
+        subprocess.run([sys.executable, "-c", script], env=environment, text=True, capture_output=True, check=True)
         for _ in range(2)
     ]
     (first, compiled), (second, loaded) = (run.stdout.split() for run in runs)

@@ -265,7 +265,7 @@ def transpose(fault, policy):
     kernel = device.load(compile_ptx(TILE_STORE, "sm_90a", f"-DFAULT={fault}"))
     device.launch(kernel, (2,), (64,), maps)
     result = device.read(out, 72 * 52 * 4).view(np.float32).reshape(72, 52)
-    assert np.isnan(result[:, 50:]).all()
+    assert (result[:, 50:] == 0).all()  # stores end rows with whole pieces of 16 bytes, here of zeros out of bounds
     return bool((result[:, :50] == matrix.T).all())
 
 

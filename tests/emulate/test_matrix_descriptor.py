@@ -30,9 +30,7 @@ def test_a_descriptor_reads_the_canonical_layout(major, span):
     rows, start, leading, stride = 72, 0x2020, 0x6480, 0x1A80
     shared = np.random.default_rng(0).integers(0, 256, 1 << 18, dtype=np.uint8)
     chunks = operand_chunks(MatrixDescriptor(start, leading, stride, span).encode(), rows, major)
-    operand = (
-        shared.reshape(-1, 16)[chunks].view(np.uint16).reshape((rows, 16) if major == "k" else (16, rows))
-    )
+    operand = shared.reshape(-1, 16)[chunks].view(np.uint16).reshape((rows, 16) if major == "k" else (16, rows))
     touched = []
     for mn, k in itertools.product(range(rows), range(16)):
         address = start + canonical_offset(major, span, leading, stride, mn, k)

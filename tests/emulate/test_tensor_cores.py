@@ -160,9 +160,7 @@ def test_mma_sync_refuses_what_does_not_exist(shape, a_type, b_type, acc_type, m
 def row_addresses(rng, count, warps, ctas, rows):
     """Distinct rows of 16 bytes for the lanes that count; for the others what must not be read."""
     addresses = np.full((warps, 32, ctas), 1 << 40)
-    addresses[:, : 8 * count] = 16 * rng.permutation(rows)[: warps * 8 * count * ctas].reshape(
-        warps, -1, ctas
-    )
+    addresses[:, : 8 * count] = 16 * rng.permutation(rows)[: warps * 8 * count * ctas].reshape(warps, -1, ctas)
     return addresses
 
 
@@ -180,17 +178,12 @@ def test_ldmatrix_and_stmatrix_move_8x8_matrices(count, transpose):
         row, column = lane // 4, 2 * (lane % 4) + e
         if transpose:
             row, column = column, row
-        assert (
-            int(loaded[q, w, lane, c]) >> 16 * e & 0xFFFF
-            == halves[addresses[w, 8 * q + row, c] // 2 + column]
-        )
+        assert int(loaded[q, w, lane, c]) >> 16 * e & 0xFFFF == halves[addresses[w, 8 * q + row, c] // 2 + column]
     copy = np.zeros_like(shared)
     stmatrix(copy, addresses, loaded, transpose)
     written = np.zeros(256, bool)
     written[addresses[:, : 8 * count] // 16] = True
-    np.testing.assert_array_equal(
-        copy.reshape(256, 16), np.where(written[:, None], shared.reshape(256, 16), 0)
-    )
+    np.testing.assert_array_equal(copy.reshape(256, 16), np.where(written[:, None], shared.reshape(256, 16), 0))
 
 
 SPANS = [0, 32, 64, 128]
@@ -256,15 +249,10 @@ def test_wgmma_of_operands_that_tma_loaded(a_major, b_major, span):
     shared = np.zeros(1024 + ctas * window, np.uint8)
     shared_base = 1024 + window * np.arange(ctas)
     descriptors_a = [
-        [
-            place_operand(shared, base, 0x2000 * (w + 1), a[w, c], a_major, span)
-            for c, base in enumerate(shared_base)
-        ]
+        [place_operand(shared, base, 0x2000 * (w + 1), a[w, c], a_major, span) for c, base in enumerate(shared_base)]
         for w in range(warpgroups)
     ]
-    descriptors_b = [
-        place_operand(shared, base, 0x8000, b[c], b_major, span) for c, base in enumerate(shared_base)
-    ]
+    descriptors_b = [place_operand(shared, base, 0x8000, b[c], b_major, span) for c, base in enumerate(shared_base)]
     c, registers, read = accumulators(rng, warpgroups, ctas, n, "f32")
     for k in range(0, depth, 16):
         wgmma(

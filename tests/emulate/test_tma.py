@@ -34,11 +34,7 @@ def tiles(draw):
     rank = draw(st.integers(1, 4))
     size = draw(st.sampled_from([1, 2, 4, 8]))
     span = draw(st.sampled_from([0, 32, 64, 128]))
-    row = (
-        draw(st.sampled_from([16, 32, 48, 64, 128]))
-        if span == 0
-        else draw(st.sampled_from([span // 2, span]))
-    )
+    row = draw(st.sampled_from([16, 32, 48, 64, 128])) if span == 0 else draw(st.sampled_from([span // 2, span]))
     box = (row // size, *(draw(st.integers(1, 5)) for _ in range(rank - 1)))
     shape = (draw(st.integers(1, 2 * row // size)), *(draw(st.integers(1, 6)) for _ in range(rank - 1)))
     strides, pitch = [], -(-shape[0] * size // 16) * 16
@@ -77,22 +73,20 @@ def test_load_puts_every_element_in_its_place_and_nothing_else(tile):
     for source, target in elements(tensor_map, coordinates, shared_address):
         value = 0 if source is None else arena[source - ARENA_BASE : source - ARENA_BASE + size]
         expected[base + target : base + target + size] = value
-    moved = load_tile(
-        arena, ARENA_BASE, tensor_map, coordinates, shared, base + shared_address, shared_address
-    )
+    moved = load_tile(arena, ARENA_BASE, tensor_map, coordinates, shared, base + shared_address, shared_address)
     assert moved == tensor_map.tile_bytes == len(list(elements(tensor_map, coordinates, 0))) * size
     np.testing.assert_array_equal(shared, expected)
 
 
 @settings(deadline=None, max_examples=150)
 @given(tiles())
-def test_store_writes_every_element_in_bounds_and_nothing_else(tile):
+def test_store_writes_every_piece_in_bounds_and_nothing_else(tile):
     tensor_map, coordinates, shared_address = tile
-    arena = np.full(arena_size(tensor_map), FILL, np.uint8)
+    arena = np.full(arena_size(tensor_map.as_stored), FILL, np.uint8)
     expected = arena.copy()
     shared = random_bytes(shared_size(tensor_map))
     size = tensor_map.element_bytes
-    for target, source in elements(tensor_map, coordinates, shared_address):
+    for target, source in elements(tensor_map.as_stored, coordinates, shared_address):
         if target is not None:
             expected[target - ARENA_BASE : target - ARENA_BASE + size] = shared[source : source + size]
     store_tile(arena, ARENA_BASE, tensor_map, coordinates, shared, shared_address, shared_address)
@@ -108,6 +102,13 @@ def test_extent_is_the_first_and_the_last_byte_touched(tile):
         assert extent(tensor_map, coordinates) == (min(touched), max(touched) + tensor_map.element_bytes - 1)
     else:
         assert extent(tensor_map, coordinates) is None
+
+
+def test_a_store_ends_rows_with_whole_pieces_of_16_bytes():
+    arena = np.zeros(2 * 32, np.uint8)
+    tensor_map = TensorMap(ARENA_BASE, 2, (5, 2), (32,), (16, 2))
+    store_tile(arena, ARENA_BASE, tensor_map, (0, 0), np.ones(256, np.uint8), 0, 0)
+    np.testing.assert_array_equal(arena.reshape(2, 32).sum(axis=1), [16, 16])
 
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
@@ -197,9 +198,7 @@ def test_a_tile_must_be_aligned_and_lie_in_shared_memory_and_its_box_in_the_aren
         load_tile(arena, ARENA_BASE, tensor_map, (0, 0), shared, 1152, 1152)
     with pytest.raises(ValueError, match=r"coordinates is \(0,\)"):
         load_tile(arena, ARENA_BASE, tensor_map, (0,), shared, 0, 0)
-    with pytest.raises(
-        ValueError, match=r"0x70001c00 to 0x70001fff and must lie within 0x70000000 to 0x70001ffe"
-    ):
+    with pytest.raises(ValueError, match=r"0x70001c00 to 0x70001fff and must lie within 0x70000000 to 0x70001ffe"):
         load_tile(arena[:-1], ARENA_BASE, tensor_map, (0, 56), shared, 0, 0)
     with pytest.raises(ValueError, match="must lie within 0x70000010"):
         store_tile(arena, ARENA_BASE + 16, tensor_map, (0, 0), shared, 0, 0)

@@ -258,9 +258,7 @@ def test_a_failed_compilation_leaves_no_entry_and_no_lock(compiler, folder, monk
 
 
 @pytest.mark.parametrize("obstacle", ["a file in its place", "no permission", "full disk"])
-def test_a_directory_that_cannot_be_written_costs_one_warning(
-    obstacle, compiler, tmp_path, caplog, monkeypatch
-):
+def test_a_directory_that_cannot_be_written_costs_one_warning(obstacle, compiler, tmp_path, caplog, monkeypatch):
     directory = tmp_path / "obstacle" / "cache"
     if obstacle == "a file in its place":
         directory.parent.write_text("a file")

@@ -154,9 +154,7 @@ def test_package_headers_are_found_by_their_include_names():
 
 @pytest.mark.parametrize("n", [8, 128, 256])
 @pytest.mark.parametrize("input_type", ["bf16", "f16"])
-@pytest.mark.parametrize(
-    ("a_major", "b_major", "bits"), [("K", "K", "0, 0"), ("K", "MN", "0, 1"), ("MN", "K", "1, 0")]
-)
+@pytest.mark.parametrize(("a_major", "b_major", "bits"), [("K", "K", "0, 0"), ("K", "MN", "0, 1"), ("MN", "K", "1, 0")])
 def test_wgmma_wrapper_numbers_its_operands(n, input_type, a_major, b_major, bits):
     text = wgmma_wrapper(n, input_type, a_major, b_major)
     registers = n // 2
@@ -168,9 +166,7 @@ def test_wgmma_wrapper_numbers_its_operands(n, input_type, a_major, b_major, bit
     assert f"setp.ne.b32 scale_d, %{registers + 2}, 0;" in text
 
 
-@pytest.mark.parametrize(
-    "arguments", [(12, "bf16"), (0, "bf16"), (264, "f16"), (64, "tf32"), (64, "bf16", "row")]
-)
+@pytest.mark.parametrize("arguments", [(12, "bf16"), (0, "bf16"), (264, "f16"), (64, "tf32"), (64, "bf16", "row")])
 def test_wgmma_wrapper_refuses_shapes_that_the_instruction_lacks(arguments):
     with pytest.raises(ValueError, match=r"n = |input_type = |a_major = "):
         wgmma_wrapper(*arguments)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tilewright.cli.options import ActivationOption, DTypeName, Json, K, Layout, LayoutOption, M, N, Seed, shape_of
-from tilewright.cli.output import NOT_VERIFIED, console, counter_rows, plain_counters, print_json, reports_errors, table
+from tilewright.cli.output import NOT_VERIFIED, console, counter_rows, print_json, reports_errors, table
 
 if TYPE_CHECKING:
     from tilewright.cli.product import Product
@@ -163,7 +163,7 @@ def _run(
         backend=backend,
     )
     out = planned(a, b, bias=bias)
-    return out, plain_counters(planned.counters) if planned.counters else {}
+    return out, planned.counters.as_dict() if planned.counters else {}
 
 
 def _record(kernel: str, results: list[Checked]) -> dict[str, Any]:

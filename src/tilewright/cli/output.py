@@ -5,7 +5,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
@@ -13,7 +12,6 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tilewright.emulator import Counters
 
 P = ParamSpec("P")
 
@@ -73,12 +71,6 @@ def progress(description: str) -> Iterator[Callable[[float], None]]:
     with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task(description, total=1.0)
         yield lambda share: bar.update(task, completed=share)
-
-
-def plain_counters(counters: "Counters") -> dict[str, Any]:
-    """What the emulator counted, as numbers and dictionaries of numbers."""
-    values = ((field.name, getattr(counters, field.name)) for field in fields(counters))
-    return {name: dict(value) if isinstance(value, dict) else value for name, value in values}
 
 
 def counter_rows(counters: dict[str, Any]) -> dict[str, object]:

@@ -25,7 +25,6 @@ from tilewright.cli.output import (
     NOT_VERIFIED,
     console,
     counter_rows,
-    plain_counters,
     print_json,
     progress,
     reports_errors,
@@ -197,7 +196,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
     record = _record(small, planned, comparison, reason)
     story = f"{_what_ran(small, planned, reason)} {_how_right(comparison)}"
     if planned.kernel is not None:
-        record["counters"] = plain_counters(planned.counters)
+        record["counters"] = planned.counters.as_dict()
         story += " " + _predict(product, planned, record)
     return Outcome(record, story)
 

@@ -99,7 +99,7 @@ class BulkCopies:
         for issue in self._issues(site, group, [source], [handle, *coordinates], None, active):
             [(cta, offset)] = issue.places
             tensor_map = self._tensor_map(site, issue.values[0])
-            self._check_tiles(site, tensor_map, np.array([issue.values[1:]]), np.array([offset]))
+            self._check_tiles(site, tensor_map.as_stored, np.array([issue.values[1:]]), np.array([offset]))
             place = cta * access.topology.shared_stride + offset
             write = partial(
                 tma.store_tile, access.memory.bytes, GLOBAL_BASE, tensor_map, issue.values[1:],

@@ -7,7 +7,7 @@ Source: PTX ISA, "Tensors" and "cp.async.bulk.tensor"; CUDA driver API, cuTensor
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -96,6 +96,16 @@ class TensorMap:
     def tile_bytes(self) -> int:
         """Bytes of the whole box, in or out of bounds: what a load adds to complete_tx."""
         return prod(self.box) * self.element_bytes
+
+    @property
+    def as_stored(self) -> "TensorMap":
+        """The tensor that stores are clipped to: rows end with a whole piece of 16 bytes.
+
+        Observed on an H200; the manual does not say it. A row that is no multiple of 16 bytes is followed by what the
+        tile holds there.
+        """
+        per_piece = 16 // self.element_bytes
+        return replace(self, shape=(-(-self.shape[0] // per_piece) * per_piece, *self.shape[1:]))
 
 
 def extent(tensor_map: TensorMap, coordinates: Sequence[int]) -> tuple[int, int] | None:
@@ -192,12 +202,12 @@ def store_tile(
     source: int,
     shared_address: int,
 ) -> int:
-    """Copy a tile of shared memory to the box at `coordinates`, without its elements out of bounds.
+    """Copy a tile of shared memory to the box at `coordinates`, without its elements out of bounds (`as_stored`).
 
     Arguments, result and errors as for load_tile, with `source` for `destination`.
     """
     tile = _read_tile(tensor_map, shared, source, shared_address)
-    window = _window(tensor_map, coordinates)
+    window = _window(tensor_map.as_stored, coordinates)
     if window is not None:
         _view(arena, arena_base, window)[...] = tile[window.slices]
     return tensor_map.tile_bytes

@@ -69,10 +69,10 @@ def translation_unit(
 ) -> TranslationUnit:
     """Write the translation unit that instantiates `kernel_template<Config>` under the name `entry`.
 
-    Everything but the #include stands in namespace tilewright. `static_asserts` are (expression, message) and
-    stand inside Config, so that they name its constants plainly; `parameters` are (CUDA type, name), passed on in order; `launch_bounds` are (threads per
-    CTA, CTAs per SM). `preamble` holds declarations that the header needs before it is read (see
-    `wgmma_wrapper`), `extra` those that follow Config.
+    Everything but the #include stands in namespace tilewright. `static_asserts` are (expression, message) and stand
+    inside Config, so that they name its constants plainly; `parameters` are (CUDA type, name), passed on in order;
+    `launch_bounds` are (threads per CTA, CTAs per SM). `preamble` holds declarations that the header needs before it
+    is read (see `wgmma_wrapper`), `extra` those that follow Config.
 
     Raises ValueError for a name that C++ would not take, or a header that the package lacks.
     """

@@ -29,9 +29,9 @@ class ConfigError(ValueError):
 class Kernel(ABC):
     """One family of kernels.
 
-    `execution_unit` is what it multiplies with, as the model knows it. `rules` are conditions on the constants, each with the reason; they are written so that Python and CUDA C++
-    read them alike (`and`, `or`, `not`, `%`, `*`, comparisons), are checked in `check` and become the
-    `static_assert`s of the translation unit.
+    `execution_unit` is what it multiplies with, as the model knows it. `rules` are conditions on the constants, each
+    with the reason; they are written so that Python and CUDA C++ read them alike (`and`, `or`, `not`, `%`, `*`,
+    comparisons), are checked in `check` and become the `static_assert`s of the translation unit.
     """
 
     name: ClassVar[str]
