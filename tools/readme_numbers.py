@@ -1,0 +1,71 @@
+"""Rewrites the tables between the markers of README.md from results/*.json; `--check` only says whether they agree.
+
+python tools/readme_numbers.py
+"""
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BEGIN, END = "<!-- numbers:begin -->\n", "<!-- numbers:end -->"
+
+
+def throughput() -> list[str]:
+    """The best Config of each shape against cuBLAS."""
+    record = json.loads((ROOT / "results" / "wgmma_vs_cublas.json").read_text())
+    lines = [
+        f"bf16, layout nt, random normal data, {record['gpu']}, {record['date'][:10]}. Ratio to cuBLAS in the same "
+        "run: median and 95% interval of paired cycles; TFLOP/s of ours and of cuBLAS.",
+        "",
+        "| m, n, k | best Config | burst | settled (power limit) |",
+        "|---|---|---|---|",
+    ]
+    for shape in record["shapes"]:
+        name, best = max(shape["measured"].items(), key=lambda item: item[1]["settled"]["ratio_to_cublas"]["median"])
+        config = dict(item.split("=") for item in name.split(","))
+        cells = []
+        for protocol in ("burst", "settled"):
+            ratio, rate = best[protocol]["ratio_to_cublas"], best[protocol]["tflops"]
+            cells.append(
+                f"**{ratio['median']:.3f}** [{ratio['low']:.3f}, {ratio['high']:.3f}] "
+                f"{rate['ours']:.0f} : {rate['cublas']:.0f}"
+            )
+        cluster = f", cluster {config['cluster_m']}x{config['cluster_n']}"
+        text = f"{config['tile_m']}x{config['tile_n']}, {config['stages']} stages{cluster}, {config['epilogue']}"
+        lines.append(f"| {shape['m']}, {shape['n']}, {shape['k']} | {text} | {' | '.join(cells)} |")
+    return [*lines, "", f"Again: `{record['command']}`"]
+
+
+def host_time() -> list[str]:
+    """What a call costs the host."""
+    record = json.loads((ROOT / "results" / "host_time.json").read_text())
+    lines = ["Host time of a call on torch tensors (64x64x64, so that the GPU never waits), same machine:", ""]
+    lines += ["| call | us |", "|---|---|"]
+    lines += [f"| `{name}` | {found['median']:.1f} |" for name, found in record["microseconds"].items()]
+    return [*lines, "", f"Again: `{record['command']}`"]
+
+
+def verification() -> list[str]:
+    """What the last GPU run proved."""
+    record = json.loads((ROOT / "results" / "gpu_verification.json").read_text())
+    counts = ", ".join(f"{count:,} for `{kernel}`" for kernel, count in record["cases"].items())
+    return [f"Generated cases verified on {record['gpu']} ({record['date'][:10]}): {counts}. Again: `make test-gpu`"]
+
+
+def main() -> int:
+    """Rewrite or check; 1 where --check finds a difference."""
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    tables = "\n\n".join("\n".join(part()) for part in (throughput, host_time, verification))
+    expected = f"{before}{BEGIN}{tables}\n{END}{after}"
+    if "--check" in sys.argv:
+        return int(text != expected)
+    readme.write_text(expected)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
