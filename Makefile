@@ -42,7 +42,7 @@ test: $(READY)  ## All tests that need no GPU, on the usual Configs
 test-all: $(READY)  ## The same on every Config, mutant and case
 	@TILEWRIGHT_TESTS=all $(PYTEST) $(PARALLEL) $(FOLDERS)
 
-test-gpu: $(READY)  ## The tests that need a GPU; a skipped one fails
+test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of two GPUs skip on one
 	@$(PYTEST) tests/gpu --require-gpu --record results/gpu_verification.json
 
 lint: $(READY)  ## Style, types and spelling
@@ -68,4 +68,5 @@ python:
 $(VENV)/.installed-%: pyproject.toml | python
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$*,dev]'
+	@rm -f $(VENV)/.installed-*  # what another CUDA= installed has been replaced
 	@touch $@

@@ -30,11 +30,21 @@ def gpu_count():
 
 
 def pytest_terminal_summary(terminalreporter, exitstatus, config):
-    if config.getoption("--record") and exitstatus == 0 and verification.verified:
-        write_record(Path(config.getoption("--record")), terminalreporter, config)
+    if path := config.getoption("--record"):
+        if message := unrecorded(exitstatus):
+            terminalreporter.line(message, red=True, bold=True)
+        else:
+            write_record(Path(path), terminalreporter, config)
     if message := verification.notice():
         terminalreporter.section("GPU verification", sep="!", red=True, bold=True)
         terminalreporter.line(message, red=True, bold=True)
+
+
+def unrecorded(exitstatus):
+    """Why this run leaves no record; None where it does."""
+    from tilewright.kernels.registry import KERNELS
+
+    return "Nothing is recorded: a test failed." if exitstatus else verification.incomplete(KERNELS)
 
 
 def write_record(path, terminalreporter, config):

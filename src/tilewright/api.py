@@ -1,17 +1,17 @@
 """The calls that users make: `matmul` and `plan`."""
 
 import os
-from collections.abc import Mapping
 from functools import cache
+from math import ceil
 from typing import Any
 
 from tilewright import dtypes
 from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
 from tilewright.jit.cache import build
-from tilewright.operand import HOST, Operand, adopt, allocator
-from tilewright.planner.plan import Plan
-from tilewright.planner.rules import choose
+from tilewright.operand import HOST, Operand, adopt, allocator, contiguous_strides, stream_reader
+from tilewright.planner.plan import Plan, scalars
+from tilewright.planner.rules import check_names, choose
 from tilewright.problem import Problem
 
 EMULATOR_FLOPS = 2e9
@@ -50,12 +50,13 @@ def matmul(
     kernel, config: override the choice. backend: "auto" (the GPU the operands are on; for NumPy operands the first
     GPU, else the emulator), "gpu" or "emulator". stream: a CUDA stream, by default the caller's current one.
 
-    Raises TypeError, ValueError or NotImplementedError before anything runs, naming argument, rule and remedy.
+    Raises TypeError, ValueError (ConfigError for a Config), NotImplementedError or, for what the machine lacks,
+    RuntimeError, before anything runs, naming argument, rule and remedy.
     """
-    beta = _beta(c, beta)
+    alpha, beta = scalars(c, alpha, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out)
     key = (
-        getattr(a, "shape", None), getattr(b, "shape", None), bias is None, out is None, alpha != 0, beta != 0,
+        getattr(a, "shape", None), getattr(b, "shape", None), arrays[2] is None, bias is None, out is None, alpha != 0,
         activation, out_dtype, kernel, config, backend,
     )  # fmt: skip
     try:
@@ -63,9 +64,9 @@ def matmul(
     except TypeError:  # what cannot be hashed is a wrong argument: planning says which
         candidates = ()
     for known in candidates:
-        pointers = known.read(arrays)
+        pointers = known._read(arrays)
         if pointers is not None:
-            return known.run(arrays, pointers, alpha, beta, stream)
+            return known._run(arrays, pointers, alpha, beta, stream)
     made = plan(
         a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
         kernel=kernel, config=config, backend=backend,
@@ -104,57 +105,54 @@ def plan(
     Takes what `matmul` takes. The Plan is called with arrays of the same shapes, strides, dtypes, devices and
     alignments; of alpha and beta only whether they are zero is fixed.
     """
-    arrays = {"a": a, "b": b}
-    if _beta(c, beta) != 0:
-        arrays["c"] = c
-    if bias is not None:
-        arrays["bias"] = bias
+    alpha, beta = scalars(c, alpha, beta)
+    arrays = {"a": a, "b": b, "c": c if beta != 0 else None, "bias": bias, "out": out}
+    arrays = {name: array for name, array in arrays.items() if array is not None or name in ("a", "b")}
     operands = {name: adopt(array, name) for name, array in arrays.items()}
     wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
-    if out is None:
-        shape = result_shape(operands["a"], operands["b"])
-        out = allocator(a, shape, wanted or operands["a"].dtype, operands["a"].device)()
-    arrays["out"], operands["out"] = out, adopt(out, "out")
-    if wanted is not None and operands["out"].dtype != wanted:
-        raise TypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
-    binding = bind(operands, activation=activation, multiplies=alpha != 0)
-    made = _make(binding.problem, _backend(backend, operands), kernel, config)
-    made.expect(arrays, operands, binding.roles, alpha != 0)
-    return made
-
-
-def plan_problem(problem: Problem, backend: Backend, *, kernel: str = "auto", config: Any = None) -> Plan:
-    """The Plan of a Problem alone, for tools that have no arrays: it explains and compiles but cannot be called."""
-    return _make(problem, backend, kernel, config)
-
-
-def _make(problem: Problem, backend: Backend, kernel: str, config: Any) -> Plan:
-    if problem.is_empty:
-        return Plan(problem, None, None, "out has no elements, so that nothing runs", backend, None, None)
-    choice = choose(problem, backend.hardware, kernel=kernel, config=config)
-    if backend.name == "emulator":
-        _refuse_long_emulation(problem)
-    unit = choice.kernel.unit(choice.config, problem, backend.hardware)
-    compiled = build(unit, backend.hardware.arch)
-    shape = choice.kernel.launch_shape(choice.config, problem, backend.hardware)
-    executable = backend.prepare(compiled, shape, choice.kernel.arguments(choice.config, problem))
-    return Plan(problem, choice.kernel, choice.config, choice.reason, backend, compiled, executable)
-
-
-def _beta(c: Any, beta: float | None) -> float:
-    if c is None and beta:
-        raise ValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
-    return beta if beta is not None else (0.0 if c is None else 1.0)
-
-
-def _backend(wanted: "str | Backend", operands: Mapping[str, Operand]) -> Backend:
     device = operands["a"].device
+    if out is None:
+        shape, dtype = result_shape(operands["a"], operands["b"]), wanted or operands["a"].dtype
+        operands["out"] = Operand(0, shape, contiguous_strides(shape), dtype, device, True, None)
+    elif wanted is not None and operands["out"].dtype != wanted:
+        raise TypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
+    multiplies = alpha != 0
+    binding = bind(operands, activation=activation, multiplies=multiplies)
+    chosen = _backend(backend, device)
+    check_names(kernel, config)
+    choice = compiled = executable = None
+    problem = binding.problem
+    if not problem.is_empty:
+        choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
+        if chosen.name == "emulator":
+            refuse_long_emulation(problem)
+        if chosen.is_capturing(stream_reader(a, device)(a, device)):
+            raise RuntimeError(
+                "the current stream is being captured into a CUDA graph, and a plan for these operands would have to "
+                "be compiled and loaded: call tilewright.plan, or matmul once, before the capture"
+            )
+        unit = choice.kernel.unit(choice.config, problem, chosen.hardware)
+        compiled = build(unit, chosen.hardware.arch)
+        launch_shape = choice.kernel.launch_shape(choice.config, problem, chosen.hardware)
+        executable = chosen.prepare(compiled, launch_shape, choice.kernel.arguments(choice.config, problem))
+    if out is None:
+        arrays["out"] = allocator(a, operands["out"].shape, operands["out"].dtype, device)()
+    return Plan(binding, chosen, choice, compiled, executable, arrays, operands, multiplies=multiplies)
+
+
+def _backend(wanted: "str | Backend", device: int) -> Backend:
+    """The backend for operands on `device`."""
+    if not isinstance(wanted, str) and not hasattr(wanted, "prepare"):
+        raise TypeError(f"backend={wanted!r} is no backend: use 'auto', 'gpu' or 'emulator'")
     if "emulator" in (wanted, getattr(wanted, "name", None)) and device != HOST:
         raise ValueError(
             f"a is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, or "
             f"leave backend='auto'"
         )
     if not isinstance(wanted, str):
+        own = getattr(wanted, "device", device)
+        if isinstance(own, int) and device not in (HOST, own):
+            raise ValueError(f"a is on GPU {device} and backend is that of GPU {own}: leave backend='auto'")
         return wanted
     if wanted not in ("auto", "gpu", "emulator"):
         raise ValueError(f"backend={wanted!r} is unknown: use 'auto', 'gpu' or 'emulator'")
@@ -188,11 +186,25 @@ def emulator() -> Backend:
     return EmulatedBackend()
 
 
-def _refuse_long_emulation(problem: Problem) -> None:
-    limit = float(os.environ.get("TILEWRIGHT_EMULATOR_SECONDS", EMULATOR_LIMIT_SECONDS))
+def refuse_long_emulation(problem: Problem) -> None:
+    """Raise RuntimeError for a product that would keep the emulator busy beyond the limit."""
+    text = os.environ.get("TILEWRIGHT_EMULATOR_SECONDS", "")
+    try:
+        limit = float(text) if text else EMULATOR_LIMIT_SECONDS
+    except ValueError as error:
+        raise ValueError(
+            f"TILEWRIGHT_EMULATOR_SECONDS={text!r} is no number of seconds: set one, or unset it"
+        ) from error
     seconds = problem.flops / EMULATOR_FLOPS
     if seconds > limit:
         raise RuntimeError(
-            f"{problem} would take the emulator about {seconds / 60:.0f} minutes, and it stops at {limit:.0f} s: use a "
-            f"GPU or a smaller product, or set TILEWRIGHT_EMULATOR_SECONDS={int(seconds * 2)} to wait"
+            f"{problem} would take the emulator about {_duration(seconds)}, and it stops at {limit:.0f} s: use a GPU "
+            f"or a smaller product, or set TILEWRIGHT_EMULATOR_SECONDS={ceil(2 * seconds)} to wait"
         )
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("years", 31_557_600), ("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} seconds"

@@ -11,14 +11,13 @@ import numpy as np
 class DType:
     """One element type.
 
-    `name` is what users write, `cuda` the type's name in our headers, `ptx` its name in instructions,
-    `nbytes` its width, `epsilon` the spacing of numbers at 1 (unit roundoff times two).
+    `name` is what users write, `nbytes` its width, `cuda` the type's name in our headers, `epsilon` the spacing of
+    numbers at 1 (unit roundoff times two).
     """
 
     name: str
     nbytes: int
     cuda: str
-    ptx: str
     numpy: str
     torch: str
     epsilon: float
@@ -40,9 +39,9 @@ def _numpy_dtype(name: str) -> "np.dtype[Any]":
     return dtype
 
 
-bf16 = DType("bf16", 2, "bf16", "bf16", "bfloat16", "torch.bfloat16", 2.0**-7)
-fp16 = DType("fp16", 2, "fp16", "f16", "float16", "torch.float16", 2.0**-10)
-fp32 = DType("fp32", 4, "float", "f32", "float32", "torch.float32", 2.0**-23)
+bf16 = DType("bf16", 2, "bf16", "bfloat16", "torch.bfloat16", 2.0**-7)
+fp16 = DType("fp16", 2, "fp16", "float16", "torch.float16", 2.0**-10)
+fp32 = DType("fp32", 4, "float", "float32", "torch.float32", 2.0**-23)
 
 SUPPORTED = (bf16, fp16, fp32)
 NAMES = ", ".join(d.name for d in SUPPORTED)
@@ -67,5 +66,5 @@ def parse(name: object, argument: str) -> DType:
     """The DType named by `argument`, or a TypeError that lists what is supported."""
     found = by_name(name)
     if found is None:
-        raise TypeError(f"{argument}={name} is not a supported dtype; tilewright multiplies {NAMES}: convert it first")
+        raise TypeError(f"{argument}={name} is not a supported dtype: use {NAMES} (an array of another: convert it first)")
     return found

@@ -1,5 +1,6 @@
 """What each GPU is, as one frozen dataclass of data-sheet facts; the models and the planner read only this."""
 
+import re
 from dataclasses import dataclass
 
 
@@ -8,7 +9,7 @@ class Hardware:
     """Facts of one GPU.
 
     `arch` is what NVRTC compiles for; `sm_count` multiprocessors; `smem_bytes` the most dynamic shared memory of a
-    block; `l2_bytes`, `memory_bandwidth` (bytes/s); `boost_clock` (Hz); the rates are dense multiply-adds per
+    block; `memory_bandwidth` (bytes/s); `boost_clock` (Hz); the rates are dense multiply-adds per
     clock and SM: `tensor_macs` for bf16/fp16 with fp32 accumulation, `fp32_macs` on the CUDA cores.
     Sources: NVIDIA data sheets and the CUDA programming guide's table of compute capabilities.
     """
@@ -17,7 +18,6 @@ class Hardware:
     arch: str
     sm_count: int
     smem_bytes: int
-    l2_bytes: int
     memory_bandwidth: float
     boost_clock: float
     tensor_macs: int
@@ -34,13 +34,21 @@ class Hardware:
         return 2.0 * macs * self.sm_count * self.boost_clock
 
 
-_MB = 1 << 20
-
-A100 = Hardware("A100", "sm_80", 108, 166_912, 40 * _MB, 2.039e12, 1.410e9, 1024, 64)
-H100_SXM = Hardware("H100-SXM", "sm_90a", 132, 232_448, 50 * _MB, 3.35e12, 1.830e9, 2048, 128)
-H100_PCIE = Hardware("H100-PCIe", "sm_90a", 114, 232_448, 50 * _MB, 2.0e12, 1.620e9, 2048, 128)
-H200 = Hardware("H200", "sm_90a", 132, 232_448, 60 * _MB, 4.8e12, 1.830e9, 2048, 128)
-H800 = Hardware("H800", "sm_90a", 132, 232_448, 50 * _MB, 3.35e12, 1.830e9, 2048, 128)
-H20 = Hardware("H20", "sm_90a", 78, 232_448, 60 * _MB, 4.0e12, 1.830e9, 512, 128)
+A100 = Hardware("A100", "sm_80", 108, 166_912, 2.039e12, 1.410e9, 1024, 64)
+H100_SXM = Hardware("H100-SXM", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, 2048, 128)
+H100_PCIE = Hardware("H100-PCIe", "sm_90a", 114, 232_448, 2.0e12, 1.620e9, 2048, 128)
+H200 = Hardware("H200", "sm_90a", 132, 232_448, 4.8e12, 1.830e9, 2048, 128)
+H800 = Hardware("H800", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, 2048, 128)
+H20 = Hardware("H20", "sm_90a", 78, 232_448, 4.0e12, 1.830e9, 512, 128)
 
 GPUS = {gpu.name: gpu for gpu in (A100, H100_SXM, H100_PCIE, H200, H800, H20)}
+
+
+def recognise(device_name: str) -> Hardware | None:
+    """The entry whose model the driver's name of a device means ("NVIDIA H100 80GB HBM3"); None where there is none.
+
+    The rates per clock and SM are the device's; memory, clocks and SMs differ among the boards of a model.
+    """
+    words = set(re.split(r"[\W_]+", device_name))
+    entries = (gpu for gpu in GPUS.values() if gpu.name.split("-")[0] in words)
+    return max(entries, key=lambda gpu: len(words.intersection(gpu.name.split("-"))), default=None)

@@ -114,8 +114,8 @@ def describe(array: Any, argument: str) -> tuple[Signature, int]:
 
 
 def _describe_torch(tensor: Any, argument: str) -> tuple[Signature, int]:
-    if tensor.requires_grad:
-        adopt(tensor, argument)  # raises unless gradients are off
+    if tensor.requires_grad or tensor.is_neg():
+        adopt(tensor, argument)  # raises, unless gradients are off
     return (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), True), tensor.data_ptr()
 
 
@@ -158,6 +158,11 @@ def _from_torch(torch: Any, tensor: Any, argument: str) -> Operand:
         )
     if tensor.device.type not in ("cpu", "cuda"):
         raise ValueError(f"{argument} is on device {tensor.device}: tilewright runs on CUDA GPUs and on the CPU")
+    if tensor.is_neg() or tensor.is_conj():
+        raise ValueError(
+            f"{argument} is a lazily negated or conjugated view, whose memory holds other values: call .resolve_neg() "
+            f"or .resolve_conj() first"
+        )
     dtype = dtypes.parse(tensor.dtype, f"{argument}.dtype")
     device = tensor.get_device()
     return Operand(tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), dtype, device, True, tensor)
@@ -196,17 +201,22 @@ def _from_cuda_array_interface(array: Any, argument: str) -> Operand:
         shape,
         strides,
         dtype,
-        _device_of(pointer) if device is None else int(device),
+        _device_of(pointer, argument) if device is None else int(device),
         not read_only,
         array,
     )
 
 
+_DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
+
+
 def _from_dlpack(array: Any, argument: str) -> Operand:
     from cuda.core.utils import StridedMemoryView  # imported late: most callers never need it
 
+    on_gpu = array.__dlpack_device__()[0] not in _DLPACK_HOST
     try:
-        view = StridedMemoryView.from_dlpack(array, stream_ptr=-1)
+        # On a GPU the array's library makes the legacy default stream wait for it: that is where we launch.
+        view = StridedMemoryView.from_dlpack(array, stream_ptr=1 if on_gpu else -1)
     except (BufferError, NotImplementedError, RuntimeError) as error:
         raise TypeError(f"{argument} could not be shared through DLPack ({error}): pass a strided array") from error
     dtype = dtypes.parse(view.dtype, f"{argument}.dtype")
@@ -233,13 +243,14 @@ def _in_elements(strides: tuple[int, ...], dtype: DType, argument: str) -> tuple
     return tuple(stride // dtype.nbytes for stride in strides)
 
 
-def _device_of(pointer: int) -> int:
+def _device_of(pointer: int, argument: str) -> int:
     from cuda.bindings import driver
 
-    status, ordinal = driver.cuPointerGetAttribute(
-        driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer
-    )
-    return int(ordinal) if status == driver.CUresult.CUDA_SUCCESS else 0
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    status, ordinal = driver.cuPointerGetAttribute(attribute, pointer)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise ValueError(f"{argument} has address {pointer:#x}, which the CUDA driver does not know: is it freed?")
+    return int(ordinal)
 
 
 def stream_reader(owner: Any, device: int) -> Callable[[Any, int], int]:
@@ -267,13 +278,24 @@ def _stream_of_interface(array: Any, device: int) -> int:
     return int(stream) if stream else 0
 
 
+def written(array: Any) -> Callable[[Any], None] | None:
+    """What must be told, after a kernel wrote to an array like this, for its library's bookkeeping; usually nothing.
+
+    torch counts a tensor's versions, so that autograd notices when what it saved was overwritten.
+    """
+    if not is_torch(array):
+        return None
+    increment: Callable[[Any], None] = sys.modules["torch"].autograd.graph.increment_version
+    return increment
+
+
 def allocator(array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
     """A function that makes uninitialised row-major arrays of the library and on the device of `array`."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(array, torch.Tensor):
         torch_dtype = getattr(torch, dtype.torch.removeprefix("torch."))
         # One element seen as the whole shape: empty_like takes half the time of naming shape, dtype and device.
-        template = torch.empty(1, dtype=torch_dtype, device=array.device).expand(shape)
+        template = torch.empty((), dtype=torch_dtype, device=array.device).expand(shape)
         return partial(torch.empty_like, template, memory_format=torch.contiguous_format)
     if device == HOST:
         return partial(np.empty, shape, dtype.numpy_dtype)
@@ -284,10 +306,11 @@ def allocator(array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> 
                 return cupy.empty(shape, dtype.numpy_dtype)
 
         return empty
+    library = type(array).__name__  # not the array: plans outlive it
 
     def refuse() -> Any:
         raise TypeError(
-            f"a is a {type(array).__name__} on GPU {device}, for which tilewright cannot allocate the result: pass "
+            f"a is a {library} on GPU {device}, for which tilewright cannot allocate the result: pass "
             f"out=, or install CuPy"
         )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal, get_args
 
 from tilewright.dtypes import DType
@@ -100,10 +101,15 @@ class Problem:
 
     @property
     def minimum_bytes(self) -> int:
-        """Bytes that must cross GMEM: each input read once, the output written once."""
-        inputs = self.m * self.k * self.a.dtype.nbytes + self.k * self.n * self.b.dtype.nbytes
-        outputs = self.m * self.n * self.out.dtype.nbytes * (2 if self.c else 1)
-        return self.batch_count * (inputs + outputs)
+        """Bytes that must cross GMEM: what the inputs occupy read once, however often it is used, and out written once."""
+        extents = {"a": (self.m, self.k), "b": (self.k, self.n)}
+        total = 0
+        for name, matrix in self.operands():
+            shape = (*self.batch, *extents.get(name, (self.m, self.n)))
+            strides = (*matrix.batch_strides, matrix.row_stride, matrix.column_stride)
+            steps = (extent for extent, stride in zip(shape, strides, strict=True) if stride or not extent)
+            total += matrix.dtype.nbytes * prod(steps)
+        return total
 
     def operands(self) -> Iterator[tuple[str, Matrix]]:
         """The operands that take part, by name."""

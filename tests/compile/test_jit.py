@@ -79,7 +79,7 @@ def toy_headers(monkeypatch):
 
 def toy_unit(**changes):
     arguments = {
-        "constants": {"tile_m": 128, "has_bias": True, "scale": 0.1, "Input": CudaType("bf16")},
+        "constants": {"tile_m": 128, "has_bias": True, "scale": 7, "Input": CudaType("bf16")},
         "parameters": [("float*", "x"), ("int", "n")],
         "launch_bounds": (128, 1),
     }

@@ -6,9 +6,8 @@ import pytest
 import tilewright as tw
 from support.cases import Memory, random_cases
 from support.doubles import GpuArray
-from support.verification import verified
+from support.verification import CASES_PER_KERNEL, verified
 
-CASES_PER_KERNEL = 2000
 CHUNKS = 10
 
 

@@ -19,6 +19,7 @@ class RecordingBackend:
     def __init__(self, hardware=A100, own_streams=(0,)):
         self.hardware = hardware
         self.own_streams = own_streams
+        self.captured_streams = ()
         self.prepared = []
         self.launched = []
 
@@ -29,6 +30,9 @@ class RecordingBackend:
     @contextmanager
     def resident(self, operands, stream):
         yield {name: operand.pointer for name, operand in operands.items()}
+
+    def is_capturing(self, stream):
+        return stream in self.captured_streams
 
     def check_stream(self, stream):
         if stream not in self.own_streams:

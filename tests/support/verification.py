@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,8 @@ PACKAGE = ROOT / "src" / "tilewright"
 RECORD = ROOT / "results" / "gpu_verification.json"
 
 KERNEL_SOURCES = ("cuda/**/*.cuh", "kernels/*.py", "jit/source.py")
+
+CASES_PER_KERNEL = 2000
 
 verified: Counter[str] = Counter()
 """Generated cases that came out right in this process, by kernel."""
@@ -23,6 +26,13 @@ def kernel_digest(package: Path = PACKAGE) -> str:
         text = path.read_bytes()
         digest.update(f"{path.relative_to(package).as_posix()}\0{len(text)}\0".encode() + text)
     return digest.hexdigest()
+
+
+def incomplete(kernels: Collection[str]) -> str | None:
+    """Why this process has verified too little for a record; None where every kernel had all its cases."""
+    counts = [f"{verified[name]} of {CASES_PER_KERNEL} cases of {name}" for name in kernels]
+    complete = all(verified[name] == CASES_PER_KERNEL for name in kernels)
+    return None if complete else f"Nothing is recorded, since a part has run: {', '.join(counts)}."
 
 
 def record(gpu: str, driver: str, nvrtc: str, command: str, passed: int) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tilewright.backends.protocol import merge_ranges
+from tilewright.backends.protocol import mirrored
 from tilewright.binding import OPERANDS
 from tilewright.emulator import Counters, Device
 from tilewright.hardware import H200, Hardware
@@ -47,6 +47,10 @@ class EmulatedBackend:
     def check_stream(self, stream: int) -> None:
         """The emulator has no streams: any number is ignored."""
 
+    def is_capturing(self, stream: int) -> bool:
+        """Never: there are no streams."""
+        return False
+
     @contextmanager
     def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
         """Copies of the operands' memory, alignment kept; what the kernel writes around `out` comes back too."""
@@ -56,27 +60,23 @@ class EmulatedBackend:
                     f"{name} is on GPU {operand.device} and backend='emulator' runs on host memory: move it to the "
                     f"CPU, or leave backend='auto'"
                 )
-        regions: list[tuple[int, int, int]] = []
-        with self._turn:
-            try:
-                for low, high in merge_ranges(operand.byte_range() for operand in operands.values()):
-                    skew = low % 16
-                    base = self.device.allocate(high - low + skew) + skew
-                    regions.append((low, high, base))
-                    self.device.write(base, _host_bytes(low, high))
-                yield {name: _translated(operand.pointer, regions) for name, operand in operands.items()}
-                first, last = operands["out"].byte_range()
-                for low, high, base in regions:
-                    if low <= first < last <= high:
-                        _host_bytes(first, last)[:] = self.device.read(base + first - low, last - first)
-            finally:
-                for low, _, base in regions:
-                    self.device.free(base - low % 16)
+        with self._turn, mirrored(operands, _EmulatedMemory(self.device)) as addresses:
+            yield addresses
 
 
-def _translated(pointer: int, regions: list[tuple[int, int, int]]) -> int:
-    """The backend's address of a host address; 0 for the pointer of an empty array, which nobody reads."""
-    return next((pointer - low + base for low, high, base in regions if low <= pointer < high), 0)
+class _EmulatedMemory:
+    """The emulated device's memory, filled from and emptied to the host's."""
+
+    def __init__(self, device: Device):
+        self.allocate = device.allocate
+        self.free = device.free
+        self._device = device
+
+    def copy_in(self, address: int, host: int, nbytes: int) -> None:
+        self._device.write(address, _host_bytes(host, nbytes))
+
+    def copy_out(self, host: int, address: int, nbytes: int) -> None:
+        _host_bytes(host, nbytes)[:] = self._device.read(address, nbytes)
 
 
 class EmulatedExecutable:
@@ -113,6 +113,6 @@ class EmulatedExecutable:
         )
 
 
-def _host_bytes(low: int, high: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    """The bytes of a host address range, as a view."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
+def _host_bytes(address: int, nbytes: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    """The bytes from a host address on, as a view."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))

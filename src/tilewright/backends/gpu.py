@@ -5,14 +5,15 @@ import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from cuda.bindings import driver
 
-from tilewright.backends.protocol import merge_ranges
+from tilewright.backends.protocol import mirrored
 from tilewright.binding import OPERANDS
-from tilewright.hardware import Hardware
+from tilewright.hardware import Hardware, recognise
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import (
     GemmParameters,
@@ -138,6 +139,14 @@ class GpuBackend:
                 f"pass a stream of GPU {self.device}, or none for the current one"
             )
 
+    def is_capturing(self, stream: int) -> bool:
+        """Whether `stream` is being captured into a CUDA graph."""
+        with self.current():
+            status, capture = driver.cuStreamIsCapturing(driver.CUstream(stream))[:2]
+        # The legacy default stream cannot be asked while another stream is captured, nor be captured itself.
+        active = driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
+        return bool(status == _SUCCESS and capture == active)
+
     @contextmanager
     def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
         """Addresses on this GPU; host operands are copied here, and `out` back when the kernel has finished."""
@@ -145,52 +154,30 @@ class GpuBackend:
         if not host:
             yield {name: operand.pointer for name, operand in operands.items()}
             return
-        with self.current():
-            regions = merge_ranges(operand.byte_range() for operand in host.values())
-            copies: list[tuple[int, int, int]] = []
-            try:
-                for low, high in regions:
-                    copies.append(
-                        (
-                            low,
-                            high,
-                            int(checked(driver.cuMemAlloc(high - low), f"allocating {high - low} bytes")),
-                        )
-                    )
-                    checked(driver.cuMemcpyHtoD(copies[-1][2], low, high - low), "cuMemcpyHtoD")
-                moved = {
-                    name: next((o.pointer - low + base for low, high, base in copies if low <= o.pointer < high), 0)
-                    for name, o in host.items()
-                }
-                yield {name: operand.pointer for name, operand in operands.items()} | moved
-                checked(driver.cuStreamSynchronize(driver.CUstream(stream)), "the kernel")
-                low, high = operands["out"].byte_range()
-                for first, last, base in copies:
-                    if first <= low and high <= last and high > low:
-                        checked(driver.cuMemcpyDtoH(low, base + low - first, high - low), "cuMemcpyDtoH")
-            finally:
-                for _, _, base in copies:
-                    driver.cuMemFree(base)
+        with self.current(), mirrored(host, _StreamMemory(stream)) as moved:
+            yield {name: operand.pointer for name, operand in operands.items()} | dict(moved)
 
     def _attribute(self, name: str) -> int:
         attribute = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(checked(driver.cuDeviceGetAttribute(attribute, self._handle), f"cuDeviceGetAttribute({name})"))
 
     def _read_hardware(self) -> Hardware:
-        capability = 10 * self._attribute("COMPUTE_CAPABILITY_MAJOR") + self._attribute("COMPUTE_CAPABILITY_MINOR")
+        """Sizes from the driver; rates from the table where it knows the GPU, else what the driver says of clocks."""
         name = checked(driver.cuDeviceGetName(128, self._handle), "cuDeviceGetName").split(b"\0")[0].decode()
+        capability = 10 * self._attribute("COMPUTE_CAPABILITY_MAJOR") + self._attribute("COMPUTE_CAPABILITY_MINOR")
+        sm_count = self._attribute("MULTIPROCESSOR_COUNT")
+        smem_bytes = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        if known := recognise(name):
+            return replace(known, sm_count=sm_count, smem_bytes=smem_bytes)
         tensor_macs, fp32_macs = _MACS.get(capability, (1024, 128))
-        if "H20" in name.split():
-            tensor_macs = 512
         return Hardware(
             name=name.removeprefix("NVIDIA "),
             arch="sm_90a" if capability == 90 else f"sm_{capability}",
-            sm_count=self._attribute("MULTIPROCESSOR_COUNT"),
-            smem_bytes=self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-            l2_bytes=self._attribute("L2_CACHE_SIZE"),
-            # Two transfers per memory clock (kHz), bus width in bits.
+            sm_count=sm_count,
+            smem_bytes=smem_bytes,
+            # Two transfers per memory clock (kHz, and some drivers do not say), bus width in bits.
             memory_bandwidth=2e3
-            * self._attribute("MEMORY_CLOCK_RATE")
+            * (self._attribute("MEMORY_CLOCK_RATE") or 1_000_000)
             * self._attribute("GLOBAL_MEMORY_BUS_WIDTH")
             / 8,
             boost_clock=1e3 * self._attribute("CLOCK_RATE"),
@@ -240,6 +227,7 @@ class GpuExecutable:
             checked((status,), "launching the kernel")
 
     def _point_to(self, pointers: list[int]) -> None:
+        self._pointers = []  # should encoding fail, nothing of this call may be taken for that of the next
         for word, pointer in zip(self._pointer_words, pointers, strict=True):
             self._words[word] = pointer
         if self._maps:
@@ -247,6 +235,26 @@ class GpuExecutable:
                 for index, maps in enumerate(self._maps):
                     self._arguments[index] = maps.address_of_map(pointers)
         self._pointers = pointers
+
+
+class _StreamMemory:
+    """Device memory that is copied to and from in the order of a stream."""
+
+    def __init__(self, stream: int):
+        self._stream = driver.CUstream(stream)
+
+    def allocate(self, nbytes: int) -> int:
+        return int(checked(driver.cuMemAlloc(nbytes), f"allocating {nbytes} bytes"))
+
+    def free(self, address: int) -> None:
+        driver.cuMemFree(address)  # waits for the kernels that use it
+
+    def copy_in(self, address: int, host: int, nbytes: int) -> None:
+        checked(driver.cuMemcpyHtoDAsync(address, host, nbytes, self._stream), "copying an operand to the GPU")
+
+    def copy_out(self, host: int, address: int, nbytes: int) -> None:
+        checked(driver.cuMemcpyDtoHAsync(host, address, nbytes, self._stream), "copying the result to the host")
+        checked(driver.cuStreamSynchronize(self._stream), "the kernel")
 
 
 class _TensorMaps:

@@ -1,13 +1,16 @@
 """Where a plan runs. Kernels and planner see only this protocol, never which backend is behind it."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from tilewright.hardware import Hardware
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import KernelArguments, LaunchShape
 from tilewright.operand import Operand
+
+ALIGNMENT = 16
+"""The alignment in bytes that plans tell apart, and that copies keep."""
 
 
 class Executable(Protocol):
@@ -40,6 +43,52 @@ class Backend(Protocol):
 
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream that this backend cannot launch on."""
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether `stream` is being captured into a CUDA graph, so that nothing may be compiled or loaded."""
+
+
+class Memory(Protocol):
+    """A backend's memory as `mirrored` uses it; addresses on the host are plain numbers."""
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of fresh memory, aligned to 256 bytes."""
+
+    def free(self, address: int) -> None:
+        """Give back what `allocate` returned, once no kernel uses it."""
+
+    def copy_in(self, address: int, host: int, nbytes: int) -> None:
+        """Copy from the host."""
+
+    def copy_out(self, host: int, address: int, nbytes: int) -> None:
+        """Copy to the host, behind the kernels that were launched, and wait for it."""
+
+
+@contextmanager
+def mirrored(operands: Mapping[str, Operand], memory: Memory) -> Iterator[Mapping[str, int]]:
+    """Addresses of copies of host operands; at the end the bytes that `out` spans are copied back.
+
+    Operands that share memory share it in the copy too, and addresses keep their alignment.
+    """
+    copies: list[tuple[int, int, int]] = []  # first and one-past-last address on the host, address of the copy
+    try:
+        for low, high in merge_ranges(operand.byte_range() for operand in operands.values()):
+            skew = low % ALIGNMENT
+            copies.append((low, high, memory.allocate(high - low + skew) + skew))
+            memory.copy_in(copies[-1][2], low, high - low)
+        yield {name: _translated(operand.pointer, copies) for name, operand in operands.items()}
+        first, last = operands["out"].byte_range()
+        for low, high, address in copies:
+            if low <= first < last <= high:
+                memory.copy_out(first, address + first - low, last - first)
+    finally:
+        for low, _, address in copies:
+            memory.free(address - low % ALIGNMENT)
+
+
+def _translated(pointer: int, copies: list[tuple[int, int, int]]) -> int:
+    """The address in the copy; 0 for the pointer of an empty array, which nobody reads."""
+    return next((pointer - low + address for low, high, address in copies if low <= pointer < high), 0)
 
 
 def merge_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -9,14 +9,12 @@ import hashlib
 import importlib.resources
 import importlib.resources.abc
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 Major = Literal["K", "MN"]
 
-_FLOAT_MAX = (2 - 2**-23) * 2.0**127
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -28,14 +26,7 @@ class CudaType:
     spelling: str
 
 
-@dataclass(frozen=True)
-class CudaExpression:
-    """A CUDA C++ constant expression, such as an enumerator; becomes `static constexpr auto name = text;`."""
-
-    text: str
-
-
-Constant = bool | int | float | CudaType | CudaExpression
+Constant = bool | int | CudaType
 
 
 @dataclass(frozen=True)
@@ -65,14 +56,13 @@ def translation_unit(
     parameters: Sequence[tuple[str, str]],
     launch_bounds: tuple[int, int],
     preamble: str = "",
-    extra: str = "",
 ) -> TranslationUnit:
     """Write the translation unit that instantiates `kernel_template<Config>` under the name `entry`.
 
     Everything but the #include stands in namespace tilewright. `static_asserts` are (expression, message) and stand
     inside Config, so that they name its constants plainly; `parameters` are (CUDA type, name), passed on in order;
     `launch_bounds` are (threads per CTA, CTAs per SM). `preamble` holds declarations that the header needs before it
-    is read (see `wgmma_wrapper`), `extra` those that follow Config.
+    is read (see `wgmma_wrapper`).
 
     Raises ValueError for a name that C++ would not take, or a header that the package lacks.
     """
@@ -91,7 +81,6 @@ def translation_unit(
         f'#include "{kernel_header}"',
         "namespace tilewright {",
         "\n".join(["struct Config {", *(_member(*item) for item in constants.items()), *asserts, "};"]),
-        extra.strip(),
         f'extern "C" __global__ void __launch_bounds__({threads}, {ctas_per_sm}) {entry}(\n    {formal}) {{\n'
         f"  {kernel_template}<Config>({actual});\n}}",
         "}  // namespace tilewright",
@@ -104,23 +93,16 @@ def _member(name: str, value: Constant) -> str:
     match value:
         case CudaType(spelling):
             return f"  using {name} = {spelling};"
-        case CudaExpression(text):
-            return f"  static constexpr auto {name} = {text};"
         case bool():
             return f"  static constexpr bool {name} = {str(value).lower()};"
-        case int() if -(2**31) < value < 2**31:
+        case int() if -(2**31) <= value < 2**31:
             return f"  static constexpr int {name} = {value};"
-        case int() if -(2**63) < value < 2**63:
-            return f"  static constexpr long long {name} = {value}LL;"
-        case float() if abs(value) <= _FLOAT_MAX:
-            (single,) = struct.unpack("f", struct.pack("f", value))
-            return f"  static constexpr float {name} = {single.hex()}f;  // {value!r}"
-        case int() | float():
-            raise ValueError(f"constant {name} = {value!r} has no C++ literal: give a finite float or a 64-bit int")
+        case int():
+            raise ValueError(f"constant {name} = {value} does not fit a 32-bit int")
         case _:
             raise TypeError(
-                f"constant {name} is a {type(value).__name__}; a Config holds bool, int, float, CudaType or "
-                "CudaExpression: name C++ types and enumerators with the last two"
+                f"constant {name} is a {type(value).__name__}; a Config holds bool, int and CudaType: name C++ types "
+                "with the last"
             )
 
 
@@ -215,11 +197,11 @@ def reachable_headers(text: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def headers_digest(names: tuple[str, ...] | None = None) -> str:
-    """SHA-256 in hexadecimal over the named package headers and their texts; over all of them by default."""
+def headers_digest(names: tuple[str, ...]) -> str:
+    """SHA-256 in hexadecimal over the named package headers and their texts."""
     texts = package_headers()
     digest = hashlib.sha256()
-    for name in sorted(texts) if names is None else names:
+    for name in names:
         body = texts[name].encode()
         digest.update(f"{name}\0{len(body)}\0".encode() + body)
     return digest.hexdigest()

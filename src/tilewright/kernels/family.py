@@ -4,7 +4,8 @@ import ctypes
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from functools import cache
+from typing import Any, ClassVar, TypeAlias, get_args, get_type_hints
 
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType, TranslationUnit, translation_unit
@@ -24,6 +25,10 @@ _SAME_PARAMETERS = (
 
 class ConfigError(ValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
+
+
+class AvoidableRefusal(str):
+    """A refusal that another layout of the operands would avoid; the planner says it once."""
 
 
 class Kernel(ABC):
@@ -74,8 +79,15 @@ class Kernel(ABC):
         if not isinstance(config, self.config_type):
             raise ConfigError(
                 f"config={config!r} is no {self.config_type.__name__}, which kernel '{self.name}' takes: "
-                f"pass tilewright.kernels.{self.config_type.__name__}(...) or another kernel="
+                f"pass tilewright.{self.config_type.__name__}(...) or another kernel="
             )
+        for field, wanted in _field_types(self.config_type).items():
+            value = getattr(config, field)
+            if type(value) is not wanted:  # True is no int here
+                raise ConfigError(
+                    f"config={config!r} has {field}={value!r} of type {type(value).__name__}, and {field} is of type "
+                    f"{wanted.__name__}: convert it"
+                )
         constants = self.constants(config, problem)
         for rule, reason in self.rules:
             if not eval(rule, {"__builtins__": {}}, constants):  # our own text, never the user's
@@ -123,6 +135,13 @@ def epilogue_constants(problem: Problem) -> Constants:
         "activation": 1 + ACTIVATIONS.index(problem.activation) if problem.activation else 0,
         "store_elements": 2 if out.vector_bytes("column") >= pair_bytes else 1,
     }
+
+
+@cache
+def _field_types(config_type: type) -> dict[str, type]:
+    """The type of each field of a Config, for a Literal that of its values."""
+    hints = get_type_hints(config_type)
+    return {name: type(get_args(hint)[0]) if get_args(hint) else hint for name, hint in hints.items()}
 
 
 def _names(rule: str, constants: Mapping[str, object]) -> list[str]:

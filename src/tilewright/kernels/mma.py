@@ -1,14 +1,13 @@
 """Kernel `mma`: mma.sync tensor cores with a cp.async pipeline; bf16 and fp16, every shape, stride and alignment."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from tilewright.dtypes import bf16, fp16
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType
-from tilewright.kernels.family import Constants, Kernel, epilogue_constants
-from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.tiling import by_estimated_time, cta_count, oversized
+from tilewright.kernels.family import Constants
+from tilewright.kernels.tiling import OneTilePerCta, by_estimated_time, copy_bytes, oversized
 from tilewright.problem import Problem
 
 
@@ -44,7 +43,7 @@ _VECTOR_COPIES = (MmaConfig(), MmaConfig(tile_n=256, warps_n=4, stages=3), MmaCo
 _NARROW_COPIES = (MmaConfig(warps_n=4), MmaConfig(tile_m=64, tile_n=64))
 
 
-class MmaKernel(Kernel):
+class MmaKernel(OneTilePerCta):
     """The fallback that takes every product of 2-byte floats, whatever the strides and the alignment."""
 
     name = "mma"
@@ -97,45 +96,20 @@ class MmaKernel(Kernel):
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaConfig]:
         """A Config for each tile size, the quickest by its waves first."""
-        (_, a_copy_bytes), (_, b_copy_bytes) = _walk(problem)
-        candidates = _NARROW_COPIES if min(a_copy_bytes, b_copy_bytes) < 8 else _VECTOR_COPIES
-        return by_estimated_time(candidates, problem, hardware)
+        narrow = min(copy_bytes(problem.a), copy_bytes(problem.b)) < 8
+        return by_estimated_time(_NARROW_COPIES if narrow else _VECTOR_COPIES, problem, hardware)
+
+    def copy_elements(self, nbytes: int) -> int:
+        """Loads of single elements are gathered into 16 bytes."""
+        return 8 if nbytes == 2 else nbytes // 2
 
     def constants(self, config: MmaConfig, problem: Problem) -> Constants:
-        """The Config's fields, how A and B lie in memory, and what follows from both."""
-        (a_k_major, a_copy_bytes), (b_k_major, b_copy_bytes) = _walk(problem)
-        a_copy_elements, b_copy_elements = _copy_elements(a_copy_bytes), _copy_elements(b_copy_bytes)
+        """With the warps' blocks and the width of asynchronous copies."""
         return {
-            **asdict(config),
+            **super().constants(config, problem),
             "warp_m": config.tile_m // max(config.warps_m, 1),
             "warp_n": config.tile_n // max(config.warps_n, 1),
-            "threads": config.threads,
-            "smem_bytes": config.smem_bytes,
             "Input": CudaType(problem.a.dtype.cuda),
-            "a_k_major": a_k_major,
-            "b_k_major": b_k_major,
-            "a_copy_bytes": a_copy_bytes,
-            "b_copy_bytes": b_copy_bytes,
-            "a_copy_elements": a_copy_elements,
-            "b_copy_elements": b_copy_elements,
-            "a_threads_per_row": (config.tile_k if a_k_major else config.tile_m) // a_copy_elements,
-            "b_threads_per_row": (config.tile_k if b_k_major else config.tile_n) // b_copy_elements,
-            **epilogue_constants(problem),
+            "a_copy_bytes": copy_bytes(problem.a),
+            "b_copy_bytes": copy_bytes(problem.b),
         }
-
-    def launch_shape(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> LaunchShape:
-        """One CTA for each tile of out."""
-        return LaunchShape(cta_count(config, problem), config.threads, 1, config.smem_bytes)
-
-
-def _walk(problem: Problem) -> tuple[tuple[bool, int], tuple[bool, int]]:
-    """For A and for B: whether it is walked along k, and the bytes of one copy that way."""
-    a_k_major, b_k_major = problem.a.is_row_major, not problem.b.is_row_major
-    a_copy_bytes = problem.a.vector_bytes("column" if a_k_major else "row")
-    b_copy_bytes = problem.b.vector_bytes("row" if b_k_major else "column")
-    return (a_k_major, a_copy_bytes), (b_k_major, b_copy_bytes)
-
-
-def _copy_elements(copy_bytes: int) -> int:
-    """Elements that one copy brings: loads of single elements are gathered into 16 bytes."""
-    return 8 if copy_bytes == 2 else copy_bytes // 2

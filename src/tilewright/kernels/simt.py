@@ -1,14 +1,13 @@
 """Kernel `simt`: fp32 on the CUDA cores, warp-tiled; every shape, stride and alignment."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from tilewright.dtypes import fp32
 from tilewright.hardware import Hardware
-from tilewright.kernels.family import Constants, Kernel, epilogue_constants
-from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.tiling import by_estimated_time, cta_count, oversized
-from tilewright.problem import Matrix, Problem
+from tilewright.kernels.family import Constants
+from tilewright.kernels.tiling import OneTilePerCta, by_estimated_time, oversized
+from tilewright.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ _CANDIDATES = (
 )
 
 
-class SimtKernel(Kernel):
+class SimtKernel(OneTilePerCta):
     """The kernel of fp32 products: no tensor cores, no rounding to a narrower type."""
 
     name = "simt"
@@ -91,40 +90,26 @@ class SimtKernel(Kernel):
     )
 
     def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
-        """Why `simt` does not take the problem: dtypes other than fp32."""
+        """Why `simt` does not take the problem: dtypes other than fp32, or a GPU before sm_80."""
         a, b = problem.a.dtype, problem.b.dtype
         if a != fp32 or b != fp32:
             return f"simt multiplies fp32 by fp32, and a is {a}, b is {b}"
+        if hardware.capability < 80:
+            return f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
         return oversized(problem)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[SimtConfig]:
         """A Config for each tile size, the quickest by its waves first."""
         return by_estimated_time(_CANDIDATES, problem, hardware)
 
+    def copy_elements(self, nbytes: int) -> int:
+        """Four where 16 bytes are aligned, else one."""
+        return 4 if nbytes == 16 else 1
+
     def constants(self, config: SimtConfig, problem: Problem) -> Constants:
-        """The Config's fields, how A and B lie in memory, and what follows from both."""
-        a_k_major, b_k_major = problem.a.is_row_major, not problem.b.is_row_major
-        a_copy_elements, b_copy_elements = _copy_elements(problem.a), _copy_elements(problem.b)
+        """With the lanes of a warp along m and n."""
         return {
-            **asdict(config),
+            **super().constants(config, problem),
             "lanes_m": config.warp_m // max(config.thread_m, 1),
             "lanes_n": config.warp_n // max(config.thread_n, 1),
-            "threads": config.threads,
-            "smem_bytes": config.smem_bytes,
-            "a_k_major": a_k_major,
-            "b_k_major": b_k_major,
-            "a_copy_elements": a_copy_elements,
-            "b_copy_elements": b_copy_elements,
-            "a_threads_per_row": (config.tile_k if a_k_major else config.tile_m) // a_copy_elements,
-            "b_threads_per_row": (config.tile_k if b_k_major else config.tile_n) // b_copy_elements,
-            **epilogue_constants(problem),
         }
-
-    def launch_shape(self, config: SimtConfig, problem: Problem, hardware: Hardware) -> LaunchShape:
-        """One CTA for each tile of out."""
-        return LaunchShape(cta_count(config, problem), config.threads, 1, config.smem_bytes)
-
-
-def _copy_elements(matrix: Matrix) -> int:
-    """Elements that one load brings: four where 16 bytes are aligned everywhere, else one."""
-    return 4 if matrix.vector_bytes("column" if matrix.is_row_major else "row") == 16 else 1

@@ -12,9 +12,6 @@ from tilewright.problem import Matrix
 ALIGNMENT = 16
 """Bytes that addresses and strides are multiples of."""
 
-MAX_EXTENT = 2**31 - 1
-"""TMA takes extents up to 2**32; coordinates are signed 32-bit integers."""
-
 MAX_STRIDE = 2**40 - 1
 
 STORE_BYTES = 16
@@ -41,12 +38,11 @@ def tensor(
 ) -> TmaTensor | str:
     """`matrix` as a tensor whose inner dimension steps by the column or the row stride; or the reason why it is none.
 
-    Strides of dimensions of extent 1 do not count. All batches lie one stride apart, or are the same memory.
+    Strides of dimensions of extent 1 do not count. All batches lie one stride apart, or are the same memory. Extents
+    that `tiling.oversized` lets pass are below the 2**31 that coordinates reach.
     """
     if matrix.alignment < ALIGNMENT:
         return f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}"
-    if max(rows, columns, prod(batch)) > MAX_EXTENT:
-        return f"{operand} is {prod(batch)} x {rows} x {columns} and TMA takes extents up to {MAX_EXTENT}"
     by_column = ("column", columns, matrix.column_stride)
     by_row = ("row", rows, matrix.row_stride)
     (_, extent, stride), outer = (by_column, by_row) if inner == "column" else (by_row, by_column)

@@ -9,8 +9,9 @@ from tilewright.dtypes import bf16, fp16
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType, wgmma_wrapper
 from tilewright.kernels import tma
-from tilewright.kernels.family import Constants, Kernel, epilogue_constants
+from tilewright.kernels.family import AvoidableRefusal, Constants, Kernel, epilogue_constants
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
+from tilewright.kernels.tiling import oversized
 from tilewright.problem import Matrix, Problem
 
 TILE_K = 64
@@ -47,13 +48,13 @@ class WgmmaConfig:
 
 # Where two cost the same, the first is taken.
 _CANDIDATES = (
-    WgmmaConfig(128, 256, 4, cluster_m=2),
     WgmmaConfig(128, 256, 4),
+    WgmmaConfig(256, 128, 4),
+    WgmmaConfig(128, 256, 4, cluster_m=2),
     WgmmaConfig(256, 208, 3, epilogue="direct"),
     WgmmaConfig(256, 200, 3, epilogue="direct"),
     WgmmaConfig(256, 192, 4, epilogue="direct"),
     WgmmaConfig(256, 176, 4),
-    WgmmaConfig(256, 128, 4),
     WgmmaConfig(128, 192, 4),
     WgmmaConfig(128, 128, 6),
     WgmmaConfig(128, 64, 8),
@@ -97,7 +98,7 @@ class WgmmaKernel(Kernel):
     )
 
     def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
-        """Why `wgmma` does not take the problem: GPU, dtypes, an empty product, or what TMA cannot address."""
+        """Why `wgmma` does not take the problem: GPU, dtypes, an empty product, its size, or what TMA cannot address."""
         a, b = problem.a.dtype, problem.b.dtype
         if hardware.capability != 90:
             return f"wgmma needs sm_90a (Hopper) and {hardware.name} is {hardware.arch}"
@@ -105,9 +106,11 @@ class WgmmaKernel(Kernel):
             return f"wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}"
         if problem.is_empty or problem.k == 0:
             return f"wgmma needs at least one product to sum, and the problem is {problem}"
+        if reason := oversized(problem):
+            return reason
         for operand in (_operand_a(problem), _operand_b(problem)):
             if isinstance(operand, str):
-                return operand
+                return AvoidableRefusal(operand)
         return None
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:

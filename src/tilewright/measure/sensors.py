@@ -7,6 +7,10 @@ from statistics import median
 from types import TracebackType
 from typing import Any
 
+from cuda.bindings import driver
+
+from tilewright.measure.timing import checked
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -18,7 +22,10 @@ class Reading:
 
 
 class Sensors:
-    """Samples a GPU in a background thread while the `with` block runs; without NVML there are no readings."""
+    """Samples a GPU in a background thread while the `with` block runs; without NVML there are no readings.
+
+    `device` is CUDA's number of it, which CUDA_VISIBLE_DEVICES changes and NVML's index does not follow.
+    """
 
     def __init__(self, device: int = 0, period_seconds: float = 0.02):
         self._device = device
@@ -34,7 +41,7 @@ class Sensors:
             pynvml.nvmlInit()
         except Exception:  # not installed, or no driver: measure without readings
             return self
-        handle = pynvml.nvmlDeviceGetHandleByIndex(self._device)
+        handle = pynvml.nvmlDeviceGetHandleByPciBusId(_pci_bus_id(self._device))
         self._thread = threading.Thread(target=self._sample, args=(pynvml, handle), daemon=True)
         self._thread.start()
         return self
@@ -64,3 +71,10 @@ class Sensors:
             return None
         watts, clocks, temperatures = zip(*samples, strict=True)
         return Reading(median(watts), median(clocks), median(temperatures))
+
+
+def _pci_bus_id(device: int) -> bytes:
+    """Where CUDA's device sits, such as `0000:3B:00.0`: the one name that both libraries share."""
+    checked(driver.cuInit(0))
+    bus_id: bytes = checked(driver.cuDeviceGetPCIBusId(32, checked(driver.cuDeviceGet(device))))
+    return bus_id.rstrip(b"\0")

@@ -33,7 +33,7 @@ def time_launches(launch: Callable[[int], object], *, samples: int = 15) -> Timi
     Everything already under way on the GPU is finished first. Successive launches find their operands in L2 where those
     fit; no idling, rotation or power protocol is applied.
     """
-    _checked(driver.cuCtxSynchronize())
+    checked(driver.cuCtxSynchronize())
     with _stream() as stream, _event() as start, _event() as end:
         launch(int(stream))
         once = _elapsed(lambda: launch(int(stream)), stream, start, end)
@@ -41,7 +41,7 @@ def time_launches(launch: Callable[[int], object], *, samples: int = 15) -> Timi
         with _captured(launch, launches, stream) as graph:
 
             def replay() -> None:
-                _checked(driver.cuGraphLaunch(graph, stream))
+                checked(driver.cuGraphLaunch(graph, stream))
 
             replay()
             times = sorted(_elapsed(replay, stream, start, end) / launches for _ in range(samples))
@@ -50,53 +50,54 @@ def time_launches(launch: Callable[[int], object], *, samples: int = 15) -> Timi
 
 
 def _elapsed(work: Callable[[], object], stream: Any, start: Any, end: Any) -> float:
-    _checked(driver.cuEventRecord(start, stream))
+    checked(driver.cuEventRecord(start, stream))
     work()
-    _checked(driver.cuEventRecord(end, stream))
-    _checked(driver.cuEventSynchronize(end))
-    return float(_checked(driver.cuEventElapsedTime(start, end))) * 1e-3
+    checked(driver.cuEventRecord(end, stream))
+    checked(driver.cuEventSynchronize(end))
+    return float(checked(driver.cuEventElapsedTime(start, end))) * 1e-3
 
 
 @contextmanager
 def _stream() -> Iterator[Any]:
-    stream = _checked(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+    stream = checked(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
     try:
         yield stream
     finally:
-        _checked(driver.cuStreamDestroy(stream))
+        checked(driver.cuStreamDestroy(stream))
 
 
 @contextmanager
 def _event() -> Iterator[Any]:
-    event = _checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DEFAULT))
+    event = checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DEFAULT))
     try:
         yield event
     finally:
-        _checked(driver.cuEventDestroy(event))
+        checked(driver.cuEventDestroy(event))
 
 
 @contextmanager
 def _captured(launch: Callable[[int], object], launches: int, stream: Any) -> Iterator[Any]:
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-    _checked(driver.cuStreamBeginCapture(stream, mode))
+    checked(driver.cuStreamBeginCapture(stream, mode))
     graph = executable = None
     try:
         try:
             for _ in range(launches):
                 launch(int(stream))
         finally:
-            graph = _checked(driver.cuStreamEndCapture(stream))
-        executable = _checked(driver.cuGraphInstantiate(graph, 0))
+            graph = checked(driver.cuStreamEndCapture(stream))
+        executable = checked(driver.cuGraphInstantiate(graph, 0))
         yield executable
     finally:
         if executable is not None:
-            _checked(driver.cuGraphExecDestroy(executable))
+            checked(driver.cuGraphExecDestroy(executable))
         if graph is not None:
-            _checked(driver.cuGraphDestroy(graph))
+            checked(driver.cuGraphDestroy(graph))
 
 
-def _checked(result: tuple[Any, ...]) -> Any:
+def checked(result: tuple[Any, ...]) -> Any:
+    """The value of a driver call; a RuntimeError where it failed."""
     status, *values = result
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"the CUDA driver failed with {status.name} while timing")
+        raise RuntimeError(f"the CUDA driver failed with {status.name} while measuring")
     return values[0] if values else None

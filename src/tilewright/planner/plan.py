@@ -4,56 +4,57 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.protocol import Backend, Executable
-from tilewright.binding import OPERANDS, bind
+from tilewright.binding import OPERANDS, Binding, bind
 from tilewright.jit.compile import CompiledKernel
-from tilewright.kernels.family import Kernel
-from tilewright.operand import HOST, Operand, adopt, allocator, describe, stream_reader
-from tilewright.planner.slots import Slot, reader
-from tilewright.problem import Problem
+from tilewright.operand import HOST, Operand, adopt, allocator, describe, stream_reader, written
+from tilewright.planner.rules import Choice
+from tilewright.planner.slots import OUT, C, Slot, reader
+
+_FP32_MAX = 3.4028234663852886e38
 
 
 class Plan:
     """A Problem bound to a kernel, its Config and a backend. Call it with arrays like those it was made for.
 
-    `reason` says in a sentence why this kernel; `compiled` and `kernel` are None where out has no elements, so that
-    nothing runs. `read` is the Reader of its arrays, `allocate` makes a new `out`. `counters` is what the emulator
-    counted in the last call, None on a GPU.
+    `reason` says in a sentence why this kernel; `kernel`, `config` and `compiled` are None where out has no elements,
+    so that nothing runs. `counters` is what the emulator counted in the last call, None on a GPU.
     """
 
     def __init__(
         self,
-        problem: Problem,
-        kernel: Kernel | None,
-        config: Any,
-        reason: str,
+        binding: Binding,
         backend: Backend,
+        choice: Choice | None,
         compiled: CompiledKernel | None,
         executable: Executable | None,
+        arrays: Mapping[str, Any],
+        operands: Mapping[str, Operand],
+        *,
+        multiplies: bool,
     ):
-        self.problem = problem
-        self.kernel = kernel
-        self.config = config
-        self.reason = reason
+        """Prebuild calls with arrays like `arrays`, whose Operands are `operands`; `multiplies`: alpha is not 0."""
+        self.problem = binding.problem
         self.backend = backend
+        self.kernel = choice.kernel if choice else None
+        self.config = choice.config if choice else None
+        self.reason = choice.reason if choice else "out has no elements, so that nothing runs"
         self.compiled = compiled
         self.counters: Any = None
         self._executable = executable
-
-    def expect(
-        self, arrays: Mapping[str, Any], operands: Mapping[str, Operand], roles: Sequence[str], multiplies: bool
-    ) -> None:
-        """Fix what calls must look like: like `arrays`, whose operand `roles[i]` plays the role OPERANDS[i]."""
-        out = arrays["out"]
+        out = operands["out"]
+        self._device = out.device
         self._slots = tuple(Slot.of(name, arrays[name], operands[name]) for name in OPERANDS if name in arrays)
-        self._device = operands["out"].device
-        self.allocate = allocator(arrays["a"], operands["out"].shape, operands["out"].dtype, self._device)
-        self._stream = stream_reader(out, self._device)
-        self._roles = None if tuple(roles) == OPERANDS else tuple(OPERANDS.index(name) for name in roles)
+        self._read = reader(list(arrays.values()), self._slots)
+        self._allocate = allocator(arrays["a"], out.shape, out.dtype, out.device)
+        self._stream = stream_reader(arrays["out"], out.device)
+        self._written = written(arrays["out"])
+        self._roles = None if binding.roles == OPERANDS else tuple(OPERANDS.index(name) for name in binding.roles)
         self._multiplies = multiplies
-        self.read = reader(list(arrays.values()), self._slots)
-        self._inputs = tuple((s.index, s.low, s.high) for s in self._slots[:-1])
+        self._inputs = tuple((slot.index, slot.low, slot.high) for slot in self._slots[:-1])
         self._out_low, self._out_high = self._slots[-1].low, self._slots[-1].high
         self._no_c, self._no_bias = "c" not in arrays, "bias" not in arrays
+        c = operands.get("c")
+        self._c_may_be_out = c is not None and (c.shape, c.strides, c.dtype) == (out.shape, out.strides, out.dtype)
 
     def __call__(
         self,
@@ -69,33 +70,32 @@ class Plan:
         stream: Any = None,
     ) -> Any:
         """Multiply arrays with the shapes, strides, dtypes, devices and alignments of the plan; returns `out`."""
-        if beta is None:
-            beta = 0.0 if c is None else 1.0
-        elif beta == 0:
-            c = None
-        arrays = (a, b, c, bias, out)
-        if (c is None) is not self._no_c or (bias is None) is not self._no_bias:
+        alpha, beta = scalars(c, alpha, beta)
+        arrays = (a, b, c if beta != 0 else None, bias, out)
+        if (arrays[C] is None) is not self._no_c or (bias is None) is not self._no_bias:
             raise self._mismatch(arrays)
         if (alpha != 0) is not self._multiplies:
             raise ValueError(
                 f"alpha={alpha}: this plan was made for alpha {'other than' if self._multiplies else 'of'} 0 (a and b "
                 f"are not read where it is 0): make another plan"
             )
-        pointers = self.read(arrays)
+        pointers = self._read(arrays)
         if pointers is None:
             pointers = self._read_checking(arrays)
-        return self.run(arrays, pointers, alpha, beta, stream)
+        return self._run(arrays, pointers, alpha, beta, stream)
 
-    def run(self, arrays: Sequence[Any], pointers: list[int], alpha: float, beta: float, stream: Any) -> Any:
-        """Launch on arrays that fit the plan and their addresses, as `read` returns them; returns out."""
-        out = arrays[-1]
+    def _run(self, arrays: Sequence[Any], pointers: list[int], alpha: float, beta: float, stream: Any) -> Any:
+        """Launch on arrays that fit the plan and their addresses, as `_read` returns them; returns out."""
+        out = arrays[OUT]
         if out is None:
-            out = self.allocate()
-            arrays = (*arrays[:-1], out)
-            pointers[-1] = describe(out, "out")[1]
-        low, high = self._out_low + pointers[-1], self._out_high + pointers[-1]
+            out = self._allocate()
+            arrays = (*arrays[:OUT], out)
+            pointers[OUT] = describe(out, "out")[1]
+        low, high = self._out_low + pointers[OUT], self._out_high + pointers[OUT]
         for index, first, last in self._inputs:
             if first + pointers[index] < high and low < last + pointers[index]:
+                if index == C and self._c_may_be_out and pointers[C] == pointers[OUT]:
+                    continue
                 # The ranges meet. Whether elements do is decided exactly, and said, where plans are made.
                 bind(_adopted(arrays), activation=self.problem.activation, multiplies=self._multiplies)
         executable = self._executable
@@ -105,11 +105,13 @@ class Plan:
         roles = self._roles
         if self._device != HOST:
             executable(pointers if roles is None else [pointers[role] for role in roles], alpha, beta, handle)
-            return out
-        with self.backend.resident(_adopted(arrays), handle) as addresses:
-            moved = [addresses.get(name, 0) for name in OPERANDS]
-            by_role = moved if roles is None else [moved[role] for role in roles]
-            self.counters = executable(by_role, alpha, beta, handle)
+        else:
+            with self.backend.resident(_adopted(arrays), handle) as addresses:
+                moved = [addresses.get(name, 0) for name in OPERANDS]
+                by_role = moved if roles is None else [moved[role] for role in roles]
+                self.counters = executable(by_role, alpha, beta, handle)
+        if self._written is not None and arrays[OUT] is not None:
+            self._written(out)
         return out
 
     def _read_checking(self, arrays: Sequence[Any]) -> list[int]:
@@ -117,28 +119,53 @@ class Plan:
         pointers = [0] * len(OPERANDS)
         for slot in self._slots:
             name, array = OPERANDS[slot.index], arrays[slot.index]
-            if array is None:
+            if array is None and slot.index == OUT:
                 continue
             signature, pointer = describe(array, name)
-            if signature != slot.signature or pointer % slot.alignment:
-                raise ValueError(
-                    f"{name} has (dtype, shape, strides, device, writable) {signature} at address {pointer:#x}, and "
-                    f"the plan was made for {slot.signature} aligned to {slot.alignment} bytes: make another plan"
-                )
+            if differences := slot.differences(signature, pointer):
+                raise ValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
             pointers[slot.index] = pointer
         return pointers
 
     def _mismatch(self, arrays: Sequence[Any]) -> ValueError:
         expected = [OPERANDS[slot.index] for slot in self._slots[:-1]]
-        given = [name for name, array in zip(OPERANDS[:-1], arrays, strict=False) if array is not None]
+        given = [name for name, array in zip(OPERANDS[:OUT], arrays, strict=False) if array is not None]
         return ValueError(
             f"the plan was made for the operands {', '.join(expected)} and called with {', '.join(given)} "
             f"(c counts where beta is not 0): make another plan"
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         where = f"{self.backend.name} ({self.backend.hardware.name})"
-        return f"{self.problem} on {where}: {self.config}; {self.reason}"
+        return f"<Plan: {self.problem} on {where}: {self.config}; {self.reason}>"
+
+
+def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
+    """alpha and beta as floats that fp32 holds; beta defaults to 1 where c is given, else to 0.
+
+    Raises TypeError or ValueError naming the one that is no such number, or beta where there is no c to scale.
+    """
+    if beta is None:
+        beta = 0.0 if c is None else 1.0
+    elif c is None and beta:
+        raise ValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
+    if type(alpha) is not float or not -_FP32_MAX <= alpha <= _FP32_MAX:
+        alpha = _fp32("alpha", alpha)
+    if type(beta) is not float or not -_FP32_MAX <= beta <= _FP32_MAX:
+        beta = _fp32("beta", beta)
+    return alpha, beta
+
+
+def _fp32(name: str, value: Any) -> float:
+    if getattr(value, "requires_grad", False):
+        raise NotImplementedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}={value!r} is no real number: pass a float") from error
+    if _FP32_MAX < abs(number) < float("inf"):
+        raise ValueError(f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}")
+    return number
 
 
 def _adopted(arrays: Sequence[Any]) -> Mapping[str, Operand]:

@@ -2,10 +2,11 @@
 
 import logging
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tilewright.hardware import Hardware
-from tilewright.kernels.family import Kernel
+from tilewright.kernels.family import AvoidableRefusal, Kernel
 from tilewright.kernels.registry import KERNELS
 from tilewright.problem import Problem
 
@@ -35,12 +36,32 @@ def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config
     for candidate in KERNELS.values():
         refusal = candidate.rejects(problem, hardware)
         if refusal is None:
-            reason = f"{candidate.name}: {candidate.summary}"
-            if refusals:
-                reason += "; " + "; ".join(refusals)
+            reason = "; ".join([f"{candidate.name}: {candidate.summary}", *refusals])
             return Choice(candidate, candidate.configs(problem, hardware)[0], reason)
         refusals.append(f"{candidate.name} does not take it: {refusal}")
+        if isinstance(refusal, AvoidableRefusal):
+            _warn_once(f"{refusals[-1]}; the next kernel is slower")
     raise NotImplementedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
+
+
+@cache
+def _warn_once(message: str) -> None:
+    log.warning(message)
+
+
+def check_names(kernel: str, config: Any) -> None:
+    """Raise where `kernel` or `config` is none of the registry's, whatever the problem."""
+    if kernel != "auto":
+        _named(kernel)
+    if config is not None:
+        _kernel_of(config)
+
+
+def _named(name: str) -> Kernel:
+    kernel = KERNELS.get(name) if isinstance(name, str) else None
+    if kernel is None:
+        raise ValueError(f"kernel={name!r} does not exist: use 'auto' or one of {', '.join(KERNELS)}")
+    return kernel
 
 
 def _kernel_of(config: Any) -> str:
@@ -52,9 +73,7 @@ def _kernel_of(config: Any) -> str:
 
 
 def _forced(problem: Problem, hardware: Hardware, name: str, config: Any) -> Choice:
-    kernel = KERNELS.get(name)
-    if kernel is None:
-        raise ValueError(f"kernel={name!r} does not exist: use 'auto' or one of {', '.join(KERNELS)}")
+    kernel = _named(name)
     refusal = kernel.rejects(problem, hardware)
     if refusal is not None:
         raise ValueError(f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'")

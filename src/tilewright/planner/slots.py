@@ -1,17 +1,20 @@
 """What the arrays of a call must look like, and how their addresses are read: the hot path of every call."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tilewright.binding import OPERANDS
-from tilewright.operand import Operand, Signature, byte_range, describe, is_torch
+from tilewright.operand import HOST, Operand, Signature, byte_range, describe, is_torch
 
 Reader: TypeAlias = Callable[[Sequence[Any]], list[int] | None]
-"""Reads the addresses of arrays in the order of OPERANDS, 0 where an array is None.
+"""Reads the addresses of the expected arrays, in the order of OPERANDS; 0 for an `out` that is None, still to be made.
 
 None where an array is not as expected: then another plan is called for.
 """
+
+C, OUT = OPERANDS.index("c"), OPERANDS.index("out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +37,32 @@ class Slot:
         low, high = byte_range(0, operand.shape, operand.strides, operand.dtype.nbytes)
         return cls(OPERANDS.index(name), describe(array, name)[0], operand.alignment, low, high)
 
+    def differences(self, signature: Signature, pointer: int) -> str:
+        """How an array differs from the expected, in words; empty where it does not, however well aligned."""
+        names = ("dtype", "shape", "strides", "device", "writable")
+        pairs = zip(names, signature, self.signature, strict=True)
+        found = [f"{name} {_said(name, x)} instead of {_said(name, y)}" for name, x, y in pairs if x != y]
+        if pointer % self.alignment:
+            found.append(f"address {pointer:#x} not aligned to {self.alignment} bytes")
+        return ", ".join(found)
+
     @property
     def low_bits(self) -> tuple[int, int]:
         """A mask and the address bits under it that mean just this alignment, neither less nor more."""
         return (15, 0) if self.alignment == 16 else (2 * self.alignment - 1, self.alignment)
 
 
+def _said(name: str, value: object) -> object:
+    if name == "device":
+        return "the CPU" if value == HOST else f"GPU {value}"
+    return tuple(value) if isinstance(value, tuple) else value  # torch.Size too reads as a tuple
+
+
 def reader(arrays: Sequence[Any], slots: Sequence[Slot]) -> Reader:
     """The quickest Reader for arrays of these libraries that fit the slots, with just these alignments."""
-    return _torch_reader(slots) if all(is_torch(array) for array in arrays) else _any_reader(slots)
+    if all(is_torch(array) and array.dtype.itemsize == 2 for array in arrays):  # others may be negative-bit views
+        return _torch_reader(slots)
+    return _any_reader(slots)
 
 
 def _any_reader(slots: Sequence[Slot]) -> Reader:
@@ -51,7 +71,7 @@ def _any_reader(slots: Sequence[Slot]) -> Reader:
     def read(arrays: Sequence[Any]) -> list[int] | None:
         pointers = [0] * len(OPERANDS)
         for index, signature, mask, bits in expected:
-            if arrays[index] is None:
+            if arrays[index] is None and index == OUT:
                 continue
             found, pointer = describe(arrays[index], OPERANDS[index])
             if found != signature or pointer & mask != bits:
@@ -65,13 +85,14 @@ def _any_reader(slots: Sequence[Slot]) -> Reader:
 def _torch_reader(slots: Sequence[Slot]) -> Reader:
     # The same in a third of the time: no tuples are built and no functions called.
     expected = tuple((slot.index, *slot.signature[:4], *slot.low_bits) for slot in slots)
+    is_grad_enabled = sys.modules["torch"].is_grad_enabled
 
     def read(arrays: Sequence[Any]) -> list[int] | None:
         pointers = [0, 0, 0, 0, 0]
         try:
             for index, dtype, shape, strides, device, mask, bits in expected:
                 tensor = arrays[index]
-                if tensor is None:
+                if tensor is None and index == OUT:
                     continue
                 pointers[index] = pointer = tensor.data_ptr()
                 if (
@@ -79,7 +100,7 @@ def _torch_reader(slots: Sequence[Slot]) -> Reader:
                     or tensor.stride() != strides
                     or tensor.dtype is not dtype
                     or tensor.get_device() != device
-                    or tensor.requires_grad
+                    or (tensor.requires_grad and is_grad_enabled())
                     or pointer & mask != bits
                 ):
                     return None

@@ -1,0 +1,204 @@
+"""Calls: what is checked first, what is planned again and what is not, and how host memory is mirrored."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from support.doubles import GpuArray, RecordingBackend
+from tilewright.backends.protocol import mirrored
+from tilewright.operand import adopt
+
+
+@pytest.fixture
+def backend():
+    return RecordingBackend()
+
+
+def f16(*shape):
+    return np.ones(shape, np.float16)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_missing_input_is_never_launched(backend, position):
+    arrays = [f16(8, 8), f16(8, 8)]
+    plan = tw.plan(*arrays, backend=backend)
+    tw.matmul(*arrays, backend=backend)
+    arrays[position] = None
+    launched = len(backend.launched)
+    for call in (plan, lambda a, b: tw.matmul(a, b, backend=backend)):
+        with pytest.raises(TypeError, match="NoneType"):
+            call(*arrays)
+    assert len(backend.launched) == launched
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [("x", TypeError, "no real number"), (1j, TypeError, "no real number"), (1e39, ValueError, "does not fit fp32")],
+)
+def test_scalars_are_checked_before_anything_is_planned(backend, name, value, error, message):
+    arrays = (f16(8, 8), f16(8, 8), f16(8, 8))
+    for call in (tw.matmul, tw.plan):
+        with pytest.raises(error, match=f"{name}=.*{message}"):
+            call(*arrays, backend=backend, **{name: value})
+    with pytest.raises(error, match=f"{name}=.*{message}"):
+        tw.plan(*arrays, backend=backend)(*arrays, **{name: value})
+    assert not backend.launched
+
+
+def test_numpy_and_integer_scalars_are_numbers(backend):
+    tw.matmul(f16(8, 8), f16(8, 8), alpha=np.float32(0.5), backend=backend)
+    tw.matmul(f16(8, 8), f16(8, 8), alpha=np.array([2.0])[0], backend=backend)
+    tw.matmul(f16(8, 8), f16(8, 8), alpha=2, backend=backend)
+    assert [alpha for _, alpha, _, _ in backend.launched] == [0.5, 2.0, 2.0]
+
+
+def test_beta_without_c_is_refused_by_plans_too(backend):
+    with pytest.raises(ValueError, match=r"beta=2\.0 scales c, which is not given"):
+        tw.plan(f16(8, 8), f16(8, 8), backend=backend)(f16(8, 8), f16(8, 8), beta=2.0)
+
+
+@pytest.mark.parametrize("wrong", [{"kernel": "foo"}, {"config": 3}, {"alpha": "x"}, {"activation": "gelo"}])
+def test_empty_results_excuse_no_wrong_argument(backend, wrong):
+    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+        tw.matmul(f16(0, 8), f16(8, 8), backend=backend, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3])
+def test_what_is_no_backend(wrong):
+    with pytest.raises(TypeError, match=r"backend=.* is no backend: use 'auto'"):
+        tw.matmul(f16(8, 8), f16(8, 8), backend=wrong)
+
+
+def test_a_backend_of_another_gpu_than_the_operands(backend):
+    backend.device = 0
+    arrays = [GpuArray(f16(8, 8), pointer=pointer, device=1) for pointer in (4096, 8192, 16384)]
+    with pytest.raises(ValueError, match="a is on GPU 1 and backend is that of GPU 0"):
+        tw.matmul(*arrays[:2], out=arrays[2], backend=backend)
+
+
+def test_nothing_is_planned_while_a_stream_is_captured(backend):
+    known, other = (f16(8, 8), f16(8, 8)), (f16(16, 8), f16(8, 8))
+    tw.matmul(*known, backend=backend)
+    backend.captured_streams = (0,)
+    tw.matmul(*known, backend=backend)
+    prepared = len(backend.prepared)
+    with pytest.raises(RuntimeError, match=r"being captured.*before the capture"):
+        tw.matmul(*other, backend=backend)
+    assert len(backend.prepared) == prepared
+
+
+def test_better_and_worse_aligned_arrays_have_plans_of_their_own(backend):
+    memory = np.ones(8 * 8 + 1, np.float16)
+    aligned, skewed = memory[:64].reshape(8, 8), memory[1:].reshape(8, 8)
+    for a in (skewed, aligned, skewed, aligned):
+        tw.matmul(a, f16(8, 8), backend=backend)
+    assert len(backend.prepared) == 2
+    tw.plan(skewed, f16(8, 8), backend=backend)(aligned, f16(8, 8))  # a plan for less takes more
+
+
+def test_c_that_is_out_is_not_bound_again(backend, monkeypatch):
+    a, b, c = f16(8, 8), f16(8, 8), f16(8, 8)
+    plan = tw.plan(a, b, c, out=c, backend=backend)
+    monkeypatch.setattr("tilewright.planner.plan.bind", lambda *arguments, **named: pytest.fail("bound again"))
+    plan(a, b, c, out=c)
+    assert backend.launched[0][0][2] == backend.launched[0][0][4] == c.ctypes.data
+
+
+def test_plans_do_not_keep_their_arrays_alive(backend):
+    a = GpuArray(f16(8, 8), pointer=4096)
+    tw.matmul(a, GpuArray(f16(8, 8), pointer=8192), out=GpuArray(f16(8, 8), pointer=16384), backend=backend)
+    alive = weakref.ref(a)
+    del a
+    backend.launched.clear()
+    gc.collect()
+    assert alive() is None
+
+
+class HostMemory:
+    """Memory of addresses from 256 on, in a dictionary; remembers what is allocated."""
+
+    def __init__(self):
+        self.allocated = {}
+        self.copied = {}
+
+    def allocate(self, nbytes):
+        address = 256 * (1 + len(self.allocated))
+        self.allocated[address] = nbytes
+        return address
+
+    def free(self, address):
+        del self.allocated[address]
+
+    def copy_in(self, address, host, nbytes):
+        self.copied[address] = nbytes
+
+    def copy_out(self, host, address, nbytes):
+        self.out = (host, address, nbytes)
+
+
+def test_mirrored_operands_keep_their_alignment_and_what_they_share():
+    buffer = np.zeros(4096, np.float16)
+    start = (16 - buffer.ctypes.data % 16) // 2 % 8
+    a, b = buffer[start + 4 : start + 68], buffer[start + 8 : start + 72]  # overlap; b aligned to 16 bytes, a to 8
+    out = np.zeros(64, np.float16)
+    memory = HostMemory()
+    operands = {name: adopt(array, name) for name, array in (("a", a), ("b", b), ("out", out))}
+    with mirrored(operands, memory) as addresses:
+        for name, operand in operands.items():
+            assert addresses[name] % 16 == operand.pointer % 16
+        assert addresses["b"] - addresses["a"] == 8
+        assert len(memory.allocated) == 2
+    assert memory.out == (out.ctypes.data, addresses["out"], out.nbytes)
+    assert not memory.allocated
+
+
+def test_a_failed_encoding_leaves_no_trace_in_the_next_launch(monkeypatch):
+    gpu = pytest.importorskip("tilewright.backends.gpu")
+    executable = object.__new__(gpu.GpuExecutable)
+    executable._pointers = [1, 2, 3, 4, 5]
+    executable._pointer_words = (0, 1, 2, 3, 4)
+    executable._words = [1, 2, 3, 4, 5]
+    executable._maps = [None]  # whose encoding fails
+    executable._backend = RecordingBackend()
+    with pytest.raises(AttributeError):
+        executable._point_to([6, 7, 8, 9, 10])
+    assert executable._pointers != [1, 2, 3, 4, 5]
+
+
+def test_torch_weights_that_require_grad_are_planned_once_without_grad(backend):
+    torch = pytest.importorskip("torch")
+    weight = torch.nn.Parameter(torch.ones(8, 8, dtype=torch.float16))
+    x = torch.ones(8, 8, dtype=torch.float16)
+    with torch.no_grad():
+        for _ in range(3):
+            tw.matmul(x, weight, backend=backend)
+    assert len(backend.prepared) == 1
+    with pytest.raises(NotImplementedError, match="b requires grad"):
+        tw.matmul(x, weight, backend=backend)
+
+
+def test_torch_out_is_counted_as_written(backend):
+    torch = pytest.importorskip("torch")
+    out = torch.zeros(8, 8, dtype=torch.float16)
+    version = out._version
+    tw.matmul(torch.ones_like(out), torch.ones_like(out), out=out, backend=backend)
+    assert out._version > version
+
+
+def test_torch_views_with_a_lazy_sign_are_refused(backend):
+    torch = pytest.importorskip("torch")
+    lazy = torch.complex(torch.eye(8), torch.eye(8)).conj().imag
+    plain = torch.eye(8)
+    tw.matmul(plain, plain, backend=backend)
+    with pytest.raises(ValueError, match=r"a is a lazily negated.*resolve_neg"):
+        tw.matmul(lazy, plain, backend=backend)
+
+
+def test_torch_vectors_have_a_scalar_product(backend):
+    torch = pytest.importorskip("torch")
+    out = tw.matmul(torch.ones(8), torch.ones(8), backend=backend)
+    assert out.shape == ()
