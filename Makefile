@@ -23,6 +23,7 @@ BIN := $(VENV)/bin/
 READY := $(VENV)/.installed-$(CUDA)
 endif
 
+SOURCES := src tests tools
 FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
 # Tests run side by side, so that each process gets one BLAS thread.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
@@ -46,16 +47,16 @@ test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of 
 	@$(PYTEST) tests/gpu --require-gpu --record results/gpu_verification.json
 
 lint: $(READY)  ## Style, types and spelling
-	$(BIN)ruff check
-	$(BIN)ruff format --check
+	$(BIN)ruff check $(SOURCES)
+	$(BIN)ruff format --check $(SOURCES)
 	$(BIN)mypy
-	git ls-files -co --exclude-standard '*.cuh' | xargs $(BIN)clang-format --dry-run --Werror
-	git ls-files -co --exclude-standard | xargs $(BIN)codespell
+	find src -name '*.cuh' | xargs $(BIN)clang-format --dry-run --Werror
+	$(BIN)codespell $(SOURCES) docs *.md Makefile pyproject.toml
 
 format: $(READY)  ## Rewrite the sources in the project's style
-	$(BIN)ruff check --fix
-	$(BIN)ruff format
-	git ls-files -co --exclude-standard '*.cuh' | xargs $(BIN)clang-format -i
+	$(BIN)ruff check --fix $(SOURCES)
+	$(BIN)ruff format $(SOURCES)
+	find src -name '*.cuh' | xargs $(BIN)clang-format -i
 
 clean:  ## Remove the environment and everything generated
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -44,7 +44,7 @@ def unrecorded(exitstatus):
     """Why this run leaves no record; None where it does."""
     from tilewright.kernels.registry import KERNELS
 
-    return "Nothing is recorded: a test failed." if exitstatus else verification.incomplete(KERNELS)
+    return "Nothing is recorded: the run has not passed." if exitstatus else verification.incomplete(KERNELS)
 
 
 def write_record(path, terminalreporter, config):

@@ -66,5 +66,7 @@ def parse(name: object, argument: str) -> DType:
     """The DType named by `argument`, or a TypeError that lists what is supported."""
     found = by_name(name)
     if found is None:
-        raise TypeError(f"{argument}={name} is not a supported dtype: use {NAMES} (an array of another: convert it first)")
+        raise TypeError(
+            f"{argument}={name} is not a supported dtype: use {NAMES} (an array of another: convert it first)"
+        )
     return found

@@ -101,7 +101,7 @@ class Problem:
 
     @property
     def minimum_bytes(self) -> int:
-        """Bytes that must cross GMEM: what the inputs occupy read once, however often it is used, and out written once."""
+        """Bytes that must cross GMEM: each element of the inputs once, however often used, and of out once."""
         extents = {"a": (self.m, self.k), "b": (self.k, self.n)}
         total = 0
         for name, matrix in self.operands():

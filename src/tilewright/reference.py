@@ -59,7 +59,8 @@ def compare(
         parts: list[tuple[Any, Any]] = [(everything, everything)]
     else:
         rng = np.random.default_rng(seed)
-        parts = [(_sample(rng, m), everything), (everything, _sample(rng, n))]
+        rows, columns = _sample(rng, m), _sample(rng, n)
+        parts = [(rows, everything), (np.setdiff1d(np.arange(m), rows), columns)]
     sums = np.zeros(4)
     verified = True
     for rows, columns in parts:

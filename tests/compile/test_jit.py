@@ -148,12 +148,12 @@ def test_a_failed_static_assert_says_its_message(toy_headers):
 
 
 def test_an_error_shows_the_numbered_lines_around_it(toy_headers):
-    toy_headers["store.cuh"] = toy_headers["store.cuh"].replace("= value", "= valu")
+    toy_headers["store.cuh"] = toy_headers["store.cuh"].replace("= value", "= missing")
     with pytest.raises(CompilationError) as caught:
         compile(toy_unit())
-    assert 'identifier "valu" is undefined' in caught.value.log
+    assert 'identifier "missing" is undefined' in caught.value.log
     assert "/tilewright/store.cuh:" in str(caught.value)
-    assert re.search(r"^>    4 \| .* = valu; }$", str(caught.value), re.MULTILINE)
+    assert re.search(r"^>    4 \| .* = missing; }$", str(caught.value), re.MULTILINE)
     assert re.search(r"^     3 \| namespace tilewright {$", str(caught.value), re.MULTILINE)
 
 

@@ -86,10 +86,13 @@ def test_store_writes_every_piece_in_bounds_and_nothing_else(tile):
     expected = arena.copy()
     shared = random_bytes(shared_size(tensor_map))
     size = tensor_map.element_bytes
+    expected_bytes = 0
     for target, source in elements(tensor_map.as_stored, coordinates, shared_address):
         if target is not None:
             expected[target - ARENA_BASE : target - ARENA_BASE + size] = shared[source : source + size]
-    store_tile(arena, ARENA_BASE, tensor_map, coordinates, shared, shared_address, shared_address)
+            expected_bytes += size
+    written = store_tile(arena, ARENA_BASE, tensor_map, coordinates, shared, shared_address, shared_address)
+    assert written == expected_bytes
     np.testing.assert_array_equal(arena, expected)
 
 
@@ -135,7 +138,8 @@ def test_reduce_combines_elements_in_bounds(dtype, operation, scalar):
     arena = tensor.copy().reshape(-1).view(np.uint8)
     shared = tile.reshape(-1).view(np.uint8)
     tensor_map = TensorMap(ARENA_BASE, size, (13, 5), (16 * size,), (16, 4))
-    reduce_tile(arena, ARENA_BASE, tensor_map, (-2, 3), shared, 0, 0, operation, dtype)
+    written = reduce_tile(arena, ARENA_BASE, tensor_map, (-2, 3), shared, 0, 0, operation, dtype)
+    assert written == 2 * 13 * size
     expected = tensor.copy()
     for y, x in itertools.product(range(4), range(16)):
         if 0 <= y + 3 < 5 and 0 <= x - 2 < 13:

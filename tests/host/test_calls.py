@@ -56,6 +56,11 @@ def test_numpy_and_integer_scalars_are_numbers(backend):
     assert [alpha for _, alpha, _, _ in backend.launched] == [0.5, 2.0, 2.0]
 
 
+def test_a_scalar_that_fp32_rounds_to_zero_is_zero(backend):
+    tw.matmul(f16(8, 8), f16(8, 8), alpha=1e-50, backend=backend)
+    assert backend.prepared[0][2].problem.k == 0
+
+
 def test_beta_without_c_is_refused_by_plans_too(backend):
     with pytest.raises(ValueError, match=r"beta=2\.0 scales c, which is not given"):
         tw.plan(f16(8, 8), f16(8, 8), backend=backend)(f16(8, 8), f16(8, 8), beta=2.0)

@@ -1,9 +1,14 @@
 import dataclasses
 import json
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import tilewright
 from tilewright.cli import app
 from tilewright.cli.options import hardware_of, parse_shape, shape_of
 from tilewright.cli.product import Product
@@ -50,6 +55,7 @@ def test_run_verifies_counts_and_predicts():
     assert (record["dtype"], record["layout"], record["backend"]) == ("bf16", "nt", "emulator")
     assert record["config"]["tile_m"] > 0
     assert record["kernel"] in record["reason"]
+    assert record["checked_elements"] == record["total_elements"] == 96 * 72
     assert record["counters"]["tensor_flops"] >= 2 * 96 * 72 * 40
     assert record["predicted_time_us"] > 0
     assert record["predicted_tflops"] == pytest.approx(2 * 96 * 72 * 40 / record["predicted_time_us"] / 1e6)
@@ -67,8 +73,29 @@ def test_run_multiplies_every_layout(layout):
 def test_run_tells_people_the_same():
     text = invoke("run", 64, 64, 64, "--backend", "emulator", "--dtype", "fp16", "--out-dtype", "fp32").stdout
     assert "64x64x64 fp16 nt -> fp32" in text
-    assert "is right" in text
+    assert "right: relative error" in text
+    assert "over all 4,096 elements" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
     assert "tensor flops" in text
+
+
+def test_run_says_what_part_of_a_sampled_product_it_compared(monkeypatch):
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(True, 0.001, 0.002, 9))
+    record = in_json("run", 16, 16, 16, "--backend", "emulator")
+    assert (record["checked_elements"], record["total_elements"]) == (9, 256)
+    text = invoke("run", 16, 16, 16, "--backend", "emulator").stdout
+    assert "over 9 of 256 elements (sampled rows and columns)" in " ".join(text.split())
+
+
+def test_run_without_a_shape_says_that_it_multiplied_a_smaller_one(monkeypatch):
+    from tilewright.cli import run
+
+    monkeypatch.setattr(run, "EMULATED_SHAPE", (64, 64, 64))
+    text = invoke("run", "--backend", "emulator").stdout
+    (line,) = [line for line in text.splitlines() if line.startswith("smaller")]
+    assert "4096x4096x4096" in line
+    assert "64x64x64 bf16 nt -> bf16, in the emulator" in text
+    assert "smaller" not in invoke("run", 64, 64, 64, "--backend", "emulator").stdout
 
 
 def test_run_of_an_empty_product_runs_no_kernel():
@@ -103,6 +130,34 @@ def test_check_runs_every_schedule():
     assert record["reports"] == []
     assert record["schedules"] == ["eager", "lazy", "random(0)"]
     assert record["counters"]["tensor_flops"] > 0
+
+
+def test_check_all_goes_on_where_a_kernel_does_not_take_the_product():
+    record = in_json("check", "all", 9, 7, 5, "--schedules", 0)
+    assert record["verified"] is True
+    by_name = {found["kernel"]: found for found in record["checks"]}
+    assert "TMA" in by_name["wgmma"]["skipped"]
+    assert by_name["wgmma"]["verified"] is None
+    assert by_name["mma"]["verified"] is by_name["simt"]["verified"] is True
+    text = invoke("check", "all", 9, 7, 5, "--schedules", 0).stdout
+    assert "wgmma does not take it" in text
+    assert text.count(": clean") == 2
+
+
+def test_check_of_an_empty_product_does_not_say_clean():
+    assert in_json("check", "simt", 0, 0, 0)["verified"] is None
+    text = invoke("check", "simt", 0, 0, 0).stdout
+    assert "nothing runs" in text
+    assert "clean" not in text
+
+
+def test_check_all_where_no_kernel_takes_the_product(monkeypatch):
+    from tilewright.kernels.registry import KERNELS
+
+    for kernel in KERNELS.values():
+        monkeypatch.setattr(kernel, "rejects", lambda *_: "too odd")
+    message = error("check", "all", 8, 8, 8)
+    assert all(f"kernel '{name}'" in message for name in KERNELS)
 
 
 def test_check_reports_what_the_emulator_finds_and_a_race(monkeypatch):
@@ -159,7 +214,10 @@ def test_doctor_exits_with_1_when_something_fails(monkeypatch):
         (("run", 8, 8), ["K is missing", "M N K"]),
         (("run", 8, 8, 8, "--kernel", "nope"), ["kernel='nope'", "mma"]),
         (("run", 8, 8, 8, "--kernel", "mma", "--dtype", "fp32", "--backend", "emulator"), ["mma", "fp32"]),
-        (("run", 65536, 65536, 65536, "--backend", "emulator"), ["TILEWRIGHT_EMULATOR_SECONDS"]),
+        (("run", 6144, 6144, 6144, "--backend", "emulator"), ["TILEWRIGHT_EMULATOR_SECONDS"]),
+        (("check", "mma", 6144, 6144, 6144), ["TILEWRIGHT_EMULATOR_SECONDS"]),
+        (("run", 10**9, 10**9, 1), ["1000000000x1000000000x1 bf16 nt", "memory", "smaller"]),
+        (("check", "simt", 10**6, 10**6, 10), ["1000000x1000000x10 fp32 nt", "memory", "smaller"]),
         (("inspect", "nope"), ["'nope'", "wgmma"]),
         (("inspect", "mma", "--problem", "4096"), ["--problem", "M,N,K"]),
         (("inspect", "mma", "--arch", "sm_75"), ["--arch", "sm_90a"]),
@@ -196,6 +254,59 @@ def test_a_defect_is_not_disguised_as_bad_input(monkeypatch):
     monkeypatch.setattr(Product, "operands", broken)
     done = CliRunner().invoke(app, ["run", "8", "8", "8", "--backend", "emulator"])
     assert isinstance(done.exception, KeyError)
+    monkeypatch.setattr(Product, "resized", "no function")  # a TypeError, but of the interpreter's
+    done = CliRunner().invoke(app, ["run", "8", "8", "8", "--backend", "emulator"])
+    assert isinstance(done.exception, TypeError)
+
+
+def test_running_out_of_memory_is_one_message(monkeypatch):
+    monkeypatch.setattr(Product, "operands", lambda *_: np.empty(1 << 62, np.uint8))
+    assert error("run", 8, 8, 8, "--backend", "emulator").count("\n") == 1
+
+
+def test_memory_is_refused_beyond_half_of_what_there_is(monkeypatch):
+    product = Product(64, 64, 64, dtype=bf16, out_dtype=bf16)
+    monkeypatch.setattr("tilewright.cli.product.available_memory", lambda: 2.0 * product.host_bytes)
+    product.require_memory()
+    monkeypatch.setattr("tilewright.cli.product.available_memory", lambda: 2.0 * product.host_bytes - 2)
+    with pytest.raises(ValueError, match=r"64x64x64 bf16 nt.*GB.*smaller"):
+        product.require_memory()
+
+
+def test_there_is_memory_and_a_limit_on_the_process_counts():
+    code = "from tilewright.cli.memory import available_memory as get; import resource; assert get() > 1 << 28;"
+    code += "resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28)); assert get() == 1 << 28"
+    pytest.importorskip("resource")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("position", range(3))
+def test_a_negative_extent_is_refused_by_name(position):
+    extents = [5, 5, 5]
+    extents[position] = -1
+    message = error("run", *extents)
+    assert f"'{'mnk'[position]}'" in message.lower()
+    assert "0" in message
+    assert "--sead" in error("run", "--sead", 1)
+
+
+def test_version():
+    assert invoke("--version").stdout == f"tilewright {tilewright.__version__}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", ["--help", "run 0 4 4", "run 0 4 4 --json"])
+def test_a_full_disk_is_one_message(arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tilewright", *arguments.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "tilewright: the output cannot be written: No space left on device\n"
 
 
 def test_options_name_what_the_library_takes():

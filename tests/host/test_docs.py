@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,22 @@ def test_make_says_which_python_it_needs(tmp_path):
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "Python >= 3.11" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_knows_only_the_last_cuda_that_it_installed(tmp_path):
+    python, environment = tmp_path / "python", tmp_path / "environment"
+    python.write_text(f'#!/bin/sh\n[ "$2" != venv ] || {{ mkdir -p "$3/bin"; cp "{python}" "$3/bin/python"; }}\n')
+    python.chmod(0o755)
+    for cuda in ("cu13", "cu12"):
+        stamp = environment / f".installed-{cuda}"
+        arguments = ["make", "-C", str(ROOT), f"VENV={environment}", f"PYTHON={python}", str(stamp)]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert list(environment.glob(".installed-*")) == [stamp]
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_results():
+    arguments = [sys.executable, str(ROOT / "tools/readme_numbers.py"), "--check"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run tools/readme_numbers.py: {done.stderr}"

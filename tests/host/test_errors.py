@@ -204,7 +204,14 @@ def config_is_a_dictionary():
     return (f16(3, 4), f16(4, 5)), {"config": {"tile_m": 64}}
 
 
-@bad(tw.ConfigError, "config=MmaConfig", "kernel 'wgmma'", "another kernel=", backend=RecordingBackend(H200))
+@bad(
+    tw.ConfigError,
+    "config=MmaConfig",
+    "kernel 'wgmma'",
+    "tilewright.WgmmaConfig(...)",
+    "another kernel=",
+    backend=RecordingBackend(H200),
+)
 def config_of_another_kernel():
     return (f16(8, 8), f16(8, 8)), {"config": tw.MmaConfig(), "kernel": "wgmma"}
 
@@ -212,6 +219,11 @@ def config_of_another_kernel():
 @bad(tw.ConfigError, "tile_m=100", "breaks the rule", "make tile_m a multiple of 16 * warps_m")
 def config_breaks_a_rule():
     return (f16(3, 4), f16(4, 5)), {"config": tw.MmaConfig(tile_m=100)}
+
+
+@bad(tw.ConfigError, "stages=4.0 of type float", "stages is of type int", "convert it")
+def config_field_of_another_type():
+    return (f16(3, 4), f16(4, 5)), {"config": tw.MmaConfig(stages=4.0)}
 
 
 @bad(tw.ConfigError, "stages=12", "bytes of shared memory", "A100 has 166912", "take fewer stages or a smaller tile")
@@ -222,6 +234,11 @@ def config_is_too_large_for_the_gpu():
 @bad(NotImplementedError, "no kernel takes", "V100", "sm_80 or later", "sm_70", backend=RecordingBackend(V100))
 def gpu_is_too_old():
     return (f16(3, 4), f16(4, 5)), {}
+
+
+@bad(NotImplementedError, "simt needs", "bf16", "sm_80 or later", "V100 is sm_70", backend=RecordingBackend(V100))
+def gpu_is_too_old_for_fp32():
+    return (np.zeros((3, 4), np.float32), np.zeros((4, 5), np.float32)), {}
 
 
 @bad(RuntimeError, "backend='gpu'", "none is usable", "tilewright doctor", backend="gpu")

@@ -1,10 +1,13 @@
 """The statistics and protocols of tilewright.measure, on synthetic contenders with a clock of their own."""
 
 import random
+import sys
+import time
+from types import SimpleNamespace
 
 import pytest
 
-from tilewright.measure import protocol
+from tilewright.measure import protocol, sensors
 from tilewright.measure.statistics import median_interval, paired_ratio
 
 
@@ -67,3 +70,33 @@ def test_progress_reaches_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []
     protocol.burst({"only": Machine(0).contender(1e-3)}, rounds=4, progress=shares.append)
     assert shares == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_sensors_read_the_board_that_cuda_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA's device 0 is NVML's number 1."""
+    watts = {b"0000:1B:00.0": 100, b"0000:3B:00.0": 700}
+    success = sensors.driver.CUresult.CUDA_SUCCESS
+    driver = SimpleNamespace(
+        cuInit=lambda flags: (success,),
+        cuDeviceGet=lambda device: (success, f"handle {device}"),
+        cuDeviceGetPCIBusId=lambda length, handle: (
+            success,
+            {"handle 0": b"0000:3B:00.0"}[handle].ljust(13, b"\0").ljust(length),
+        ),
+    )
+    nvml = SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByIndex=lambda index: list(watts)[index],
+        nvmlDeviceGetHandleByPciBusId=lambda bus_id: next(name for name in watts if name == bus_id),
+        nvmlDeviceGetPowerUsage=lambda handle: watts[handle] * 1e3,
+        nvmlDeviceGetClockInfo=lambda handle, domain: 1980,
+        nvmlDeviceGetTemperature=lambda handle, sensor: 50,
+        NVML_CLOCK_SM=1,
+        NVML_TEMPERATURE_GPU=0,
+    )
+    monkeypatch.setattr(sensors, "driver", driver)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    with sensors.Sensors(0, period_seconds=1e-3) as reader:
+        while (reading := reader.reading()) is None:
+            time.sleep(1e-3)
+    assert reading == sensors.Reading(watts=700, sm_clock_mhz=1980, celsius=50)

@@ -62,7 +62,7 @@ def test_a_large_product_is_sampled_and_its_last_row_and_column_are_seen():
     out = a @ b
     found = compare(out, a, b)
     assert found.verified
-    assert found.elements == SAMPLED_LINES * (m + n)
+    assert found.elements == SAMPLED_LINES * (m + n) - SAMPLED_LINES**2
     for index in ((m - 1, 700), (1000, n - 1), (0, 0)):
         wrong = out.copy()
         wrong[index] += 100

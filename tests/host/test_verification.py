@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+from collections import Counter
 
 import pytest
 
@@ -49,3 +52,21 @@ def test_an_added_header_is_noticed_and_an_added_test_is_not(package, last_run):
 
 def test_a_missing_record_is_said(tmp_path):
     assert "No GPU run is on record" in verification.notice(tmp_path / "missing.json")
+
+
+def test_only_a_run_of_all_cases_of_all_kernels_is_complete(monkeypatch):
+    full = Counter(mma=verification.CASES_PER_KERNEL, simt=verification.CASES_PER_KERNEL)
+    monkeypatch.setattr(verification, "verified", full)
+    assert verification.incomplete(["mma", "simt"]) is None
+    assert "0 of 2000 cases of wgmma" in verification.incomplete(["mma", "simt", "wgmma"])
+    full["mma"] -= 1
+    assert "1999 of 2000 cases of mma" in verification.incomplete(["mma", "simt"])
+
+
+def test_a_run_of_a_part_records_nothing_and_says_so(tmp_path):
+    path = tmp_path / "record.json"
+    part = [verification.ROOT / "tests/host/test_problem.py", "--record", path, "-p", "no:cacheprovider"]
+    done = subprocess.run([sys.executable, "-m", "pytest", *part], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "Nothing is recorded, since a part has run: 0 of 2000 cases of wgmma" in done.stdout
+    assert not path.exists()

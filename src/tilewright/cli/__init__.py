@@ -1,14 +1,19 @@
 """The command line. Each command is a module; what it needs is imported when it runs, so that `--help` is quick."""
 
+import errno
+import os
 import sys
+from typing import Annotated
 
 import typer
 
+from tilewright import __version__
 from tilewright.cli import check, doctor, inspect, run
+from tilewright.cli.options import Command
+from tilewright.cli.output import BAD_REQUEST
 
 app = typer.Typer(
     name="tilewright",
-    help="An open GEMM for NVIDIA GPUs whose kernels also run, and are checked, without a GPU.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -16,16 +21,39 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (run.run, inspect.inspect, check.check, doctor.doctor):
-    app.command()(command)
+    app.command(cls=Command)(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tilewright {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """An open GEMM for NVIDIA GPUs whose kernels also run, and are checked, without a GPU."""
 
 
 def main() -> None:
     """Run the command that the process's arguments name."""
     try:
-        app()
-    except BrokenPipeError:  # `tilewright inspect --sass | head`
-        sys.stderr.close()
-        sys.exit(1)
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed again at exit
+        if error.errno == errno.EPIPE:  # `tilewright inspect --sass | head`
+            sys.exit(1)
+        print(f"tilewright: the output cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(BAD_REQUEST)
 
 
 __all__ = ["app", "main"]

@@ -40,12 +40,13 @@ class Schedule:
 
 @dataclass(slots=True)
 class Checked:
-    """What was found about one kernel."""
+    """What was found about one kernel; where nothing ran, `verified` is None and `skipped` says why."""
 
     kernel: str
-    product: str
-    config: str
-    verified: bool = True
+    product: str = ""
+    config: str = ""
+    verified: bool | None = None
+    skipped: str = ""
     reports: list[dict[str, Any]] = field(default_factory=list)
     counters: dict[str, Any] = field(default_factory=dict)
     schedules: list[str] = field(default_factory=list)
@@ -54,7 +55,6 @@ class Checked:
         """Add a finding."""
         locations = list(dict.fromkeys(_SOURCE_LINE.findall(rule)))
         self.reports.append({"schedule": str(schedule), "kind": kind, "rule": rule, "locations": locations})
-        self.verified = False
 
 
 @reports_errors
@@ -76,7 +76,7 @@ def check(
     """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
 
     The product is verified each time, and the results must be equal bit for bit. Without M N K the product is
-    small and fits no tile. Exit code 1 when something is reported.
+    small and fits no tile. Exit code 1 when something is reported, 2 when no kernel takes the product.
 
     \b
     Examples:
@@ -89,32 +89,51 @@ def check(
             f"{kernel}: checking a PTX file is not there yet; name a kernel of tilewright, or all of them with `all`"
         )
     given = shape_of(m, n, k)
-    from tilewright.cli.product import first_accepted, kernel_named
+    from tilewright.cli.product import NotTaken, first_accepted, kernel_named
     from tilewright.hardware import H200
     from tilewright.kernels.registry import KERNELS
 
     hardware = dataclasses.replace(H200, sm_count=SMS)
     epilogue = {"bias": bias, "activation": activation.value if activation else None}
     orders = [Schedule("eager"), Schedule("lazy"), *(Schedule("random", seed + i) for i in range(schedules))]
+    chosen = list(KERNELS.values()) if kernel == "all" else [kernel_named(kernel)]
+    shapes = [given] if given else SHAPES
+    products: dict[str, Product] = {}
+    refusals: dict[str, NotTaken] = {}
+    for one in chosen:
+        try:
+            products[one.name] = first_accepted(
+                one, hardware, shapes, dtype.value if dtype else None, layout.value, **epilogue
+            )
+        except NotTaken as refusal:
+            refusals[one.name] = refusal
+    if not products:
+        raise ValueError("; ".join(map(str, refusals.values())))
     results = []
-    for chosen in KERNELS.values() if kernel == "all" else [kernel_named(kernel)]:
-        shapes = [given] if given else SHAPES
-        product = first_accepted(chosen, hardware, shapes, dtype.value if dtype else None, layout.value, **epilogue)
-        results.append(_check(chosen, product, hardware, orders, seed))
+    for one in chosen:
+        if one.name in refusals:
+            results.append(Checked(one.name, skipped=f"does not take it: {refusals[one.name].refusal}"))
+        else:
+            results.append(_check(one, products[one.name], hardware, orders, seed))
         if not as_json:
             _show(results[-1])
     if as_json:
         print_json(_record(kernel, results))
-    if not all(result.verified for result in results):
+    if _verified(results) is False:
         raise typer.Exit(NOT_VERIFIED)
 
 
 def _check(kernel: "Kernel", product: "Product", hardware: Any, orders: list[Schedule], seed: int) -> Checked:
+    from tilewright.api import refuse_long_emulation
     from tilewright.emulator.errors import EmulatorError
 
     problem = product.problem
+    if problem.is_empty:
+        return Checked(kernel.name, str(product), skipped="the product has no elements, so that nothing runs")
+    product.require_memory()
+    refuse_long_emulation(problem)
     config = kernel.configs(problem, hardware)[0]
-    result = Checked(kernel.name, str(problem), str(config))
+    result = Checked(kernel.name, str(product), str(config))
     operands = product.operands(seed)
     first: tuple[Schedule, Array] | None = None
     for schedule in orders:
@@ -136,6 +155,7 @@ def _check(kernel: "Kernel", product: "Product", hardware: Any, orders: list[Sch
         elif out.tobytes() != first[1].tobytes():
             rule = f"the product differs from that of {first[0]}: something is read before it is complete"
             result.report(schedule, "Race", rule)
+    result.verified = not result.reports
     return result
 
 
@@ -171,13 +191,21 @@ def _record(kernel: str, results: list[Checked]) -> dict[str, Any]:
         return dataclasses.asdict(results[0])
     return {
         "kernel": "all",
-        "verified": all(result.verified for result in results),
+        "verified": _verified(results),
         "reports": [{"kernel": result.kernel, **report} for result in results for report in result.reports],
         "checks": [dataclasses.asdict(result) for result in results],
     }
 
 
+def _verified(results: list[Checked]) -> bool | None:
+    """Whether everything that ran is clean; None where nothing ran."""
+    return all(verdicts) if (verdicts := [r.verified for r in results if r.verified is not None]) else None
+
+
 def _show(result: Checked) -> None:
+    if result.skipped:
+        console().print(f"[bold]{result.kernel}[/bold]{result.product and f' {result.product}:'} {result.skipped}")
+        return
     verdict = "[green]clean[/green]" if result.verified else f"[red]{len(result.reports)} reports[/red]"
     console().print(f"[bold]{result.kernel}[/bold] {result.product} under {', '.join(result.schedules)}: {verdict}")
     console().print(f"  {result.config}", markup=False)

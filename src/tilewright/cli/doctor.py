@@ -120,7 +120,7 @@ def _gpus() -> Iterator[Finding]:
         return
     yield _driver()
     from tilewright.backends import gpu
-    from tilewright.cli.product import first_accepted
+    from tilewright.cli.product import NotTaken, first_accepted
     from tilewright.kernels.registry import KERNELS
 
     for index in range(count):
@@ -129,7 +129,7 @@ def _gpus() -> Iterator[Finding]:
         for kernel in KERNELS.values():
             try:
                 first_accepted(kernel, hardware, [(4096, 4096, 4096)], None, "nt")
-            except ValueError:
+            except NotTaken:
                 continue
             fitting.append(kernel.name)
         detail = f"{hardware.name}, {hardware.arch}, {hardware.sm_count} SMs: kernels {', '.join(fitting) or 'none'}"
@@ -206,7 +206,7 @@ def _self_test() -> Iterator[Finding]:
     comparison = product.verify(out, operands)
     name = "self test"
     if comparison.verified:
-        yield Finding(name, "ok", f"{product.problem} compiled, emulated and right")
+        yield Finding(name, "ok", f"{product} compiled, emulated and right")
     else:
-        detail = f"{product.problem} is wrong in the emulator: relative error {comparison.relative_error:.1e}"
+        detail = f"{product} is wrong in the emulator: relative error {comparison.relative_error:.1e}"
         yield Finding(name, "fail", detail, "report this, with the whole output")

@@ -1,12 +1,23 @@
 """The options that several commands take, and what their values mean."""
 
+import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from tilewright.hardware import Hardware
+
+
+class Command(TyperCommand):
+    """Takes -1 for a value, so that the argument it is meant for refuses it, and not for an unknown option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the command's name."""
+        ctx.ignore_unknown_options = any(re.fullmatch(r"-\d+", word) for word in args)
+        return super().parse_args(ctx, args)
 
 
 class DTypeName(StrEnum):

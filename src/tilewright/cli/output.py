@@ -1,5 +1,6 @@
 """What commands say and how they end: results on stdout, everything else on stderr."""
 
+import dis
 import functools
 import json
 import sys
@@ -20,7 +21,7 @@ NOT_VERIFIED, BAD_REQUEST, INTERRUPTED = 1, 2, 130
 
 
 def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn the errors that our API documents into their message on stderr and exit code 2, and Ctrl-C into 130."""
+    """Turn errors raised for the caller into their message on stderr and exit code 2, and Ctrl-C into 130."""
 
     @functools.wraps(command)
     def reporting(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -29,23 +30,37 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
         except KeyboardInterrupt:
             typer.echo("tilewright: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            raise
         except Exception as error:
-            if not _is_documented(error):
+            if _is_out_of_memory(error):
+                typer.echo(f"tilewright: not enough memory: take a smaller product ({error})", err=True)
+            elif _is_for_the_caller(error):
+                typer.echo(f"tilewright: {error}", err=True)
+            else:
                 raise
-            typer.echo(f"tilewright: {error}", err=True)
             raise typer.Exit(BAD_REQUEST) from None
 
     return reporting
 
 
-def _is_documented(error: Exception) -> bool:
-    if isinstance(error, typer.Exit):  # a RuntimeError
-        return False
+def _is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's is a RuntimeError
+
+
+def _is_for_the_caller(error: Exception) -> bool:
+    """Whether a `raise` of tilewright's own made this error, of the types that the API documents.
+
+    What the interpreter or a library raises, as for a call of what is no function, is a defect and keeps its traceback.
+    """
     from tilewright.emulator.errors import EmulatorError
 
-    return isinstance(error, TypeError | ValueError | NotImplementedError | RuntimeError | EmulatorError)
+    documented = TypeError | ValueError | NotImplementedError | RuntimeError | EmulatorError
+    trace = error.__traceback__
+    if trace is None or isinstance(error, typer.Exit) or not isinstance(error, documented):  # Exit is a RuntimeError
+        return False
+    while trace.tb_next:
+        trace = trace.tb_next
+    raised = trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    return raised and str(trace.tb_frame.f_globals.get("__name__")).startswith("tilewright.")
 
 
 def print_json(result: dict[str, Any]) -> None:
@@ -58,7 +73,8 @@ def console() -> "Console":
     """Where people read results."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    # A terminal wraps between words; elsewhere lines stay whole, for grep.
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 @contextmanager
@@ -85,6 +101,19 @@ def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
         if isinstance(requests, int) and isinstance(units, int):
             rows[f"{space} {unit} per request"] = f"{units / requests:.2f}"
     return rows
+
+
+def facts(rows: dict[str, str]) -> None:
+    """Names and sentences in two columns, the sentences wrapped to the terminal's width or 80 columns."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column()
+    for name, text in rows.items():
+        grid.add_row(name, Text(text))
+    console().print(grid)
 
 
 def table(title: str, rows: dict[str, object]) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from tilewright import dtypes
+from tilewright.cli.memory import available_memory
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels.family import Kernel
 from tilewright.kernels.registry import KERNELS
 from tilewright.problem import Matrix, Problem
-from tilewright.reference import Array, Comparison, compare
+from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,25 @@ class Product:
             activation=self.activation,
         )
 
+    @property
+    def host_bytes(self) -> int:
+        """About the most host memory that multiplying and verifying takes at once.
+
+        Operands and result are there twice, as arrays and as the emulator's copies; the float64 reference needs values
+        and magnitudes of one input, and several arrays of the result's shape where it is compared as a whole.
+        """
+        whole = self.m * self.n if self.problem.flops <= FULL_REFERENCE_FLOPS else 0
+        return 2 * self.problem.minimum_bytes + 16 * self.k * max(self.m, self.n) + 64 * whole
+
+    def require_memory(self) -> None:
+        """Raise a ValueError where it takes more than half of the memory that is available."""
+        limit = available_memory() / 2
+        if self.host_bytes > limit:
+            raise ValueError(
+                f"{self} takes about {self.host_bytes / 1e9:,.1f} GB of host memory, and half of what is available "
+                f"here is {limit / 1e9:,.1f} GB: take a smaller product"
+            )
+
     def resized(self, m: int, n: int, k: int) -> "Product":
         """The same product of another shape."""
         return dataclasses.replace(self, m=m, n=n, k=k)
@@ -69,6 +89,17 @@ class Product:
         """Compare a result with the float64 reference."""
         return compare(out, operands["a"], operands["b"], bias=operands.get("bias"), activation=self.activation)
 
+    def __str__(self) -> str:  # a Problem's own layout cannot be told where an extent is 1
+        return f"{self.m}x{self.n}x{self.k} {self.dtype} {self.layout} -> {self.out_dtype}"
+
+
+class NotTaken(ValueError):
+    """A kernel does not take what was asked for; `refusal` is its reason."""
+
+    def __init__(self, kernel: Kernel, hardware: Hardware, refusal: str):
+        super().__init__(f"kernel {kernel.name!r} does not take this product on {hardware.name}: {refusal}")
+        self.refusal = refusal
+
 
 def kernel_named(name: str) -> Kernel:
     """The registry's kernel of that name, or a ValueError that lists what there is."""
@@ -85,12 +116,12 @@ def first_accepted(
     layout: str,
     **epilogue: Any,
 ) -> Product:
-    """The first product, by shape and then by element type, that the kernel takes; a ValueError where there is none.
+    """The first product, by shape and then by element type, that the kernel takes; NotTaken where there is none.
 
     `dtype` None tries every supported one.
     """
     kinds = dtypes.SUPPORTED if dtype is None else (dtypes.parse(dtype, "--dtype"),)
-    refusal = None
+    refusal = ""
     for shape in shapes:
         for kind in kinds:
             product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout, **epilogue)
@@ -98,4 +129,4 @@ def first_accepted(
             if reason is None:
                 return product
             refusal = refusal or reason
-    raise ValueError(f"kernel {kernel.name!r} does not take this product on {hardware.name}: {refusal}")
+    raise NotTaken(kernel, hardware, refusal)

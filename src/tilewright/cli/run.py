@@ -21,15 +21,7 @@ from tilewright.cli.options import (
     Seed,
     shape_of,
 )
-from tilewright.cli.output import (
-    NOT_VERIFIED,
-    console,
-    counter_rows,
-    print_json,
-    progress,
-    reports_errors,
-    table,
-)
+from tilewright.cli.output import NOT_VERIFIED, counter_rows, facts, print_json, progress, reports_errors, table
 
 if TYPE_CHECKING:
     from tilewright.cli.product import Product
@@ -101,7 +93,7 @@ def run(
     if as_json:
         print_json(outcome.record)
     else:
-        console().print(outcome.story)
+        facts(outcome.facts)
         if outcome.record.get("counters"):
             table("\nWhat the emulator counted", counter_rows(outcome.record["counters"]))
     if not outcome.record["verified"]:
@@ -110,10 +102,10 @@ def run(
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What `run` found: for programs and for people."""
+    """What `run` found: for programs, and by name for people."""
 
     record: dict[str, Any]
-    story: str
+    facts: dict[str, str]
 
 
 def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
@@ -122,6 +114,7 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     from tilewright.api import plan
     from tilewright.cli.libraries import gpu_library
 
+    product.require_memory()
     operands = product.operands(seed)
     library = gpu_library(product.dtype)
     arrays = {name: library.from_numpy(array) for name, array in operands.items()}
@@ -131,15 +124,14 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     planned = plan(a, b, bias=bias, activation=product.activation, out=out, kernel=kernel, backend="gpu")
     planned(a, b, bias=bias, out=out)
     comparison = product.verify(library.to_numpy(out), operands)
-    record = _record(product, planned, comparison, planned.reason)
-    story = f"{_what_ran(product, planned, planned.reason)} {_how_right(comparison)}"
+    outcome = _outcome(product, planned, comparison, planned.reason)
     if planned.kernel is not None:
-        story += " " + _time(planned, lambda stream: planned(a, b, bias=bias, out=out, stream=stream), record)
-        story += f" Operands: {library.name}."
-    return Outcome(record, story)
+        _time(planned, lambda stream: planned(a, b, bias=bias, out=out, stream=stream), outcome)
+        outcome.facts["operands"] = library.name
+    return outcome
 
 
-def _time(planned: "Plan", launch: Callable[[int], object], record: dict[str, Any]) -> str:
+def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) -> None:
     """Time launches and set them against the speed of light."""
     from tilewright.backends.gpu import GpuBackend
     from tilewright.measure.timing import time_launches
@@ -152,32 +144,34 @@ def _time(planned: "Plan", launch: Callable[[int], object], record: dict[str, An
     light = speed_of_light(problem, gpu.hardware)
     share = light.seconds / timing.median
     tflops = problem.flops / timing.median / 1e12
-    record |= {"time_us": timing.median * 1e6, "tflops": tflops, "speed_of_light_share": share}
+    outcome.record.update({"time_us": timing.median * 1e6, "tflops": tflops, "speed_of_light_share": share})
     if light.bound == "memory":
         limit = f"memory at {gpu.hardware.memory_bandwidth / 1e12:.1f} TB/s"
     else:
         unit = "the tensor cores" if problem.a.dtype.nbytes == 2 else "the CUDA cores"
         limit = f"{unit} at {gpu.hardware.boost_clock / 1e9:.2f} GHz"
-    return (
-        f"It takes {timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}), "
-        f"{tflops:.3g} TFLOP/s: {share:.1%} of the speed of light, which is {light.seconds * 1e6:.1f} us by {limit}."
+    outcome.facts["time"] = (
+        f"{timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}), "
+        f"{tflops:.3g} TFLOP/s"
     )
+    outcome.facts["share"] = f"{share:.1%} of the speed of light, which is {light.seconds * 1e6:.1f} us by {limit}"
 
 
 def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed: int) -> Outcome:
     """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator stands for."""
-    from tilewright.api import plan, plan_problem
+    from tilewright.api import plan, refuse_long_emulation
     from tilewright.backends.emulated import EmulatedBackend
     from tilewright.planner.rules import choose
 
     small = product.resized(*shape)
-    with progress(f"emulating {small.problem}") as report:
+    with progress(f"emulating {small}") as report:
         backend = EmulatedBackend(count_memory=True, progress=report)
         config, reason = None, ""
         if not product.problem.is_empty:
             choice = choose(product.problem, backend.hardware, kernel=kernel)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
-        plan_problem(small.problem, backend, kernel=kernel, config=config)  # refuses before there is data
+        small.require_memory()
+        refuse_long_emulation(small.problem)
         operands = small.operands(seed)
         a, b, bias = operands["a"], operands["b"], operands.get("bias")
         planned = plan(
@@ -191,21 +185,22 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
             backend=backend,
         )
         out = planned(a, b, bias=bias)
-    comparison = small.verify(out, operands)
-    reason = reason or planned.reason
-    record = _record(small, planned, comparison, reason)
-    story = f"{_what_ran(small, planned, reason)} {_how_right(comparison)}"
+    outcome = _outcome(small, planned, small.verify(out, operands), reason or planned.reason)
     if planned.kernel is not None:
-        record["counters"] = planned.counters.as_dict()
-        story += " " + _predict(product, planned, record)
-    return Outcome(record, story)
+        outcome.record["counters"] = planned.counters.as_dict()
+        if small != product:
+            outcome.facts["smaller"] = f"it has the kernel and Config of {product}, which is too much for the emulator"
+        _predict(product, planned, outcome)
+    return outcome
 
 
-def _predict(product: "Product", planned: "Plan", record: dict[str, Any]) -> str:
+def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
+    """What the model says of `product` on the GPU that the emulator stands for."""
     from tilewright.model.speed_of_light import predict
 
     problem, hardware = product.problem, planned.backend.hardware
     assert planned.kernel is not None
+    assert planned.config is not None
     ctas = planned.kernel.launch_shape(planned.config, problem, hardware).grid
     prediction = predict(
         problem,
@@ -215,16 +210,21 @@ def _predict(product: "Product", planned: "Plan", record: dict[str, Any]) -> str
         ctas,
         unit=planned.kernel.execution_unit,
     )
-    record |= {"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops}
-    return (
-        f"On an {hardware.name} the model predicts {prediction.seconds * 1e6:.1f} us for {problem}, "
-        f"{prediction.tflops:.3g} TFLOP/s: tiles {prediction.tile_count}, waves {prediction.waves} "
-        f"({prediction.quantization:.0%} of their arithmetic useful), at {prediction.clock / 1e9:.2f} GHz."
+    outcome.record.update({"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops})
+    outcome.facts["predicted"] = (
+        f"{prediction.seconds * 1e6:.1f} us on an {hardware.name} for {product}, {prediction.tflops:.3g} TFLOP/s"
+    )
+    useful = f"{prediction.quantization:.1%}" if prediction.quantization >= 0.001 else "less than 0.1%"
+    outcome.facts["because"] = (
+        f"tiles {prediction.tile_count:,}, waves {prediction.waves:,} ({useful} of their arithmetic useful), "
+        f"at {prediction.clock / 1e9:.2f} GHz"
     )
 
 
-def _record(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> dict[str, Any]:
-    return {
+def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> Outcome:
+    """What is the same on a GPU and in the emulator."""
+    total = product.m * product.n
+    record = {
         "kernel": planned.kernel.name if planned.kernel else None,
         "config": dataclasses.asdict(planned.config) if planned.config else None,
         "backend": planned.backend.name,
@@ -239,20 +239,25 @@ def _record(product: "Product", planned: "Plan", comparison: "Comparison", reaso
         # JSON has no NaN, which an element that was not written leaves behind.
         "relative_error": comparison.relative_error if isfinite(comparison.relative_error) else None,
         "error_bound": comparison.error_bound,
+        "checked_elements": comparison.elements,
+        "total_elements": total,
         "reason": reason,
     }
-
-
-def _what_ran(product: "Product", planned: "Plan", reason: str) -> str:
     hardware = planned.backend.hardware.name
-    place = f"on {hardware}" if planned.backend.name == "gpu" else f"in the emulator, which stands for an {hardware},"
+    place = f"on {hardware}" if planned.backend.name == "gpu" else f"in the emulator, which stands for an {hardware}"
+    facts = {"product": f"{product}, {place}"}
     if planned.kernel is None:
-        return f"{product.problem} {place} ran no kernel: {reason}."
-    return f"{product.problem} ran {place} with kernel {planned.kernel.name} as {planned.config}. Why: {reason}."
-
-
-def _how_right(comparison: "Comparison") -> str:
-    return (
-        f"The result is {'right' if comparison.verified else 'WRONG'}: over {comparison.elements:,} elements its "
-        f"relative error against float64 is {comparison.relative_error:.2e}, the bound {comparison.error_bound:.2e}."
+        return Outcome(record, facts | {"kernel": "none", "why": reason})
+    compared = f"all {total:,} elements"
+    if comparison.elements < total:
+        compared = f"{comparison.elements:,} of {total:,} elements (sampled rows and columns)"
+    return Outcome(
+        record,
+        facts
+        | {
+            "kernel": f"{planned.kernel.name} as {planned.config}",
+            "why": reason.removeprefix(f"{planned.kernel.name}: "),
+            "result": f"{'right' if comparison.verified else 'WRONG'}: relative error {comparison.relative_error:.2e} "
+            f"against float64, bound {comparison.error_bound:.2e}, over {compared}",
+        },
     )

@@ -152,7 +152,7 @@ class BulkCopies:
             [(cta, offset)] = issue.places
             length, address = issue.values
             origin = self._shared_range(site, cta, offset, length)
-            write = partial(np.copyto, self._global_range(site, address, length), origin)
+            write = partial(_copy, self._global_range(site, address, length), origin)
             place = cta * self._machine.topology.shared_stride + offset
             stores.append(_Store(issue.lane, place, origin, write))
         self._issue_stores(site, stores)
@@ -175,9 +175,8 @@ class BulkCopies:
                         f"{self._machine.describe(site)}: its source in shared memory was overwritten before "
                         "cp.async.bulk.wait_group.read: wait before the buffer is used again"
                     )
-                store.write()
+                self._machine.counters.tma_stored_bytes += store.write()
 
-        self._machine.counters.tma_stored_bytes += sum(store.source.size for store in stores)
         owners = np.array([store.lane for store in stores])
         self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))
 
@@ -264,12 +263,20 @@ class BulkCopies:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """A bulk store: the issuing lane, the flat shared memory that it reads, and what writes that to global memory."""
+    """A bulk store: the issuing lane, the flat shared memory that it reads, and what writes that to global memory.
+
+    `write` returns how many bytes it wrote.
+    """
 
     lane: int
     offset: int
     source: npt.NDArray[np.uint8]
-    write: Callable[[], object]
+    write: Callable[[], int]
+
+
+def _copy(target: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> int:
+    target[...] = source
+    return source.size
 
 
 class _Issue:

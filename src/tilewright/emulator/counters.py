@@ -18,9 +18,9 @@ class Counters:
     """Totals of one launch.
 
     warp_instructions: executions per warp, by opcode with modifiers. tensor_flops: floating-point (or integer)
-    operations of mma and wgmma, two per multiply-add. tma_loaded_bytes, tma_stored_bytes: whole boxes; a multicast
-    load counts once per destination. barrier_waits: times that a warp waited at a CTA or cluster barrier or an
-    mbarrier, satisfied ones included.
+    operations of mma and wgmma, two per multiply-add. tma_loaded_bytes: whole boxes, as mbarriers count them; a
+    multicast load counts once per destination. tma_stored_bytes: what stores write, within bounds. barrier_waits: times
+    that a warp waited at a CTA or cluster barrier or an mbarrier, satisfied ones included.
 
     Only with Device(count_memory=True): global_requests and shared_requests (warps that access), global_sectors
     (32-byte sectors touched) and shared_wavefronts (passes over the 32 banks), each with keys "ld" and "st".

@@ -204,13 +204,14 @@ def store_tile(
 ) -> int:
     """Copy a tile of shared memory to the box at `coordinates`, without its elements out of bounds (`as_stored`).
 
-    Arguments, result and errors as for load_tile, with `source` for `destination`.
+    Returns the bytes written. Arguments and errors as for load_tile, with `source` for `destination`.
     """
     tile = _read_tile(tensor_map, shared, source, shared_address)
     window = _window(tensor_map.as_stored, coordinates)
-    if window is not None:
-        _view(arena, arena_base, window)[...] = tile[window.slices]
-    return tensor_map.tile_bytes
+    if window is None:
+        return 0
+    _view(arena, arena_base, window)[...] = tile[window.slices]
+    return prod(window.shape)
 
 
 def reduce_tile(
@@ -239,10 +240,11 @@ def reduce_tile(
     _require(operation in REDUCTIONS, "operation", operation, f"must be one of {', '.join(REDUCTIONS)}")
     tile = _read_tile(tensor_map, shared, source, shared_address)
     window = _window(tensor_map, coordinates)
-    if window is not None:
-        elements = _view(arena, arena_base, window).view(dtype)
-        elements[...] = REDUCTIONS[operation](elements, tile[window.slices].view(dtype))
-    return tensor_map.tile_bytes
+    if window is None:
+        return 0
+    elements = _view(arena, arena_base, window).view(dtype)
+    elements[...] = REDUCTIONS[operation](elements, tile[window.slices].view(dtype))
+    return prod(window.shape)
 
 
 def _clipped(

@@ -23,6 +23,10 @@ _SAME_PARAMETERS = (
 )
 
 
+MAX_TILES = 2**31 - 1
+"""The largest grid (CUDA programming guide, "Technical specifications"); kernels number tiles by 32 bits."""
+
+
 class ConfigError(ValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
 
@@ -57,6 +61,10 @@ class Kernel(ABC):
     @abstractmethod
     def constants(self, config: Any, problem: Problem) -> Constants:
         """Everything the translation unit's `struct Config` holds."""
+
+    @abstractmethod
+    def tile_count(self, config: Any, problem: Problem) -> int:
+        """Tiles of out, batches included, and what pads them to whole clusters."""
 
     @abstractmethod
     def launch_shape(self, config: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
@@ -97,6 +105,12 @@ class Kernel(ABC):
             raise ConfigError(
                 f"config={config!r} needs {constants['smem_bytes']} bytes of shared memory and {hardware.name} has "
                 f"{hardware.smem_bytes} per block: take fewer stages or a smaller tile"
+            )
+        tiles = self.tile_count(config, problem)
+        if tiles > MAX_TILES:
+            raise ConfigError(
+                f"config={config!r} cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger "
+                f"tiles, or split the batch"
             )
         return constants
 

@@ -51,9 +51,13 @@ class OneTilePerCta(Kernel):
             constants[f"{name}_threads_per_row"] = (config.tile_k if k_major else tile) // copy_elements
         return constants | epilogue_constants(problem)
 
+    def tile_count(self, config: Any, problem: Problem) -> int:
+        """Tiles that cover out, batches included."""
+        return tile_count(config, problem)
+
     def launch_shape(self, config: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out."""
-        return LaunchShape(cta_count(config, problem), config.threads, 1, config.smem_bytes)
+        return LaunchShape(tile_count(config, problem), config.threads, 1, config.smem_bytes)
 
 
 def copy_bytes(matrix: Matrix) -> int:
@@ -61,8 +65,8 @@ def copy_bytes(matrix: Matrix) -> int:
     return matrix.vector_bytes("column" if matrix.is_row_major else "row")
 
 
-def cta_count(config: TiledConfig, problem: Problem) -> int:
-    """CTAs that cover out, batches included."""
+def tile_count(config: TiledConfig, problem: Problem) -> int:
+    """Tiles that cover out, batches included."""
     return ceil(problem.m / config.tile_m) * ceil(problem.n / config.tile_n) * problem.batch_count
 
 
@@ -73,7 +77,7 @@ def by_estimated_time(configs: Iterable[C], problem: Problem, hardware: Hardware
     """
 
     def time(config: C) -> int:
-        waves = ceil(cta_count(config, problem) / hardware.sm_count)
+        waves = ceil(tile_count(config, problem) / hardware.sm_count)
         return waves * (config.tile_m * config.tile_n + 64 * (config.tile_m + config.tile_n))
 
     return sorted(configs, key=time)

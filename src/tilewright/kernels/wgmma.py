@@ -98,7 +98,7 @@ class WgmmaKernel(Kernel):
     )
 
     def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
-        """Why `wgmma` does not take the problem: GPU, dtypes, an empty product, its size, or what TMA cannot address."""
+        """Why `wgmma` does not take the problem: GPU, dtypes, empty sums, its size, or what TMA cannot address."""
         a, b = problem.a.dtype, problem.b.dtype
         if hardware.capability != 90:
             return f"wgmma needs sm_90a (Hopper) and {hardware.name} is {hardware.arch}"
@@ -197,8 +197,15 @@ class WgmmaKernel(Kernel):
             **epilogue_constants(problem),
         }
 
+    def tile_count(self, config: WgmmaConfig, problem: Problem) -> int:
+        """Tiles of whole clusters that cover out, batches included."""
+        return _cluster_tiles(config, problem) * config.cluster_m * config.cluster_n
+
     def launch_shape(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> LaunchShape:
-        """As many CTAs as the GPU holds at a time, or as there are tiles; each stays until all tiles are done."""
+        """A CTA for each SM, or for each tile; each stays until all tiles are done.
+
+        Clusters of four, which an H200 holds 30 of at a time instead of 33, start their last three late.
+        """
         constants = self.constants(config, problem)
         cluster = config.cluster_m * config.cluster_n
         clusters = min(_cluster_tiles(config, problem), hardware.sm_count // cluster)

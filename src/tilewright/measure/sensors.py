@@ -77,4 +77,4 @@ def _pci_bus_id(device: int) -> bytes:
     """Where CUDA's device sits, such as `0000:3B:00.0`: the one name that both libraries share."""
     checked(driver.cuInit(0))
     bus_id: bytes = checked(driver.cuDeviceGetPCIBusId(32, checked(driver.cuDeviceGet(device))))
-    return bus_id.rstrip(b"\0")
+    return bus_id.split(b"\0")[0]

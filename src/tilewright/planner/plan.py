@@ -1,5 +1,6 @@
 """A Plan: one Problem bound to a kernel, its Config and a backend, prebuilt so that a call does little but launch."""
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -141,7 +142,7 @@ class Plan:
 
 
 def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
-    """alpha and beta as floats that fp32 holds; beta defaults to 1 where c is given, else to 0.
+    """alpha and beta rounded to fp32; beta defaults to 1 where c is given, else to 0.
 
     Raises TypeError or ValueError naming the one that is no such number, or beta where there is no c to scale.
     """
@@ -149,9 +150,9 @@ def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
         beta = 0.0 if c is None else 1.0
     elif c is None and beta:
         raise ValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
-    if type(alpha) is not float or not -_FP32_MAX <= alpha <= _FP32_MAX:
+    if type(alpha) is not float or alpha != 1.0:
         alpha = _fp32("alpha", alpha)
-    if type(beta) is not float or not -_FP32_MAX <= beta <= _FP32_MAX:
+    if type(beta) is not float or (beta != 0.0 and beta != 1.0):
         beta = _fp32("beta", beta)
     return alpha, beta
 
@@ -165,7 +166,7 @@ def _fp32(name: str, value: Any) -> float:
         raise TypeError(f"{name}={value!r} is no real number: pass a float") from error
     if _FP32_MAX < abs(number) < float("inf"):
         raise ValueError(f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}")
-    return number
+    return ctypes.c_float(number).value  # rounded, so that what the kernel sees as 0 counts as 0
 
 
 def _adopted(arrays: Sequence[Any]) -> Mapping[str, Operand]:

@@ -21,8 +21,8 @@ struct TileCursor {
   static_assert(threads_per_row * elements == columns);
   static_assert(rows_per_pass * threads_per_row == threads && passes * rows_per_pass == rows);
 
-  const Element*
-      source;  // this thread's first element of the next pass; need not be inside the matrix
+  // This thread's first element of the next pass; need not be inside the matrix.
+  const Element* source;
   const int64_t row_stride, column_stride;
   const int first_row, column;  // this thread's place in the tile in pass 0
   int rows_left, columns_left;  // of the matrix, from there

@@ -50,7 +50,6 @@ class WarpOutput {
   using Output = typename Config::Output;
   using Word = typename PairWord<Output>::type;
   static constexpr int pairs = Config::tile_n / 4;  // of a lane
-  static constexpr int chunk_bytes = 16 * Config::store_columns * 2;
 
   const GemmParameters& parameters;
   const TensorMap* map;  // of out; null without tma_epilogue
@@ -74,7 +73,7 @@ class WarpOutput {
   }
 
   // A finished pair. What lies outside out is never stored; reading c and bias inside it instead
-  // takes no branch.
+  // takes no branch. Where c is out, that read may meet the owner's store; its value is discarded.
   __device__ __forceinline__ Word finish_pair(const Epilogue<Config>& epilogue, float first,
                                               float second, int row, int column) const {
     const EpilogueRow<Config> at = epilogue.at_row(minimum(row, parameters.m - 1));
@@ -101,7 +100,7 @@ class WarpOutput {
     using Layout = SwizzledRows<Config::store_columns>;
 #pragma unroll
     for (int column = 0; column < Config::tile_n; column += Config::store_columns) {
-      const uint32_t chunk = staging + buffer * chunk_bytes;
+      const uint32_t chunk = staging + buffer * Config::store_bytes;
       // The last store from this buffer has read it (rule 13).
       if (lane == 0) bulk_wait_read<Config::store_buffers - 1>();
       __syncwarp();

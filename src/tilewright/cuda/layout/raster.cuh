@@ -18,6 +18,7 @@ struct TileIndex {
 //                  8 10 ...
 __device__ __forceinline__ TileIndex grouped_tile(uint32_t index, int tiles_m, int tiles_n,
                                                   int group_m) {
+  group_m = minimum(group_m, tiles_m);  // a band then has no more tiles than the batch: no overflow
   const uint32_t tiles = static_cast<uint32_t>(tiles_m) * tiles_n;
   const uint32_t in_batch = index % tiles;
   const uint32_t band_tiles = static_cast<uint32_t>(group_m) * tiles_n;

@@ -4,11 +4,14 @@
 
 namespace tilewright {
 
-// D (16, 8) += A (16, 16) B (16, 8), with fp32 accumulation. With g = lane / 4 and t = lane % 4:
-//   a[0], a[1], a[2], a[3]: elements (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), each with
-//   its right neighbour b0, b1:                 elements (2t, g), (2t + 8, g), each with the next
-//   one down its column d[0..1], d[2..3]:       elements (g, 2t), (g + 8, 2t), each with its right
-//   neighbour
+// D (16, 8) += A (16, 16) B (16, 8), with fp32 accumulation. With g = lane / 4 and t = lane % 4,
+// a lane holds, of each pair of neighbours, the first at
+//
+//   a[0]  (g, 2t)      a[1]  (g + 8, 2t)      a[2]  (g, 2t + 8)      a[3]  (g + 8, 2t + 8)
+//   b0    (2t, g)      b1    (2t + 8, g)
+//   d[0]  (g, 2t)      d[2]  (g + 8, 2t)
+//
+// and the second to its right (a, d) or below it (b).
 // PTX ISA: "mma", matrix fragments for mma.m16n8k16.
 template <class Input>
 __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,

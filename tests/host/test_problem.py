@@ -1,0 +1,34 @@
+"""What a Problem says about itself."""
+
+import pytest
+
+from tilewright.dtypes import bf16, fp32
+from tilewright.problem import Matrix, Problem
+
+A, B, OUT = Matrix(bf16, 40, 1), Matrix(bf16, 1, 40), Matrix(bf16, 30, 1)
+"""Of a 20x30x40 product."""
+
+TWO_BYTES = 2 * (20 * 40 + 40 * 30 + 20 * 30)
+
+
+def batched(matrix, *strides):
+    return Matrix(matrix.dtype, matrix.row_stride, matrix.column_stride, strides)
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        (Problem(20, 30, 40, A, B, OUT), TWO_BYTES),
+        (Problem(20, 30, 40, A, B, Matrix(fp32, 30, 1)), TWO_BYTES + 2 * 20 * 30),
+        (Problem(20, 30, 40, A, B, OUT, c=Matrix(fp32, 30, 1)), TWO_BYTES + 4 * 20 * 30),
+        (Problem(20, 30, 40, A, B, OUT, bias=Matrix(fp32, 0, 1)), TWO_BYTES + 4 * 30),
+        (Problem(20, 30, 40, A, B, OUT, c=Matrix(bf16, 1, 0), bias=Matrix(bf16, 0, 0)), TWO_BYTES + 2 * 20 + 2),
+        (Problem(20, 30, 0, A, B, OUT), 2 * 20 * 30),
+        (
+            Problem(20, 30, 40, batched(A, 800, 5600), batched(B, 0, 1200), batched(OUT, 600, 4200), batch=(7, 5)),
+            2 * (35 * 20 * 40 + 5 * 40 * 30 + 35 * 20 * 30),
+        ),
+    ],
+)
+def test_each_operand_crosses_memory_once_in_its_own_dtype(problem, expected):
+    assert problem.minimum_bytes == expected
