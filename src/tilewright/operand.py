@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import methodcaller
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -287,6 +288,13 @@ def written(array: Any) -> Callable[[Any], None] | None:
         return None
     increment: Callable[[Any], None] = sys.modules["torch"].autograd.graph.increment_version
     return increment
+
+
+def addresser(array: Any) -> Callable[[Any], int]:
+    """What reads the address of arrays of this array's library."""
+    if is_torch(array):
+        return methodcaller("data_ptr")
+    return lambda array: describe(array, "out")[1]
 
 
 def allocator(array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:

@@ -65,7 +65,7 @@ class CudaError(RuntimeError):
 def checked(result: tuple[Any, ...], call: str) -> Any:
     """The value of a driver call, or a CudaError."""
     status, *values = result
-    if status != driver.CUresult.CUDA_SUCCESS:
+    if status != _SUCCESS:
         _, text = driver.cuGetErrorString(status)
         described = text.decode() if text else "no description"
         raise CudaError(f"{call} failed with {status.name}: {described}")
@@ -76,7 +76,7 @@ def device_count() -> int:
     """Number of usable GPUs; 0 where there is no driver."""
     try:
         (status,) = driver.cuInit(0)
-        return checked(driver.cuDeviceGetCount(), "cuDeviceGetCount") if status == driver.CUresult.CUDA_SUCCESS else 0
+        return checked(driver.cuDeviceGetCount(), "cuDeviceGetCount") if status == _SUCCESS else 0
     except RuntimeError:  # cuda-bindings: the driver library is not installed
         return 0
 
@@ -202,23 +202,20 @@ class GpuExecutable:
         self._arguments = (ctypes.c_void_p * len(addresses))(*addresses)
         self._arguments_address = ctypes.addressof(self._arguments)
         self._config = _launch_config(shape)
-        self._stream = 0
         self._pointers: list[int] = []
-        self._alpha, self._beta = 1.0, 0.0
+        self._told = (1.0, 0.0, 0)  # alpha, beta, stream
 
     def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> None:
         """Launch asynchronously; `pointers` are device addresses in the order of OPERANDS, 0 where absent."""
         with self._lock:
             if pointers != self._pointers:
                 self._point_to(pointers)
-            if alpha != self._alpha or beta != self._beta:
+            if (alpha, beta, stream) != self._told:
                 struct.pack_into("ff", self._parameters, self._scalars, alpha, beta)
-                self._alpha, self._beta = alpha, beta
-            if stream != self._stream:
                 self._config.hStream = driver.CUstream(stream)
-                self._stream = stream
+                self._told = (alpha, beta, stream)
             (status,) = _launch(self._config, self._function, self._arguments_address, 0)
-            if status == _SUCCESS:
+            if not status:
                 return
             if status in _WRONG_CONTEXT:
                 # This thread works with another GPU, or with none so far.

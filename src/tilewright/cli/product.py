@@ -53,7 +53,7 @@ class Product:
         and magnitudes of one input, and several arrays of the result's shape where it is compared as a whole.
         """
         whole = self.m * self.n if self.problem.flops <= FULL_REFERENCE_FLOPS else 0
-        return 2 * self.problem.minimum_bytes + 16 * self.k * max(self.m, self.n) + 64 * whole
+        return 2 * self.problem.minimum_bytes + 16 * self.k * max(self.m, self.n) + 48 * whole
 
     def require_memory(self) -> None:
         """Raise a ValueError where it takes more than half of the memory that is available."""

@@ -48,9 +48,9 @@ class WgmmaConfig:
 
 # Where two cost the same, the first is taken.
 _CANDIDATES = (
+    WgmmaConfig(128, 256, 4, cluster_m=2),
     WgmmaConfig(128, 256, 4),
     WgmmaConfig(256, 128, 4),
-    WgmmaConfig(128, 256, 4, cluster_m=2),
     WgmmaConfig(256, 208, 3, epilogue="direct"),
     WgmmaConfig(256, 200, 3, epilogue="direct"),
     WgmmaConfig(256, 192, 4, epilogue="direct"),

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.binding import OPERANDS, Binding, bind
 from tilewright.jit.compile import CompiledKernel
-from tilewright.operand import HOST, Operand, adopt, allocator, describe, stream_reader, written
+from tilewright.operand import HOST, Operand, addresser, adopt, allocator, describe, stream_reader, written
 from tilewright.planner.rules import Choice
 from tilewright.planner.slots import OUT, C, Slot, reader
 
@@ -49,6 +49,8 @@ class Plan:
         self._allocate = allocator(arrays["a"], out.shape, out.dtype, out.device)
         self._stream = stream_reader(arrays["out"], out.device)
         self._written = written(arrays["out"])
+        self._address = addresser(arrays["out"])
+        self._disjoint: list[int] = []  # addresses that were found not to overlap
         self._roles = None if binding.roles == OPERANDS else tuple(OPERANDS.index(name) for name in binding.roles)
         self._multiplies = multiplies
         self._inputs = tuple((slot.index, slot.low, slot.high) for slot in self._slots[:-1])
@@ -91,14 +93,9 @@ class Plan:
         if out is None:
             out = self._allocate()
             arrays = (*arrays[:OUT], out)
-            pointers[OUT] = describe(out, "out")[1]
-        low, high = self._out_low + pointers[OUT], self._out_high + pointers[OUT]
-        for index, first, last in self._inputs:
-            if first + pointers[index] < high and low < last + pointers[index]:
-                if index == C and self._c_may_be_out and pointers[C] == pointers[OUT]:
-                    continue
-                # The ranges meet. Whether elements do is decided exactly, and said, where plans are made.
-                bind(_adopted(arrays), activation=self.problem.activation, multiplies=self._multiplies)
+            pointers[OUT] = self._address(out)
+        if pointers != self._disjoint:
+            self._check_overlap(arrays, pointers)
         executable = self._executable
         if executable is None:
             return out
@@ -114,6 +111,16 @@ class Plan:
         if self._written is not None and arrays[OUT] is not None:
             self._written(out)
         return out
+
+    def _check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
+        low, high = self._out_low + pointers[OUT], self._out_high + pointers[OUT]
+        for index, first, last in self._inputs:
+            if first + pointers[index] < high and low < last + pointers[index]:
+                if index == C and self._c_may_be_out and pointers[C] == pointers[OUT]:
+                    continue
+                # The ranges meet. Whether elements do is decided exactly, and said, where plans are made.
+                bind(_adopted(arrays), activation=self.problem.activation, multiplies=self._multiplies)
+        self._disjoint = pointers
 
     def _read_checking(self, arrays: Sequence[Any]) -> list[int]:
         """The addresses of arrays that fit, perhaps better aligned than need be; a ValueError for any other."""
