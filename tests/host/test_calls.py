@@ -207,3 +207,48 @@ def test_torch_vectors_have_a_scalar_product(backend):
     torch = pytest.importorskip("torch")
     out = tw.matmul(torch.ones(8), torch.ones(8), backend=backend)
     assert out.shape == ()
+
+
+@pytest.fixture
+def plain(backend, monkeypatch):
+    """torch, with a backend that takes its CPU tensors for a GPU's."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr("tilewright.planner.plan.HOST", -7)
+    monkeypatch.setattr("tilewright.planner.plan.stream_reader", lambda out, device: lambda array, device: 0)
+    return torch
+
+
+def test_plain_calls_launch_what_other_calls_do(backend, plain):
+    a, b, out = (plain.ones(8, 8, dtype=plain.float16) for _ in range(3))
+    column_major = plain.ones(8, 8, dtype=plain.float16).t()
+    for target in (out, column_major):
+        plan = tw.plan(a, b, out=target, backend=backend)
+        assert plan._plain is not None
+        backend.launched.clear()
+        version = target._version
+        assert plan(a, b, out=target) is target
+        plan(a, b, out=target, alpha=np.float64(1))  # not plain
+        assert backend.launched[0] == backend.launched[1]
+        assert target._version > version
+
+
+def test_plain_calls_pass_on_what_does_not_fit(backend, plain):
+    a, b, out = (plain.ones(8, 8, dtype=plain.float16) for _ in range(3))
+    plan = tw.plan(a, b, out=out, backend=backend)
+    for wrong in (a[:4], a.float(), plain.ones(65, dtype=plain.float16)[1:].view(8, 8)):
+        with pytest.raises(ValueError, match="a is not as the plan wants it"):
+            plan(wrong, b, out=out)
+    with pytest.raises(NotImplementedError, match="a requires grad"):
+        plan(a.clone().requires_grad_(), b, out=out)
+    with pytest.raises(ValueError, match="out shares memory with b"):
+        plan(a, b, out=b)
+    with pytest.raises(TypeError, match="NoneType"):
+        plan(None, b, out=out)
+    assert not backend.launched
+
+
+def test_plain_calls_allocate(backend, plain):
+    a, b = (plain.ones(8, 8, dtype=plain.float16) for _ in range(2))
+    first, second = (tw.matmul(a, b, backend=backend) for _ in range(2))
+    assert first.data_ptr() != second.data_ptr()
+    assert backend.launched[-1][0][-1] == second.data_ptr()

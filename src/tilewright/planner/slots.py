@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tilewright.binding import OPERANDS
@@ -63,7 +62,7 @@ def reader(arrays: Sequence[Any], slots: Sequence[Slot]) -> Reader:
     """The quickest Reader for arrays of these libraries that fit the slots, with just these alignments."""
     if not all(is_torch(array) and array.dtype.itemsize == 2 for array in arrays):  # others may be negative-bit views
         return _any_reader(slots)
-    return _guarded_reader(arrays, slots) or _torch_reader(slots)
+    return _torch_reader(slots)
 
 
 def _any_reader(slots: Sequence[Slot]) -> Reader:
@@ -112,44 +111,19 @@ def _torch_reader(slots: Sequence[Slot]) -> Reader:
     return read
 
 
-def _guarded_reader(arrays: Sequence[Any], slots: Sequence[Slot]) -> Reader | None:
-    """A Reader that has torch compare all tensors in one call, as torch.compile does; None where that is not to be had.
+def tensor_guard(tensors: Sequence[Any]) -> Callable[..., bool] | None:
+    """A function that compares tensors with these in one call, as torch.compile does; None where that is not to be had.
 
-    The guard knows type, dtype, device, shape, strides and dispatch keys. It does not know whether gradients are
-    enabled, so that tensors that require them are left to `_torch_reader`, and so is what the guard does not know.
+    It compares type, dtype, device, shape, strides and dispatch keys. It does not know whether gradients are enabled,
+    so that there is none for tensors that require them.
     """
     guards = getattr(getattr(sys.modules["torch"]._C, "_dynamo", None), "guards", None)
-    if guards is None or any(array.requires_grad for array in arrays):
+    if guards is None or any(tensor.requires_grad for tensor in tensors):
         return None
-
-    def guard(tensors: Sequence[Any]) -> Any:
-        shapes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
-        return guards.TensorGuards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides).check
-
+    shapes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
     try:
-        all_fit, inputs_fit = guard(arrays), guard(arrays[:-1])
-        if all_fit(*arrays) is not True or inputs_fit(*arrays[:-1]) is not True:
-            return None
+        guard = guards.TensorGuards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides)
+        check: Callable[..., bool] = guard.check
+        return check if check(*tensors) is True else None
     except Exception:  # no public interface: another version of torch may want other arguments
         return None
-    indices = tuple(slot.index for slot in slots)
-    all_of, inputs_of = itemgetter(*indices), itemgetter(*indices[:-1])
-    low_bits = tuple((slot.index, *slot.low_bits) for slot in slots)
-    careful = _torch_reader(slots)
-
-    def read(arrays: Sequence[Any]) -> list[int] | None:
-        if arrays[OUT] is None:
-            if not inputs_fit(*inputs_of(arrays)):
-                return careful(arrays)
-        elif not all_fit(*all_of(arrays)):
-            return careful(arrays)
-        pointers = [0, 0, 0, 0, 0]
-        for index, mask, bits in low_bits:
-            tensor = arrays[index]
-            if tensor is not None:
-                pointers[index] = pointer = tensor.data_ptr()
-                if pointer & mask != bits:
-                    return None
-        return pointers
-
-    return read

@@ -1,0 +1,57 @@
+"""The shortest way through a Plan: torch tensors on a GPU, neither c nor bias, alpha 1, on the current stream."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from tilewright.backends.protocol import Executable
+from tilewright.planner.slots import Slot, tensor_guard
+
+PlainCall: TypeAlias = Callable[[Any, Any, Any], Any]
+"""Multiplies (a, b, out) and returns out, new where it is None; None, with nothing done, where they do not fit."""
+
+
+def plain_call(
+    tensors: Sequence[Any],
+    slots: Sequence[Slot],
+    executable: Executable,
+    *,
+    exchanged: bool,
+    device: int,
+    stream: Callable[[Any, int], int],
+    allocate: Callable[[], Any],
+    written: Callable[[Any], None],
+    check_overlap: Callable[[Sequence[Any], list[int]], None],
+) -> PlainCall | None:
+    """A PlainCall for tensors like `tensors`: a, b and out; None where torch has no guard for them.
+
+    It does what Plan.__call__ does, with everything looked up beforehand; `exchanged` where the kernel's a is b.
+    """
+    all_fit, inputs_fit = tensor_guard(tensors), tensor_guard(tensors[:2])
+    if all_fit is None or inputs_fit is None:
+        return None
+    (mask_a, bits_a), (mask_b, bits_b), (mask_out, bits_out) = (slot.low_bits for slot in slots)
+    disjoint: list[int] = []
+
+    def call(a: Any, b: Any, out: Any) -> Any:
+        nonlocal disjoint
+        if out is None:
+            if not inputs_fit(a, b):
+                return None
+            result = allocate()
+        elif all_fit(a, b, out):
+            result = out
+        else:
+            return None
+        at_a, at_b, at_out = a.data_ptr(), b.data_ptr(), result.data_ptr()
+        if at_a & mask_a != bits_a or at_b & mask_b != bits_b or at_out & mask_out != bits_out:
+            return None
+        pointers = [at_b, at_a, 0, 0, at_out] if exchanged else [at_a, at_b, 0, 0, at_out]
+        if pointers != disjoint:
+            check_overlap((a, b, None, None, result), [at_a, at_b, 0, 0, at_out])
+            disjoint = pointers
+        executable(pointers, 1.0, 0.0, stream(result, device))
+        if out is not None:
+            written(out)
+        return result
+
+    return call
