@@ -10,7 +10,7 @@ from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
 from tilewright.jit.cache import build
 from tilewright.operand import HOST, Operand, adopt, allocator, contiguous_strides, stream_reader
-from tilewright.planner.plan import Plan, is_plain, scalars
+from tilewright.planner.plan import Plan, scalars
 from tilewright.planner.rules import check_names, choose
 from tilewright.problem import Problem
 
@@ -53,7 +53,7 @@ def matmul(
     Raises TypeError, ValueError (ConfigError for a Config), NotImplementedError or, for what the machine lacks,
     RuntimeError, before anything runs, naming argument, rule and remedy.
     """
-    plain = is_plain(c, bias, alpha, beta, stream)
+    plain = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     alpha, beta = scalars(c, alpha, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out)
     key = (
@@ -65,10 +65,8 @@ def matmul(
     except TypeError:  # what cannot be hashed is a wrong argument: planning says which
         candidates = ()
     for known in candidates:
-        if plain and known._plain is not None:
-            result = known._plain(a, b, out)
-            if result is not None:
-                return result
+        if plain and known._plain is not None and (result := known._plain(a, b, out)) is not None:
+            return result
         pointers = known._read(arrays)
         if pointers is not None:
             return known._run(arrays, pointers, alpha, beta, stream)

@@ -254,6 +254,14 @@ def _device_of(pointer: int, argument: str) -> int:
     return int(ordinal)
 
 
+def torch_stream() -> Callable[[int], int]:
+    """What tells torch's current stream on a device, as a CUstream handle."""
+    torch = sys.modules["torch"]
+    # Torch's own raw query costs a tenth of building a Stream object; it is what Triton and inductor use.
+    raw: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return raw or (lambda device: int(torch.cuda.current_stream(device).cuda_stream))
+
+
 def stream_reader(owner: Any, device: int) -> Callable[[Any, int], int]:
     """A function of (array, device) that says which stream the array's library would launch on now.
 
@@ -263,11 +271,8 @@ def stream_reader(owner: Any, device: int) -> Callable[[Any, int], int]:
     if device == HOST:
         return lambda array, device: 0
     if torch is not None and isinstance(owner, torch.Tensor):
-        # Torch's own raw query costs a tenth of building a Stream object; it is what Triton and inductor use.
-        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-        if raw is not None:
-            return lambda array, device: raw(device)
-        return lambda array, device: int(torch.cuda.current_stream(device).cuda_stream)
+        of_device = torch_stream()
+        return lambda array, device: of_device(device)
     if cupy is not None and isinstance(owner, cupy.ndarray):
         return lambda array, device: int(cupy.cuda.get_current_stream(device).ptr)
     return _stream_of_interface

@@ -215,6 +215,7 @@ def plain(backend, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr("tilewright.planner.plan.HOST", -7)
     monkeypatch.setattr("tilewright.planner.plan.stream_reader", lambda out, device: lambda array, device: 0)
+    monkeypatch.setattr("tilewright.planner.plan.torch_stream", lambda: lambda device: 0)
     return torch
 
 

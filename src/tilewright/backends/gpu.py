@@ -191,7 +191,6 @@ class GpuExecutable:
 
     def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: KernelArguments):
         self._backend = backend
-        self._function = function
         self._lock = threading.Lock()
         self._parameters = gemm_parameters(arguments.problem)
         self._words = (ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)).from_buffer(self._parameters)
@@ -200,8 +199,8 @@ class GpuExecutable:
         self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
         self._arguments = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._arguments_address = ctypes.addressof(self._arguments)
         self._config = _launch_config(shape)
+        self._launched = (self._config, function, ctypes.addressof(self._arguments), 0)
         self._pointers: list[int] = []
         self._told = (1.0, 0.0, 0)  # alpha, beta, stream
 
@@ -214,13 +213,13 @@ class GpuExecutable:
                 struct.pack_into("ff", self._parameters, self._scalars, alpha, beta)
                 self._config.hStream = driver.CUstream(stream)
                 self._told = (alpha, beta, stream)
-            (status,) = _launch(self._config, self._function, self._arguments_address, 0)
+            (status,) = _launch(*self._launched)
             if not status:
                 return
             if status in _WRONG_CONTEXT:
                 # This thread works with another GPU, or with none so far.
                 with self._backend.current():
-                    (status,) = _launch(self._config, self._function, self._arguments_address, 0)
+                    (status,) = _launch(*self._launched)
             checked((status,), "launching the kernel")
 
     def _point_to(self, pointers: list[int]) -> None:

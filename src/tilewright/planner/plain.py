@@ -17,7 +17,7 @@ def plain_call(
     *,
     exchanged: bool,
     device: int,
-    stream: Callable[[Any, int], int],
+    stream: Callable[[int], int],
     allocate: Callable[[], Any],
     written: Callable[[Any], None],
     check_overlap: Callable[[Sequence[Any], list[int]], None],
@@ -49,7 +49,7 @@ def plain_call(
         if pointers != disjoint:
             check_overlap((a, b, None, None, result), [at_a, at_b, 0, 0, at_out])
             disjoint = pointers
-        executable(pointers, 1.0, 0.0, stream(result, device))
+        executable(pointers, 1.0, 0.0, stream(device))
         if out is not None:
             written(out)
         return result

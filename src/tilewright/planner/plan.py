@@ -7,7 +7,17 @@ from typing import Any
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.binding import OPERANDS, Binding, bind
 from tilewright.jit.compile import CompiledKernel
-from tilewright.operand import HOST, Operand, addresser, adopt, allocator, describe, stream_reader, written
+from tilewright.operand import (
+    HOST,
+    Operand,
+    addresser,
+    adopt,
+    allocator,
+    describe,
+    stream_reader,
+    torch_stream,
+    written,
+)
 from tilewright.planner.plain import PlainCall, plain_call
 from tilewright.planner.rules import Choice
 from tilewright.planner.slots import OUT, C, Slot, reader
@@ -65,7 +75,7 @@ class Plan:
                 executable,
                 exchanged=self._roles is not None,
                 device=out.device,
-                stream=self._stream,
+                stream=torch_stream(),
                 allocate=self._allocate,
                 written=self._written,
                 check_overlap=self._check_overlap,
@@ -87,10 +97,9 @@ class Plan:
         stream: Any = None,
     ) -> Any:
         """Multiply arrays with the shapes, strides, dtypes, devices and alignments of the plan; returns `out`."""
-        if self._plain is not None and is_plain(c, bias, alpha, beta, stream):
-            result = self._plain(a, b, out)
-            if result is not None:
-                return result
+        plain = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
+        if plain and self._plain is not None and (result := self._plain(a, b, out)) is not None:
+            return result
         alpha, beta = scalars(c, alpha, beta)
         arrays = (a, b, c if beta != 0 else None, bias, out)
         if (arrays[C] is None) is not self._no_c or (bias is None) is not self._no_bias:
@@ -164,11 +173,6 @@ class Plan:
     def __repr__(self) -> str:
         where = f"{self.backend.name} ({self.backend.hardware.name})"
         return f"<Plan: {self.problem} on {where}: {self.config}; {self.reason}>"
-
-
-def is_plain(c: Any, bias: Any, alpha: Any, beta: Any, stream: Any) -> bool:
-    """Whether a call is one that a PlainCall can take."""
-    return c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
 
 
 def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
