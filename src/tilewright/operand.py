@@ -284,15 +284,21 @@ def _stream_of_interface(array: Any, device: int) -> int:
     return int(stream) if stream else 0
 
 
-def written(array: Any) -> Callable[[Any], None] | None:
+def written(array: Any) -> Callable[[tuple[Any]], None] | None:
     """What must be told, after a kernel wrote to an array like this, for its library's bookkeeping; usually nothing.
 
-    torch counts a tensor's versions, so that autograd notices when what it saved was overwritten.
+    torch counts a tensor's versions, so that autograd notices when what it saved was overwritten. The function takes
+    the array in a tuple.
     """
     if not is_torch(array):
         return None
-    increment: Callable[[Any], None] = sys.modules["torch"].autograd.graph.increment_version
-    return increment
+    torch = sys.modules["torch"]
+    try:
+        increment: Callable[[tuple[Any]], None] = torch._C._increment_version
+        increment((torch.empty(0),))  # the public function is a slow wrapper of this
+        return increment
+    except (AttributeError, TypeError):
+        return lambda only: torch.autograd.graph.increment_version(only[0])
 
 
 def addresser(array: Any) -> Callable[[Any], int]:

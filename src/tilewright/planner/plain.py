@@ -1,4 +1,4 @@
-"""The shortest way through a Plan: torch tensors on a GPU, neither c nor bias, alpha 1, on the current stream."""
+"""The shortest way through a Plan: aligned torch tensors on a GPU, neither c nor bias, alpha 1, the current stream."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -19,17 +19,16 @@ def plain_call(
     device: int,
     stream: Callable[[int], int],
     allocate: Callable[[], Any],
-    written: Callable[[Any], None],
+    written: Callable[[tuple[Any]], None],
     check_overlap: Callable[[Sequence[Any], list[int]], None],
 ) -> PlainCall | None:
-    """A PlainCall for tensors like `tensors`: a, b and out; None where torch has no guard for them.
+    """A PlainCall for tensors like `tensors`: a, b and out; None if one is not aligned or torch has no guard.
 
     It does what Plan.__call__ does, with everything looked up beforehand; `exchanged` where the kernel's a is b.
     """
     all_fit, inputs_fit = tensor_guard(tensors), tensor_guard(tensors[:2])
-    if all_fit is None or inputs_fit is None:
+    if all_fit is None or inputs_fit is None or any(slot.alignment != 16 for slot in slots):
         return None
-    (mask_a, bits_a), (mask_b, bits_b), (mask_out, bits_out) = (slot.low_bits for slot in slots)
     disjoint: list[int] = []
 
     def call(a: Any, b: Any, out: Any) -> Any:
@@ -43,7 +42,7 @@ def plain_call(
         else:
             return None
         at_a, at_b, at_out = a.data_ptr(), b.data_ptr(), result.data_ptr()
-        if at_a & mask_a != bits_a or at_b & mask_b != bits_b or at_out & mask_out != bits_out:
+        if (at_a | at_b | at_out) & 15:
             return None
         pointers = [at_b, at_a, 0, 0, at_out] if exchanged else [at_a, at_b, 0, 0, at_out]
         if pointers != disjoint:
@@ -51,7 +50,7 @@ def plain_call(
             disjoint = pointers
         executable(pointers, 1.0, 0.0, stream(device))
         if out is not None:
-            written(out)
+            written((out,))
         return result
 
     return call

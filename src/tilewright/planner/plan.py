@@ -136,7 +136,7 @@ class Plan:
                 by_role = moved if roles is None else [moved[role] for role in roles]
                 self.counters = executable(by_role, alpha, beta, handle)
         if self._written is not None and arrays[OUT] is not None:
-            self._written(out)
+            self._written((out,))
         return out
 
     def _check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
