@@ -191,7 +191,8 @@ class GpuExecutable:
 
     def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: KernelArguments):
         self._backend = backend
-        self._lock = threading.Lock()
+        lock = threading.Lock()  # one launch at a time uses the parameters
+        self._acquire, self._release = lock.acquire, lock.release
         self._parameters = gemm_parameters(arguments.problem)
         self._words = (ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)).from_buffer(self._parameters)
         self._pointer_words = tuple(i * ctypes.sizeof(MatrixParameters) // 8 for i in range(len(OPERANDS)))
@@ -206,7 +207,8 @@ class GpuExecutable:
 
     def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> None:
         """Launch asynchronously; `pointers` are device addresses in the order of OPERANDS, 0 where absent."""
-        with self._lock:
+        self._acquire()  # half the time of a with statement
+        try:
             if pointers != self._pointers:
                 self._point_to(pointers)
             if (alpha, beta, stream) != self._told:
@@ -221,6 +223,8 @@ class GpuExecutable:
                 with self._backend.current():
                     (status,) = _launch(*self._launched)
             checked((status,), "launching the kernel")
+        finally:
+            self._release()
 
     def _point_to(self, pointers: list[int]) -> None:
         self._pointers = []  # should encoding fail, nothing of this call may be taken for that of the next

@@ -29,6 +29,7 @@ def plain_call(
     all_fit, inputs_fit = tensor_guard(tensors), tensor_guard(tensors[:2])
     if all_fit is None or inputs_fit is None or any(slot.alignment != 16 for slot in slots):
         return None
+    launch = executable.__call__  # bound once
     disjoint: list[int] = []
 
     def call(a: Any, b: Any, out: Any) -> Any:
@@ -48,7 +49,7 @@ def plain_call(
         if pointers != disjoint:
             check_overlap((a, b, None, None, result), [at_a, at_b, 0, 0, at_out])
             disjoint = pointers
-        executable(pointers, 1.0, 0.0, stream(device))
+        launch(pointers, 1.0, 0.0, stream(device))
         if out is not None:
             written((out,))
         return result
