@@ -1,5 +1,6 @@
 """`tilewright doctor`: what this machine can do, and what is missing."""
 
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -83,6 +84,8 @@ def _packages() -> Iterator[Finding]:
         installed = _version(name)
         if installed:
             yield Finding(name, "ok", installed)
+        elif name == "platformdirs" and os.environ.get("TILEWRIGHT_CACHE_DIR"):
+            yield Finding(name, "warn", "not installed", "only needed where TILEWRIGHT_CACHE_DIR is not set")
         else:
             yield Finding(name, "fail", "not installed", "pip install 'tilewright[cu13]'")
 
