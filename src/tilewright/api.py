@@ -10,7 +10,7 @@ from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
 from tilewright.jit.cache import build
 from tilewright.operand import HOST, Operand, adopt, allocator, contiguous_strides, stream_reader
-from tilewright.planner.plan import Plan, scalars
+from tilewright.planner.plan import Plan, scalars, stream_handle
 from tilewright.planner.rules import check_names, choose
 from tilewright.problem import Problem
 
@@ -46,7 +46,8 @@ def matmul(
 
     c, bias: anything that broadcasts to the result: bias (n,) is added along n, (m, 1) along m. beta is 1 where c is
     given and it is not. alpha=0 never reads a and b, beta=0 never reads c. activation: "relu", "gelu" (erf),
-    "gelu_tanh" or "silu". out: any strides; it may overlap no input, except that it may be c itself.
+    "gelu_tanh" or "silu". out: any strides; it may overlap no input, except that it may be c itself. For an out in host
+    memory the bytes between its elements are rewritten too: nobody else may write there meanwhile.
     kernel, config: override the choice. backend: "auto" (the GPU the operands are on; for NumPy operands the first
     GPU, else the emulator), "gpu" or "emulator". stream: a CUDA stream, by default the caller's current one.
 
@@ -72,7 +73,7 @@ def matmul(
             return known._run(arrays, pointers, alpha, beta, stream)
     made = plan(
         a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
-        kernel=kernel, config=config, backend=backend,
+        kernel=kernel, config=config, backend=backend, stream=stream,
     )  # fmt: skip
     if len(_plans) >= _MAX_PLANNED:
         _plans.clear()
@@ -102,11 +103,13 @@ def plan(
     kernel: str = "auto",
     config: Any = None,
     backend: str | Backend = "auto",
+    stream: Any = None,
 ) -> Plan:
     """Decide, compile and prebuild everything for products like this one, and run nothing.
 
     Takes what `matmul` takes. The Plan is called with arrays of the same shapes, strides, dtypes, devices and
-    alignments; of alpha and beta only whether they are zero is fixed.
+    alignments; of alpha and beta only whether they are zero is fixed, and `stream` not at all: it is only asked
+    whether it is being captured, when nothing may be compiled.
     """
     alpha, beta = scalars(c, alpha, beta)
     arrays = {"a": a, "b": b, "c": c if beta != 0 else None, "bias": bias, "out": out}
@@ -129,7 +132,8 @@ def plan(
         choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
         if chosen.name == "emulator":
             refuse_long_emulation(problem)
-        if chosen.is_capturing(stream_reader(a, device)(a, device)):
+        handle = stream_reader(a, device)(a, device) if stream is None else stream_handle(stream, chosen)
+        if chosen.is_capturing(handle):
             raise RuntimeError(
                 "the current stream is being captured into a CUDA graph, and a plan for these operands would have to "
                 "be compiled and loaded: call tilewright.plan, or matmul once, before the capture"

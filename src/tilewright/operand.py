@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
@@ -299,6 +300,17 @@ def written(array: Any) -> Callable[[tuple[Any]], None] | None:
         return increment
     except (AttributeError, TypeError):
         return lambda only: torch.autograd.graph.increment_version(only[0])
+
+
+def on_stream(array: Any, stream: int, device: int) -> AbstractContextManager[Any]:
+    """A context in which the array's library allocates for `stream`, so that memory is not reused under its work."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if device == HOST:
+        return nullcontext()
+    if torch is not None and isinstance(array, torch.Tensor):
+        context: AbstractContextManager[Any] = torch.cuda.stream(torch.cuda.ExternalStream(stream, device=device))
+        return context
+    return nullcontext() if cupy is None else cupy.cuda.ExternalStream(stream, device)
 
 
 def addresser(array: Any) -> Callable[[Any], int]:

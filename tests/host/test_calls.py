@@ -253,3 +253,34 @@ def test_plain_calls_allocate(backend, plain):
     first, second = (tw.matmul(a, b, backend=backend) for _ in range(2))
     assert first.data_ptr() != second.data_ptr()
     assert backend.launched[-1][0][-1] == second.data_ptr()
+
+
+@pytest.mark.parametrize("out", [f16(16, 8).T, f16(8, 32)[:, :16]])
+def test_a_plan_for_an_out_with_gaps_makes_none_itself(backend, out):
+    plan = tw.plan(f16(8, 8), f16(8, 16), out=out, backend=backend)
+    with pytest.raises(ValueError, match=r"out is missing, and the plan was made for one with strides .* pass out="):
+        plan(f16(8, 8), f16(8, 16))
+    assert not backend.launched
+
+
+def test_a_stream_that_is_given_is_the_one_that_may_be_captured(backend):
+    backend.own_streams, backend.captured_streams = (0, 7), (7,)
+    with pytest.raises(RuntimeError, match="being captured"):
+        tw.matmul(f16(8, 8), f16(8, 8), backend=backend, stream=7)
+    assert not backend.prepared
+
+
+def test_plain_calls_refuse_lazily_negated_halves(backend, plain):
+    a, b, out = (plain.ones(8, 8, dtype=plain.float16) for _ in range(3))
+    plan = tw.plan(a, b, out=out, backend=backend)
+    with pytest.raises(ValueError, match="a is a lazily negated"):
+        plan(plain._neg_view(a), b, out=out)
+    assert not backend.launched
+
+
+def test_sparse_tensors_are_refused_whatever_came_before(backend):
+    torch = pytest.importorskip("torch")
+    dense = torch.ones(8, 8, dtype=torch.float16)
+    tw.matmul(dense, dense, backend=backend)
+    with pytest.raises(TypeError, match=r"a has layout torch\.sparse_csr"):
+        tw.matmul(dense.to_sparse_csr(), dense, backend=backend)

@@ -130,6 +130,8 @@ class GpuBackend:
 
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream of another GPU."""
+        if stream < 0:
+            raise ValueError(f"stream={stream} is no CUDA stream: pass its handle, or leave stream= out")
         if stream <= 2:  # the legacy and per-thread default streams belong to whatever context is current
             return
         context = checked(driver.cuStreamGetCtx(driver.CUstream(stream)), "cuStreamGetCtx(stream)")
@@ -191,8 +193,7 @@ class GpuExecutable:
 
     def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: KernelArguments):
         self._backend = backend
-        lock = threading.Lock()  # one launch at a time uses the parameters
-        self._acquire, self._release = lock.acquire, lock.release
+        self._lock = threading.Lock()  # one launch at a time uses the parameters
         self._parameters = gemm_parameters(arguments.problem)
         self._words = (ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)).from_buffer(self._parameters)
         self._pointer_words = tuple(i * ctypes.sizeof(MatrixParameters) // 8 for i in range(len(OPERANDS)))
@@ -207,13 +208,12 @@ class GpuExecutable:
 
     def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> None:
         """Launch asynchronously; `pointers` are device addresses in the order of OPERANDS, 0 where absent."""
-        self._acquire()  # half the time of a with statement
-        try:
+        with self._lock:
             if pointers != self._pointers:
                 self._point_to(pointers)
             if (alpha, beta, stream) != self._told:
+                self._config.hStream = driver.CUstream(stream)  # first: it may refuse
                 struct.pack_into("ff", self._parameters, self._scalars, alpha, beta)
-                self._config.hStream = driver.CUstream(stream)
                 self._told = (alpha, beta, stream)
             (status,) = _launch(*self._launched)
             if not status:
@@ -223,8 +223,6 @@ class GpuExecutable:
                 with self._backend.current():
                     (status,) = _launch(*self._launched)
             checked((status,), "launching the kernel")
-        finally:
-            self._release()
 
     def _point_to(self, pointers: list[int]) -> None:
         self._pointers = []  # should encoding fail, nothing of this call may be taken for that of the next

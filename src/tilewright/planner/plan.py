@@ -1,7 +1,8 @@
 """A Plan: one Problem bound to a kernel, its Config and a backend, prebuilt so that a call does little but launch."""
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tilewright.backends.protocol import Backend, Executable
@@ -13,7 +14,10 @@ from tilewright.operand import (
     addresser,
     adopt,
     allocator,
+    contiguous_strides,
     describe,
+    is_torch,
+    on_stream,
     stream_reader,
     torch_stream,
     written,
@@ -57,7 +61,9 @@ class Plan:
         self._device = out.device
         self._slots = tuple(Slot.of(name, arrays[name], operands[name]) for name in OPERANDS if name in arrays)
         self._read = reader(list(arrays.values()), self._slots)
-        self._allocate = allocator(arrays["a"], out.shape, out.dtype, out.device)
+        self._allocate: Callable[[], Any] = self._refuse_to_allocate
+        if all(out.strides[i] == s or out.shape[i] <= 1 for i, s in enumerate(contiguous_strides(out.shape))):
+            self._allocate = allocator(arrays["a"], out.shape, out.dtype, out.device)
         self._stream = stream_reader(arrays["out"], out.device)
         self._written = written(arrays["out"])
         self._address = addresser(arrays["out"])
@@ -68,7 +74,8 @@ class Plan:
         self._out_low, self._out_high = self._slots[-1].low, self._slots[-1].high
         self._no_c, self._no_bias = "c" not in arrays, "bias" not in arrays
         self._plain: PlainCall | None = None
-        if executable and multiplies and out.device != HOST and list(arrays) == ["a", "b", "out"] and self._written:
+        plain = multiplies and out.device != HOST and list(arrays) == ["a", "b", "out"]
+        if executable and plain and self._written and all(is_torch(array) for array in arrays.values()):
             self._plain = plain_call(
                 list(arrays.values()),
                 self._slots,
@@ -117,8 +124,10 @@ class Plan:
     def _run(self, arrays: Sequence[Any], pointers: list[int], alpha: float, beta: float, stream: Any) -> Any:
         """Launch on arrays that fit the plan and their addresses, as `_read` returns them; returns out."""
         out = arrays[OUT]
+        handle = None if stream is None else stream_handle(stream, self.backend)
         if out is None:
-            out = self._allocate()
+            with nullcontext() if handle is None else on_stream(arrays[0], handle, self._device):
+                out = self._allocate()
             arrays = (*arrays[:OUT], out)
             pointers[OUT] = self._address(out)
         if pointers != self._disjoint:
@@ -126,7 +135,8 @@ class Plan:
         executable = self._executable
         if executable is None:
             return out
-        handle = self._stream(out, self._device) if stream is None else stream_handle(stream, self.backend)
+        if handle is None:
+            handle = self._stream(out, self._device)
         roles = self._roles
         if self._device != HOST:
             executable(pointers if roles is None else [pointers[role] for role in roles], alpha, beta, handle)
@@ -138,6 +148,10 @@ class Plan:
         if self._written is not None and arrays[OUT] is not None:
             self._written((out,))
         return out
+
+    def _refuse_to_allocate(self) -> Any:
+        strides = self._slots[-1].signature[2]
+        raise ValueError(f"out is missing, and the plan was made for one with strides {tuple(strides)}: pass out=")
 
     def _check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
         low, high = self._out_low + pointers[OUT], self._out_high + pointers[OUT]

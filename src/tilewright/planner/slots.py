@@ -60,9 +60,7 @@ def _said(name: str, value: object) -> object:
 
 def reader(arrays: Sequence[Any], slots: Sequence[Slot]) -> Reader:
     """The quickest Reader for arrays of these libraries that fit the slots, with just these alignments."""
-    if not all(is_torch(array) and array.dtype.itemsize == 2 for array in arrays):  # others may be negative-bit views
-        return _any_reader(slots)
-    return _torch_reader(slots)
+    return _torch_reader(slots) if all(is_torch(array) for array in arrays) else _any_reader(slots)
 
 
 def _any_reader(slots: Sequence[Slot]) -> Reader:
@@ -101,10 +99,11 @@ def _torch_reader(slots: Sequence[Slot]) -> Reader:
                     or tensor.dtype is not dtype
                     or tensor.get_device() != device
                     or (tensor.requires_grad and is_grad_enabled())
+                    or tensor.is_neg()
                     or pointer & mask != bits
                 ):
                     return None
-        except AttributeError:  # no tensor
+        except (AttributeError, RuntimeError):  # no tensor, or one without strides or memory
             return None
         return pointers
 
