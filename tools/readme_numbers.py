@@ -40,7 +40,11 @@ def throughput() -> list[str]:
 def host_time() -> list[str]:
     """What a call costs the host."""
     record = json.loads((ROOT / "results" / "host_time.json").read_text())
-    lines = ["Host time of a call on torch tensors (64x64x64, so that the GPU never waits), same machine:", ""]
+    lines = [
+        "Host time of a call on torch tensors (64x64x64, so that the GPU keeps up), the median process of seven in a run of "
+        "its own; hosts differ by a quarter, see docs/performance-log.md:",
+        "",
+    ]
     lines += ["| call | us |", "|---|---|"]
     lines += [f"| `{name}` | {found['median']:.1f} |" for name, found in record["microseconds"].items()]
     return [*lines, "", f"Again: `{record['command']}`"]
