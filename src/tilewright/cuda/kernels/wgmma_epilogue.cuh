@@ -49,7 +49,7 @@ template <class Config>
 class WarpOutput {
   using Output = typename Config::Output;
   using Word = typename PairWord<Output>::type;
-  static constexpr int pairs = Config::tile_n / 4;  // of a lane
+  static constexpr int blocks = Config::tile_n / 8, pairs = blocks * 2;  // of a lane
 
   const GemmParameters& parameters;
   const TensorMap* map;  // of out; null without tma_epilogue
@@ -57,40 +57,44 @@ class WarpOutput {
   int buffer = 0;
   int lane = threadIdx.x % 32;
 
-  static __device__ __forceinline__ int pair_row(int q) { return q % 2 * 8; }
-  static __device__ __forceinline__ int pair_column(int q) { return q / 2 * 8; }
+  // How many elements of out there are from here to the end of the row.
+  __device__ __forceinline__ int columns_inside(int row, int column) const {
+    return row < parameters.m ? parameters.n - column : 0;
+  }
 
-  // Elements `column` (even) and `column` + 1 of a row; past its end, the nearest ones inside out.
-  template <bool at_once, class Element>
-  __device__ __forceinline__ Pair<Element> load_pair(const Element* row, int64_t stride,
-                                                     int column) const {
-    if constexpr (at_once) {
-      return *reinterpret_cast<const Pair<Element>*>(row + minimum(column, parameters.n - 2));
+  static __device__ __forceinline__ Word word_of(float first, float second) {
+    if constexpr (sizeof(Output) == 2) {
+      return pack<Output>(first, second);
     } else {
-      const int last = parameters.n - 1;
-      return {row[minimum(column, last) * stride], row[minimum(column + 1, last) * stride]};
+      return make_float2(first, second);
     }
   }
 
-  // A finished pair. What lies outside out is never stored; reading c and bias inside it instead
-  // takes no branch. Where c is out, that read may meet the owner's store; its value is discarded.
-  __device__ __forceinline__ Word finish_pair(const Epilogue<Config>& epilogue, float first,
-                                              float second, int row, int column) const {
-    const EpilogueRow<Config> at = epilogue.at_row(minimum(row, parameters.m - 1));
-    Pair<typename Config::Addend> c{};
-    Pair<typename Config::Bias> bias{};
-    if constexpr (Config::has_c) {
-      c = load_pair<Config::c_pairs>(at.c, parameters.c.column_stride, column);
-    }
-    if constexpr (Config::has_bias) {
-      bias = load_pair<Config::bias_pairs>(at.bias, parameters.bias.column_stride, column);
-    }
-    const float x = at.combine(first, c.first, bias.first);
-    const float y = at.combine(second, c.second, bias.second);
-    if constexpr (sizeof(Output) == 2) {
-      return pack<Output>(x, y);
+  // A pair that starts at `element`, of which the first `inside` elements may be touched; past them,
+  // zeros are read.
+  template <bool at_once, class Element>
+  static __device__ __forceinline__ Pair<Element> load_pair(const Element* element, int64_t stride,
+                                                            int inside) {
+    if constexpr (at_once) {
+      typename PairWord<Element>::type word{};
+      if (inside > 0) word = *reinterpret_cast<const decltype(word)*>(element);
+      return __builtin_bit_cast(Pair<Element>, word);
     } else {
-      return make_float2(x, y);
+      Pair<Element> pair{};
+      if (inside > 0) pair.first = element[0];
+      if (inside > 1) pair.second = element[stride];
+      return pair;
+    }
+  }
+
+  static __device__ __forceinline__ void store_pair(Output* element, int64_t stride, int inside,
+                                                    Word word) {
+    if constexpr (Config::out_pairs) {
+      if (inside > 0) *reinterpret_cast<Word*>(element) = word;
+    } else {
+      const auto pair = __builtin_bit_cast(Pair<Output>, word);
+      if (inside > 0) element[0] = pair.first;
+      if (inside > 1) element[stride] = pair.second;
     }
   }
 
@@ -120,22 +124,6 @@ class WarpOutput {
     }
   }
 
-  __device__ __forceinline__ Output* address(Output* out, int row, int column) const {
-    return out + row * parameters.out.row_stride + column * parameters.out.column_stride;
-  }
-
-  // A pair of neighbours, or what of it lies inside out.
-  __device__ __forceinline__ void store_pair(Output* out, Word word, int row, int column) const {
-    if (row >= parameters.m || column >= parameters.n) return;
-    if constexpr (Config::out_pairs) {
-      *reinterpret_cast<Word*>(address(out, row, column)) = word;
-    } else {
-      const auto elements = __builtin_bit_cast(Pair<Output>, word);
-      *address(out, row, column) = elements.first;
-      if (column + 1 < parameters.n) *address(out, row, column + 1) = elements.second;
-    }
-  }
-
   // Four lanes that hold a row's pairs of four blocks exchange them, so that each has one block, 16
   // bytes: words[b] of lane l becomes words[l] of lane b (lanes modulo 4).
   __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) const {
@@ -155,28 +143,35 @@ class WarpOutput {
   // Registers -> GMEM.
   __device__ __forceinline__ void store_from_registers(const Word (&words)[pairs],
                                                        const WarpTile& at) const {
-    Output* const out = static_cast<Output*>(parameters.out.pointer) +
-                        batch_offset(parameters, parameters.out, at.batch);
-    const int first_row = at.row + lane / 4, first_column = at.column + lane % 4 * 2;
-    // So many pairs go out 16 bytes at a time.
-    constexpr int vectors = Config::vector_stores ? pairs / 8 * 8 : 0;
-    if constexpr (Config::vector_stores) {
+    const Epilogue<Config> epilogue(parameters, at.batch);
+    const int64_t stride = Config::out_pairs ? 1 : parameters.out.column_stride;
 #pragma unroll
-      for (int i = 0; i < vectors / 4; ++i) {
-        const int q = i / 2 * 8 + i % 2;  // four blocks of one row
-        uint32_t block[4] = {words[q], words[q + 2], words[q + 4], words[q + 6]};
-        transpose_quad(block);
-        const int row = first_row + pair_row(q);
-        const int column = at.column + pair_column(q) + lane % 4 * 8;
-        if (row < parameters.m && column < parameters.n) {  // n is a multiple of 8
-          *reinterpret_cast<uint4*>(address(out, row, column)) =
-              make_uint4(block[0], block[1], block[2], block[3]);
+    for (int half = 0; half < 2; ++half) {
+      const int row = at.row + lane / 4 + half * 8;
+      Output* out = epilogue.at_row(row).out;
+      int block = 0;
+      if constexpr (Config::vector_stores) {  // four blocks at a time; n is a multiple of 8
+        const int column = at.column + lane % 4 * 8;
+        const int inside = columns_inside(row, column);
+#pragma unroll
+        for (; block + 4 <= blocks; block += 4) {
+          const int q = block * 2 + half;
+          uint32_t quad[4] = {words[q], words[q + 2], words[q + 4], words[q + 6]};
+          transpose_quad(quad);
+          if (inside > block * 8) {
+            *reinterpret_cast<uint4*>(out + column + block * 8) =
+                make_uint4(quad[0], quad[1], quad[2], quad[3]);
+          }
         }
       }
-    }
+      const int column = at.column + lane % 4 * 2;
+      const int inside = columns_inside(row, column);
+      out += (column + block * 8) * stride;
 #pragma unroll
-    for (int q = vectors; q < pairs; ++q) {
-      store_pair(out, words[q], first_row + pair_row(q), first_column + pair_column(q));
+      for (; block < blocks; ++block) {
+        store_pair(out, stride, inside - block * 8, words[block * 2 + half]);
+        out += 8 * stride;
+      }
     }
   }
 
@@ -194,10 +189,30 @@ class WarpOutput {
     int row = at.row + lane / 4, column = at.column + lane % 4 * 2;
     // What follows from these is not to be kept in registers from one row block to the next.
     asm volatile("" : "+r"(row), "+r"(column));
+    const int64_t c_stride = Config::c_pairs ? 1 : parameters.c.column_stride;
+    const int64_t bias_stride = Config::bias_pairs ? 1 : parameters.bias.column_stride;
 #pragma unroll
-    for (int q = 0; q < pairs; ++q) {
-      words[q] = finish_pair(epilogue, accumulators[2 * q], accumulators[2 * q + 1],
-                             row + pair_row(q), column + pair_column(q));
+    for (int half = 0; half < 2; ++half) {
+      const EpilogueRow<Config> out = epilogue.at_row(row + half * 8);
+      const typename Config::Addend* c = out.c + column * c_stride;
+      const typename Config::Bias* bias = out.bias + column * bias_stride;
+      const int inside = columns_inside(row + half * 8, column);
+#pragma unroll
+      for (int block = 0; block < blocks; ++block) {
+        const int q = block * 2 + half;
+        Pair<typename Config::Addend> c_pair{};
+        Pair<typename Config::Bias> bias_pair{};
+        if constexpr (Config::has_c) {
+          c_pair = load_pair<Config::c_pairs>(c, c_stride, inside - block * 8);
+          c += 8 * c_stride;
+        }
+        if constexpr (Config::has_bias) {
+          bias_pair = load_pair<Config::bias_pairs>(bias, bias_stride, inside - block * 8);
+          bias += 8 * bias_stride;
+        }
+        words[q] = word_of(out.combine(accumulators[2 * q], c_pair.first, bias_pair.first),
+                           out.combine(accumulators[2 * q + 1], c_pair.second, bias_pair.second));
+      }
     }
   }
 
