@@ -70,8 +70,8 @@ class WarpOutput {
     }
   }
 
-  // A pair that starts at `element`, of which the first `inside` elements may be touched; past them,
-  // zeros are read.
+  // A pair that starts at `element`, of which the first `inside` elements may be touched; past
+  // them, zeros are read.
   template <bool at_once, class Element>
   static __device__ __forceinline__ Pair<Element> load_pair(const Element* element, int64_t stride,
                                                             int inside) {
