@@ -3,6 +3,7 @@
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.memory import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW
+from tilewright.emulator.operands import check_modifiers
 from tilewright.emulator.ptx import Instruction, Integer, Register, Sink, Symbol, Vector
 
 _FLOAT = {
@@ -29,13 +30,6 @@ _RELATIONS = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
 }  # fmt: skip
 _WINDOWS = {"global": GLOBAL_BASE, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
-
-
-def check_modifiers(instruction: Instruction, allowed: set[str], types: int = 1) -> None:
-    """Refuse a modifier that is neither allowed nor one of the last `types`."""
-    unknown = set(instruction.modifiers[: len(instruction.modifiers) - types]) - allowed
-    if unknown:
-        raise UnsupportedInstruction(f"no emulation of .{', .'.join(sorted(unknown))} in {instruction}")
 
 
 def _unsigned(dtype: str) -> str:
