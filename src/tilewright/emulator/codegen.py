@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.emulator import arithmetic
+from tilewright.emulator import arithmetic, conversions, integer_arithmetic
 from tilewright.emulator.blocks import (
     Block,
     blocks_threads,
@@ -314,7 +314,7 @@ def compile_entry(entry: Entry) -> Program:
     blocks = build_blocks(entry)
     program = Program(entry, blocks)
     _place_registers(program)
-    namespace = {**vars(arithmetic), "__constants__": {}}
+    namespace = {**vars(arithmetic), **vars(integer_arithmetic), **vars(conversions), "__constants__": {}}
     program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
     exec(compile(program.source, f"<{entry.name}>", "exec"), namespace)
     program.functions = [namespace[f"block_{block.index}"] for block in blocks]

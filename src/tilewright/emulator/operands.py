@@ -4,6 +4,8 @@ from tilewright.emulator.codegen import BlockWriter
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Vector
 
+HALVES = {"f16": "f16", "bf16": "bf16", "f16x2": "f16", "bf16x2": "bf16"}
+"""16-bit floating-point types and pairs of them -> the type of one."""
 SPACES = ("global", "const", "shared", "local", "param")
 
 
@@ -12,6 +14,11 @@ def check_modifiers(instruction: Instruction, allowed: set[str], types: int = 1)
     unknown = set(instruction.modifiers[: len(instruction.modifiers) - types]) - allowed
     if unknown:
         raise UnsupportedInstruction(f"no emulation of .{', .'.join(sorted(unknown))} in {instruction}")
+
+
+def is_float(kind: str) -> bool:
+    """Whether a PTX type is one floating-point number."""
+    return kind in ("f16", "bf16", "f32", "f64")
 
 
 def space_of(instruction: Instruction) -> str:
