@@ -19,7 +19,7 @@ from tilewright.emulator.arithmetic import (
 )
 
 _PACKED_FLOAT8 = {"e4m3x2": ml_dtypes.float8_e4m3fn, "e5m2x2": ml_dtypes.float8_e5m2}
-_LARGEST = {"f16": f4(65504), "bf16": u4(0x7F7F0000).view(f4), "f32": np.finfo(f4).max}
+_LARGEST = {"f16": f4(65504), "bf16": u4(0x7F7F0000).view(f4), "tf32": u4(0x7F7FE000).view(f4)}
 
 
 def float_to_integer(values: Values, mode: str, dtype: Any) -> Values:

@@ -101,7 +101,7 @@ def _convert(w: BlockWriter, i: Instruction) -> None:
     if to.endswith("x2") or source.endswith("x2"):
         _convert_pair(w, i, to, source, mode)
     elif to == "tf32":
-        value = _limited(i, clamped(i, w.read(i.operands[1], "f4")), "f32")
+        value = _limited(i, clamped(i, w.read(i.operands[1], "f4")), "tf32")
         w.assign(i.operands[0], f"float_to_tf32({value}, {mode!r})", "u4")
     elif is_float(source):
         _convert_float(w, i, to, source, mode)
