@@ -145,7 +145,7 @@ def test_products_keep_subnormals_infinities_and_nans(a_type):
     [
         ("m16n8k16", "f16", "bf16", "f32", "product of f16 and bf16 accumulated in f32"),
         ("m16n8k16", "bf16", "bf16", "f16", "product of bf16 and bf16 accumulated in f16"),
-        ("m16n8k16", "f64", "f64", "f64", "product of f64"),
+        ("m16n8k16", "f64", "f64", "f32", "product of f64"),
         ("m16n8k32", "f16", "f16", "f32", "mma shape m16n8k32 for f16"),
         ("m8n8k4", "f16", "f16", "f32", "mma shape m8n8k4 for f16"),
         ("m16n8k8", "f16", "f16", "f32", "mma shape m16n8k8 for f16 with 4 and 2 registers"),

@@ -28,7 +28,7 @@ _PURE = {
     "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "set", "setp", "shf", "shl",
     "shr", "slct", "sub", "szext", "xor",
 }  # fmt: skip
-_WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix"}
+_WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix", "wmma"}
 
 
 def blocks_threads(instruction: Instruction) -> bool:

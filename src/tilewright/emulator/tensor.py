@@ -1,5 +1,6 @@
 """Tensor-core instructions of a group: registers to fragments and back, and the order of wgmma."""
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 _BANK_OF_WORDS = 2  # of the register file: registers of 4 bytes
 _WGMMA_ROWS = 64
-_WGMMA_K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+_WGMMA_K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32, "b1": 256}
+_OPTIONS = ("a_major", "b_major", "negate_a", "negate_b", "saturate")
 
 
 class Tensor:
@@ -54,33 +56,32 @@ class Tensor:
             access.counter.matrix(kind, rows, count)
         return rows
 
-    def multiply(
+    def of_warps(
         self,
         site: int,
         group: Group,
-        form: tuple[str, str, str, str],
-        a: list[Array],
-        b: list[Array],
-        c: list[Array],
+        function: Callable[..., Sequence[Array]],
+        operations: int,
+        *fragments: list[Array],
     ) -> list[Array]:
-        """mma.sync. form: shape and the types of A, B and the accumulators."""
+        """A function of fragments, each stacked to (registers, W, 32, C), for whole warps: mma and its siblings.
+
+        operations: multiplications and additions of one warp.
+        """
         tiles = self._tiles(site, group)
-        shape, a_type, b_type, accumulator = form
-        fragments = [np.stack([tiles.spread(register) for register in registers]) for registers in (a, b, c)]
+        stacked = [np.stack([tiles.spread(register) for register in registers]) for registers in fragments]
         try:
-            result = tensor_cores.mma_sync(shape, a_type, b_type, accumulator, *fragments)
+            result = function(*stacked)
         except ValueError as error:
             raise UnsupportedInstruction(f"{self._machine.describe(site)}: {error}") from error
-        m, rest = shape.removeprefix("m").split("n")
-        n, k = rest.split("k")
-        self._machine.counters.tensor_flops += 2 * int(m) * int(n) * int(k) * tiles.count
+        self._machine.counters.tensor_flops += operations * tiles.count
         return [tiles.collect(register) for register in result]
 
     def multiply_async(
         self,
         site: int,
         group: Group,
-        form: tuple[int, str, str, str, str, str, bool, bool],
+        form: tuple[int, str, str, str, str, str, bool, bool, bool],
         rows: slice | tuple[int, ...],
         a: list[Array] | Array,
         b: Array,
@@ -89,8 +90,8 @@ class Tensor:
     ) -> None:
         """wgmma.mma_async.
 
-        form: N, the types of A, B and the accumulators, the majors and negations of A and B. rows: of the accumulators
-        in the register file. a: registers, or a descriptor per lane.
+        form: N, the types of A, B and the accumulators, the majors and negations of A and B, and whether sums
+        saturate. rows: of the accumulators in the register file. a: registers, or a descriptor per lane.
         """
         if active is not None:
             chosen = lanes_of(active, group.size)
@@ -120,7 +121,7 @@ class _WarpgroupProduct:
         machine: "Machine",
         site: int,
         group: Group,
-        form: tuple[int, str, str, str, str, str, bool, bool],
+        form: tuple[int, str, str, str, str, str, bool, bool, bool],
         rows: slice | tuple[int, ...],
         a: list[Array] | Array,
         b: Array,
@@ -133,7 +134,7 @@ class _WarpgroupProduct:
             )
         self._machine, self._site, self._group, self._rows = machine, site, group, rows
         self._n, self._a_type, self._b_type, self._accumulator = form[:4]
-        self._options = dict(zip(("a_major", "b_major", "negate_a", "negate_b"), form[4:], strict=True))
+        self._options = dict(zip(_OPTIONS, form[4:], strict=True))
         self._lanes = tiles.spread(group.indices)  # (WG, 128, C)
         self.owners = self._lanes[:, 0].reshape(-1)
         self._base = machine.topology.shared_base[self._lanes[:, 0]]  # (WG, C)
