@@ -1,12 +1,12 @@
 """From PTX text to data.
 
-The grammar is the part of PTX that compilers emit for one translation unit without calls: module variables, entries,
+The grammar is the part of PTX that compilers emit for one translation unit: module variables, entries, functions,
 nested scopes (inline assembly opens them), registers, labels and `.loc` lines.
 """
 
 import re
 
-from tilewright.emulator.ptx import TYPE_BITS, Entry, Module, Parameter, round_up
+from tilewright.emulator.ptx import TYPE_BITS, Entry, Function, FunctionParameter, Module, Parameter, round_up
 from tilewright.emulator.ptx_body import BodyParser
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
@@ -23,6 +23,13 @@ _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.M)
 _HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
 _SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
 _FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
+_DEVICE_FUNCTION = re.compile(
+    r"\.func\b\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\)\s*)?(?:\.\w+\s*)*\{"
+)
+_FORMAL = re.compile(
+    r"\s*\.(?P<space>reg|param)\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b[^%\w$]*(?:\.\w+\s*|\d+\s*)*)?"
+    r"(?P<name>[%\w$]+)\s*(?:\[\d*\])?\s*$"
+)
 _PARAMETER = re.compile(
     r"\s*\.param\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b(?:\s*\.\w+)*(?:\s+\d+)?\s+)?"
     r"(?P<name>[\w$]+)\s*(?:\[(?P<count>\d+)\])?\s*$"
@@ -37,6 +44,9 @@ def parse(text: str) -> Module:
         PtxSyntaxError: naming the line of the text.
     """
     module = Module(files={int(number): name for number, name in _FILE.findall(text)})
+    for function in _DEVICE_FUNCTION.finditer(text):
+        results, parameters = (_formals(text, function, group) for group in ("results", "parameters"))
+        module.functions[function["name"]] = Function(function["name"], results, parameters, function.end() - 1)
     position = skip_blank(text, 0)
     while position < len(text):
         if match := _HEADER.match(text, position) or _SECTION.match(text, position):
@@ -70,6 +80,17 @@ def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:
         entry.directives[name] = tuple(int(number) for number in re.findall(r"\d+", numbers))
     module.entries[entry.name] = entry
     return BodyParser(module, entry, text, start).parse()
+
+
+def _formals(text: str, header: re.Match[str], group: str) -> tuple[FunctionParameter, ...]:
+    """The parameters or the results of a function."""
+    formals = []
+    for declaration in split_list(header[group] or ""):
+        match = _FORMAL.match(declaration)
+        if match is None or match["type"] not in TYPE_BITS:
+            raise syntax_error(text, header.start(), f"unknown parameter declaration {declaration!r}")
+        formals.append(FunctionParameter(match["name"], match["space"] == "reg", TYPE_BITS[match["type"]]))
+    return tuple(formals)
 
 
 def _parse_parameters(text: str, signature: re.Match[str]) -> list[Parameter]:
