@@ -159,6 +159,20 @@ def test_tables_of_branches(guard, jumps):
     assert run("", body, inputs) == [[10, 11, 12, 11][int(a) & 3] if jumps(b) else 2 for a, b, _ in inputs]
 
 
+def test_a_pointer_parameter_says_where_it_points():
+    functions = """
+.func (.param .b64 loaded) fetch (.param .u64 .ptr .global .align 8 place)
+{
+  .reg .b64 %p;
+  ld.param.u64 %p, [place]; ld.global.u64 %p, [%p]; st.param.b64 [loaded], %p;
+}
+"""
+    body = """{ .param .b64 place; .param .b64 loaded; st.param.b64 [place], %p;
+    call (loaded), fetch, (place); ld.param.b64 %D, [loaded]; }"""
+    inputs = integer_inputs(14)
+    assert run(functions, body, inputs) == inputs[:, 0].tolist()
+
+
 def test_recursion_is_refused():
     functions = ".func (.reg .b64 %r) f (.reg .b64 %x) { call (%r), f, (%x); ret; }"
     with pytest.raises(UnsupportedInstruction, match=r"PTX line 5: f calls itself.*write the recursion as a loop"):

@@ -27,7 +27,7 @@ _DEVICE_FUNCTION = re.compile(
     r"\.func\b\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\)\s*)?(?:\.\w+\s*)*\{"
 )
 _FORMAL = re.compile(
-    r"\s*\.(?P<space>reg|param)\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b[^%\w$]*(?:\.\w+\s*|\d+\s*)*)?"
+    r"\s*\.(?P<space>reg|param)\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b\s*(?:\.\w+\s*|\d+\s+)*)?"
     r"(?P<name>[%\w$]+)\s*(?:\[\d*\])?\s*$"
 )
 _PARAMETER = re.compile(
