@@ -43,14 +43,14 @@ def test_wide_accesses_go_in_phases():
     struct __align__(16) Four { float x, y, z, w; };
     extern "C" __global__ void wide(Four* out) {
       __shared__ Four shared[64];
-      shared[threadIdx.x] = Four{1, 2, 3, (float)threadIdx.x};
+      shared[threadIdx.x] = shared[threadIdx.x + 32] = Four{1, 2, 3, (float)threadIdx.x};
       __syncwarp();
       out[threadIdx.x] = shared[threadIdx.x * 2];
     }
     """
     device = Device(memory_bytes=1 << 20, count_memory=True)
     counters = device.launch(device.load(compile_ptx(source)), (1,), (32,), [device.allocate(512)])
-    assert counters.shared_wavefronts == {"ld": 8, "st": 4}
+    assert counters.shared_wavefronts == {"ld": 8, "st": 8}
     assert counters.global_sectors == {"st": 16}
 
 
