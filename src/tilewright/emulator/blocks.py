@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tilewright.emulator.ptx import (
+    CARRY,
     Address,
     Entry,
     Float,
@@ -19,11 +20,13 @@ from tilewright.emulator.ptx import (
 )
 from tilewright.emulator.specials import UNIFORM_SPECIALS
 
-_NO_DESTINATION = {"bar", "barrier", "bra", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol"}
+_NO_DESTINATION = {
+    "bar", "barrier", "bra", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol", "pmevent", "brkpt",
+}  # fmt: skip
 _PURE = {
-    "abs", "add", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3",
-    "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "setp", "shf", "shl", "shr",
-    "sub", "xor",
+    "abs", "add", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3",
+    "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "set", "setp", "shf", "shl",
+    "shr", "slct", "sub", "szext", "xor",
 }  # fmt: skip
 _WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix"}
 
@@ -98,7 +101,8 @@ def has_destination(instruction: Instruction) -> bool:
 
 def definitions(instruction: Instruction) -> list[Register]:
     """The registers that an instruction writes."""
-    return list(registers_of(instruction.operands[0])) if has_destination(instruction) else []
+    written = list(registers_of(instruction.operands[0])) if has_destination(instruction) else []
+    return [*written, CARRY] if "cc" in instruction.modifiers else written
 
 
 def is_wgmma(instruction: Instruction) -> bool:
@@ -111,6 +115,8 @@ def uses(instruction: Instruction) -> Iterator[Register]:
     start = 1 if has_destination(instruction) else 0
     for operand in instruction.operands[start:]:
         yield from registers_of(operand)
+    if instruction.opcode in ("addc", "subc", "madc"):
+        yield CARRY
     if instruction.predicate is not None:
         yield from registers_of(instruction.predicate)
         yield from definitions(instruction)

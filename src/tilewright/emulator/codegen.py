@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.emulator import arithmetic
+from tilewright.emulator import arithmetic, conversions, integer_arithmetic
 from tilewright.emulator.blocks import (
     Block,
     blocks_threads,
@@ -314,7 +314,7 @@ class BlockWriter:
                 return self.constant(entry.local[symbol.name].offset, dtype)
             case "param":
                 offset = next(p.offset for p in entry.parameters if p.name == symbol.name)
-                return self.variable(f"m.parameter_address({offset}).astype({dtype})")
+                return self.constant(offset, dtype)
             case "global":
                 return self.variable(f"m.variable_address({self.constant(symbol.name)}).astype({dtype})")
         raise ValueError(f"the address of {symbol.name}")
@@ -329,7 +329,7 @@ def compile_entry(entry: Entry) -> Program:
     blocks = build_blocks(entry)
     program = Program(entry, blocks)
     _place_registers(program)
-    namespace = {**vars(arithmetic), "__constants__": {}}
+    namespace = {**vars(arithmetic), **vars(integer_arithmetic), **vars(conversions), "__constants__": {}}
     program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
     exec(compile(program.source, f"<{entry.name}>", "exec"), namespace)
     program.functions = [namespace[f"block_{block.index}"] for block in blocks]

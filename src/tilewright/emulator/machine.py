@@ -61,7 +61,7 @@ class Machine:
     ) -> None:
         self.program, self.counters, self.asynchrony = program, counters, asynchrony
         self.cta_numbers, self._parameters, self._variables = cta_numbers, parameters, variables
-        self._parameters_address, self._on_exit = parameters_address, on_exit
+        self.parameters_address, self._on_exit = np.uint64(parameters_address), on_exit
         limit = SHARED_START + program.entry.dynamic_offset + shared_bytes
         threads, cluster_size = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
         self.topology = Topology(cta_numbers.size, threads, cluster_size, round_up(limit, 1024))
@@ -134,10 +134,6 @@ class Machine:
     def parameter(self, offset: int, dtype: type[np.generic]) -> Values:
         """A value of the parameter space."""
         return np.frombuffer(self._parameters, dtype, 1, offset)[0]
-
-    def parameter_address(self, offset: int) -> Values:
-        """The generic address of a place in the parameter space."""
-        return np.uint64(self._parameters_address + offset)
 
     def variable_address(self, name: str) -> Values:
         """The generic address of a module variable."""
