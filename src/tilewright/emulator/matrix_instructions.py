@@ -48,5 +48,6 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
         majors = ["k", *majors]
     majors += ["k"] * (2 - len(majors))
     form = w.constant((int(shape.split("n")[1].split("k")[0]), a_type, b_type, d_type, *majors, *negate))
+    w.accumulate(elements_of(accumulators), keep)
     rows = w.rows_in_place(elements_of(accumulators))
     w.emit(f"m.tensor.multiply_async({w.site}, g, {form}, {rows}, {matrix_a}, {matrix_b}, {keep}, {w.active})")

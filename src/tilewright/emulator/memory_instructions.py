@@ -10,7 +10,7 @@ from tilewright.emulator.operands import address_of as _address
 from tilewright.emulator.operands import elements_of as _elements
 from tilewright.emulator.operands import immediate_of as _immediate
 from tilewright.emulator.operands import space_of as _space
-from tilewright.emulator.ptx import Address, Instruction, Operand, Register, Sink, Symbol
+from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Register, Sink, Symbol
 
 _ACCESS_MODIFIERS = {
     *SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
@@ -201,6 +201,14 @@ def _barrier(w: BlockWriter, i: Instruction) -> None:
     name = w.stable(w.read(i.operands[0], "u4"))
     count = w.stable(w.read(i.operands[1], "u4")) if len(i.operands) > 1 else None
     w.emit(f"m.barriers.{kind}({w.site}, g, {name}, {count})")
+
+
+@emits("setmaxnreg")
+def _set_registers(w: BlockWriter, i: Instruction) -> None:
+    count = i.operands[0]
+    if not isinstance(count, Integer) or not 24 <= count.value <= 256 or count.value % 8:
+        raise ValueError("the number of registers is a multiple of 8 from 24 to 256")
+    w.emit(f"m.hold_registers({w.site}, g, {count.value})")
 
 
 @emits("membar")

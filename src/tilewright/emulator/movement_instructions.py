@@ -182,7 +182,7 @@ def _create_policy(w: BlockWriter, i: Instruction) -> None:
 
 
 @emits(
-    "griddepcontrol", "nanosleep", "setmaxnreg", "prefetch", "prefetchu", "discard", "applypriority",
+    "griddepcontrol", "nanosleep", "prefetch", "prefetchu", "discard", "applypriority",
     "pmevent", "brkpt",
 )  # fmt: skip
 def _no_operation(w: BlockWriter, i: Instruction) -> None:
