@@ -42,7 +42,7 @@ class Checker:
         self.traits = program.traits
         self.clocks = Clocks(topology, program.traits.asynchronous)
         self.shared = SharedShadow(
-            topology.ctas * topology.shared_stride, self.traits.shared_cell, topology.threads,
+            topology.ctas * topology.shared_stride, topology.ctas, self.traits.shared_cell, topology.threads,
             program.traits.asynchronous,
         )  # fmt: skip
         self.agents = AgentChecks(self)
@@ -50,7 +50,7 @@ class Checker:
         self.registers = RegisterChecks(self, len(program.suspects), program.entry.directives)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
-        self._touched: dict[int, Array] = {}  # CTA slot: when each column last accessed its shared memory from outside
+        self._touched = self.clocks.nothing(topology.ctas)[KNOWN]  # when others last accessed a CTA's shared memory
         self._fenced: dict[int, int] = {}  # lane: time of its last fence
         self._unacquired: dict[int, list[tuple[int, int, Array]]] = {}  # lane: what it read and did not fence since
 
@@ -99,12 +99,9 @@ class Checker:
         access = pack(NEVER if kind == "copy" else now, columns, site, kind == "copy")
         if remote.any():
             access = np.where(remote, pack(now, columns, site, True), access)
-            for slot in np.unique(target[remote]).tolist():
-                self.touch(slot, columns[remote & (target == slot)], now)
+            self.touch(target[remote], columns[remote], now)
         if reads:
-            shadow.latest[cells] = access[:, None]
-            slots = self.topology.thread[lanes] // WARP % shadow.slots
-            shadow.reads[slots[:, None], cells] = access[:, None]
+            shadow.mark_read(self.topology.thread[lanes] // WARP % shadow.slots, cells, access[:, None])
         else:
             shadow.writes[cells] = access[:, None]
 
@@ -117,13 +114,11 @@ class Checker:
             self.shared.writes[cells] == pending, over[:, None], self.shared.writes[cells]
         )
 
-    def touch(self, target: int, columns: Array | int, now: int) -> None:
-        """Somebody outside a CTA accesses its shared memory."""
-        touched = self._touched.get(target)
-        if touched is None:
-            touched = np.zeros(self.clocks.base, np.int64)
-        touched = self._touched[target] = self.clocks.fit(touched)
-        touched[columns] = now
+    def touch(self, targets: Indices, columns: Indices, now: int) -> None:
+        """Others access the shared memory of CTAs."""
+        if targets.size:
+            self._touched = self.clocks.fit(self._touched)
+            self._touched[targets, columns] = now
 
     def _access_global(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
         memory = self.machine.access.memory
@@ -280,14 +275,11 @@ class Checker:
         """Threads exit; with the last of a CTA its shared memory goes."""
         self._exited = self.release(self._exited, group)
         for cta in np.unique(group.cta).tolist():
-            touched = self._touched.get(cta)
             if self.machine.alive_threads[cta]:
                 continue
             self.registers.exited(cta, group)
-            if touched is None:
-                continue
-            known = self._exited[KNOWN, cta]
-            late = np.flatnonzero(touched > known[: touched.size])
+            touched = self._touched[cta]
+            late = np.flatnonzero(touched > self._exited[KNOWN, cta, : touched.size])
             for column in late[:1].tolist():
                 lanes = self.topology.group(np.array([group.indices[group.cta == cta][0]]))
                 number = int(self.machine.cta_numbers[cta])

@@ -141,7 +141,7 @@ class Mbarriers:
             over = done[lanes] = barrier.phase[cta] % 2 != parities[lanes]
             if barrier.checks is not None:
                 barrier.checks.use(site, group.indices[lanes], cta)
-                barrier.checks.wait(group.indices[lanes][over], cta[over])
+                barrier.checks.wait(group.take(_mask(np.arange(group.size)[lanes][over], group.size)))
         return done
 
     def wait(self, site: int, group: Group, space: str, address: Array, parity: Array) -> None:
@@ -237,7 +237,7 @@ class Mbarriers:
         barrier = self._barriers[offset]
         done = barrier.phase[waiting.cta] % 2 != waiting.parity
         if barrier.checks is not None and done.any():
-            barrier.checks.wait(waiting.group.indices[done], waiting.cta[done])
+            barrier.checks.wait(waiting.group.take(done))
         if done.all():
             self._machine.push(waiting.block, waiting.group)
             return

@@ -172,11 +172,14 @@ class _WarpgroupProduct:
         """Check the order of what is read, and return what is to be done for some owners when they have waited."""
         ctas = len(self._base[0])
         time = 0
-        for piece in range(self.owners.size):
-            warpgroup, cta = divmod(piece, ctas)
-            base = int(self._base[warpgroup, cta]) >> 4
-            chunks = [c.reshape(-1) + base for c in self._operand_chunks(warpgroup, cta)]
-            time = checker.agents.read_by_wgmma(self._site, self._lanes[warpgroup, :, cta], np.concatenate(chunks))
+        descriptors = np.stack([self._b] if self._a.ndim == 4 else [self._b, self._a])  # (operands, WG, C)
+        for warpgroup in range(len(self._base)):
+            alike: dict[tuple[int, ...], list[int]] = {}  # CTAs by their descriptors
+            for cta, key in enumerate(zip(*descriptors[:, warpgroup].tolist(), strict=True)):
+                alike.setdefault(key, []).append(cta)
+            for some in alike.values():
+                chunks = np.concatenate([c.reshape(-1) for c in self._operand_chunks(warpgroup, some[0])])
+                time = checker.agents.read_by_wgmma(self._site, self._lanes[warpgroup][:, some].T, chunks)
 
         def retire(chosen: Indices) -> None:
             for piece in chosen.tolist():
