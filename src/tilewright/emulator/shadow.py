@@ -72,7 +72,8 @@ class SharedShadow:
 
     def by_cta(self, cells: Array) -> Array:
         """A view of cells as (ctas, cells of a CTA)."""
-        return np.asarray(cells.reshape(self._ctas, -1))
+        view: Array = cells.reshape(self._ctas, -1)
+        return view
 
     def mark_read(self, slots: Indices, cells: Indices, access: Array) -> None:
         """Note reads of threads, which belong to slots."""
@@ -84,7 +85,8 @@ class SharedShadow:
         """The reads of an agent's slot, to write to."""
         slot = self.slots + number % AGENT_SLOTS
         self._used[slot] = True
-        return self.reads[slot]
+        reads: Array = self.reads[slot]
+        return reads
 
     def used_reads(self) -> list[Array]:
         """The latest reads of threads and the reads of each slot, where there were any."""
