@@ -137,9 +137,8 @@ class Barriers:
         if (checker := self._machine.checker) is not None:
             nothing = checker.clocks.nothing(self._machine.topology.ctas)
             rows = nothing if self._cluster_rows is None else checker.clocks.fit(self._cluster_rows)
-            if "relaxed" not in self._machine.modifiers(site):
-                rows = checker.release(rows, group)
-            self._cluster_rows = rows
+            relaxed = "relaxed" in self._machine.modifiers(site)
+            self._cluster_rows = checker.release_fenced(rows, group) if relaxed else checker.release(rows, group)
             self._acquired_rows = nothing if self._acquired_rows is None else checker.clocks.fit(self._acquired_rows)
         self._advance_clusters()
 

@@ -150,13 +150,13 @@ class Machine:
         if self.checker is not None:
             lanes = group if active is None else group.take(lanes_of(active, group.size))
             self.checker.proxy_fence(lanes)
-            self.mbarriers.fence(lanes.indices)
+            self.checker.fence_mbarriers(lanes.indices)
 
     def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
         """fence.mbarrier_init."""
         if self.checker is not None:
             lanes = group if active is None else group.take(lanes_of(active, group.size))
-            self.mbarriers.fence(lanes.indices)
+            self.checker.fence_mbarriers(lanes.indices)
 
     def memory_fence(self, group: Group, active: Mask | None) -> None:
         """membar, and fence with a memory order."""
