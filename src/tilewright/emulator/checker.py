@@ -263,8 +263,8 @@ class Checker:
 
     def fence_mbarriers(self, lanes: Indices) -> None:
         """fence.mbarrier_init, or a fence that includes it."""
-        self._fence_times[lanes] = self.tick()
         self.machine.mbarriers.fence(lanes)
+        self._fence_times[lanes] = self.tick()
 
     def warp_barrier(self, group: Group, mask: Any) -> None:
         """bar.warp.sync."""
