@@ -135,11 +135,13 @@ class Barriers:
             raise BarrierProtocol(f"{self._at(site)} arrives again at the cluster barrier without having waited")
         self._arrived_phase[group.lanes] = phase
         if (checker := self._machine.checker) is not None:
-            nothing = checker.clocks.nothing(self._machine.topology.ctas)
-            rows = nothing if self._cluster_rows is None else checker.clocks.fit(self._cluster_rows)
+            ctas = self._machine.topology.ctas
+            if self._cluster_rows is None or self._acquired_rows is None:
+                self._cluster_rows, self._acquired_rows = checker.clocks.nothing(ctas), checker.clocks.nothing(ctas)
+            rows = self._cluster_rows
             relaxed = "relaxed" in self._machine.modifiers(site)
             self._cluster_rows = checker.release_fenced(rows, group) if relaxed else checker.release(rows, group)
-            self._acquired_rows = nothing if self._acquired_rows is None else checker.clocks.fit(self._acquired_rows)
+            self._acquired_rows = checker.clocks.fit(self._acquired_rows)
         self._advance_clusters()
 
     def cluster_wait(self, site: int, group: Group) -> None:
