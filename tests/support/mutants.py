@@ -10,8 +10,10 @@ and the last are taken, since MOST_COPIES of one fault say no less than twenty.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 MOST_COPIES = 3
 """Mutants of one kind and one source line, callers included."""
@@ -25,17 +27,23 @@ class Mutant:
     """One change of a module's text: `replacement` instead of what stands at `span`.
 
     frames: the source line, innermost first, then the lines that it was inlined into. source: the texts of those that
-    are known, without the wrappers of one instruction each. name: tells it from the module's other mutants, without
-    line numbers, so that it stays the same when lines are added elsewhere.
+    are known, without the wrappers of one instruction each. label, copy: kind and place in words, and which of the
+    mutants with that label it is, from 1 on.
     """
 
     kind: str
-    name: str
+    label: str
+    copy: int
     original: str
     replacement: str
     span: tuple[int, int]
     frames: tuple[Frame, ...]
     source: tuple[str, ...]
+
+    @property
+    def name(self):
+        """Tells it from the module's other mutants, without line numbers, which change with lines elsewhere."""
+        return self.label if self.copy == 1 else f"{self.label} ({self.copy})"
 
     def apply(self, ptx):
         """The mutated module."""
@@ -106,7 +114,11 @@ RULES = (
         r"(mbarrier\.arrive(?:\.expect_tx)?)(?:\.release\.cta)?(\.shared.*)",
         r"\1.relaxed.cta\2",
     ),
-    ("weaken mbarrier.arrive to .relaxed", r"(mbarrier\.arrive(?:\.expect_tx)?)\.release(\.cluster.*)", r"\1.relaxed\2"),
+    (
+        "weaken mbarrier.arrive to .relaxed",
+        r"(mbarrier\.arrive(?:\.expect_tx)?)\.release(\.cluster.*)",
+        r"\1.relaxed\2",
+    ),
     ("weaken mbarrier.arrive to .cta", r"(mbarrier\.arrive(?:\.expect_tx)?\.release)\.cluster(.*)", r"\1.cta\2"),
     ("weaken arrive.expect_tx to arrive", r"mbarrier\.arrive\.expect_tx(\S* .*), [^,\]]+", r"mbarrier.arrive\1"),
     ("weaken fence.proxy to fence", r"fence\.proxy\b.*", "fence.acq_rel.cta"),
@@ -144,7 +156,10 @@ def _changed_alone(statement: Statement) -> Iterator[tuple[str, str]]:
         if match := re.fullmatch(pattern, statement.text):
             for step in steps:
                 rest = "".join(match.groups()[2:])
-                yield f"shift: {kind}{f' ({step:+})' if len(steps) > 1 else ''}", f"{match[1]}{int(match[2]) + step}{rest}"
+                yield (
+                    f"shift: {kind}{f' ({step:+})' if len(steps) > 1 else ''}",
+                    f"{match[1]}{int(match[2]) + step}{rest}",
+                )
     for kind, pattern, operation, operand in SHIFTED_OPERANDS:
         if (match := re.fullmatch(pattern, statement.text)) and not statement.guard:
             rest = "".join(match.groups()[2:])
@@ -159,7 +174,7 @@ def _changed_alone(statement: Statement) -> Iterator[tuple[str, str]]:
 
 def _polled_once(statements: list[Statement]) -> Iterator[tuple[Statement, str, str]]:
     """Loops around a wait that may give up: `try_wait complete, ...; @!complete bra again`."""
-    for wait, branch in zip(statements, statements[1:], strict=False):
+    for wait, branch in pairwise(statements):
         if re.match(_ANY_WAIT, wait.text) and branch.opcode == "bra" and branch.guard == f"@!{wait.operands[0]}":
             yield branch, "weaken mbarrier wait to one attempt", ""
 
@@ -232,9 +247,14 @@ def generate(ptx: str, sources: Mapping[str, str] | None = None) -> list[Mutant]
         for statement, text in _first_middle_last(copies):
             guard = f"{statement.guard} " if statement.guard and text else ""
             where = " < ".join(source[:2]) or " ".join(statement.text.split()[:1])
-            replacement = guard + text + ";" * bool(text)
-            made.append(Mutant(kind, f"{kind}: {where}", statement.text, replacement, statement.span, frames, source))
-    return _numbered(sorted(made, key=lambda mutant: (mutant.span, mutant.kind)))
+            replacement = guard + text + ";" * (text != "" and not text.endswith("}"))
+            label = f"{kind}: {where}"
+            made.append(Mutant(kind, label, 1, statement.text, replacement, statement.span, frames, source))
+    seen: Counter[str] = Counter()
+    for index, mutant in enumerate(sorted(made, key=lambda mutant: (mutant.span, mutant.kind))):
+        seen[mutant.label] += 1
+        made[index] = replace(mutant, copy=seen[mutant.label])
+    return made
 
 
 _TOKEN = re.compile(
@@ -280,13 +300,3 @@ def _first_middle_last(copies: list[tuple[Statement, str]]) -> list[tuple[Statem
     if len(copies) <= MOST_COPIES:
         return copies
     return [copies[0], copies[len(copies) // 2], copies[-1]]
-
-
-def _numbered(mutants: list[Mutant]) -> list[Mutant]:
-    """The same, with a number in the names that would be alike."""
-    count: dict[str, int] = {}
-    numbered = []
-    for mutant in mutants:
-        count[mutant.name] = number = count.get(mutant.name, 0) + 1
-        numbered.append(mutant if number == 1 else replace(mutant, name=f"{mutant.name} ({number})"))
-    return numbered

@@ -1,10 +1,10 @@
 """Whether the emulator reports a mutant: it runs on a small product, under every order of asynchronous completion."""
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -23,6 +23,9 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma import WgmmaConfig
 
+RECORD = Path(__file__).parents[2] / "results" / "mutation_score.json"
+"""What tools/mutation_score.py wrote last."""
+
 TWO_SMS = dataclasses.replace(H200, sm_count=2)
 """So few that persistent CTAs go through several tiles each."""
 
@@ -34,7 +37,10 @@ MOST_STEPS = 200_000
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel with a Config, and a product that goes round its ring several times and ends within a tile."""
+    """A kernel with a Config, and a product (m, n, k) that goes round its ring several times and ends within a tile.
+
+    A second product has one k-block only, so that the ends of a tile's main loop meet.
+    """
 
     name: str
     kernel: str
@@ -44,9 +50,15 @@ class Subject:
     out_dtype: str | None = None
 
     @property
+    def shapes(self):
+        """The products that a mutant has to get right."""
+        m, n, k = self.shape
+        return self.shape, (m, n, 8 + k % 8)
+
+    @property
     def plain(self):
         """Its translation unit, run as it is."""
-        return _planned(self, EmulatedBackend(TWO_SMS)).compiled.ptx
+        return _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
 
     def mutants(self):
         """All mutants of its PTX."""
@@ -59,7 +71,7 @@ def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, 
 
 SUBJECTS = (
     Subject("simt", "simt", SimtConfig(64, 64, 16, 32, 32, 8, 4), "fp32", (70, 134, 60)),
-    Subject("simt, odd rows", "simt", SimtConfig(32, 32, 8, 32, 32, 8, 4), "fp32", (37, 67, 45)),
+    Subject("simt, odd rows", "simt", SimtConfig(64, 64, 8, 32, 32, 8, 4), "fp32", (69, 131, 45)),
     Subject("mma, 3 stages", "mma", MmaConfig(64, 64, 32, 3), "bf16", (72, 136, 264)),
     Subject("mma, 4 stages of 64", "mma", MmaConfig(64, 64, 64, 4), "fp16", (72, 136, 456)),
     Subject("mma, odd rows", "mma", MmaConfig(32, 64, 32, 4, 1, 2, 1), "fp16", (37, 67, 203)),
@@ -75,26 +87,29 @@ SUBJECTS = (
 
 
 def finding(subject: Subject, ptx: str) -> str | None:
-    """What the emulator finds wrong when the subject's product is multiplied by this PTX, first of all; else None.
+    """What the emulator finds wrong when the subject's products are multiplied by this PTX, first of all; else None.
 
     Operands are small integers, whose product is exact, so that orders of completion can only differ by a wrong one.
     PTX that the emulator does not take is no finding but an error.
     """
-    expected = _product(subject)
-    for asynchrony, seed in SCHEDULES:
+    for shape, (asynchrony, seed) in product(subject.shapes, SCHEDULES):
         backend = _Substituting(ptx, asynchrony=asynchrony, seed=seed)
-        when = asynchrony if asynchrony != "random" else f"random({seed})"
+        expected = _product(subject, shape)
+        out = np.full_like(expected, np.nan)
+        kind = None
         try:
-            with _bounded():
-                out = _multiplied(subject, backend)
+            with mock.patch.object(emulated_device, "Asynchrony", _Counted):
+                _planned(subject, shape, backend, out)(*_operands(subject, shape), out=out)
         except (PtxSyntaxError, UnsupportedInstruction):
             raise
         except EmulatorError as error:
-            return f"{type(error).__name__}, {when}"
-        if reports := backend.device.reports:
-            return f"{reports[0].kind}, {when}"
-        if out.tobytes() != expected.tobytes():
-            return f"wrong product, {when}"
+            kind = type(error).__name__
+        if kind is None and backend.device.reports:
+            kind = backend.device.reports[0].kind
+        if kind is None and out.tobytes() != expected.tobytes():
+            kind = "wrong product"
+        if kind is not None:
+            return f"{kind}, {asynchrony if asynchrony != 'random' else f'random({seed})'}, k = {shape[2]}"
     return None
 
 
@@ -125,36 +140,28 @@ class _Counted(Asynchrony):
         super().step()
 
 
-@contextmanager
-def _bounded() -> Iterator[None]:
-    with mock.patch.object(emulated_device, "Asynchrony", _Counted):
-        yield
-
-
-def _multiplied(subject, backend):
-    a, b = _operands(subject)
-    out = np.full(_product(subject).shape, np.nan, _product(subject).dtype)
-    return _planned(subject, backend, out)(a, b, out=out)
-
-
-def _planned(subject, backend, out=None):
-    a, b = _operands(subject)
+def _planned(subject, shape, backend, out=None):
     return tw.plan(
-        a, b, out=out, out_dtype=subject.out_dtype, kernel=subject.kernel, config=subject.config, backend=backend
+        *_operands(subject, shape),
+        out=out,
+        out_dtype=subject.out_dtype,
+        kernel=subject.kernel,
+        config=subject.config,
+        backend=backend,
     )
 
 
 @cache
-def _operands(subject):
-    m, n, k = subject.shape
+def _operands(subject, shape):
+    m, n, k = shape
     numbers = np.random.default_rng(0)
     dtype = dtypes.parse(subject.dtype, "dtype").numpy_dtype
     return tuple(array.astype(dtype) for array in (numbers.integers(-4, 5, (m, k)), numbers.integers(-4, 5, (n, k)).T))
 
 
 @cache
-def _product(subject):
-    a, b = _operands(subject)
+def _product(subject, shape):
+    a, b = _operands(subject, shape)
     dtype = dtypes.parse(subject.out_dtype or subject.dtype, "out_dtype").numpy_dtype
     return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32).astype(dtype)
 
