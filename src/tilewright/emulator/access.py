@@ -197,7 +197,7 @@ class Access:
         if space != "generic":
             memory, where = self.locate(site, group, space, address, width, chosen)
             if self.counter is not None:
-                self.counter.access(kind, space, width, group, where, chosen)
+                self.counter.access(site, kind, space, width, group, where, chosen)
             return [(chosen, act(memory, where, chosen))]
         lanes = np.arange(group.size) if chosen is None else chosen
         address = np.broadcast_to(address, lanes.shape)
@@ -209,6 +209,8 @@ class Access:
                 of_window = address[here] if name == "global" else address[here].astype(np.uint32)
                 target = "cluster" if name == "shared" else name
                 memory, where = self.locate(site, group, target, of_window, width, lanes[here])
+                if self.counter is not None:
+                    self.counter.access(site, kind, name, width, group, where, lanes[here])
                 results.append((lanes[here], act(memory, where, lanes[here])))
         if sum(chosen.size for chosen, _ in results) < lanes.size:
             known = np.isin(window, [np.uint64(base >> 44) for base in _WINDOWS.values()])

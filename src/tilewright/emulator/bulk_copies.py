@@ -60,7 +60,8 @@ class BulkCopies:
                 targets = signals = first + np.flatnonzero(ranks >> np.arange(16) & 1)
             tensor_map = self._tensor_map(site, address)
             self._check_tiles(site, tensor_map, boxes[some], offset[some])
-            self._machine.counters.tma_loaded_bytes += tensor_map.tile_bytes * targets.size
+            read = tma.bytes_in_bounds(tensor_map, boxes[some])
+            self._machine.counters[site].load_by_tma(tensor_map.tile_bytes * some.size, read, targets.shape[1])
             land = partial(self._land, site, tensor_map, boxes[some], targets, offset[some], signals, signal[some])
             together = self._machine.asynchrony.policy != "random"
             parts = [np.arange(some.size)] if together else list(np.arange(some.size)[:, None])
@@ -137,7 +138,8 @@ class BulkCopies:
             for destination in issue.destinations(cta):
                 target = self._shared_range(site, destination, offset, length)
                 operations.append(partial(self._land_range, site, target, data, issue.signal_cta(destination), signal))
-            self._machine.counters.tma_loaded_bytes += length * len(issue.destinations(cta))
+            read = 0 if of_shared else length
+            self._machine.counters[site].load_by_tma(length, read, len(issue.destinations(cta)))
         if operations:
             self._machine.asynchrony.defer(operations)
 
@@ -175,7 +177,7 @@ class BulkCopies:
                         f"{self._machine.describe(site)}: its source in shared memory was overwritten before "
                         "cp.async.bulk.wait_group.read: wait before the buffer is used again"
                     )
-                self._machine.counters.tma_stored_bytes += store.write()
+                self._machine.counters[site].tma_stored_bytes += store.write()
 
         owners = np.array([store.lane for store in stores])
         self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))

@@ -1,5 +1,6 @@
 """The emulated GPU as a host sees it: memory, tensor maps, kernels and launches."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.codegen import Program, compile_entry
-from tilewright.emulator.counters import Counters
+from tilewright.emulator.counters import Counters, Counts
 from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
@@ -157,7 +158,7 @@ class Device:
         grid_, block_, cluster_ = _extent("grid", grid), _extent("block", block), _extent("cluster", cluster)
         self._check_launch(kernel, grid_, block_, cluster_, shared_bytes)
         parameters = _pack(kernel, args)
-        counters = Counters()
+        by_site: defaultdict[int, Counts] = defaultdict(Counts)
         asynchrony = Asynchrony(self._asynchrony, self._seed)
         total = grid_[0] * grid_[1] * grid_[2]
         resident = _resident_ctas(total, _volume(block_), _volume(cluster_))
@@ -178,7 +179,7 @@ class Device:
                     parameters_address=address,
                     variables=kernel.variables,
                     asynchrony=asynchrony,
-                    counters=counters,
+                    counters=by_site,
                     count_memory=self._count_memory,
                     on_exit=lambda done, first=first, last=last: self._report(  # type: ignore[misc]
                         (first + done * (last - first)) / total
@@ -186,7 +187,7 @@ class Device:
                 ).run()
         finally:
             self._memory.free(address)
-        return counters
+        return Counters.summed(by_site, kernel.program.entry.instructions)
 
     def _report(self, fraction: float) -> None:
         if self._progress is not None:

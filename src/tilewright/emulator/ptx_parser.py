@@ -13,6 +13,7 @@ from tilewright.emulator.ptx_lexical import (
     excerpt,
     line_of,
     matching_brace,
+    short_names,
     skip_blank,
     split_list,
     syntax_error,
@@ -36,7 +37,7 @@ def parse(text: str) -> Module:
     Raises:
         PtxSyntaxError: naming the line of the text.
     """
-    module = Module(files={int(number): name for number, name in _FILE.findall(text)})
+    module = Module(files=short_names({int(number): path for number, path in _FILE.findall(text)}))
     position = skip_blank(text, 0)
     while position < len(text):
         if match := _HEADER.match(text, position) or _SECTION.match(text, position):

@@ -32,14 +32,14 @@ class Tensor:
     def load_matrix(self, site: int, group: Group, address: Array, count: int, transpose: bool) -> list[Array]:
         """ldmatrix: one array of words per matrix."""
         tiles = self._tiles(site, group)
-        rows = self._rows(site, group, tiles, address, count, "ld")
+        rows = self._rows(site, group, tiles, address, count, "ldmatrix")
         matrices = tensor_cores.ldmatrix(self._machine.access.shared.bytes, rows, count, transpose)
         return [tiles.collect(matrix) for matrix in matrices]
 
     def store_matrix(self, site: int, group: Group, address: Array, values: list[Array], transpose: bool) -> None:
         """stmatrix: one array of words per matrix."""
         tiles = self._tiles(site, group)
-        rows = self._rows(site, group, tiles, address, len(values), "st")
+        rows = self._rows(site, group, tiles, address, len(values), "stmatrix")
         words = np.stack([tiles.spread(value) for value in values])
         tensor_cores.stmatrix(self._machine.access.shared.bytes, rows, words, transpose)
         self._machine.access.proxies.write(rows[:, : 8 * len(values)])
@@ -51,7 +51,7 @@ class Tensor:
         _, where = access.locate(site, group, "shared", used, 16)
         rows = tiles.spread(where)
         if access.counter is not None:
-            access.counter.matrix(kind, rows, count)
+            access.counter.matrix(site, kind, rows, count)
         return rows
 
     def multiply(
@@ -71,9 +71,7 @@ class Tensor:
             result = tensor_cores.mma_sync(shape, a_type, b_type, accumulator, *fragments)
         except ValueError as error:
             raise UnsupportedInstruction(f"{self._machine.describe(site)}: {error}") from error
-        m, rest = shape.removeprefix("m").split("n")
-        n, k = rest.split("k")
-        self._machine.counters.tensor_flops += 2 * int(m) * int(n) * int(k) * tiles.count
+        self._machine.counters[site].multiply("mma", shape, (accumulator, a_type, b_type), tiles.count)
         return [tiles.collect(register) for register in result]
 
     def multiply_async(
@@ -97,8 +95,9 @@ class Tensor:
             if not chosen.all():
                 raise UnsupportedInstruction(f"a predicate on {self._machine.describe(site)} must hold for all lanes")
         product = _WarpgroupProduct(self._machine, site, group, form, rows, a, b, accumulate)
-        k = _WGMMA_K[form[1]]
-        self._machine.counters.tensor_flops += 2 * _WGMMA_ROWS * form[0] * k * group.warpgroups.count
+        n, a_type, b_type, accumulator = form[:4]
+        shape = f"m{_WGMMA_ROWS}n{n}k{_WGMMA_K[a_type]}"
+        self._machine.counters[site].multiply("wgmma", shape, (accumulator, a_type, b_type), group.warpgroups.count)
         self.groups.issue(product.owners, product.perform, product.remember_operands)
 
     def _tiles(self, site: int, group: Group) -> Tiles:
