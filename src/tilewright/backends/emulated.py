@@ -109,7 +109,7 @@ class EmulatedExecutable:
             (self._shape.block, 1, 1),
             [*maps, parameters],
             cluster=(self._shape.cluster, 1, 1),
-            shared_bytes=self._shape.smem_bytes,
+            smem=self._shape.smem_bytes,
         )
 
 

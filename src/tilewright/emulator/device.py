@@ -143,12 +143,12 @@ class Device:
         args: Sequence[bytes | int],
         *,
         cluster: Sequence[int] = (1, 1, 1),
-        shared_bytes: int = 0,
+        smem: int = 0,
     ) -> Counters:
         """Run a kernel to its end.
 
         grid (CTAs), block (threads), cluster (CTAs): up to three extents, x first. args: one for each kernel
-        parameter, its exact bytes, or an int for an integer or pointer. shared_bytes: dynamic shared memory of each
+        parameter, its exact bytes, or an int for an integer or pointer. smem: dynamic shared memory of each
         CTA.
 
         Raises:
@@ -156,7 +156,7 @@ class Device:
             EmulatorError: whatever the kernel did wrong.
         """
         grid_, block_, cluster_ = _extent("grid", grid), _extent("block", block), _extent("cluster", cluster)
-        self._check_launch(kernel, grid_, block_, cluster_, shared_bytes)
+        self._check_launch(kernel, grid_, block_, cluster_, smem)
         parameters = _pack(kernel, args)
         by_site: defaultdict[int, Counts] = defaultdict(Counts)
         asynchrony = Asynchrony(self._asynchrony, self._seed)
@@ -174,7 +174,7 @@ class Device:
                     block=block_,
                     cluster=cluster_,
                     cta_numbers=np.arange(first, last),
-                    shared_bytes=shared_bytes,
+                    shared_bytes=smem,
                     parameters=parameters,
                     parameters_address=address,
                     variables=kernel.variables,
@@ -205,12 +205,12 @@ class Device:
         self.write(address, np.frombuffer(initial, np.uint8))
         return address
 
-    def _check_launch(self, kernel: Kernel, grid: Extent, block: Extent, cluster: Extent, shared_bytes: int) -> None:
+    def _check_launch(self, kernel: Kernel, grid: Extent, block: Extent, cluster: Extent, smem: int) -> None:
         entry = kernel.program.entry
         threads = _volume(block)
         _require(threads <= MAX_THREADS, f"block {block} has {threads} threads; the limit is {MAX_THREADS}")
-        _require(shared_bytes >= 0, f"shared_bytes is {shared_bytes} and must not be negative")
-        total = entry.dynamic_offset + shared_bytes
+        _require(smem >= 0, f"smem is {smem} and must not be negative")
+        total = entry.dynamic_offset + smem
         _require(
             total <= MAX_SHARED_BYTES,
             f"{kernel.name} needs {total} bytes of shared memory; a CTA has {MAX_SHARED_BYTES}",
