@@ -116,7 +116,7 @@ def ring_gemm(fault, policy=("eager", 0), m=128, n=128, k=320):
     device = Device(memory_bytes=1 << 24, asynchrony=policy[0], seed=policy[1])
     maps = [
         device.tensor_map(
-            address=device.upload(bf16_bits(matrix)), element_bytes=2, shape=(k, len(matrix)),
+            address=device.upload(bf16_bits(matrix)), dtype="bf16", shape=(k, len(matrix)),
             strides=(2 * k,), box=(64, box_rows), swizzle=128,
         )
         for matrix, box_rows in ((a, 64), (b, 32))
@@ -199,9 +199,7 @@ def ring_gemm_past_the_end():
     device = Device(memory_bytes=1 << 24)
     matrix = device.upload(np.zeros((128, 64), np.uint16))
     maps = [
-        device.tensor_map(
-            address=matrix, element_bytes=2, shape=(64, 4096), strides=(128,), box=(64, rows), swizzle=128
-        )
+        device.tensor_map(address=matrix, dtype="bf16", shape=(64, 4096), strides=(128,), box=(64, rows), swizzle=128)
         for rows in (64, 32)
     ]
     kernel = device.load(compile_ptx(RING_GEMM, "sm_90a", "-DFAULT=0"))
@@ -253,7 +251,7 @@ def transpose(fault, policy):
     out = device.allocate(72 * 52 * 4)
     maps = [
         device.tensor_map(
-            address=address, element_bytes=4, shape=shape, strides=(stride,), box=(32, 32), swizzle=swizzle
+            address=address, dtype=np.float32, shape=shape, strides=(stride,), box=(32, 32), swizzle=swizzle
         )
         for address, shape, stride, swizzle in (
             (device.upload(matrix), (72, 50), 288, 128),

@@ -247,7 +247,7 @@ def test_multicast_reads_once_what_lands_twice():
     device = Device(memory_bytes=1 << 24)
     maps = [
         device.tensor_map(
-            address=device.upload(bf16_bits(np.ones((rows, k)))), element_bytes=2, shape=(k, rows),
+            address=device.upload(bf16_bits(np.ones((rows, k)))), dtype="bf16", shape=(k, rows),
             strides=(2 * k,), box=(64, box_rows), swizzle=128,
         )
         for rows, box_rows in ((m, 64), (n, 32))

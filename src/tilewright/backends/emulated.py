@@ -94,7 +94,7 @@ class EmulatedExecutable:
         maps = [
             self._device.tensor_map(
                 address=by_name[spec.operand],
-                element_bytes=spec.dtype.nbytes,
+                dtype=spec.dtype.numpy_dtype,
                 shape=spec.shape,
                 strides=spec.strides,
                 box=spec.box,
