@@ -48,14 +48,14 @@ def test_wide_accesses_go_in_phases():
     struct __align__(16) Four { float x, y, z, w; };
     extern "C" __global__ void wide(Four* out) {
       __shared__ Four shared[64];
-      shared[threadIdx.x] = Four{1, 2, 3, (float)threadIdx.x};
+      shared[threadIdx.x] = shared[threadIdx.x + 32] = Four{1, 2, 3, (float)threadIdx.x};
       __syncwarp();
       out[threadIdx.x] = shared[threadIdx.x * 2];
     }
     """
     device = Device(memory_bytes=1 << 20, count_memory=True)
     counters = device.launch(device.load(compile_ptx(source)), (1,), (32,), [device.allocate(512)])
-    assert counters.shared_wavefronts == {"ld": 8, "st": 4}
+    assert counters.shared_wavefronts == {"ld": 8, "st": 8}
     assert counters.global_sectors == {"st": 16}
 
 
@@ -231,6 +231,7 @@ def test_cp_async_loads_from_global_and_stores_to_shared_memory():
       int bytes = threadIdx.x < 16 ? 16 : 0;
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(in + 4 * threadIdx.x), "r"(bytes));
       asm volatile("cp.async.wait_all;" ::: "memory");
+      __syncwarp();
       atomicAdd(out, tile[threadIdx.x]);
     }
     """

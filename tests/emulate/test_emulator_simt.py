@@ -172,6 +172,7 @@ def test_a_flag_that_another_cta_sets():
     extern "C" __global__ void chain(int* flags, int* out) {
       if (threadIdx.x == 0) {
         while (*(volatile int*)&flags[blockIdx.x + 1] == 0) {}
+        __threadfence();
         out[blockIdx.x] = *(volatile int*)&out[blockIdx.x + 1] + 1;
         __threadfence();
         *(volatile int*)&flags[blockIdx.x] = 1;

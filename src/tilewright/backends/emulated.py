@@ -21,7 +21,8 @@ class EmulatedBackend:
     """A GPU that stands in for `hardware`; each launch sees freshly allocated, redzoned memory.
 
     `asynchrony` decides when asynchronous copies and products complete: "eager", "lazy" (as late as allowed) or
-    "random" with `seed`. A result that depends on it is a race. `progress` is called with the share of a launch that is
+    "random" with `seed`. A result that depends on it is a race. `checks` looks for races and other broken rules, which
+    `device.reports` then lists. `progress` is called with the share of a launch that is
     done.
     """
 
@@ -34,11 +35,14 @@ class EmulatedBackend:
         asynchrony: Literal["eager", "lazy", "random"] = "eager",
         seed: int = 0,
         count_memory: bool = False,
+        checks: bool = False,
         progress: Callable[[float], None] | None = None,
     ):
         self.hardware = hardware
         self._turn = threading.Lock()
-        self.device = Device(asynchrony=asynchrony, seed=seed, count_memory=count_memory, progress=progress)
+        self.device = Device(
+            asynchrony=asynchrony, seed=seed, count_memory=count_memory, checks=checks, progress=progress
+        )
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "EmulatedExecutable":
         """Parse the PTX and generate its NumPy code (cached by text)."""

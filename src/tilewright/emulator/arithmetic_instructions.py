@@ -385,6 +385,6 @@ def _create_policy(w: BlockWriter, i: Instruction) -> None:
     w.assign(i.operands[0], w.constant(0, "u8"), "u8")
 
 
-@emits("membar", "griddepcontrol", "nanosleep", "setmaxnreg", "prefetch", "prefetchu", "discard", "applypriority")
+@emits("griddepcontrol", "nanosleep", "setmaxnreg", "prefetch", "prefetchu", "discard", "applypriority")
 def _no_operation(w: BlockWriter, i: Instruction) -> None:
     """Memory here is always coherent, and a hint changes no result."""

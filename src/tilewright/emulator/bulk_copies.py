@@ -62,11 +62,29 @@ class BulkCopies:
             self._check_tiles(site, tensor_map, boxes[some], offset[some])
             read = tma.bytes_in_bounds(tensor_map, boxes[some])
             self._machine.counters[site].load_by_tma(tensor_map.tile_bytes * some.size, read, targets.shape[1])
+            if self._machine.checker is not None:
+                issuers = lanes.indices[some].tolist()
+                for row, lane in enumerate(issuers):
+                    self._check_landing(
+                        site, lane, targets[row].tolist(), int(offset[some[row]]), tensor_map.tile_bytes,
+                        signals[row].tolist(), int(signal[some[row]]),
+                    )  # fmt: skip
             land = partial(self._land, site, tensor_map, boxes[some], targets, offset[some], signals, signal[some])
             together = self._machine.asynchrony.policy != "random"
             parts = [np.arange(some.size)] if together else list(np.arange(some.size)[:, None])
             operations += [partial(land, part) for part in parts]
         self._machine.asynchrony.defer(operations)
+
+    def _check_landing(
+        self, site: int, lane: int, targets: list[int], offset: int, nbytes: int, signals: list[int], signal: int
+    ) -> None:
+        """Have the checks note a copy to the same offset of some CTAs, each of which signals an mbarrier."""
+        checker = self._machine.checker
+        assert checker is not None
+        for target, signal_cta in zip(targets, signals, strict=True):
+            barrier = self._machine.mbarriers.used_by_copies(site, signal, np.array([lane]), np.array([signal_cta]))
+            start = target * self._machine.topology.shared_stride + offset
+            checker.agents.land(site, lane, start, nbytes, barrier, signal_cta)
 
     def _land(
         self,
@@ -85,8 +103,6 @@ class BulkCopies:
         tma.load_tiles(
             access.memory.bytes, GLOBAL_BASE, tensor_map, boxes[part], access.shared.bytes, places, offsets[part]
         )
-        for place in np.unique(places).tolist():
-            access.proxies.overwrite(place, tensor_map.tile_bytes)
         for signal in np.unique(signal_offsets[part]):
             ctas = signals[part][signal_offsets[part] == signal].reshape(-1)
             self._machine.mbarriers.complete(site, int(signal), ctas, tensor_map.tile_bytes)
@@ -135,6 +151,10 @@ class BulkCopies:
                 data = self._shared_range(site, *issue.places[2], length)
             else:
                 data = self._global_range(site, issue.values[1], length)
+            if self._machine.checker is not None:
+                targets = issue.destinations(cta)
+                ctas = [issue.signal_cta(target) for target in targets]
+                self._check_landing(site, issue.lane, targets, offset, length, ctas, signal)
             for destination in issue.destinations(cta):
                 target = self._shared_range(site, destination, offset, length)
                 operations.append(partial(self._land_range, site, target, data, issue.signal_cta(destination), signal))
@@ -162,11 +182,6 @@ class BulkCopies:
     def _issue_stores(self, site: int, stores: "list[_Store]") -> None:
         if not stores:
             return
-        if any(self._machine.access.proxies.range_is_unfenced(store.offset, store.source.size) for store in stores):
-            raise AsyncHazard(
-                f"{self._machine.describe(site)} reads shared memory that was written by ordinary stores without a "
-                "fence.proxy.async in between"
-            )
         remembered: list[bytes] = []
 
         def perform(some: Indices | None) -> None:
@@ -180,6 +195,16 @@ class BulkCopies:
                 self._machine.counters[site].tma_stored_bytes += store.write()
 
         owners = np.array([store.lane for store in stores])
+        if (checker := self._machine.checker) is not None:
+            agents, threads = checker.agents, self._machine.topology.thread
+            times = [agents.read_by_bulk(site, store.lane, store.offset, store.source.size) for store in stores]
+
+            def retire(some: Indices) -> None:
+                for index in some.tolist():
+                    lane = owners[index : index + 1]
+                    agents.retire("bulk", int(threads[lane[0]]), lane, times[index])
+
+            self.groups.track(owners, retire)
         self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))
 
     def _issues(

@@ -38,6 +38,7 @@ from tilewright.emulator.ptx import (
     Symbol,
 )
 from tilewright.emulator.specials import LANE_SPECIALS, UNIFORM_SPECIALS
+from tilewright.emulator.traits import Traits, traits_of
 
 DTYPES = {
     "pred": "b1", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "u2", "bf16": "u2",
@@ -76,6 +77,10 @@ class Program:
     slots: dict[Register, int] = field(default_factory=dict)
     accumulators: set[Register] = field(default_factory=set)  # of wgmma, which changes them in the register file
     source: str = ""
+    traits: Traits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.traits = traits_of(self.entry.instructions)
 
 
 @dataclass(slots=True)
@@ -106,6 +111,7 @@ class BlockWriter:
         self.site = 0
         self._values: dict[Register, _Value] = {}
         self._written: set[Register] = set()
+        self._touched: set[Register] = set()  # accumulators, since the last wgmma
         self._variables = 0
 
     def write(self) -> str:
@@ -213,8 +219,15 @@ class BlockWriter:
             raise ValueError(f"a {destination.bits}-bit destination of a value of {dtype}")
         if self.active:
             expression = f"np.where({self.active}, {expression}, {self.read(destination, dtype)})"
+        self._touch(destination)
         self._values[destination] = _Value(self.variable(expression), dtype)
         self._written.add(destination)
+
+    def _touch(self, register: Register) -> None:
+        """Tell the checks that an accumulator is accessed otherwise than by wgmma, once until the next wgmma."""
+        if register in self.program.accumulators and register not in self._touched:
+            self._touched.add(register)
+            self.emit(f"m.touch_accumulator({self.site}, g, {self.program.rows[register]})")
 
     def alias(self, destination: Register, source: Register) -> None:
         """Let a register hold what another of the same width holds."""
@@ -237,6 +250,7 @@ class BlockWriter:
     def forget(self, registers: Iterable[Register]) -> None:
         """Read these from the register file when they are needed next; other variables keep their values."""
         forgotten = set(registers)
+        self._touched.clear()
         for register, value in self._values.items():
             if value.borrowed in forgotten and register not in forgotten:
                 self._values[register] = _Value(self.variable(f"{value.name}.copy()"), value.dtype)
@@ -247,6 +261,7 @@ class BlockWriter:
     # Registers ----------------------------------------------------------------------------------------------------
 
     def _read_register(self, register: Register, dtype: str) -> str:
+        self._touch(register)
         value = self._values.get(register)
         if value is None:
             value = self._values[register] = self._load(register)

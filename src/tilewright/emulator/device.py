@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
+from tilewright.emulator.checker import LaunchState
 from tilewright.emulator.codegen import Program, compile_entry
 from tilewright.emulator.counters import Counters, Counts
 from tilewright.emulator.elements import element_dtype
@@ -18,6 +19,7 @@ from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.ptx import Module, Parameter, Variable
 from tilewright.emulator.ptx_parser import parse
+from tilewright.emulator.rules import Reports
 from tilewright.emulator.specials import Extent
 from tilewright.emulator.tensor_map import encode_tensor_map
 from tilewright.emulator.tma import TensorMap
@@ -55,7 +57,8 @@ class Device:
 
     memory_bytes: capacity of global memory; pages cost nothing until they are used. asynchrony, seed: when asynchronous
     operations take effect (see the module asynchrony). progress: called with the finished fraction of a launch.
-    count_memory: also count sectors and wavefronts, which costs time.
+    count_memory: also count sectors and wavefronts, which costs time. checks: check the order of all accesses; what is
+    found is added to `reports`.
     """
 
     def __init__(
@@ -66,12 +69,14 @@ class Device:
         seed: int = 0,
         progress: Callable[[float], None] | None = None,
         count_memory: bool = False,
+        checks: bool = True,
     ) -> None:
         if asynchrony not in POLICIES:
             raise ValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
         self._memory = GlobalMemory(memory_bytes)
         self._asynchrony, self._seed = asynchrony, seed
         self._progress, self._count_memory = progress, count_memory
+        self._checks, self.reports = checks, Reports()
         self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
     def allocate(self, nbytes: int, *, align: int = 256) -> int:
@@ -185,6 +190,7 @@ class Device:
         asynchrony = Asynchrony(self._asynchrony, self._seed)
         total = grid_[0] * grid_[1] * grid_[2]
         resident = _resident_ctas(total, _volume(block_), _volume(cluster_))
+        state = LaunchState(self.reports) if self._checks else None
         address = self._memory.allocate(max(len(parameters), 1), 256)
         try:
             self.write(address, np.frombuffer(parameters, np.uint8))
@@ -204,6 +210,7 @@ class Device:
                     asynchrony=asynchrony,
                     counters=by_site,
                     count_memory=self._count_memory,
+                    checks=state,
                     on_exit=lambda done, first=first, last=last: self._report(  # type: ignore[misc]
                         (first + done * (last - first)) / total
                     ),

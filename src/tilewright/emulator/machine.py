@@ -18,6 +18,7 @@ from tilewright.emulator.asynchrony import Asynchrony
 from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.blocks import Block, member_mask, retires
 from tilewright.emulator.bulk_copies import BulkCopies
+from tilewright.emulator.checker import Checker, LaunchState
 from tilewright.emulator.codegen import Program, waits
 from tilewright.emulator.counters import Counts, MemoryCounter
 from tilewright.emulator.errors import Deadlock, KernelTrap
@@ -56,17 +57,21 @@ class Machine:
         asynchrony: Asynchrony,
         counters: defaultdict[int, Counts],
         count_memory: bool,
+        checks: LaunchState | None,
         on_exit: Callable[[float], None],
     ) -> None:
         self.program, self.counters, self.asynchrony = program, counters, asynchrony
-        self._cta_numbers, self._parameters, self._variables = cta_numbers, parameters, variables
+        self.cta_numbers, self._parameters, self._variables = cta_numbers, parameters, variables
         self._parameters_address, self._on_exit = parameters_address, on_exit
         limit = SHARED_START + program.entry.dynamic_offset + shared_bytes
         threads, cluster_size = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
         self.topology = Topology(cta_numbers.size, threads, cluster_size, round_up(limit, 1024))
         lanes = self.topology.lanes
         counter = MemoryCounter(counters) if count_memory else None
-        self.access = Access(memory, self.topology, limit, program.entry.local_bytes, self.describe, counter)
+        self.checker = None if checks is None else Checker(self, checks)
+        self.access = Access(
+            memory, self.topology, limit, program.entry.local_bytes, self.describe, counter, self.checker
+        )
         total = program.entry.dynamic_offset + shared_bytes
         self.specials = Specials(
             self.topology, grid, block, cluster, cta_numbers, (shared_bytes, total), lambda: self._clock
@@ -145,18 +150,50 @@ class Machine:
         if lanes.size:
             raise KernelTrap(f"{self.name(lanes)} executed {self.describe(site)}")
 
+    def proxy_fence(self, group: Group, active: Mask | None) -> None:
+        """fence.proxy.async."""
+        if self.checker is not None:
+            lanes = group if active is None else group.take(lanes_of(active, group.size))
+            self.checker.proxy_fence(lanes)
+            self.mbarriers.fence(lanes.indices)
+
+    def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
+        """fence.mbarrier_init."""
+        if self.checker is not None:
+            lanes = group if active is None else group.take(lanes_of(active, group.size))
+            self.mbarriers.fence(lanes.indices)
+
+    def memory_fence(self, group: Group, active: Mask | None) -> None:
+        """membar, and fence with a memory order."""
+        if self.checker is not None:
+            self.checker.fence(group, active)
+
+    def warp_barrier(self, group: Group, mask: Values) -> None:
+        """bar.warp.sync, after the lanes have met."""
+        if self.checker is not None:
+            self.checker.warp_barrier(group, mask)
+
+    def touch_accumulator(self, site: int, group: Group, row: int) -> None:
+        """An accumulator of wgmma is read or written by another instruction."""
+        if self.checker is not None:
+            self.checker.accumulators.touch(site, group, row)
+
     # Messages --------------------------------------------------------------------------------------------------------
 
     def describe(self, site: int) -> str:
         """The instruction with this index and its source line."""
         return str(self.program.entry.instructions[site])
 
+    def modifiers(self, site: int) -> tuple[str, ...]:
+        """The modifiers of the instruction with this index."""
+        return self.program.entry.instructions[site].modifiers
+
     def name(self, group: Group) -> str:
         """A group in words, by CTA numbers of the grid."""
         warps, threads = np.unique(group.thread // WARP), np.unique(group.thread)
         whole = threads.size == warps.size * WARP
         who = f"warps {ranges(warps)}" if whole else f"threads {ranges(threads)}"
-        return f"CTAs {ranges(np.unique(self._cta_numbers[group.cta]))}, {who},"
+        return f"CTAs {ranges(np.unique(self.cta_numbers[group.cta]))}, {who},"
 
     # Scheduling ------------------------------------------------------------------------------------------------------
 
@@ -202,6 +239,8 @@ class Machine:
         self._progress += 1
         self.alive[group.lanes] = False
         self.alive_threads -= np.bincount(group.cta, minlength=self.topology.ctas)
+        if self.checker is not None:
+            self.checker.exited(group)
         self.barriers.threads_exited()
         for index, waiting in self._partial.items():
             self._ready.setdefault(index, []).append(waiting)

@@ -221,6 +221,7 @@ def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
 def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
     action = i.modifiers[0]
     if action == "fence":
+        w.emit("m.tensor.fence(g)")
         return
     if action == "commit_group":
         w.emit("m.tensor.groups.commit(g, None)")
@@ -260,6 +261,7 @@ def _immediate(operand: Operand) -> int:
 def _barrier(w: BlockWriter, i: Instruction) -> None:
     kind = i.modifiers[0]
     if kind == "warp":  # the lanes have met at the start of the block
+        w.emit(f"m.warp_barrier(g, {w.read(i.operands[-1], 'u4')})")
         return
     if kind == "cluster":
         check_modifiers(i, {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}, types=0)
@@ -273,11 +275,21 @@ def _barrier(w: BlockWriter, i: Instruction) -> None:
     w.emit(f"m.barriers.{kind}({w.site}, g, {name}, {count})")
 
 
+@emits("membar")
+def _memory_barrier(w: BlockWriter, i: Instruction) -> None:
+    w.emit(f"m.memory_fence(g, {w.active})")
+
+
 @emits("fence")
 def _fence(w: BlockWriter, i: Instruction) -> None:
-    """Memory here is always coherent; only the order of the generic and the asynchronous proxy is kept."""
-    if i.modifiers[:2] == ("proxy", "async") and "global" not in i.modifiers:
-        w.emit("m.access.proxies.fence(g)")
+    """Memory here is always coherent; the checks want to know who fences what."""
+    if i.modifiers[0] == "proxy":
+        if i.modifiers[1] == "async" and "global" not in i.modifiers:
+            w.emit(f"m.proxy_fence(g, {w.active})")
+    elif i.modifiers[0] == "mbarrier_init":
+        w.emit(f"m.mbarrier_fence(g, {w.active})")
+    else:
+        w.emit(f"m.memory_fence(g, {w.active})")
 
 
 @emits("mbarrier")

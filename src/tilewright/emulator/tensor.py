@@ -1,5 +1,6 @@
 """Tensor-core instructions of a group: registers to fragments and back, and the order of wgmma."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,13 +9,13 @@ from tilewright.emulator import tensor_cores
 from tilewright.emulator.arithmetic import lanes_of
 from tilewright.emulator.asynchrony import CommitGroups
 from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds, UnsupportedInstruction
-from tilewright.emulator.lanes import WARP, Array, Group, Indices, Tiles
+from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Tiles
 from tilewright.emulator.matrix_descriptor import operand_chunks, operand_extent
 from tilewright.emulator.memory import SHARED_START
-from tilewright.emulator.proxies import GRANULE
 from tilewright.emulator.swizzle import CHUNK
 
 if TYPE_CHECKING:
+    from tilewright.emulator.checker import Checker
     from tilewright.emulator.machine import Machine
 
 _BANK_OF_WORDS = 2  # of the register file: registers of 4 bytes
@@ -32,17 +33,16 @@ class Tensor:
     def load_matrix(self, site: int, group: Group, address: Array, count: int, transpose: bool) -> list[Array]:
         """ldmatrix: one array of words per matrix."""
         tiles = self._tiles(site, group)
-        rows = self._rows(site, group, tiles, address, count, "ldmatrix")
+        rows = self._rows(site, group, tiles, address, count, "ld")
         matrices = tensor_cores.ldmatrix(self._machine.access.shared.bytes, rows, count, transpose)
         return [tiles.collect(matrix) for matrix in matrices]
 
     def store_matrix(self, site: int, group: Group, address: Array, values: list[Array], transpose: bool) -> None:
         """stmatrix: one array of words per matrix."""
         tiles = self._tiles(site, group)
-        rows = self._rows(site, group, tiles, address, len(values), "stmatrix")
+        rows = self._rows(site, group, tiles, address, len(values), "st")
         words = np.stack([tiles.spread(value) for value in values])
         tensor_cores.stmatrix(self._machine.access.shared.bytes, rows, words, transpose)
-        self._machine.access.proxies.write(rows[:, : 8 * len(values)])
 
     def _rows(self, site: int, group: Group, tiles: Tiles, address: Array, count: int, kind: str) -> Indices:
         """Byte offsets (W, 32, C) of the matrix rows; only the first 8 * count lanes of a warp have one."""
@@ -50,8 +50,11 @@ class Tensor:
         used = np.where(group.thread % WARP < 8 * count, address, np.uint32(SHARED_START))
         _, where = access.locate(site, group, "shared", used, 16)
         rows = tiles.spread(where)
+        if access.checker is not None:
+            here = group.thread % WARP < 8 * count
+            access.checker.access(kind, "shared", site, group, where[here], 16, np.flatnonzero(here))
         if access.counter is not None:
-            access.counter.matrix(site, kind, rows, count)
+            access.counter.matrix(site, f"{kind}matrix", rows, count)
         return rows
 
     def multiply(
@@ -98,7 +101,15 @@ class Tensor:
         n, a_type, b_type, accumulator = form[:4]
         shape = f"m{_WGMMA_ROWS}n{n}k{_WGMMA_K[a_type]}"
         self._machine.counters[site].multiply("wgmma", shape, (accumulator, a_type, b_type), group.warpgroups.count)
+        if self._machine.checker is not None:
+            self.groups.track(product.owners, product.check_operands(self._machine.checker))
+            self._machine.checker.accumulators.multiply(site, group, rows, self._machine.checker.tick())
         self.groups.issue(product.owners, product.perform, product.remember_operands)
+
+    def fence(self, group: Group) -> None:
+        """wgmma.fence."""
+        if self._machine.checker is not None:
+            self._machine.checker.accumulators.fence(group)
 
     def _tiles(self, site: int, group: Group) -> Tiles:
         if not group.warps.complete:
@@ -155,14 +166,33 @@ class _WarpgroupProduct:
                     f"{self._machine.describe(self._site)} reads shared addresses {low:#x} to {high:#x}, outside "
                     f"the CTA's {SHARED_START:#x} to {limit - 1:#x} (descriptor {int(descriptor):#018x})"
                 )
-            chunks = operand_chunks(int(descriptor), rows, major).reshape(-1)
-            for base in np.unique(self._base[descriptors == descriptor]):
-                cta = int(base) // self._machine.topology.shared_stride
-                if self._machine.access.proxies.granules_are_unfenced(chunks + int(base) // GRANULE, cta):
-                    raise AsyncHazard(
-                        f"{self._machine.describe(self._site)} reads shared memory that was written by ordinary "
-                        "stores without a fence.proxy.async in between"
-                    )
+
+    def check_operands(self, checker: "Checker") -> Callable[[Indices], None]:
+        """Check the order of what is read, and return what is to be done for some owners when they have waited."""
+        ctas = len(self._base[0])
+        time = 0
+        for piece in range(self.owners.size):
+            warpgroup, cta = divmod(piece, ctas)
+            base = int(self._base[warpgroup, cta]) >> 4
+            chunks = [c.reshape(-1) + base for c in self._operand_chunks(warpgroup, cta)]
+            time = checker.agents.read_by_wgmma(self._site, self._lanes[warpgroup, :, cta], np.concatenate(chunks))
+
+        def retire(chosen: Indices) -> None:
+            for piece in chosen.tolist():
+                warpgroup, cta = divmod(piece, ctas)
+                lanes = self._lanes[warpgroup, :, cta]
+                number = int(self._machine.topology.thread[lanes[0]]) // WARPGROUP
+                checker.agents.retire("wgmma", number, lanes, time)
+                checker.accumulators.retire(int(lanes[0]), time + 1)
+
+        return retire
+
+    def _operand_chunks(self, warpgroup: int, cta: int) -> list[Indices]:
+        """The 16-byte chunks of a CTA's shared memory that one warpgroup reads."""
+        operands = [(self._b, self._n, self._options["b_major"])]
+        if self._a.ndim == 2:
+            operands.append((self._a, _WGMMA_ROWS, self._options["a_major"]))
+        return [operand_chunks(int(descriptors[warpgroup, cta]), rows, major) for descriptors, rows, major in operands]
 
     def remember_operands(self) -> None:
         """Note what the operands are now: nobody may write them until the product is performed."""
@@ -171,15 +201,9 @@ class _WarpgroupProduct:
 
     def _operand_bytes(self, warpgroup: int, cta: int) -> bytes:
         """What one warpgroup reads from shared memory."""
-        operands = [(self._b, self._n, self._options["b_major"])]
-        if self._a.ndim == 2:
-            operands.append((self._a, _WGMMA_ROWS, self._options["a_major"]))
         chunks = self._machine.access.shared.bytes.view(CHUNK)
         base = self._base[warpgroup, cta] >> 4
-        return b"".join(
-            chunks.take(operand_chunks(int(descriptors[warpgroup, cta]), rows, major) + base).tobytes()
-            for descriptors, rows, major in operands
-        )
+        return b"".join(chunks.take(places + base).tobytes() for places in self._operand_chunks(warpgroup, cta))
 
     def perform(self, chosen: Indices | None) -> None:
         """Multiply for all warpgroups, or for those of some owners."""
