@@ -93,14 +93,37 @@ def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
     """The emulator's counters as names and totals for a table; what was not counted is left out."""
     rows: dict[str, object] = {}
     for name, value in counters.items():
-        total = sum(value.values()) if isinstance(value, dict) else value
-        if total:
+        total = _total(value)
+        if total and name != "sectors_per_request":
             rows[name.replace("_", " ")] = total
     for space, unit in (("global", "sectors"), ("shared", "wavefronts")):
         requests, units = (rows.get(f"{space} {count}") for count in ("requests", unit))
         if isinstance(requests, int) and isinstance(units, int):
             rows[f"{space} {unit} per request"] = f"{units / requests:.2f}"
     return rows
+
+
+def line_table(by_line: dict[str, dict[str, Any]]) -> None:
+    """The emulator's counters per source line; columns in which no line counted anything are left out."""
+    from rich.table import Table
+
+    totals = {
+        line: {name: _total(value) for name, value in counters.items() if name != "sectors_per_request"}
+        for line, counters in by_line.items()
+    }
+    names = [name for name in next(iter(totals.values()), {}) if any(row[name] for row in totals.values())]
+    grid = Table(box=None, padding=(0, 1), header_style="", pad_edge=False)
+    grid.add_column("line", no_wrap=True)
+    for name in names:
+        grid.add_column(name.replace("_", " "), justify="right")
+    for line, row in totals.items():
+        grid.add_row(line, *(f"{row[name]:,}" if row[name] else "" for name in names))
+    console().print(grid)
+
+
+def _total(value: Any) -> int:
+    total: int = sum(value.values()) if isinstance(value, dict) else value
+    return total
 
 
 def facts(rows: dict[str, str]) -> None:
