@@ -52,7 +52,7 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
     block = _extents("--block", options.block, directives.get("reqntid"))
     cluster = _extents("--cluster", options.cluster, directives.get("reqnctapercluster") or (1,))
     initial = arguments.initial(seed)
-    result = Checked(kernel.name, f"of {path.name}")
+    result = Checked(kernel.name, path.name)
 
     def prepare(schedule: Schedule, device_options: dict[str, Any]) -> "tuple[Device, Run]":
         device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, **device_options)

@@ -83,12 +83,15 @@ class Checked:
 
     def show(self, lines: bool) -> None:
         """Tell people; `lines`: with counters per source line."""
+        from rich.markup import escape
+
+        product = escape(self.product)
         if self.skipped:
-            console().print(f"[bold]{self.kernel}[/bold]{self.product and f' {self.product}:'} {self.skipped}")
+            console().print(f"[bold]{self.kernel}[/bold]{product and f' {product}:'} {self.skipped}")
             return
         count = len(self.reports)
         verdict = "[green]clean[/green]" if self.verified else f"[red]{count} report{'s' * (count > 1)}[/red]"
-        console().print(f"[bold]{self.kernel}[/bold] {self.product} under {', '.join(self.schedules)}: {verdict}")
+        console().print(f"[bold]{self.kernel}[/bold] {product} under {', '.join(self.schedules)}: {verdict}")
         if self.config:
             console().print(f"  {self.config}", markup=False)
         for report in self.reports:

@@ -16,6 +16,21 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+LINE_COLUMNS = {
+    "warp_instructions": "warp instr.",
+    "tensor_flops": "tensor flops",
+    "global_requests": "GMEM req.",
+    "global_sectors": "GMEM sect.",
+    "shared_requests": "SMEM req.",
+    "shared_wavefronts": "SMEM wavef.",
+    "shared_conflicts": "bank confl.",
+    "tma_loaded_bytes": "TMA loads",
+    "tma_stored_bytes": "TMA stores",
+    "barrier_waits": "bar. waits",
+    "mbarrier_waits": "mbar. waits",
+}
+"""Counters that the table of source lines shows, with their headings: short, so that it fits a terminal."""
+
 NOT_VERIFIED, BAD_REQUEST, INTERRUPTED = 1, 2, 130
 """Exit codes besides 0: the answer is wrong or something fails; the request cannot be met; Ctrl-C."""
 
@@ -107,15 +122,12 @@ def line_table(by_line: dict[str, dict[str, Any]]) -> None:
     """The emulator's counters per source line; columns in which no line counted anything are left out."""
     from rich.table import Table
 
-    totals = {
-        line: {name: _total(value) for name, value in counters.items() if name != "sectors_per_request"}
-        for line, counters in by_line.items()
-    }
-    names = [name for name in next(iter(totals.values()), {}) if any(row[name] for row in totals.values())]
+    totals = {line: {name: _total(counters[name]) for name in LINE_COLUMNS} for line, counters in by_line.items()}
+    names = [name for name in LINE_COLUMNS if any(row[name] for row in totals.values())]
     grid = Table(box=None, padding=(0, 1), header_style="", pad_edge=False)
     grid.add_column("line", no_wrap=True)
     for name in names:
-        grid.add_column(name.replace("_", " "), justify="right")
+        grid.add_column(LINE_COLUMNS[name], justify="right")
     for line, row in totals.items():
         grid.add_row(line, *(f"{row[name]:,}" if row[name] else "" for name in names))
     console().print(grid)

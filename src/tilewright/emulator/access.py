@@ -241,9 +241,10 @@ class Access:
         if int(address.min()) < start or int(address.max()) + width > end:
             flat = np.atleast_1d(address).astype(np.int64)
             wrong = flat[(flat < start) | (flat + width > end)][0]
+            remedy = ": launch it with as much dynamic shared memory as it needs" if space == "shared" else ""
             raise OutOfBounds(
                 f"{self._describe(site)} accesses {width} bytes at {space} address {int(wrong):#x}, outside the "
-                f"{end - start} bytes from {start:#x} that it has"
+                f"{end - start} bytes from {start:#x} that it has{remedy}"
             )
 
 

@@ -156,6 +156,8 @@ class MemoryCounter:
             tiles = np.where(warps.present, tiles, -1)
         by_warp = tiles.swapaxes(1, 2).reshape(-1, WARP)
         by_warp = by_warp[(by_warp >= 0).any(axis=1)]
+        if not by_warp.size:
+            return
         counts = self._by_site[site]
         if space == "global":
             counts.global_requests[kind] += len(by_warp)
