@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import tilewright
 from tilewright.cli import app
 from tilewright.cli.options import hardware_of, parse_shape, shape_of
+from tilewright.cli.output import _compact
 from tilewright.cli.product import Product
 from tilewright.dtypes import SUPPORTED, bf16, fp32
 from tilewright.operand import adopt
@@ -137,6 +138,22 @@ def test_check_runs_every_schedule():
     text = invoke("check", "mma", 40, 24, 70, "--schedules", 0, "--lines").stdout
     assert all(line in text for line, counts in by_line.items() if counts["tensor_flops"])
     assert not any(line in invoke("check", "mma", 40, 24, 70, "--schedules", 0).stdout for line in by_line)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, ""),
+        (9_999, "9,999"),
+        (10_000, "10k"),
+        (98_304, "98.3k"),
+        (999_499, "999k"),
+        (999_500, "1M"),
+        (2**33, "8.59G"),
+    ],
+)
+def test_numbers_of_the_line_table(value, text):
+    assert _compact(value) == text
 
 
 def test_check_all_goes_on_where_a_kernel_does_not_take_the_product():
