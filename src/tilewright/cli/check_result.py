@@ -94,12 +94,23 @@ class Checked:
         console().print(f"[bold]{self.kernel}[/bold] {product} under {', '.join(self.schedules)}: {verdict}")
         if self.config:
             console().print(f"  {self.config}", markup=False)
-        for report in self.reports:
-            console().print(f"  {_in_words(report)}", markup=False)
+        for alike in _grouped(self.reports):
+            console().print(f"  {_in_words(alike[0])}", markup=False)
+            if len(alike) > 1:
+                console().print(f"    and {len(alike) - 1} more of other instructions on these lines")
         if self.counters is not None:
             table("", counter_rows(self.counters.as_dict()))
             if lines:
                 line_table({line: counts.as_dict() for line, counts in self.counters.by_line.items()})
+
+
+def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    """Reports of one kind at the same source lines, as an unrolled loop gives them."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for number, report in enumerate(reports):
+        lines = _SOURCE_LINE.findall(" ".join(report["locations"])) or [str(number)]
+        groups.setdefault((report["kind"], *lines), []).append(report)
+    return groups.values()
 
 
 def _in_words(report: dict[str, Any]) -> str:
