@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Run: TypeAlias = Callable[[], tuple[dict[str, Array], Counters | None]]
 
 _SOURCE_LINE = re.compile(r"[\w/.+-]+\.\w+:\d+")
+_PTX_LINE = re.compile(r"PTX line (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,9 @@ class Checked:
     schedules: list[str] = field(default_factory=list)
 
     def report(self, schedule: Schedule, kind: str, rule: str) -> None:
-        """Add a finding that names its source lines itself."""
-        locations = list(dict.fromkeys(_SOURCE_LINE.findall(rule)))
-        self.add(schedule, {"kind": kind, "rule": rule, "locations": locations})
+        """Add a finding that names its source lines, or those of the PTX, itself."""
+        lines = _SOURCE_LINE.findall(rule) or [f"PTX:{line}" for line in _PTX_LINE.findall(rule)]
+        self.add(schedule, {"kind": kind, "rule": rule, "locations": list(dict.fromkeys(lines))})
 
     def add(self, schedule: Schedule, report: dict[str, Any]) -> None:
         """Add a finding, or the schedule to an earlier finding of this kind at the same places."""

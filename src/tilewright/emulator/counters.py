@@ -4,6 +4,7 @@ While a kernel runs, every event is added to the `Counts` of the PTX instruction
 summed per source line. PTX is not SASS: what ptxas merges, splits or drops is counted as the PTX says.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -65,8 +66,7 @@ class Counts:
     def multiply(self, kind: str, shape: str, types: Sequence[str], executions: int) -> None:
         """Count tensor-core instructions. shape: as in PTX, such as "m16n8k16"; types: of accumulator, A and B."""
         self.tensor_instructions[".".join((kind, shape, *types))] += executions
-        extents = shape.replace("m", " ").replace("n", " ").replace("k", " ").split()
-        self.tensor_flops += 2 * prod(map(int, extents)) * executions
+        self.tensor_flops += 2 * prod(map(int, re.findall(r"\d+", shape))) * executions
 
     def load_by_tma(self, box_bytes: int, read_bytes: int, destinations: int) -> None:
         """Count bulk loads to so many CTAs each. Bytes: of the whole boxes, and what is read for them."""
