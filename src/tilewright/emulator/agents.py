@@ -43,12 +43,12 @@ class MbarrierChecks:
         now = self._checker.tick()
         self._fenced[np.isin(self._initialiser, lanes) & (self._fenced == 0) & (self._initialised > 0)] = now
 
-    def use(self, site: int, lanes: Indices, cta: Indices, asynchronous: bool) -> None:
+    def use(self, site: int, lanes: Indices, cta: Indices) -> None:
         """Lanes use the mbarriers of CTAs, themselves or through a copy that will signal them."""
         checker = self._checker
         clocks, topology = checker.clocks, checker.topology
         own = lanes == self._initialiser[cta]
-        needs_fence = asynchronous | (topology.cta[lanes] != cta)
+        needs_fence = topology.cta[lanes] != cta
         made = np.where(needs_fence, self._fenced[cta], self._initialised[cta])
         known = clocks.facts[KNOWN, lanes, clocks.column[self._initialiser[cta]]]
         bad = np.where(needs_fence & (made == 0), True, ~own & (known < made))

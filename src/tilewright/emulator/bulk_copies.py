@@ -235,6 +235,8 @@ class BulkCopies:
         ]  # fmt: skip
 
     def _tensor_map(self, site: int, address: int) -> tma.TensorMap:
+        if address < 1 << 32:  # of the parameter space, which the instruction takes as it is
+            address += int(self._machine.parameters_address)
         try:
             data = self._machine.access.memory.slice(address, TENSOR_MAP_BYTES)
         except ValueError as error:

@@ -15,6 +15,7 @@ from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
 from tilewright.emulator.memory import GLOBAL_BASE
+from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.rules import Report, Reports
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
 
@@ -46,6 +47,7 @@ class Checker:
         )  # fmt: skip
         self.agents = AgentChecks(self)
         self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
+        self.registers = RegisterChecks(self, len(program.suspects), program.entry.directives)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
         self._touched: dict[int, Array] = {}  # CTA slot: when each column last accessed its shared memory from outside
@@ -279,7 +281,10 @@ class Checker:
         self._exited = self.release(self._exited, group)
         for cta in np.unique(group.cta).tolist():
             touched = self._touched.get(cta)
-            if self.machine.alive_threads[cta] or touched is None:
+            if self.machine.alive_threads[cta]:
+                continue
+            self.registers.exited(cta, group)
+            if touched is None:
                 continue
             known = self._exited[KNOWN, cta]
             late = np.flatnonzero(touched > known[: touched.size])

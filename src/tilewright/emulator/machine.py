@@ -62,7 +62,7 @@ class Machine:
     ) -> None:
         self.program, self.counters, self.asynchrony = program, counters, asynchrony
         self.cta_numbers, self._parameters, self._variables = cta_numbers, parameters, variables
-        self._parameters_address, self._on_exit = parameters_address, on_exit
+        self.parameters_address, self._on_exit = np.uint64(parameters_address), on_exit
         limit = SHARED_START + program.entry.dynamic_offset + shared_bytes
         threads, cluster_size = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
         self.topology = Topology(cta_numbers.size, threads, cluster_size, round_up(limit, 1024))
@@ -136,10 +136,6 @@ class Machine:
         """A value of the parameter space."""
         return np.frombuffer(self._parameters, dtype, 1, offset)[0]
 
-    def parameter_address(self, offset: int) -> Values:
-        """The generic address of a place in the parameter space."""
-        return np.uint64(self._parameters_address + offset)
-
     def variable_address(self, name: str) -> Values:
         """The generic address of a module variable."""
         return np.uint64(self._variables[name])
@@ -177,6 +173,26 @@ class Machine:
         """An accumulator of wgmma is read or written by another instruction."""
         if self.checker is not None:
             self.checker.accumulators.touch(site, group, row)
+
+    def require_register(self, site: int, group: Group, number: int, active: Values | None) -> None:
+        """A register that may have no value is used."""
+        if self.checker is not None:
+            self.checker.registers.require(site, group, number, active)
+
+    def give_register(self, group: Group, number: int, active: Values | None) -> None:
+        """A register that had no value on some path gets one."""
+        if self.checker is not None:
+            self.checker.registers.give(group, number, active)
+
+    def move_register(self, group: Group, number: int, source: int) -> None:
+        """A register becomes a copy of one that may have no value."""
+        if self.checker is not None:
+            self.checker.registers.move(group, number, source)
+
+    def hold_registers(self, site: int, group: Group, count: int) -> None:
+        """setmaxnreg."""
+        if self.checker is not None:
+            self.checker.registers.hold(site, group, count)
 
     # Messages --------------------------------------------------------------------------------------------------------
 
@@ -260,9 +276,19 @@ class Machine:
             resumed, self._late = resumed + self._late, []
             if not resumed or self._idle_rounds > POLLING_ROUNDS:
                 self._polled = resumed
+                self._report_divergence()
                 raise Deadlock("no thread can go on:\n" + "\n".join(f"  {line}" for line in self._waiting()))
         for block, group in resumed:
             self._ready.setdefault(block, []).append(group)
+
+    def _report_divergence(self) -> None:
+        """Where only warps wait for their own lanes, these have gone another way."""
+        if self.checker is None or self._polled or self.mbarriers.describe_waiting():
+            return
+        for index, group in self._partial.items():
+            site = self.program.blocks[index].start
+            message = f"only {self.name(group)} execute {self.describe(site)}: the rest of their warps does not come"
+            self.checker.report("divergent-collective", (), message, (site,), group, None)
 
     def _waiting(self) -> list[str]:
         lines = self.barriers.describe_waiting() + self.mbarriers.describe_waiting()

@@ -77,7 +77,7 @@ class Mbarriers:
         for offset, cta, lanes in self._locate(site, group, space, address, active):
             barrier = self._valid(site, offset, cta)
             if barrier.checks is not None:
-                barrier.checks.use(site, group.indices[lanes], cta, False)
+                barrier.checks.use(site, group.indices[lanes], cta)
             np.add.at(barrier.bytes, cta, sizes[lanes])
             self._advance(offset)
 
@@ -99,7 +99,7 @@ class Mbarriers:
             barrier = self._valid(site, offset, cta)
             state[lanes] = barrier.phase[cta]
             if barrier.checks is not None:
-                barrier.checks.use(site, group.indices[lanes], cta, False)
+                barrier.checks.use(site, group.indices[lanes], cta)
                 barrier.checks.arrive(group.indices[lanes], cta)
             np.add.at(barrier.bytes, cta, sizes[lanes].astype(np.int64))
             np.subtract.at(barrier.pending, cta, counts[lanes].astype(np.int64))
@@ -140,7 +140,7 @@ class Mbarriers:
             barrier = self._valid(site, offset, cta)
             over = done[lanes] = barrier.phase[cta] % 2 != parities[lanes]
             if barrier.checks is not None:
-                barrier.checks.use(site, group.indices[lanes], cta, False)
+                barrier.checks.use(site, group.indices[lanes], cta)
                 barrier.checks.wait(group.indices[lanes][over], cta[over])
         return done
 
@@ -152,7 +152,7 @@ class Mbarriers:
         for offset, cta, lanes in self._locate(site, group, space, address, None):
             barrier = self._valid(site, offset, cta)
             if barrier.checks is not None:
-                barrier.checks.use(site, group.indices[lanes], cta, False)
+                barrier.checks.use(site, group.indices[lanes], cta)
             part = group if isinstance(lanes, slice) else group.take(_mask(lanes, group.size))
             waiting = _Waiting(part, cta, parities[lanes], machine.block + 1, site)
             self._release(offset, waiting)
@@ -161,7 +161,7 @@ class Mbarriers:
         """The checks of the mbarriers, of some CTAs, that copies issued by lanes will signal."""
         checks = self._valid(site, offset, cta).checks
         assert checks is not None
-        checks.use(site, lanes, cta, True)
+        checks.use(site, lanes, cta)
         return checks
 
     def fence(self, lanes: Indices) -> None:

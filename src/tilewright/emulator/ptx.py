@@ -17,6 +17,10 @@ class Register:
     bits: int
 
 
+CARRY = Register("CC.CF", 1)
+"""The carry flag, which PTX does not name: instructions with .cc write it and addc, subc and madc read it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Integer:
     """An integer constant."""

@@ -142,6 +142,8 @@ class BodyParser:
             operands = (Label(rest.strip()),)
         elif rest:
             operands = tuple(self._operand(item) for item in split_list(rest))
+            if modifiers.endswith(".b128") and opcode != "mov":
+                modifiers, operands = _in_halves(modifiers, operands)
         self._count_lines()
         instruction = Instruction(
             opcode, tuple(modifiers.split(".")[1:]), operands, predicate, self.line, self.location
@@ -193,16 +195,14 @@ class BodyParser:
         match = _REGISTERS.match(statement)
         if match is None or match[1] not in TYPE_BITS:
             raise self._error(f"cannot parse the declaration {statement!r}")
-        bits = TYPE_BITS[match[1]]
         for name in split_list(match[2]):
             if ranged := _REGISTER_RANGE.match(name):
-                for index in range(int(ranged[2])):
-                    numbered = f"{ranged[1]}{index}"
-                    self.scope.names[numbered] = Register(numbered, bits)
+                names = [f"{ranged[1]}{index}" for index in range(int(ranged[2]))]
             elif _NAME.match(name):
-                self.scope.names[name] = Register(name, bits)
+                names = [name]
             else:
                 raise self._error(f"{name!r} is not a register name")
+            self.scope.names.update((name, _new_register(name, TYPE_BITS[match[1]])) for name in names)
 
     def _declare_variable(self, match: re.Match[str]) -> None:
         self._count_lines()
@@ -256,6 +256,27 @@ class BodyParser:
 
     def _error(self, message: str) -> PtxSyntaxError:
         return syntax_error(self.text, self.position, message)
+
+
+def _in_halves(modifiers: str, operands: tuple[Operand, ...]) -> tuple[str, tuple[Operand, ...]]:
+    """An access of b128 values as one of twice as many b64 values."""
+    count = 4 if ".v2" in modifiers else 2
+
+    def flat(operand: Operand) -> Operand:
+        if not isinstance(operand, Vector):
+            return operand
+        nested = [part.elements if isinstance(part, Vector) else (part,) for part in operand.elements]
+        return Vector(tuple(element for elements in nested for element in elements))
+
+    widened = modifiers.replace(".v2", "").removesuffix(".b128") + f".v{count}.b64"
+    return widened, tuple(map(flat, operands))
+
+
+def _new_register(name: str, bits: int) -> Register | Vector:
+    """A register. One of 8 bits has 16, of which instructions use 8; one of 128 bits is the pair of its halves."""
+    if bits == 128:
+        return Vector((Register(f"{name}.low", 64), Register(f"{name}.high", 64)))
+    return Register(name, 16 if bits == 8 else bits)
 
 
 def _place(variables: dict[str, Variable]) -> int:
