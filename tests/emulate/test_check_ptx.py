@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from emulate.nvrtc import compile_ptx
 from emulate.test_emulator_async import PTX_WRAPPERS
@@ -181,6 +183,19 @@ def test_arguments_reach_the_kernel(tmp_path):
     assert [value.tobytes() for value in values[4:6]] == [b"\xc0\x3f", b"\xff"]
     assert values[6:8] == [0, b"\x0a\xff"]
     assert values[8:12] == [addresses["arg8"], addresses["x"], addresses["x"], addresses["x"] + 4]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(alphabet="abfstu 0123489xe.,:=+-[]()") | st.from_regex(r"\A(tensormap\()?a?=?[fsu](8|16|32)\[\d?,?\d\].*\Z")
+)
+def test_any_other_text_is_refused_by_name(text):
+    refusal = "--arg"
+    try:
+        parse_arguments([text])
+    except ValueError as error:  # anything else is a defect
+        refusal = str(error)
+    assert refusal.startswith("--arg")
 
 
 def test_random_values_depend_on_the_seed_alone():

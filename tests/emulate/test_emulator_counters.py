@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from emulate.nvrtc import compile_ptx
 from emulate.test_emulator_async import RING_GEMM, bf16_bits
@@ -114,6 +116,21 @@ LANES = np.arange(32)
 )
 def test_wavefronts_of_a_load(offsets, width, wavefronts, ideal):
     assert shared_wavefronts(offsets[None], width, loads=True) == (wavefronts, ideal)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([1, 2, 4, 8, 16]), st.lists(st.integers(-1, 300), min_size=32, max_size=32))
+def test_wavefronts_of_a_store_serve_each_bank_once(width, places):
+    offsets = np.array([width * place if place >= 0 else -1 for place in places])
+    lanes = 32 // max(1, width // 4)
+    wavefronts = 0
+    for part in (offsets[first : first + lanes] for first in range(0, 32, lanes)):
+        words = {byte // 4 for offset in part if offset >= 0 for byte in range(offset, offset + width)}
+        wavefronts += max((sum(word % 32 == bank for word in words) for bank in range(32)), default=0)
+    counted, ideal = shared_wavefronts(offsets[None], width, loads=False)
+    assert counted == wavefronts
+    assert ideal <= counted
+    assert shared_wavefronts(offsets[None], width, loads=True)[0] <= counted
 
 
 def test_stores_to_one_place_go_in_parts():
