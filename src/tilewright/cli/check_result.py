@@ -98,7 +98,7 @@ class Checked:
         for alike in _grouped(self.reports):
             console().print(f"  {_in_words(alike[0])}", markup=False)
             if len(alike) > 1:
-                console().print(f"    and {len(alike) - 1} more of other instructions on these lines")
+                console().print(f"    and {len(alike) - 1} more like it on these lines")
         if self.counters is not None:
             table("", counter_rows(self.counters.as_dict()))
             if lines:
