@@ -47,7 +47,7 @@ class Barriers:
 
     def sync(self, site: int, group: Group, name: Array, count: Array | None) -> None:
         """bar.sync: arrive, and go on when all have."""
-        self._machine.counters.barrier_waits += group.warps.count
+        self._machine.counters[site].barrier_waits += group.warps.count
         self._arrive(site, group, name, count, self._machine.block + 1)
 
     def arrive(self, site: int, group: Group, name: Array, count: Array | None) -> None:
@@ -146,7 +146,7 @@ class Barriers:
 
     def cluster_wait(self, site: int, group: Group) -> None:
         """barrier.cluster.wait."""
-        self._machine.counters.barrier_waits += group.warps.count
+        self._machine.counters[site].barrier_waits += group.warps.count
         if (self._arrived_phase[group.lanes] < 0).any():
             raise BarrierProtocol(f"{self._at(site)} waits at the cluster barrier without having arrived")
         self._cluster_waiting.append(_Waiting(group, self._machine.block + 1, site))

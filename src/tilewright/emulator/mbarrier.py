@@ -147,7 +147,7 @@ class Mbarriers:
     def wait(self, site: int, group: Group, space: str, address: Array, parity: Array) -> None:
         """mbarrier.try_wait: lanes go on to the next block when the phase of their parity is over."""
         machine = self._machine
-        machine.counters.barrier_waits += group.warps.count
+        machine.counters[site].mbarrier_waits += group.warps.count
         parities = lanes_of(parity, group.size).astype(np.int64)
         for offset, cta, lanes in self._locate(site, group, space, address, None):
             barrier = self._valid(site, offset, cta)
