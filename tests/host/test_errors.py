@@ -259,6 +259,22 @@ def large_product_without_a_gpu():
     return (np.broadcast_to(zero, (4096, 65536)), np.broadcast_to(zero, (65536, 4096))), {}
 
 
+@pytest.mark.parametrize("text", ["abc", "nan", "-1", "-inf"])
+def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", text)
+    with pytest.raises(ValueError, match=f"TILEWRIGHT_EMULATOR_SECONDS='{text}' is no number of seconds: .*unset"):
+        tw.plan(f16(3, 4), f16(4, 5), backend="emulator")
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [("0", "about 6e-08 s, and it stops at 0 s"), ("1e-8", "about 6e-08 s, and it stops at 1e-08 s")]
+)
+def test_short_limits_are_said_as_they_are(monkeypatch, limit, said):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", limit)
+    with pytest.raises(RuntimeError, match=said):
+        tw.plan(f16(3, 4), f16(4, 5), backend="emulator")
+
+
 @pytest.fixture
 def nothing_compiles(monkeypatch):
     def build(unit, arch):
