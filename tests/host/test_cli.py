@@ -1,6 +1,5 @@
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from tilewright.operand import adopt
 from tilewright.problem import ACTIVATIONS
 from tilewright.reference import Comparison
 
-ROOT = Path(__file__).parents[2]
 COMMANDS = ("run", "inspect", "check", "doctor")
 
 
@@ -124,6 +122,25 @@ def test_inspect_reports_resources_and_listings():
     assert any(opcode.startswith("mma.sync") for opcode in record["instruction_mix"]["ptx"])
     assert "registers per thread" in invoke("inspect", "mma", "--problem", "64x64x64").stdout
     assert invoke("inspect", "mma", "--problem", "64,64,64", "--ptx").stdout.lstrip().startswith("//")
+    both = invoke("inspect", "mma", "--problem", "64,64,64", "--ptx", "--source").stdout
+    assert both.index("struct Config") < both.index("\n// ptx\n") < both.index(".entry")
+
+
+def test_inspect_shows_first_what_tells_kernels_apart():
+    text = invoke("inspect", "wgmma").stdout
+    special, _, others = text.partition("Of the others")
+    for name in ("wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait", "setmaxnreg", "stmatrix"):
+        assert f"  {name}" in special
+        assert f"  {name}" not in others
+    assert "mul.f32" in others
+
+
+@pytest.mark.parametrize("kernel", ["mma", "simt"])
+@pytest.mark.parametrize("arch", ["sm_86", "sm_90", "sm_120"])
+def test_inspect_compiles_for_architectures_without_an_entry(kernel, arch):
+    record = in_json("inspect", kernel, "--problem", "64,64,64", "--arch", arch, "--ptx")
+    assert record["arch"] == arch
+    assert f".target {arch}" in record["ptx"]
 
 
 def test_check_runs_every_schedule():
@@ -198,73 +215,6 @@ def test_doctor_multiplies_and_finds_no_failure(tmp_path, monkeypatch):
     assert all(finding["remedy"] for finding in record["findings"] if finding["status"] != "ok")
 
 
-def test_doctor_looks_at_every_directory_of_the_cache(tmp_path, monkeypatch):
-    from tilewright.cli import doctor
-
-    there, missing = tmp_path / "there", tmp_path / "missing"
-    there.mkdir()
-    (there / "0.kernel").write_bytes(bytes(1_500_000))
-    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(there))
-    monkeypatch.setenv("TILEWRIGHT_CACHE_PATH", f"{there}:{missing}")
-    extra, gone, own = doctor._cache()
-    assert extra.detail == own.detail == f"{there}: 1 kernel, 1.5 MB"
-    assert (extra.status, gone.status, own.status) == ("ok", "warn", "ok")
-    assert str(missing) in gone.detail
-    assert "TILEWRIGHT_CACHE_PATH" in gone.remedy
-
-
-@pytest.mark.parametrize("value", ["abc", "nan", "0"])
-def test_doctor_blames_an_environment_variable_that_is_wrong(monkeypatch, value):
-    from tilewright.cli import doctor
-
-    monkeypatch.setattr("tilewright.api._plans", {})
-    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", value)
-    (finding,) = doctor._guarded(doctor._self_test)
-    assert finding.status == "fail"
-    assert finding.remedy == "correct the environment variable TILEWRIGHT_EMULATOR_SECONDS, or unset it"
-
-
-@pytest.mark.parametrize(("lacking", "arguments"), [("typer", "doctor"), ("numpy", "run 8 8 8"), ("rich", "doctor")])
-def test_a_package_that_is_missing_is_one_line(tmp_path, lacking, arguments):
-    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{lacking!r}] = None")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-m", "tilewright", *arguments.split()],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"tilewright: the package {lacking!r} is not installed for {sys.executable}: ")
-    assert "pip install" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("program", ["cublas", "host_time"])
-def test_benchmarks_say_what_they_need_in_one_line(program):
-    code = "import sys, runpy; sys.modules['torch'] = None; sys.argv[1:] = [];"
-    code += f"runpy.run_module('tilewright.bench.{program}', run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("this benchmark needs torch and a GPU")
-    assert done.stderr.count("\n") == 1
-
-
-def test_requiring_a_gpu_that_is_not_there_is_one_line():
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", str(ROOT / "tests/gpu"), "--require-gpu"],
-        cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "no GPU is usable" in done.stderr
-    assert (done.stdout + done.stderr).strip().count("\n") == 0
-
-
 def test_doctor_exits_with_1_when_something_fails(monkeypatch):
     from tilewright.cli import doctor
 
@@ -291,6 +241,8 @@ def test_doctor_exits_with_1_when_something_fails(monkeypatch):
         (("inspect", "mma", "--problem", "4096"), ["--problem", "M,N,K"]),
         (("inspect", "mma", "--arch", "sm_75"), ["--arch", "sm_90a"]),
         (("inspect", "wgmma", "--arch", "sm_80"), ["sm_80"]),
+        (("inspect", "wgmma", "--arch", "sm_90"), ["needs sm_90a"]),
+        (("inspect", "wgmma", "--arch", "sm_100"), ["needs sm_90a"]),
         (("inspect", "mma", "--dtype", "fp32"), ["fp32"]),
         (("check", "nope"), ["'nope'", "mma"]),
         (("check", "kernel.ptx"), ["kernel.ptx", "not there yet"]),
@@ -406,6 +358,15 @@ def test_a_shape_is_given_whole_or_not_at_all():
 def test_architectures_are_those_of_the_table():
     assert hardware_of("sm_90a").name == "H200"
     assert hardware_of("sm_80").name == "A100"
+
+
+def test_other_architectures_are_those_that_nvrtc_compiles_for(monkeypatch):
+    monkeypatch.setattr("tilewright.jit.compile.compilable", lambda: [75, 80, 86, 90, 100])
+    assert (hardware_of("sm_86").arch, hardware_of("sm_86").smem_bytes) == ("sm_86", 101_376)
+    assert (hardware_of("sm_100").arch, hardware_of("sm_100").smem_bytes) == ("sm_100", 232_448)
+    for arch in ("sm_75", "sm_89", "sm_100a", "90a", ""):
+        with pytest.raises(ValueError, match=f"--arch='{arch}' .*: use sm_80, sm_86, sm_90, sm_100, sm_90a$"):
+            hardware_of(arch)
 
 
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
