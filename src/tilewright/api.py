@@ -227,5 +227,9 @@ def emulation_limit() -> float:
 def _duration(seconds: float) -> str:
     for unit, length in (("years", 31_557_600), ("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+            return f"{_rounded(seconds / length)} {unit}"
+    return f"{_rounded(seconds)} s"
+
+
+def _rounded(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

@@ -1,13 +1,16 @@
 """Bad input: the right exception, which names the argument, its value, the rule and what to do; nothing runs."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tilewright as tw
 from support.doubles import V100, GpuArray, RecordingBackend
-from tilewright import api
+from tilewright import api, dtypes
 from tilewright.hardware import H200
+from tilewright.problem import Matrix, Problem
 
 CASES = {}
 
@@ -267,12 +270,24 @@ def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"), [("0", "about 6e-08 s, and it stops at 0 s"), ("1e-8", "about 6e-08 s, and it stops at 1e-08 s")]
+    ("m", "limit", "said"),
+    [
+        (3, "0", "about 6e-08 s, and it stops at 0 s: "),
+        (3, "1e-8", "about 6e-08 s, and it stops at 1e-08 s: "),
+        (6_500_000_000, "", "about 2.17 minutes, and it stops at 2 minutes: "),
+        (10**19, "inf", None),
+        (10**18, "119", "about 634 years, and it stops at 119 s: "),
+    ],
 )
-def test_short_limits_are_said_as_they_are(monkeypatch, limit, said):
+def test_durations_are_said_in_units_and_digits_that_tell_them_apart(monkeypatch, m, limit, said):
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", limit)
-    with pytest.raises(RuntimeError, match=said):
-        tw.plan(f16(3, 4), f16(4, 5), backend="emulator")
+    side = Matrix(dtypes.fp16, 5, 1)
+    problem = Problem(m, 5, 4, side, side, side)
+    if said is None:
+        api.refuse_long_emulation(problem)
+    else:
+        with pytest.raises(RuntimeError, match=re.escape(said)):
+            api.refuse_long_emulation(problem)
 
 
 @pytest.fixture
