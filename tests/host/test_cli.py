@@ -123,6 +123,25 @@ def test_inspect_reports_resources_and_listings():
     assert any(opcode.startswith("mma.sync") for opcode in record["instruction_mix"]["ptx"])
     assert "registers per thread" in invoke("inspect", "mma", "--problem", "64x64x64").stdout
     assert invoke("inspect", "mma", "--problem", "64,64,64", "--ptx").stdout.lstrip().startswith("//")
+    both = invoke("inspect", "mma", "--problem", "64,64,64", "--ptx", "--source").stdout
+    assert both.index("struct Config") < both.index("\n// ptx\n") < both.index(".entry")
+
+
+def test_inspect_shows_first_what_tells_kernels_apart():
+    text = invoke("inspect", "wgmma").stdout
+    special, _, others = text.partition("Of the others")
+    for name in ("wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait", "setmaxnreg", "stmatrix"):
+        assert f"  {name}" in special
+        assert f"  {name}" not in others
+    assert "mul.f32" in others
+
+
+@pytest.mark.parametrize("kernel", ["mma", "simt"])
+@pytest.mark.parametrize("arch", ["sm_86", "sm_90", "sm_120"])
+def test_inspect_compiles_for_architectures_without_an_entry(kernel, arch):
+    record = in_json("inspect", kernel, "--problem", "64,64,64", "--arch", arch, "--ptx")
+    assert record["arch"] == arch
+    assert f".target {arch}" in record["ptx"]
 
 
 def test_check_runs_every_schedule():
@@ -248,6 +267,8 @@ def test_doctor_exits_with_1_when_something_fails(monkeypatch):
         (("inspect", "mma", "--problem", "4096"), ["--problem", "M,N,K"]),
         (("inspect", "mma", "--arch", "sm_75"), ["--arch", "sm_90a"]),
         (("inspect", "wgmma", "--arch", "sm_80"), ["sm_80"]),
+        (("inspect", "wgmma", "--arch", "sm_90"), ["needs sm_90a"]),
+        (("inspect", "wgmma", "--arch", "sm_100"), ["needs sm_90a"]),
         (("inspect", "mma", "--dtype", "fp32"), ["fp32"]),
         (("check", "nope"), ["'nope'", "mma"]),
         (("check", "kernel.ptx"), ["kernel.ptx cannot be read", "No such file"]),
@@ -365,6 +386,15 @@ def test_a_shape_is_given_whole_or_not_at_all():
 def test_architectures_are_those_of_the_table():
     assert hardware_of("sm_90a").name == "H200"
     assert hardware_of("sm_80").name == "A100"
+
+
+def test_other_architectures_are_those_that_nvrtc_compiles_for(monkeypatch):
+    monkeypatch.setattr("tilewright.jit.compile.compilable", lambda: [75, 80, 86, 90, 100])
+    assert (hardware_of("sm_86").arch, hardware_of("sm_86").smem_bytes) == ("sm_86", 101_376)
+    assert (hardware_of("sm_100").arch, hardware_of("sm_100").smem_bytes) == ("sm_100", 232_448)
+    for arch in ("sm_75", "sm_89", "sm_100a", "90a", ""):
+        with pytest.raises(ValueError, match=f"--arch='{arch}' .*: use sm_80, sm_86, sm_90, sm_100, sm_90a$"):
+            hardware_of(arch)
 
 
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])

@@ -167,7 +167,7 @@ def table(title: str, rows: dict[str, object]) -> None:
     from rich.table import Table
 
     grid = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
-    grid.add_column()
+    grid.add_column(overflow="fold")
     grid.add_column(justify="right")
     for name, value in rows.items():
         grid.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
