@@ -41,8 +41,8 @@ def host_time() -> list[str]:
     """What a call costs the host."""
     record = json.loads((ROOT / "results" / "host_time.json").read_text())
     lines = [
-        "Host time of a call on torch tensors (64x64x64, so that the GPU keeps up), one process of six in a "
-        "run of its own; hosts differ by a quarter, see docs/performance-log.md:",
+        "Host time of a call on torch tensors (64x64x64, so that the GPU keeps up), one process in a run "
+        "of its own; hosts differ by a quarter, see docs/performance-log.md:",
         "",
     ]
     lines += ["| call | us |", "|---|---|"]

@@ -20,11 +20,12 @@ BACKENDS = {
     "eager": EmulatedBackend(),
     "lazy": EmulatedBackend(asynchrony="lazy"),
     "random": EmulatedBackend(asynchrony="random", seed=1),
+    "checked": EmulatedBackend(checks=True),
 }
 
 SCALE = 10 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 1
 
-CASES = {"eager": 600 * SCALE, "lazy": 60 * SCALE, "random": 60 * SCALE}
+CASES = {"eager": 600 * SCALE, "lazy": 60 * SCALE, "random": 60 * SCALE, "checked": 60 * SCALE}
 """Generated cases per kernel by asynchrony."""
 
 
@@ -35,6 +36,8 @@ def multiply(case, backend):
     result = tw.matmul(a, b, c, bias=memory.arrays.get("bias"), out=out, backend=backend, **memory.keywords())
     assert result is out
     memory.verify()
+    found = backend.device.reports
+    assert not found, str(found[0])
 
 
 @pytest.mark.parametrize("asynchrony", CASES)

@@ -286,12 +286,12 @@ def run_wmma(shape, kind, d_type, c_type, layouts, strides, space, matrices):
   mov.u32 %s, tile;
   mov.u32 %l, %tid.x; mul.wide.u32 %g, %l, 4; add.u64 %g, %g, %p; mad.lo.u32 %l, %l, 4, %s;
   {" ".join(f"mov.u32 %stride{name}, {stride};" for name, stride in strides.items())}
-  {" ".join(copies) if space == "shared" else ""}
+  {" ".join(copies) if space == "shared" else ""} bar.sync 0;
   {" ".join(loads)}
   wmma.mma.sync.aligned.{layouts["a"]}.{layouts["b"]}.{shape}.{kinds} {lists["d"]}, {lists["a"]}, {lists["b"]},
     {lists["c"]};
   wmma.store.d.sync.aligned.{layouts["d"]}.{shape}{where}.{d_type} [{base}+{offsets["d"]}], {lists["d"]}, %strided;
-  {" ".join(back) if space == "shared" else ""}
+  bar.sync 0; {" ".join(back) if space == "shared" else ""}
   ret;
 }}
 """

@@ -109,8 +109,8 @@ WGMMA = (
         activation="relu", n_multiple=2,
     ),
     Variant(
-        "wgmma", WgmmaConfig(256, 96, 3, epilogue="direct"), "fp16", "mn16", "k16", 16, "fp16",
-        bias="fp16", n_multiple=8, addend_pairs=True,
+        "wgmma", WgmmaConfig(256, 48, 3, epilogue="direct"), "fp16", "mn16", "k16", 16, "fp16",
+        c="fp16", bias="fp16", activation="gelu", n_multiple=8, addend_pairs=True,
     ),
     Variant(
         "wgmma", WgmmaConfig(128, 32, 4, cluster_m=2, epilogue="direct", overlap=False), "bf16", "mn16", "mn16", 4,

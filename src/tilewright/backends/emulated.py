@@ -21,7 +21,8 @@ class EmulatedBackend:
     """A GPU that stands in for `hardware`; each launch sees freshly allocated, redzoned memory.
 
     `asynchrony` decides when asynchronous copies and products complete: "eager", "lazy" (as late as allowed) or
-    "random" with `seed`. A result that depends on it is a race. `progress` is called with the share of a launch that is
+    "random" with `seed`. A result that depends on it is a race. `checks` looks for races and other broken rules, which
+    `device.reports` then lists. `progress` is called with the share of a launch that is
     done.
     """
 
@@ -34,11 +35,14 @@ class EmulatedBackend:
         asynchrony: Literal["eager", "lazy", "random"] = "eager",
         seed: int = 0,
         count_memory: bool = False,
+        checks: bool = False,
         progress: Callable[[float], None] | None = None,
     ):
         self.hardware = hardware
         self._turn = threading.Lock()
-        self.device = Device(asynchrony=asynchrony, seed=seed, count_memory=count_memory, progress=progress)
+        self.device = Device(
+            asynchrony=asynchrony, seed=seed, count_memory=count_memory, checks=checks, progress=progress
+        )
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "EmulatedExecutable":
         """Parse the PTX and generate its NumPy code (cached by text)."""
@@ -94,7 +98,7 @@ class EmulatedExecutable:
         maps = [
             self._device.tensor_map(
                 address=by_name[spec.operand],
-                element_bytes=spec.dtype.nbytes,
+                dtype=spec.dtype.numpy_dtype,
                 shape=spec.shape,
                 strides=spec.strides,
                 box=spec.box,
@@ -109,7 +113,7 @@ class EmulatedExecutable:
             (self._shape.block, 1, 1),
             [*maps, parameters],
             cluster=(self._shape.cluster, 1, 1),
-            shared_bytes=self._shape.smem_bytes,
+            smem=self._shape.smem_bytes,
         )
 
 

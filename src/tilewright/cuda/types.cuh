@@ -73,6 +73,26 @@ __device__ __forceinline__ uint32_t pack<fp16>(float low, float high) {
   return result;
 }
 
+// Two neighbours in registers, as one access to memory takes them.
+template <class Element>
+struct PairWord {
+  using type = uint32_t;
+};
+
+template <>
+struct PairWord<float> {
+  using type = float2;
+};
+
+template <class Element>
+__device__ __forceinline__ typename PairWord<Element>::type word_of(float first, float second) {
+  if constexpr (sizeof(Element) == 2) {
+    return pack<Element>(first, second);
+  } else {
+    return make_float2(first, second);
+  }
+}
+
 __device__ __forceinline__ constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }

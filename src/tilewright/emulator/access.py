@@ -1,7 +1,7 @@
 """Loads, stores and atomics of all lanes of a group, in any space, with every address checked."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,9 @@ from tilewright.emulator.memory import (
     FlatMemory,
     GlobalMemory,
 )
-from tilewright.emulator.proxies import ProxyOrder
+
+if TYPE_CHECKING:
+    from tilewright.emulator.checker import Checker
 
 _OFFSET_MASK = np.uint32((1 << RANK_SHIFT) - 1)
 _WINDOW_SHIFT = np.uint64(44)  # all windows are multiples of 2**44
@@ -52,13 +54,13 @@ class Access:
         local_bytes: int,
         describe: Callable[[int], str],
         counter: MemoryCounter | None,
+        checker: "Checker | None" = None,
     ) -> None:
         self.memory, self.topology, self.shared_limit = memory, topology, shared_limit
         self.shared = FlatMemory(np.full(topology.ctas * topology.shared_stride, 0xFF, np.uint8))
-        self.proxies = ProxyOrder(topology)
         self.local_bytes = local_bytes
         self.local = FlatMemory(np.full(-(-topology.lanes * local_bytes // 16) * 16, 0xFF, np.uint8))
-        self._describe, self.counter = describe, counter
+        self._describe, self.counter, self.checker = describe, counter, checker
 
     def load(
         self, site: int, group: Group, space: str, address: Array, dtype: npt.DTypeLike, count: int, active: Active
@@ -85,8 +87,6 @@ class Access:
 
         def scatter(memory: FlatMemory, where: Indices, chosen: Indices | None) -> None:
             memory.scatter(where, [_select(value, chosen) for value in values])
-            if space == "shared":
-                self.proxies.write(where)
 
         self._each_space(site, group, space, address, width, active, scatter, "st")
 
@@ -197,7 +197,9 @@ class Access:
         if space != "generic":
             memory, where = self.locate(site, group, space, address, width, chosen)
             if self.counter is not None:
-                self.counter.access(kind, space, width, group, where, chosen)
+                self.counter.access(site, kind, space, width, group, where, chosen)
+            if self.checker is not None:
+                self.checker.access(kind, space, site, group, where, width, chosen)
             return [(chosen, act(memory, where, chosen))]
         lanes = np.arange(group.size) if chosen is None else chosen
         address = np.broadcast_to(address, lanes.shape)
@@ -209,6 +211,10 @@ class Access:
                 of_window = address[here] if name == "global" else address[here].astype(np.uint32)
                 target = "cluster" if name == "shared" else name
                 memory, where = self.locate(site, group, target, of_window, width, lanes[here])
+                if self.counter is not None:
+                    self.counter.access(site, kind, name, width, group, where, lanes[here])
+                if self.checker is not None:
+                    self.checker.access(kind, target, site, group, where, width, lanes[here])
                 results.append((lanes[here], act(memory, where, lanes[here])))
         if sum(chosen.size for chosen, _ in results) < lanes.size:
             known = np.isin(window, [np.uint64(base >> 44) for base in _WINDOWS.values()])
@@ -235,9 +241,10 @@ class Access:
         if int(address.min()) < start or int(address.max()) + width > end:
             flat = np.atleast_1d(address).astype(np.int64)
             wrong = flat[(flat < start) | (flat + width > end)][0]
+            remedy = ": launch it with as much dynamic shared memory as it needs" if space == "shared" else ""
             raise OutOfBounds(
                 f"{self._describe(site)} accesses {width} bytes at {space} address {int(wrong):#x}, outside the "
-                f"{end - start} bytes from {start:#x} that it has"
+                f"{end - start} bytes from {start:#x} that it has{remedy}"
             )
 
 

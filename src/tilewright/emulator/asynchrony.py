@@ -65,7 +65,7 @@ class _Operation:
 
     owners: Indices
     number: Indices
-    perform: Callable[[Indices | None], None]
+    perform: Callable[[Any], None]
     chosen: Indices  # which of the owners that `perform` knows are left
 
 
@@ -81,6 +81,22 @@ class CommitGroups:
         self._last_issued = np.full(lanes, -1, np.int64)
         self._retired = np.zeros(lanes, np.int64)
         self._operations: list[_Operation] = []
+        self._tracked: list[_Operation] = []
+
+    def track(self, owners: Indices, retire: Callable[[Indices], None]) -> None:
+        """Have `retire` called, for each of the owners by index, when its wait covers what it issues now."""
+        self._tracked.append(_Operation(owners, self._committed[owners], retire, np.arange(owners.size)))
+
+    def settle(self, owners: Indices, settle: Callable[[Callable[..., None], Indices], None]) -> None:
+        """Take what these lanes issued off the track, and have it settled: (its `retire`, indices of owners)."""
+        wanted = np.zeros(self._committed.size, np.bool_)
+        wanted[owners] = True
+        for operation in self._tracked:
+            here = wanted[operation.owners]
+            settle(operation.perform, operation.chosen[here])
+            for name in ("owners", "number", "chosen"):
+                setattr(operation, name, getattr(operation, name)[~here])
+        self._tracked = [operation for operation in self._tracked if operation.owners.size]
 
     def issue(
         self,
@@ -110,16 +126,17 @@ class CommitGroups:
         """Perform all but the latest `pending` groups of the active lanes."""
         lanes = _active_lanes(group, active)
         self._retired[lanes] = np.maximum(self._retired[lanes], self._committed[lanes] - pending)
-        if self._operations:
+        if self._operations or self._tracked:
             limit = np.full(self._committed.size, -1, np.int64)
             limit[lanes] = self._committed[lanes] - pending
-            self._perform_below(limit)
+            self._operations = _perform_below(self._operations, limit)
+            self._tracked = _perform_below(self._tracked, limit)
 
     def complete(self, lanes: Indices) -> None:
         """Perform everything that these lanes have issued."""
         limit = np.full(self._committed.size, -1, np.int64)
         limit[lanes] = np.iinfo(np.int64).max
-        self._perform_below(limit)
+        self._operations = _perform_below(self._operations, limit)
 
     def require_retired(self, group: Group, what: str) -> None:
         """Raise AsyncHazard if a lane of an exiting group has issued operations that it did not wait for."""
@@ -128,23 +145,22 @@ class CommitGroups:
         if left.any():
             raise AsyncHazard(f"{group.take(left)} exit without waiting for their {what}")
 
-    def _perform_below(self, limit: Indices) -> None:
-        """Perform the operations whose group number is below their lane's limit."""
-        kept = []
-        for operation in self._operations:
-            due = operation.number < limit[operation.owners]
-            if not due.any():
-                kept.append(operation)
-                continue
-            operation.perform(operation.chosen[due])
-            if not due.all():
-                left = ~due
-                kept.append(
-                    _Operation(
-                        operation.owners[left], operation.number[left], operation.perform, operation.chosen[left]
-                    )
-                )
-        self._operations = kept
+
+def _perform_below(operations: list[_Operation], limit: Indices) -> list[_Operation]:
+    """Perform the operations whose group number is below their lane's limit; returns the others."""
+    kept = []
+    for operation in operations:
+        due = operation.number < limit[operation.owners]
+        if not due.any():
+            kept.append(operation)
+            continue
+        operation.perform(operation.chosen[due])
+        if not due.all():
+            left = ~due
+            kept.append(
+                _Operation(operation.owners[left], operation.number[left], operation.perform, operation.chosen[left])
+            )
+    return kept
 
 
 def _active_lanes(group: Group, active: Any) -> Any:

@@ -28,6 +28,7 @@ class _NamedBarrier:
 
     arrived: Indices
     expected: Indices
+    rows: Array | None = None  # what its arrivals released, for the checks
     waiting: list[_Waiting] = field(default_factory=list)
 
 
@@ -41,10 +42,12 @@ class Barriers:
         topology = machine.topology
         self._cluster_phase = np.zeros(topology.ctas // topology.cluster_size, np.int64)
         self._arrived_phase = np.full(topology.lanes, -1, np.int64)  # cluster phase of each lane's last arrival
+        self._cluster_rows: Array | None = None  # what arrivals released and what waits acquire, for the checks
+        self._acquired_rows: Array | None = None
 
     def sync(self, site: int, group: Group, name: Array, count: Array | None) -> None:
         """bar.sync: arrive, and go on when all have."""
-        self._machine.counters.barrier_waits += group.warps.count
+        self._machine.counters[site].barrier_waits += group.warps.count
         self._arrive(site, group, name, count, self._machine.block + 1)
 
     def arrive(self, site: int, group: Group, name: Array, count: Array | None) -> None:
@@ -69,6 +72,10 @@ class Barriers:
             barrier = self._named[number] = _NamedBarrier(np.zeros(ctas, np.int64), np.zeros(ctas, np.int64))
         self._set_expected(site, group, number, barrier, count)
         barrier.arrived += np.bincount(group.cta, minlength=ctas)
+        if (checker := self._machine.checker) is not None:
+            barrier.rows = checker.release(
+                checker.clocks.nothing(ctas) if barrier.rows is None else barrier.rows, group
+            )
         if block is not None:
             barrier.waiting.append(_Waiting(group, block, site))
         self._release(site, number, barrier)
@@ -100,6 +107,11 @@ class Barriers:
         if not full.any():
             return
         barrier.arrived[full] = 0
+        if (checker := self._machine.checker) is not None and barrier.rows is not None:
+            for entry in barrier.waiting:
+                checker.acquire(barrier.rows, entry.group.take(full[entry.group.cta]))
+            barrier.rows[:, full] = 0
+            checker.met(full & (expected == self._machine.topology.threads))
         barrier.waiting = self._wake(barrier.waiting, full)
 
     def _wake(self, waiting: list[_Waiting], ctas: Mask) -> list[_Waiting]:
@@ -122,11 +134,19 @@ class Barriers:
         if (self._arrived_phase[group.lanes] == phase).any():
             raise BarrierProtocol(f"{self._at(site)} arrives again at the cluster barrier without having waited")
         self._arrived_phase[group.lanes] = phase
+        if (checker := self._machine.checker) is not None:
+            ctas = self._machine.topology.ctas
+            if self._cluster_rows is None or self._acquired_rows is None:
+                self._cluster_rows, self._acquired_rows = checker.clocks.nothing(ctas), checker.clocks.nothing(ctas)
+            rows = self._cluster_rows
+            relaxed = "relaxed" in self._machine.modifiers(site)
+            self._cluster_rows = checker.release_fenced(rows, group) if relaxed else checker.release(rows, group)
+            self._acquired_rows = checker.clocks.fit(self._acquired_rows)
         self._advance_clusters()
 
     def cluster_wait(self, site: int, group: Group) -> None:
         """barrier.cluster.wait."""
-        self._machine.counters.barrier_waits += group.warps.count
+        self._machine.counters[site].barrier_waits += group.warps.count
         if (self._arrived_phase[group.lanes] < 0).any():
             raise BarrierProtocol(f"{self._at(site)} waits at the cluster barrier without having arrived")
         self._cluster_waiting.append(_Waiting(group, self._machine.block + 1, site))
@@ -146,6 +166,13 @@ class Barriers:
         full = by_cta.reshape(-1, topology.cluster_size).all(axis=1)
         if full.any():
             self._cluster_phase[full] += 1
+            if self._cluster_rows is not None and self._acquired_rows is not None:
+                kinds, _, columns = self._cluster_rows.shape
+                by_cluster = self._cluster_rows.reshape(kinds, -1, topology.cluster_size, columns)
+                joined = np.repeat(by_cluster.max(axis=2), topology.cluster_size, axis=1)
+                over = np.repeat(full, topology.cluster_size)
+                self._acquired_rows[:, over] = joined[:, over]
+                self._cluster_rows[:, over] = 0
             self._wake_clusters()
 
     def _wake_clusters(self) -> None:
@@ -153,6 +180,8 @@ class Barriers:
         for entry in self._cluster_waiting:
             over = self._arrived_phase[entry.group.lanes] < self._cluster_phase[self._cluster(entry.group)]
             if over.any():
+                if self._machine.checker is not None and self._acquired_rows is not None:
+                    self._machine.checker.acquire(self._acquired_rows, entry.group.take(over))
                 self._machine.push(entry.block, entry.group.take(over))
             if not over.all():
                 left.append(_Waiting(entry.group.take(~over), entry.block, entry.site))

@@ -55,7 +55,9 @@ def is_warp_barrier(instruction: Instruction) -> bool:
 
 def is_collective(instruction: Instruction) -> bool:
     """Whether the lanes of a warp have to execute this together."""
-    return instruction.opcode in _WARP_COLLECTIVE or instruction.opcode == "wgmma" or is_warp_barrier(instruction)
+    if instruction.opcode in ("bar", "barrier"):
+        return is_warp_barrier(instruction) or instruction.opcode == "bar" or "aligned" in instruction.modifiers
+    return instruction.opcode in _WARP_COLLECTIVE or instruction.opcode == "wgmma"
 
 
 def retires(instruction: Instruction) -> bool:
@@ -288,3 +290,23 @@ def _is_uniform(operand: Operand, uniform: set[Register]) -> bool:
             return all(_is_uniform(element, uniform) for element in elements)
         case _:
             return all(register in uniform for register in registers_of(operand)) and not isinstance(operand, Address)
+
+
+def suspect_registers(blocks: list[Block]) -> list[Register]:
+    """Registers that some path from the start may use before any instruction gives them a value, and their copies."""
+    suspects = dict.fromkeys(sorted(blocks[0].live_in, key=lambda register: register.name) if blocks else ())
+    moves = [
+        (instruction.operands[0], instruction.operands[1])
+        for block in blocks
+        for instruction in block.instructions
+        if instruction.opcode == "mov"
+        and len(instruction.operands) == 2
+        and isinstance(instruction.operands[1], Register)
+    ]
+    found = -1
+    while len(suspects) > found:
+        found = len(suspects)
+        suspects.update(
+            dict.fromkeys(target for target, source in moves if source in suspects and isinstance(target, Register))
+        )
+    return list(suspects)

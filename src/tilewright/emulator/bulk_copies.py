@@ -60,12 +60,36 @@ class BulkCopies:
                 targets = signals = first + np.flatnonzero(ranks >> np.arange(16) & 1)
             tensor_map = self._tensor_map(site, address)
             self._check_tiles(site, tensor_map, boxes[some], offset[some])
-            self._machine.counters.tma_loaded_bytes += tensor_map.tile_bytes * targets.size
+            read = tma.bytes_in_bounds(tensor_map, boxes[some])
+            self._machine.counters[site].load_by_tma(tensor_map.tile_bytes * some.size, read, targets.shape[1])
+            if self._machine.checker is not None:
+                self._check_landings(
+                    site, lanes.indices[some], targets, offset[some], tensor_map.tile_bytes, signals, signal[some]
+                )
             land = partial(self._land, site, tensor_map, boxes[some], targets, offset[some], signals, signal[some])
             together = self._machine.asynchrony.policy != "random"
             parts = [np.arange(some.size)] if together else list(np.arange(some.size)[:, None])
             operations += [partial(land, part) for part in parts]
         self._machine.asynchrony.defer(operations)
+
+    def _check_landings(
+        self,
+        site: int,
+        lanes: Indices,
+        targets: Indices,
+        offsets: Indices,
+        nbytes: int,
+        signals: Indices,
+        signal_offsets: Indices,
+    ) -> None:
+        """Have the checks note copies to an offset of some CTAs, (lanes, places), each of which signals an mbarrier."""
+        checker = self._machine.checker
+        assert checker is not None
+        for offset, signal in sorted(set(zip(offsets.tolist(), signal_offsets.tolist(), strict=True))):
+            here = (offsets == offset) & (signal_offsets == signal)
+            for target, signal_cta in zip(targets[here].T, signals[here].T, strict=True):
+                barrier = self._machine.mbarriers.used_by_copies(site, signal, lanes[here], signal_cta)
+                checker.agents.land(site, lanes[here], target, offset, nbytes, barrier, signal_cta)
 
     def _land(
         self,
@@ -84,8 +108,6 @@ class BulkCopies:
         tma.load_tiles(
             access.memory.bytes, GLOBAL_BASE, tensor_map, boxes[part], access.shared.bytes, places, offsets[part]
         )
-        for place in np.unique(places).tolist():
-            access.proxies.overwrite(place, tensor_map.tile_bytes)
         for signal in np.unique(signal_offsets[part]):
             ctas = signals[part][signal_offsets[part] == signal].reshape(-1)
             self._machine.mbarriers.complete(site, int(signal), ctas, tensor_map.tile_bytes)
@@ -134,10 +156,17 @@ class BulkCopies:
                 data = self._shared_range(site, *issue.places[2], length)
             else:
                 data = self._global_range(site, issue.values[1], length)
+            if self._machine.checker is not None:
+                targets = np.array([issue.destinations(cta)])
+                signals = np.array([[issue.signal_cta(target) for target in issue.destinations(cta)]])
+                self._check_landings(
+                    site, np.array([issue.lane]), targets, np.array([offset]), length, signals, np.array([signal])
+                )
             for destination in issue.destinations(cta):
                 target = self._shared_range(site, destination, offset, length)
                 operations.append(partial(self._land_range, site, target, data, issue.signal_cta(destination), signal))
-            self._machine.counters.tma_loaded_bytes += length * len(issue.destinations(cta))
+            read = 0 if of_shared else length
+            self._machine.counters[site].load_by_tma(length, read, len(issue.destinations(cta)))
         if operations:
             self._machine.asynchrony.defer(operations)
 
@@ -160,11 +189,6 @@ class BulkCopies:
     def _issue_stores(self, site: int, stores: "list[_Store]") -> None:
         if not stores:
             return
-        if any(self._machine.access.proxies.range_is_unfenced(store.offset, store.source.size) for store in stores):
-            raise AsyncHazard(
-                f"{self._machine.describe(site)} reads shared memory that was written by ordinary stores without a "
-                "fence.proxy.async in between"
-            )
         remembered: list[bytes] = []
 
         def perform(some: Indices | None) -> None:
@@ -175,9 +199,19 @@ class BulkCopies:
                         f"{self._machine.describe(site)}: its source in shared memory was overwritten before "
                         "cp.async.bulk.wait_group.read: wait before the buffer is used again"
                     )
-                self._machine.counters.tma_stored_bytes += store.write()
+                self._machine.counters[site].tma_stored_bytes += store.write()
 
         owners = np.array([store.lane for store in stores])
+        if (checker := self._machine.checker) is not None:
+            agents, threads = checker.agents, self._machine.topology.thread
+            times = [agents.read_by_bulk(site, store.lane, store.offset, store.source.size) for store in stores]
+
+            def retire(some: Indices) -> None:
+                for index in some.tolist():
+                    lane = owners[index : index + 1]
+                    agents.retire("bulk", int(threads[lane[0]]), lane, times[index])
+
+            self.groups.track(owners, retire)
         self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))
 
     def _issues(
@@ -208,6 +242,8 @@ class BulkCopies:
         ]  # fmt: skip
 
     def _tensor_map(self, site: int, address: int) -> tma.TensorMap:
+        if address < 1 << 32:  # of the parameter space, which the instruction takes as it is
+            address += int(self._machine.parameters_address)
         try:
             data = self._machine.access.memory.slice(address, TENSOR_MAP_BYTES)
         except ValueError as error:

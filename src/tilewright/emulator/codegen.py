@@ -20,6 +20,7 @@ from tilewright.emulator.blocks import (
     definitions,
     ends_block,
     is_wgmma,
+    suspect_registers,
     uniform_registers,
 )
 from tilewright.emulator.errors import UnsupportedInstruction
@@ -38,6 +39,7 @@ from tilewright.emulator.ptx import (
     Symbol,
 )
 from tilewright.emulator.specials import LANE_SPECIALS, UNIFORM_SPECIALS
+from tilewright.emulator.traits import Traits, traits_of
 
 DTYPES = {
     "pred": "b1", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "u2", "bf16": "u2",
@@ -75,7 +77,12 @@ class Program:
     bank_sizes: dict[int, int] = field(default_factory=dict)  # bytes of a register (1 for predicates) -> rows
     slots: dict[Register, int] = field(default_factory=dict)
     accumulators: set[Register] = field(default_factory=set)  # of wgmma, which changes them in the register file
+    suspects: dict[Register, int] = field(default_factory=dict)  # that some path may use without a value, numbered
     source: str = ""
+    traits: Traits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.traits = traits_of(self.entry.instructions)
 
 
 @dataclass(slots=True)
@@ -88,6 +95,7 @@ class _Value:
     name: str
     dtype: str
     borrowed: Register | None = None
+    suspect: int | None = None  # the number of the register without which it may have no value
     views: dict[str, str] = field(default_factory=dict)
 
 
@@ -106,6 +114,7 @@ class BlockWriter:
         self.site = 0
         self._values: dict[Register, _Value] = {}
         self._written: set[Register] = set()
+        self._touched: set[Register] = set()  # accumulators, since the last wgmma
         self._variables = 0
 
     def write(self) -> str:
@@ -218,15 +227,41 @@ class BlockWriter:
         if _bytes_of(destination) != int(dtype[1:]):
             raise ValueError(f"a {destination.bits}-bit destination of a value of {dtype}")
         if self.active:
+            self._current(destination)
+            self._values[destination].suspect = None  # it is kept, not used
             expression = f"np.where({self.active}, {expression}, {self.read(destination, dtype)})"
-        self._values[destination] = _Value(self.variable(expression), dtype)
+        self._touch(destination)
+        value = self._values[destination] = _Value(self.variable(expression), dtype)
         self._written.add(destination)
+        if destination in self.program.suspects:
+            number = self.program.suspects[destination]
+            self.emit(f"m.give_register(g, {number}, {self.active})")
+            value.suspect = number if self.active else None
+
+    def _touch(self, register: Register) -> None:
+        """Tell the checks that an accumulator is accessed otherwise than by wgmma, once until the next wgmma."""
+        if register in self.program.accumulators and register not in self._touched:
+            self._touched.add(register)
+            self.emit(f"m.touch_accumulator({self.site}, g, {self.program.rows[register]})")
 
     def alias(self, destination: Register, source: Register) -> None:
         """Let a register hold what another of the same width holds."""
-        self._read_register(source, _bank_dtype(source))
-        self._values[destination] = self._values[source]
+        self._touch(source)
+        self._values[destination] = self._current(source)
         self._written.add(destination)
+        if destination in self.program.suspects:
+            number, held = self.program.suspects[destination], self._values[source].suspect
+            self.emit(
+                f"m.give_register(g, {number}, None)" if held is None else f"m.move_register(g, {number}, {held})"
+            )
+
+    def accumulate(self, operands: Iterable[Operand], keep: str) -> None:
+        """Tell the checks that registers are given values, made from those they had where `keep` holds."""
+        for operand in operands:
+            if isinstance(operand, Register) and operand in self.program.suspects:
+                number = self.program.suspects[operand]
+                self.emit(f"m.require_register({self.site}, g, {number}, {keep})")
+                self.emit(f"m.give_register(g, {number}, {self.active})")
 
     def rows_in_place(self, operands: Iterable[Operand]) -> str:
         """A constant that selects the rows of registers that the next statement changes in the register file.
@@ -243,6 +278,7 @@ class BlockWriter:
     def forget(self, registers: Iterable[Register]) -> None:
         """Read these from the register file when they are needed next; other variables keep their values."""
         forgotten = set(registers)
+        self._touched.clear()
         for register, value in self._values.items():
             if value.borrowed in forgotten and register not in forgotten:
                 self._values[register] = _Value(self.variable(f"{value.name}.copy()"), value.dtype)
@@ -253,9 +289,11 @@ class BlockWriter:
     # Registers ----------------------------------------------------------------------------------------------------
 
     def _read_register(self, register: Register, dtype: str) -> str:
-        value = self._values.get(register)
-        if value is None:
-            value = self._values[register] = self._load(register)
+        self._touch(register)
+        value = self._current(register)
+        if value.suspect is not None:
+            self.emit(f"m.require_register({self.site}, g, {value.suspect}, {self.active})")
+            value.suspect = value.suspect if self.active else None
         if value.dtype == dtype:
             return value.name
         if dtype not in value.views:
@@ -271,12 +309,19 @@ class BlockWriter:
             value.views[dtype] = self.variable(expression)
         return value.views[dtype]
 
+    def _current(self, register: Register) -> _Value:
+        """What a register holds, loaded from the register file where this block has not yet."""
+        if register not in self._values:
+            self._values[register] = self._load(register)
+        return self._values[register]
+
     def _load(self, register: Register) -> _Value:
         dtype = _bank_dtype(register)
         if register in self.program.slots:
             return _Value(self.variable(f"U[{self.program.slots[register]}]"), dtype)
         row = self.program.rows[register]
-        return _Value(self.variable(f"B{_bytes_of(register)}[{row}, lanes]"), dtype, borrowed=register)
+        variable = self.variable(f"B{_bytes_of(register)}[{row}, lanes]")
+        return _Value(variable, dtype, borrowed=register, suspect=self.program.suspects.get(register))
 
     def _write_back(self, registers: set[Register]) -> None:
         """Store registers in the register file; a view of a row that is itself stored is copied first."""
@@ -305,7 +350,7 @@ class BlockWriter:
                 return self.constant(entry.local[symbol.name].offset, dtype)
             case "param":
                 offset = next(p.offset for p in entry.parameters if p.name == symbol.name)
-                return self.variable(f"m.parameter_address({offset}).astype({dtype})")
+                return self.constant(offset, dtype)
             case "global":
                 return self.variable(f"m.variable_address({self.constant(symbol.name)}).astype({dtype})")
         raise ValueError(f"the address of {symbol.name}")
@@ -320,6 +365,7 @@ def compile_entry(entry: Entry) -> Program:
     blocks = build_blocks(entry)
     program = Program(entry, blocks)
     _place_registers(program)
+    program.suspects = {register: number for number, register in enumerate(suspect_registers(blocks))}
     namespace = {**vars(arithmetic), **vars(integer_arithmetic), **vars(conversions), "__constants__": {}}
     program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
     exec(compile(program.source, f"<{entry.name}>", "exec"), namespace)

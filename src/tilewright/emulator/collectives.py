@@ -49,7 +49,7 @@ def _source_lane(mode: str, own: Array, lane: Array, clamp: Array) -> tuple[Arra
 def vote(group: Group, mode: str, condition: Values, mask: Values, active: Values | None) -> Array:
     """vote.sync over the lanes of the mask; lanes whose guard is false do not vote."""
     warps = group.warps
-    members = _members(warps, mask)
+    members = members_of(warps, mask)
     if active is not None:
         members = members & warps.spread(active)
     conditions = warps.spread(condition)
@@ -66,7 +66,7 @@ def vote(group: Group, mode: str, condition: Values, mask: Values, active: Value
 def match(group: Group, mode: str, value: Values, mask: Values) -> tuple[Array, Array]:
     """match.sync: the lanes of the mask with the same value, and, for `all`, whether these are all."""
     warps = group.warps
-    values, members = warps.spread(value), _members(warps, mask)
+    values, members = warps.spread(value), members_of(warps, mask)
     same = (values[:, :, None] == values[:, None]) & members[:, None]
     found = np.where(same, _BIT, np.uint32(0)).sum(axis=2, dtype=np.uint32)
     if mode == "any":
@@ -78,7 +78,7 @@ def match(group: Group, mode: str, value: Values, mask: Values) -> tuple[Array, 
 def reduce(group: Group, operation: str, value: Values, mask: Values) -> Array:
     """redux.sync: the combination of the values of the lanes of the mask."""
     warps = group.warps
-    values, members = warps.spread(value), _members(warps, mask)
+    values, members = warps.spread(value), members_of(warps, mask)
     limits = np.iinfo(values.dtype)
     function, neutral = {
         "add": (np.add, 0),
@@ -95,17 +95,17 @@ def reduce(group: Group, operation: str, value: Values, mask: Values) -> Array:
 def elect(group: Group, mask: Values) -> tuple[Array, Array]:
     """elect.sync: the lowest lane of the mask, and whether this lane is it."""
     warps = group.warps
-    leader = _members(warps, mask).argmax(axis=1).astype(np.uint32)
+    leader = members_of(warps, mask).argmax(axis=1).astype(np.uint32)
     chosen = _to_lanes(warps, leader)
     return chosen, chosen == group.thread % WARP
 
 
 def active_mask(group: Group) -> Array:
     """activemask: the lanes of the warp that run together now."""
-    return _to_lanes(group.warps, _bits(_members(group.warps, np.uint32(0xFFFFFFFF))))
+    return _to_lanes(group.warps, _bits(members_of(group.warps, np.uint32(0xFFFFFFFF))))
 
 
-def _members(warps: Tiles, mask: Values) -> Mask:
+def members_of(warps: Tiles, mask: Values) -> Mask:
     """Which lanes of each warp are in its mask and present."""
     members: Mask = warps.spread(mask) & _BIT != 0
     return members if warps.present is None else members & warps.present

@@ -27,10 +27,10 @@ def _assign_fragment(w: BlockWriter, operand: Operand, kind: str, registers: str
         w.assign(target, f"{registers}[{index}]", _NUMBERS.get(kind, "u4"))
 
 
-def _of_warps(w: BlockWriter, function: Any, operations: int, fragments: list[str]) -> str:
-    """A variable with what a function of fragments returns. operations: multiplications and additions of a warp."""
+def _of_warps(w: BlockWriter, function: Any, counted: Any, fragments: list[str]) -> str:
+    """A variable with what a function of fragments returns. counted: see Tensor.of_warps."""
     form = w.constant(function)
-    return w.variable(f"m.tensor.of_warps({w.site}, g, {form}, {operations}, {', '.join(fragments)})")
+    return w.variable(f"m.tensor.of_warps({w.site}, g, {form}, {w.constant(counted)}, {', '.join(fragments)})")
 
 
 @emits("mma")
@@ -40,30 +40,29 @@ def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
         raise UnsupportedInstruction(f"no emulation of {i}")
     shape, d_type, a_type, b_type, c_type = modifiers
     layouts = [modifier for modifier in i.modifiers if modifier in ("row", "col")]
-    m, n, k = wmma.extents_of(shape)
-    types = shape, a_type, b_type, d_type
+    types = d_type, a_type, b_type
     fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:4], (a_type, b_type, c_type), strict=True)]
     saturate = "satfinite" in i.modifiers
+    function: Any
     if (shape, a_type) == ("m8n8k4", "f16"):
-        result = _of_warps(
-            w, partial(mma_of_quad_pairs, layouts[0], layouts[1], d_type, c_type), 4 * 2 * m * n * k, fragments
-        )
+        function = partial(mma_of_quad_pairs, layouts[0], layouts[1], d_type, c_type)
+        result = _of_warps(w, function, ("mma", shape, types, 4), fragments)
     elif layouts != ["row", "col"] or c_type != d_type:
         raise UnsupportedInstruction(f"no emulation of {i}: these types and this shape take A by rows and B by columns")
     elif i.modifiers[0].startswith("sp"):
         fragments.append(_fragment(w, i.operands[4], "b32"))
-        function = partial(sparse_mma, *types, immediate_of(i.operands[5]), saturate=saturate)
-        result = _of_warps(w, function, m * n * k, fragments)
+        function = partial(sparse_mma, shape, a_type, b_type, d_type, immediate_of(i.operands[5]), saturate=saturate)
+        result = _of_warps(w, function, ("mma.sp", shape, types, 1), fragments)
     else:
-        function = partial(mma_sync, *types, saturate=saturate, exclusive="xor" in i.modifiers)
-        result = _of_warps(w, function, 2 * m * n * k, fragments)
+        function = partial(mma_sync, shape, a_type, b_type, d_type, saturate=saturate, exclusive="xor" in i.modifiers)
+        result = _of_warps(w, function, ("mma", shape, types, 1), fragments)
     _assign_fragment(w, i.operands[0], d_type, result)
 
 
 @emits("movmatrix")
 def _transpose_matrix(w: BlockWriter, i: Instruction) -> None:
     check_modifiers(i, {"sync", "aligned", "m8n8", "trans"})
-    result = _of_warps(w, movmatrix, 0, [_fragment(w, i.operands[1], "b16")])
+    result = _of_warps(w, movmatrix, None, [_fragment(w, i.operands[1], "b16")])
     _assign_fragment(w, i.operands[0], "b16", result)
 
 
@@ -97,16 +96,17 @@ def _wmma(w: BlockWriter, i: Instruction) -> None:
 def _wmma_multiply(w: BlockWriter, i: Instruction) -> None:
     shape, *kinds = [modifier for modifier in i.modifiers[1:] if modifier not in _FLAGS]
     d_type, a_type, b_type, c_type = (kinds[0], "f16", "f16", kinds[1]) if len(kinds) == 2 else kinds
-    m, n, k = wmma.extents_of(shape)
     function = partial(wmma.multiply, shape, a_type, b_type, c_type, d_type, "satfinite" in i.modifiers)
     fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:], (a_type, b_type, c_type), strict=True)]
-    _assign_fragment(w, i.operands[0], d_type, _of_warps(w, function, 2 * m * n * k, fragments))
+    counted = "wmma", shape, (d_type, a_type, b_type), 1
+    _assign_fragment(w, i.operands[0], d_type, _of_warps(w, function, counted, fragments))
 
 
 @emits("wgmma")
 def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
     action = i.modifiers[0]
     if action == "fence":
+        w.emit("m.tensor.fence(g)")
         return
     if action == "commit_group":
         w.emit("m.tensor.groups.commit(g, None)")
@@ -129,5 +129,6 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
         majors = ["k", *majors]
     majors += ["k"] * (2 - len(majors))
     form = w.constant((wmma.extents_of(shape)[1], a_type, b_type, d_type, *majors, *negate, saturate))
+    w.accumulate(elements_of(accumulators), keep)
     rows = w.rows_in_place(elements_of(accumulators))
     w.emit(f"m.tensor.multiply_async({w.site}, g, {form}, {rows}, {matrix_a}, {matrix_b}, {keep}, {w.active})")

@@ -10,7 +10,7 @@ from tilewright.emulator.operands import address_of as _address
 from tilewright.emulator.operands import elements_of as _elements
 from tilewright.emulator.operands import immediate_of as _immediate
 from tilewright.emulator.operands import space_of as _space
-from tilewright.emulator.ptx import Address, Instruction, Operand, Register, Sink, Symbol
+from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Register, Sink, Symbol
 
 _ACCESS_MODIFIERS = {
     *SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
@@ -44,8 +44,9 @@ def _load(w: BlockWriter, i: Instruction) -> None:
         for index, target in enumerate(targets):
             w.assign(target, f"m.parameter({start + index * int(dtype[1:])}, {dtype})", dtype)
         return
-    space = "global" if space == "param" else space
     where = _address(w, address, space)
+    if space == "param":
+        space, where = "global", w.variable(f"{where} + m.parameters_address")
     loaded = w.variable(f"m.access.load({w.site}, g, {space!r}, {where}, {dtype}, {count}, {w.active})")
     for index, target in enumerate(targets):
         w.assign(target, f"{loaded}[{index}]", dtype)
@@ -188,6 +189,7 @@ def _store_matrix(w: BlockWriter, i: Instruction) -> None:
 def _barrier(w: BlockWriter, i: Instruction) -> None:
     kind = i.modifiers[0]
     if kind == "warp":  # the lanes have met at the start of the block
+        w.emit(f"m.warp_barrier(g, {w.read(i.operands[-1], 'u4')})")
         return
     if kind == "cluster":
         check_modifiers(i, {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}, types=0)
@@ -201,11 +203,29 @@ def _barrier(w: BlockWriter, i: Instruction) -> None:
     w.emit(f"m.barriers.{kind}({w.site}, g, {name}, {count})")
 
 
+@emits("setmaxnreg")
+def _set_registers(w: BlockWriter, i: Instruction) -> None:
+    count = i.operands[0]
+    if not isinstance(count, Integer) or not 24 <= count.value <= 256 or count.value % 8:
+        raise ValueError("the number of registers is a multiple of 8 from 24 to 256")
+    w.emit(f"m.hold_registers({w.site}, g, {count.value})")
+
+
+@emits("membar")
+def _memory_barrier(w: BlockWriter, i: Instruction) -> None:
+    w.emit(f"m.memory_fence(g, {w.active})")
+
+
 @emits("fence")
 def _fence(w: BlockWriter, i: Instruction) -> None:
-    """Memory here is always coherent; only the order of the generic and the asynchronous proxy is kept."""
-    if i.modifiers[:2] == ("proxy", "async") and "global" not in i.modifiers:
-        w.emit("m.access.proxies.fence(g)")
+    """Memory here is always coherent; the checks want to know who fences what."""
+    if i.modifiers[0] == "proxy":
+        if i.modifiers[1] == "async" and "global" not in i.modifiers:
+            w.emit(f"m.proxy_fence(g, {w.active})")
+    elif i.modifiers[0] == "mbarrier_init":
+        w.emit(f"m.mbarrier_fence(g, {w.active})")
+    else:
+        w.emit(f"m.memory_fence(g, {w.active})")
 
 
 @emits("mbarrier")
@@ -228,8 +248,9 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
         if action == "test_wait":
             w.assign(target, f"m.mbarriers.test({place}, {parity})", "b1")
         else:
-            w.assign(target, w.constant(1, "b1"), "b1")
-            w.emit(f"m.mbarriers.wait({place}, {parity})")
+            stays = w.variable(f"m.mbarriers.attempt({place}, {parity})")
+            w.assign(target, stays, "b1")
+            w.emit(f"m.mbarriers.wait({place}, {parity}, {stays})")
     elif action == "init":
         w.emit(f"m.mbarriers.init({place}, {w.read(rest[0], 'u4')}, {w.active})")
     elif action == "inval":

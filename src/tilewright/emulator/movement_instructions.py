@@ -64,12 +64,15 @@ def _repack(w: BlockWriter, destination: Vector, source: Vector) -> None:
 
 @emits("cvta")
 def _convert_address(w: BlockWriter, i: Instruction) -> None:
-    """Shared and local addresses are window offsets; those of parameters and constants are generic already."""
+    """Shared, local and parameter addresses are offsets; those of constants are generic already."""
     dtype = DTYPES[i.modifiers[-1]]
     space = i.modifiers[1] if i.modifiers[0] == "to" else i.modifiers[0]
     value = w.read(i.operands[1], dtype)
-    if space in ("global", "const", "param"):
+    if space in ("global", "const"):
         expression = value
+    elif space == "param":
+        sign = "-" if i.modifiers[0] == "to" else "+"
+        expression = f"{value} {sign} m.parameters_address.astype({dtype})"
     elif isinstance(i.operands[1], Symbol) and i.modifiers[0] == "to":
         raise ValueError("a symbol as a generic address")
     else:
@@ -179,7 +182,7 @@ def _create_policy(w: BlockWriter, i: Instruction) -> None:
 
 
 @emits(
-    "membar", "griddepcontrol", "nanosleep", "setmaxnreg", "prefetch", "prefetchu", "discard", "applypriority",
+    "griddepcontrol", "nanosleep", "prefetch", "prefetchu", "discard", "applypriority",
     "pmevent", "brkpt",
 )  # fmt: skip
 def _no_operation(w: BlockWriter, i: Instruction) -> None:

@@ -99,12 +99,16 @@ Operand: TypeAlias = Register | Integer | Float | Special | Symbol | Label | Add
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A CUDA source line: where the code stands, and the line of the kernel that it was inlined into."""
+    """A CUDA source line: where the code stands, and the line of the kernel that it was inlined into.
+
+    chain: "file:line" of all lines between the two, both included, innermost first.
+    """
 
     file: str
     line: int
     root_file: str
     root_line: int
+    chain: tuple[str, ...]
 
     def __str__(self) -> str:
         here = f"{self.file}:{self.line}"

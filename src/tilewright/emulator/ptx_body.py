@@ -27,7 +27,6 @@ from tilewright.emulator.ptx import (
 )
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
-    base_name,
     excerpt,
     line_of,
     parse_constant,
@@ -87,7 +86,7 @@ class BodyParser:
         self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
         self.last_label = ""
         self.call_sites: dict[LocationKey, LocationKey] = {}
-        self.locations: dict[LocationKey, Location] = {}
+        self.locations: dict[tuple[str, ...], Location] = {}
         self.location: Location | None = None
         names = self.module_scope.names
         names.update({name: Symbol(name, "global") for name in module.variables})
@@ -365,15 +364,12 @@ class BodyParser:
         key = (file, line, column)
         if match[4]:
             self.call_sites[key] = (int(match[4]), int(match[5]), int(match[6]))
-        root, seen = key, {key}
-        while (site := self.call_sites.get(root)) is not None and site not in seen:
-            seen.add(site)
-            root = site
-        name = self.module.files.get
-        self.location = self.locations.setdefault(
-            (key[0], key[1], root[0] << 32 | root[1]),
-            Location(base_name(name(file, "?")), line, base_name(name(root[0], "?")), root[1]),
-        )
+        chain = [key]
+        while (site := self.call_sites.get(chain[-1])) is not None and site not in chain:
+            chain.append(site)
+        places = [(self.module.files.get(number, "?"), line) for number, line, _ in chain]
+        named = tuple(f"{name}:{line}" for name, line in places)
+        self.location = self.locations.setdefault(named, Location(*places[0], *places[-1], named))
 
     def _resolve_branches(self) -> None:
         for instruction, label, scope in self.branches:

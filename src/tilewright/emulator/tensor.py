@@ -9,13 +9,13 @@ from tilewright.emulator import tensor_cores
 from tilewright.emulator.arithmetic import lanes_of
 from tilewright.emulator.asynchrony import CommitGroups
 from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds, UnsupportedInstruction
-from tilewright.emulator.lanes import WARP, Array, Group, Indices, Tiles
+from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Tiles
 from tilewright.emulator.matrix_descriptor import operand_chunks, operand_extent
 from tilewright.emulator.memory import SHARED_START
-from tilewright.emulator.proxies import GRANULE
 from tilewright.emulator.swizzle import CHUNK
 
 if TYPE_CHECKING:
+    from tilewright.emulator.checker import Checker
     from tilewright.emulator.machine import Machine
 
 _BANK_OF_WORDS = 2  # of the register file: registers of 4 bytes
@@ -44,7 +44,6 @@ class Tensor:
         rows = self._rows(site, group, tiles, address, len(values), "st")
         words = np.stack([tiles.spread(value) for value in values])
         tensor_cores.stmatrix(self._machine.access.shared.bytes, rows, words, transpose)
-        self._machine.access.proxies.write(rows[:, : 8 * len(values)])
 
     def _rows(self, site: int, group: Group, tiles: Tiles, address: Array, count: int, kind: str) -> Indices:
         """Byte offsets (W, 32, C) of the matrix rows; only the first 8 * count lanes of a warp have one."""
@@ -52,8 +51,11 @@ class Tensor:
         used = np.where(group.thread % WARP < 8 * count, address, np.uint32(SHARED_START))
         _, where = access.locate(site, group, "shared", used, 16)
         rows = tiles.spread(where)
+        if access.checker is not None:
+            here = group.thread % WARP < 8 * count
+            access.checker.access(kind, "shared", site, group, where[here], 16, np.flatnonzero(here))
         if access.counter is not None:
-            access.counter.matrix(kind, rows, count)
+            access.counter.matrix(site, f"{kind}matrix", rows, count)
         return rows
 
     def of_warps(
@@ -61,12 +63,12 @@ class Tensor:
         site: int,
         group: Group,
         function: Callable[..., Sequence[Array]],
-        operations: int,
+        counted: tuple[str, str, tuple[str, str, str], int] | None,
         *fragments: list[Array],
     ) -> list[Array]:
         """A function of fragments, each stacked to (registers, W, 32, C), for whole warps: mma and its siblings.
 
-        operations: multiplications and additions of one warp.
+        counted: kind, shape, types (of accumulator, A and B) and number of the products of one warp, if it multiplies.
         """
         tiles = self._tiles(site, group)
         stacked = [np.stack([tiles.spread(register) for register in registers]) for registers in fragments]
@@ -74,7 +76,9 @@ class Tensor:
             result = function(*stacked)
         except ValueError as error:
             raise UnsupportedInstruction(f"{self._machine.describe(site)}: {error}") from error
-        self._machine.counters.tensor_flops += operations * tiles.count
+        if counted is not None:
+            kind, shape, types, products = counted
+            self._machine.counters[site].multiply(kind, shape, types, products * tiles.count)
         return [tiles.collect(register) for register in result]
 
     def multiply_async(
@@ -98,9 +102,18 @@ class Tensor:
             if not chosen.all():
                 raise UnsupportedInstruction(f"a predicate on {self._machine.describe(site)} must hold for all lanes")
         product = _WarpgroupProduct(self._machine, site, group, form, rows, a, b, accumulate)
-        k = _WGMMA_K[form[1]]
-        self._machine.counters.tensor_flops += 2 * _WGMMA_ROWS * form[0] * k * group.warpgroups.count
+        n, a_type, b_type, accumulator = form[:4]
+        shape = f"m{_WGMMA_ROWS}n{n}k{_WGMMA_K[a_type]}"
+        self._machine.counters[site].multiply("wgmma", shape, (accumulator, a_type, b_type), group.warpgroups.count)
+        if self._machine.checker is not None:
+            self.groups.track(product.owners, product.check_operands(self._machine.checker))
+            self._machine.checker.accumulators.multiply(site, group, rows, self._machine.checker.tick())
         self.groups.issue(product.owners, product.perform, product.remember_operands)
+
+    def fence(self, group: Group) -> None:
+        """wgmma.fence."""
+        if self._machine.checker is not None:
+            self._machine.checker.accumulators.fence(group)
 
     def _tiles(self, site: int, group: Group) -> Tiles:
         if not group.warps.complete:
@@ -157,14 +170,36 @@ class _WarpgroupProduct:
                     f"{self._machine.describe(self._site)} reads shared addresses {low:#x} to {high:#x}, outside "
                     f"the CTA's {SHARED_START:#x} to {limit - 1:#x} (descriptor {int(descriptor):#018x})"
                 )
-            chunks = operand_chunks(int(descriptor), rows, major).reshape(-1)
-            for base in np.unique(self._base[descriptors == descriptor]):
-                cta = int(base) // self._machine.topology.shared_stride
-                if self._machine.access.proxies.granules_are_unfenced(chunks + int(base) // GRANULE, cta):
-                    raise AsyncHazard(
-                        f"{self._machine.describe(self._site)} reads shared memory that was written by ordinary "
-                        "stores without a fence.proxy.async in between"
-                    )
+
+    def check_operands(self, checker: "Checker") -> Callable[[Indices], None]:
+        """Check the order of what is read, and return what is to be done for some owners when they have waited."""
+        ctas = len(self._base[0])
+        time = 0
+        descriptors = np.stack([self._b] if self._a.ndim == 4 else [self._b, self._a])  # (operands, WG, C)
+        for warpgroup in range(len(self._base)):
+            alike: dict[tuple[int, ...], list[int]] = {}  # CTAs by their descriptors
+            for cta, key in enumerate(zip(*descriptors[:, warpgroup].tolist(), strict=True)):
+                alike.setdefault(key, []).append(cta)
+            for some in alike.values():
+                chunks = np.concatenate([c.reshape(-1) for c in self._operand_chunks(warpgroup, some[0])])
+                time = checker.agents.read_by_wgmma(self._site, self._lanes[warpgroup][:, some].T, chunks)
+
+        def retire(chosen: Indices) -> None:
+            for piece in chosen.tolist():
+                warpgroup, cta = divmod(piece, ctas)
+                lanes = self._lanes[warpgroup, :, cta]
+                number = int(self._machine.topology.thread[lanes[0]]) // WARPGROUP
+                checker.agents.retire("wgmma", number, lanes, time)
+                checker.accumulators.retire(int(lanes[0]), time + 1)
+
+        return retire
+
+    def _operand_chunks(self, warpgroup: int, cta: int) -> list[Indices]:
+        """The 16-byte chunks of a CTA's shared memory that one warpgroup reads."""
+        operands = [(self._b, self._n, self._options["b_major"])]
+        if self._a.ndim == 2:
+            operands.append((self._a, _WGMMA_ROWS, self._options["a_major"]))
+        return [operand_chunks(int(descriptors[warpgroup, cta]), rows, major) for descriptors, rows, major in operands]
 
     def remember_operands(self) -> None:
         """Note what the operands are now: nobody may write them until the product is performed."""
@@ -173,15 +208,9 @@ class _WarpgroupProduct:
 
     def _operand_bytes(self, warpgroup: int, cta: int) -> bytes:
         """What one warpgroup reads from shared memory."""
-        operands = [(self._b, self._n, self._options["b_major"])]
-        if self._a.ndim == 2:
-            operands.append((self._a, _WGMMA_ROWS, self._options["a_major"]))
         chunks = self._machine.access.shared.bytes.view(CHUNK)
         base = self._base[warpgroup, cta] >> 4
-        return b"".join(
-            chunks.take(operand_chunks(int(descriptors[warpgroup, cta]), rows, major) + base).tobytes()
-            for descriptors, rows, major in operands
-        )
+        return b"".join(chunks.take(places + base).tobytes() for places in self._operand_chunks(warpgroup, cta))
 
     def perform(self, chosen: Indices | None) -> None:
         """Multiply for all warpgroups, or for those of some owners."""

@@ -1,6 +1,7 @@
 """cp.async: copies of 4, 8 or 16 bytes that each thread issues."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tilewright.emulator.lanes import Array, Group, Indices
 from tilewright.emulator.memory import GLOBAL_BASE
 
 if TYPE_CHECKING:
+    from tilewright.emulator.agents import MbarrierChecks
     from tilewright.emulator.machine import Machine
 
 _WIDE = {4: np.uint32, 8: np.uint64, 16: np.complex128}
@@ -38,7 +40,13 @@ class ThreadCopies:
         amount = None if taken is None else np.minimum(lane_values(taken, group.size, chosen), np.uint32(size))
         origin = self._origin(site, lanes, source, size, amount)
         if access.counter is not None:
-            access.counter.access("ld", "global", size, lanes, origin, None)
+            reads = None if amount is None else np.flatnonzero(amount)
+            access.counter.access(site, "ld", "global", size, lanes, origin if reads is None else origin[reads], reads)
+            access.counter.access(site, "cp.async", "shared", size, lanes, destination, None)
+
+        if (checker := access.checker) is not None:
+            checker.access_shared("copy", site, lanes.indices, destination, size)
+            self.groups.track(lanes.indices, partial(self._copied, site, lanes.indices, destination, size))
 
         def perform(some: Indices | None) -> None:
             where, of = (destination, origin) if some is None else (destination[some], origin[some])
@@ -64,6 +72,21 @@ class ThreadCopies:
             raise Misaligned(f"{self._machine.describe(site)} copies from an address that is no multiple of {size}")
         return origin
 
+    def _copied(
+        self,
+        site: int,
+        lanes: Indices,
+        where: Indices,
+        size: int,
+        some: Indices,
+        barrier: "MbarrierChecks | None" = None,
+    ) -> None:
+        """For the checks: some copies are over, as their lanes' waits or an mbarrier's will tell."""
+        checker = self._machine.checker
+        assert checker is not None
+        column = None if barrier is None else barrier.columns(self._machine.topology.cta[lanes[some]])
+        checker.copied(site, lanes[some], where[some], size, column)
+
     def arrive_when_done(self, site: int, group: Group, space: str, address: Array, noinc: bool, active: Any) -> None:
         """cp.async.mbarrier.arrive: an arrival once all earlier cp.async of the thread are done."""
         machine = self._machine
@@ -76,6 +99,9 @@ class ThreadCopies:
         for offset in np.unique(offsets):
             here = offsets == offset
             machine.mbarriers.arrive_later(site, int(offset), cta[here], not noinc)
+            if machine.checker is not None:
+                barrier = machine.mbarriers.used_by_copies(site, int(offset), lanes.indices[here], cta[here])
+                self.groups.settle(lanes.indices[here], partial(_signal, barrier))
 
             def finish(
                 offset: int = int(offset), owners: Indices = lanes.indices[here], cta: Indices = cta[here]
@@ -85,3 +111,8 @@ class ThreadCopies:
 
             operations.append(finish)
         machine.asynchrony.defer(operations)
+
+
+def _signal(barrier: "MbarrierChecks", copied: Callable[..., None], some: Indices) -> None:
+    """Some copies are over when a phase of an mbarrier is."""
+    copied(some, barrier=barrier)

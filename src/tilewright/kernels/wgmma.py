@@ -100,7 +100,7 @@ class WgmmaKernel(Kernel):
     def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
         """Why `wgmma` does not take the problem: GPU, dtypes, empty sums, its size, or what TMA cannot address."""
         a, b = problem.a.dtype, problem.b.dtype
-        if hardware.capability != 90:
+        if hardware.arch != "sm_90a":
             return f"wgmma needs sm_90a (Hopper) and {hardware.name} is {hardware.arch}"
         if a != b or a not in (bf16, fp16):
             return f"wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}"
@@ -252,9 +252,9 @@ def _out(problem: Problem) -> tma.TmaTensor | str:
 
 def _most_accumulators(problem: Problem) -> int:
     """Accumulators per thread up to which the epilogue's code, unrolled over all of them, compiles within 1.5 s."""
-    works = problem.c is not None or problem.bias is not None or problem.activation not in (None, "relu")
+    computes = problem.c is not None or problem.bias is not None or problem.activation not in (None, "relu")
     accessed = [matrix for name, matrix in problem.operands() if name in ("c", "bias", "out")]
-    return 128 if works and not all(_has_pairs(matrix, problem.n) for matrix in accessed) else 208
+    return 128 if computes and not all(_has_pairs(matrix, problem.n) for matrix in accessed) else 208
 
 
 def _has_pairs(matrix: Matrix | None, columns: int) -> bool:

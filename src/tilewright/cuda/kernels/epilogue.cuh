@@ -5,45 +5,35 @@
 // row-major and aligned).
 #pragma once
 #include "kernels/parameters.cuh"
+#include "ptx/approximate.cuh"
 #include "types.cuh"
 
 namespace tilewright {
 
 enum Activation { identity, relu, gelu, gelu_tanh, silu };
 
-// One instruction each: relative error about 1e-7, results below 2^-126 become 0.
-__device__ __forceinline__ float exp2_fast(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-__device__ __forceinline__ float reciprocal(float x) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
 template <Activation activation>
 __device__ __forceinline__ float activate(float x) {
   if constexpr (activation == relu) return x < 0.0f ? 0.0f : x;  // NaN stays NaN
   if constexpr (activation == gelu) {
     // x Phi(x), with erfc(|x| / sqrt(2)) by Abramowitz and Stegun 7.1.26 (absolute error below
-    // 1.5e-7), its polynomial halved: a fifth of erff's code, which would stand here once for every
-    // accumulator.
-    const float t = reciprocal(1.0f + 0.23164189f * fabsf(x));
+    // 1.5e-7), its polynomial halved: about half of erff's code, which would stand here once for
+    // every accumulator.
+    const float t = reciprocal_approx(1.0f + 0.23164189f * fabsf(x));
     const float polynomial =
         ((((0.5307027145f * t - 0.7265760135f) * t + 0.7107068705f) * t - 0.142248368f) * t +
          0.127414796f) *
         t;
-    const float half_erfc = polynomial * exp2_fast(-0.72134752f * (x * x));
+    const float half_erfc = polynomial * exp2_approx(-0.72134752f * (x * x));
     return x * (x < 0.0f ? half_erfc : 1.0f - half_erfc);
   }
   if constexpr (activation == gelu_tanh) {
     // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)),  u = sqrt(2 / pi) (x + 0.044715 x^3)
-    return x * reciprocal(1.0f + exp2_fast(x * (-2.3022082f - 0.10294324f * (x * x))));
+    return x * reciprocal_approx(1.0f + exp2_approx(x * (-2.3022082f - 0.10294324f * (x * x))));
   }
-  if constexpr (activation == silu) return x * reciprocal(1.0f + exp2_fast(-1.44269504f * x));
+  if constexpr (activation == silu) {
+    return x * reciprocal_approx(1.0f + exp2_approx(-1.44269504f * x));
+  }
   return x;
 }
 
@@ -83,11 +73,7 @@ struct EpilogueRow {
     const float x = finish(first, column), y = finish(second, both ? column + 1 : column);
     if constexpr (Config::store_elements >= 2) {
       if (both) {
-        if constexpr (sizeof(Output) == 2) {
-          *reinterpret_cast<uint32_t*>(out + column) = pack<Output>(x, y);
-        } else {
-          *reinterpret_cast<float2*>(out + column) = make_float2(x, y);
-        }
+        *reinterpret_cast<typename PairWord<Output>::type*>(out + column) = word_of<Output>(x, y);
         return;
       }
     }

@@ -27,19 +27,8 @@ struct WarpTile {
 };
 
 template <class Element>
-struct alignas(2 * sizeof(Element)) Pair {
+struct Pair {
   Element first, second;
-};
-
-// Two neighbours in registers.
-template <class Output>
-struct PairWord {
-  using type = uint32_t;
-};
-
-template <>
-struct PairWord<float> {
-  using type = float2;
 };
 
 // Config names: tile_n; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed at
@@ -50,6 +39,7 @@ class WarpOutput {
   using Output = typename Config::Output;
   using Word = typename PairWord<Output>::type;
   static constexpr int blocks = Config::tile_n / 8, pairs = blocks * 2;  // of a lane
+  static_assert(!Config::vector_stores || Config::out_pairs);
 
   const GemmParameters& parameters;
   const TensorMap* map;  // of out; null without tma_epilogue
@@ -57,17 +47,9 @@ class WarpOutput {
   int buffer = 0;
   int lane = threadIdx.x % 32;
 
-  // How many elements of out there are from here to the end of the row.
+  // How many elements of out there are from here to the end of the row; 0 or less means none.
   __device__ __forceinline__ int columns_inside(int row, int column) const {
     return row < parameters.m ? parameters.n - column : 0;
-  }
-
-  static __device__ __forceinline__ Word word_of(float first, float second) {
-    if constexpr (sizeof(Output) == 2) {
-      return pack<Output>(first, second);
-    } else {
-      return make_float2(first, second);
-    }
   }
 
   // A pair that starts at `element`, of which the first `inside` elements may be touched; past
@@ -143,6 +125,8 @@ class WarpOutput {
   // Registers -> GMEM.
   __device__ __forceinline__ void store_from_registers(const Word (&words)[pairs],
                                                        const WarpTile& at) const {
+    // c may be out, of which each lane has read its pairs: a 16-byte store covers those of four.
+    if constexpr (Config::has_c && Config::vector_stores) __syncwarp();
     const Epilogue<Config> epilogue(parameters, at.batch);
     const int64_t stride = Config::out_pairs ? 1 : parameters.out.column_stride;
 #pragma unroll
@@ -193,9 +177,9 @@ class WarpOutput {
     const int64_t bias_stride = Config::bias_pairs ? 1 : parameters.bias.column_stride;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const EpilogueRow<Config> out = epilogue.at_row(row + half * 8);
-      const typename Config::Addend* c = out.c + column * c_stride;
-      const typename Config::Bias* bias = out.bias + column * bias_stride;
+      const EpilogueRow<Config> epilogue_row = epilogue.at_row(row + half * 8);
+      const typename Config::Addend* c = epilogue_row.c + column * c_stride;
+      const typename Config::Bias* bias = epilogue_row.bias + column * bias_stride;
       const int inside = columns_inside(row + half * 8, column);
 #pragma unroll
       for (int block = 0; block < blocks; ++block) {
@@ -210,8 +194,9 @@ class WarpOutput {
           bias_pair = load_pair<Config::bias_pairs>(bias, bias_stride, inside - block * 8);
           bias += 8 * bias_stride;
         }
-        words[q] = word_of(out.combine(accumulators[2 * q], c_pair.first, bias_pair.first),
-                           out.combine(accumulators[2 * q + 1], c_pair.second, bias_pair.second));
+        words[q] = word_of<Output>(
+            epilogue_row.combine(accumulators[2 * q], c_pair.first, bias_pair.first),
+            epilogue_row.combine(accumulators[2 * q + 1], c_pair.second, bias_pair.second));
       }
     }
   }

@@ -1,0 +1,363 @@
+"""The checks of a launch: every access is ordered after what it conflicts with, or reported.
+
+Accesses are kept in shadow memory, who knows of what in vector clocks. An access conflicts with an earlier one if it
+does not know of it; asynchronous operations must know of ordinary writes past a proxy fence (memory-rules.md).
+"""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.emulator import collectives
+from tilewright.emulator.accumulators import AccumulatorChecks
+from tilewright.emulator.agents import AgentChecks
+from tilewright.emulator.clocks import KNOWN, Clocks
+from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
+from tilewright.emulator.memory import GLOBAL_BASE
+from tilewright.emulator.registers import RegisterChecks
+from tilewright.emulator.rules import Report, Reports
+from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
+
+if TYPE_CHECKING:
+    from tilewright.emulator.machine import Machine
+
+
+class LaunchState:
+    """What the checks remember from one batch of resident CTAs to the next: time and global memory."""
+
+    def __init__(self, reports: Reports) -> None:
+        self.reports = reports
+        self.now = 0
+        self.allocations: dict[int, GlobalShadow] = {}
+        self.published: dict[int, tuple[int, int, Array]] = {}  # address: cluster, time and facts of its last releaser
+
+
+class Checker:
+    """The checks of the CTAs of one machine."""
+
+    def __init__(self, machine: "Machine", state: LaunchState) -> None:
+        program, topology = machine.program, machine.topology
+        self.machine, self.state, self.topology = machine, state, topology
+        self.traits = program.traits
+        self.clocks = Clocks(topology, program.traits.asynchronous)
+        self.shared = SharedShadow(
+            topology.ctas * topology.shared_stride, topology.ctas, self.traits.shared_cell, topology.threads,
+            program.traits.asynchronous,
+        )  # fmt: skip
+        self.agents = AgentChecks(self)
+        self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
+        self.registers = RegisterChecks(self, len(program.suspects), program.entry.directives)
+        self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
+        self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
+        self._touched = self.clocks.nothing(topology.ctas)[KNOWN]  # when others last accessed a CTA's shared memory
+        self._fence_times = np.zeros(topology.lanes, np.int64)  # of each lane's last fence
+        self._unacquired: dict[int, list[tuple[int, int, Array]]] = {}  # lane: what it read and did not fence since
+
+    def tick(self) -> int:
+        """Time passes."""
+        self.state.now += 1
+        return self.state.now
+
+    # Accesses of threads ---------------------------------------------------------------------------------------------
+
+    def access(
+        self, kind: str, space: str, site: int, group: Group, where: Indices, width: int, chosen: Indices | None
+    ) -> None:
+        """A ld, st or atom of some lanes at flat offsets of shared or global memory."""
+        if space == "local":
+            return
+        lanes = group.indices if chosen is None else group.indices[chosen]
+        where = np.broadcast_to(where, lanes.shape)
+        if self.traits.strong[site]:
+            self._synchronise(kind, space, site, lanes, where)
+        if space == "global":
+            self._access_global(kind, site, lanes, where, width)
+        else:
+            self.access_shared(kind, site, lanes, where, width)
+
+    def access_shared(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
+        """Ordinary accesses of lanes to shared memory; `kind` is "copy" for cp.async, which writes later."""
+        shadow, now = self.shared, self.tick()
+        cells = shadow.cells(where, width)
+        cta, target = self.topology.cta[lanes], where // self.topology.shared_stride
+        remote = cta != target
+        floor = until(np.where(remote, 0, self._floor[cta]))[:, None]
+        writes = shadow.writes[cells]
+        if kind == "ld" and not writes.all():
+            self._uninitialised(site, lanes, where, writes)
+        self._require_order(kind, site, lanes, cells, writes, writes > floor)
+        reads = kind == "ld"
+        if not reads:
+            latest = shadow.latest[cells]
+            if (latest > floor).any():
+                for slot in shadow.reads[: shadow.slots]:
+                    self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > floor)
+            for slot in shadow.reads[shadow.slots :]:
+                self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > 0)
+        columns = self.clocks.column[lanes]
+        access = pack(NEVER if kind == "copy" else now, columns, site, kind == "copy")
+        if remote.any():
+            access = np.where(remote, pack(now, columns, site, True), access)
+            self.touch(target[remote], columns[remote], now)
+        if reads:
+            shadow.mark_read(self.topology.thread[lanes] // WARP % shadow.slots, cells, access[:, None])
+        else:
+            shadow.writes[cells] = access[:, None]
+
+    def copied(self, site: int, lanes: Indices, where: Indices, width: int, column: Array | None) -> None:
+        """cp.async of lanes are over: seen by the lanes' own waits, or by who waits for the mbarriers of `column`."""
+        now, cells = self.tick(), self.shared.cells(where, width)
+        pending = pack(NEVER, self.clocks.column[lanes], site, True)[:, None]
+        over = pack(now, self.clocks.column[lanes], site) if column is None else pack(now, column, site, True)
+        self.shared.writes[cells] = np.where(
+            self.shared.writes[cells] == pending, over[:, None], self.shared.writes[cells]
+        )
+
+    def touch(self, targets: Indices, columns: Indices, now: int) -> None:
+        """Others access the shared memory of CTAs."""
+        if targets.size:
+            self._touched = self.clocks.fit(self._touched)
+            self._touched[targets, columns] = now
+
+    def _access_global(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
+        memory = self.machine.access.memory
+        owner = memory.containing(int(where[0]))
+        assert owner is not None  # the access was found in bounds
+        inside = (where >= owner.start) & (where < owner.end)
+        if not inside.all():
+            self._access_global(kind, site, lanes[~inside], where[~inside], width)
+            lanes, where = lanes[inside], where[inside]
+        shadow = self.state.allocations.get(owner.start)
+        if shadow is None:
+            shadow = GlobalShadow.of(owner.start, owner.size, self.traits.global_cell)
+            self.state.allocations[owner.start] = shadow
+        now, cells = self.tick(), shadow.cells(where, width)
+        clusters = (self.machine.cta_numbers[self.topology.cta[lanes]] // self.topology.cluster_size + 1)[:, None]
+        access = pack(now, self.clocks.column[lanes], site)[:, None]
+        if shadow.written:
+            writes = shadow.writes[cells]
+            if writes.any():
+                others = shadow.write_clusters[cells] != clusters
+                self._require_order(kind, site, lanes, cells, writes, writes > 0, others, shadow)
+        if kind == "ld":
+            shadow.reads[cells], shadow.read_clusters[cells] = access, clusters
+            return
+        reads = shadow.reads[cells]
+        if reads.any():
+            others = shadow.read_clusters[cells] != clusters
+            self._require_order(kind, site, lanes, cells, reads, reads > 0, others, shadow)
+        shadow.writes[cells], shadow.write_clusters[cells] = access, clusters
+        shadow.written = True
+
+    def _require_order(
+        self,
+        kind: str,
+        site: int,
+        lanes: Indices,
+        cells: Indices,
+        past: Array,
+        late: Mask,
+        others: Mask | None = None,
+        shadow: GlobalShadow | None = None,
+    ) -> None:
+        """Report what the lanes do not know of, among the past accesses that are `late`.
+
+        others: whether the past access was by another cluster.
+        """
+        if not late.any():
+            return
+        row, place = np.nonzero(late)
+        access, lane = past[row, place], lanes[row]
+        column, time = column_of(access), time_of(access)
+        known = self.clocks.facts[KNOWN, lane, column]
+        unordered = (known < time) & ((column != self.clocks.column[lane]) | (time == NEVER))
+        if others is not None and others[row, place].any():
+            assert shadow is not None
+            known = self._knows_clusters(lane, time, shadow, cells[row, place])
+            unordered = np.where(others[row, place], ~known, unordered)
+        if self.traits.strong[site]:
+            unordered &= ~self.traits.strong[site_of(access)]
+        for index in np.flatnonzero(unordered)[:: max(int(unordered.sum()) // 8, 1)].tolist():
+            where = int(cells[row[index], place[index]]) * (self.shared.cell if shadow is None else shadow.cell)
+            address = self.shared_address(where) if shadow is None else GLOBAL_BASE + shadow.start + where
+            foreign = others is not None and bool(others[row[index], place[index]])
+            self._conflict(kind, site, int(lane[index]), int(access[index]), address, foreign)
+
+    def _knows_clusters(self, lanes: Indices, time: Array, shadow: GlobalShadow, cells: Indices) -> Mask:
+        """Whether lanes know of accesses that other clusters made at a time; one by one, as hardly ever any."""
+        known = np.zeros(lanes.size, np.bool_)
+        for index, (lane, cell) in enumerate(zip(lanes.tolist(), cells.tolist(), strict=True)):
+            for clusters in (shadow.write_clusters, shadow.read_clusters):
+                column = self.clocks.find(("cluster", int(clusters[cell]) - 1))
+                known[index] |= column is not None and self.clocks.facts[KNOWN, lane, column] >= time[index]
+        return known
+
+    # Synchronisation through memory ----------------------------------------------------------------------------------
+
+    def fence(self, group: Group, active: Any) -> None:
+        """membar or fence: what follows it, if it publishes, releases; what preceded it, if it read, acquires."""
+        now = self.tick()
+        lanes = group.indices if active is None else group.indices[np.broadcast_to(active, (group.size,))]
+        for lane in lanes.tolist():
+            self._fence_times[lane] = now
+            for source in self._unacquired.pop(lane, ()):
+                self._acquire(lane, *source)
+
+    def _synchronise(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
+        """A strong access: it publishes what its thread released, and finds what others have."""
+        modifiers = self.machine.program.entry.instructions[site].modifiers
+        acquires = any(order in modifiers for order in ("acquire", "acq_rel"))
+        releases = any(order in modifiers for order in ("release", "acq_rel"))
+        published = self.state.published
+        for lane, place in zip(lanes.tolist(), where.tolist(), strict=True):
+            key = 2 * place + (space == "global")
+            if kind != "st" and key in published:
+                if acquires:
+                    self._acquire(lane, *published[key])
+                else:
+                    self._unacquired.setdefault(lane, []).append(published[key])
+            if kind != "ld" and (releases or self._fence_times[lane]):
+                time = self.tick() if releases else int(self._fence_times[lane])
+                facts = self.clocks.facts[:, lane].copy()
+                facts[KNOWN, self.clocks.column[lane]] = time
+                cluster = self._cluster_number(lane)
+                if key in published and published[key][0] == cluster and kind == "atom":
+                    facts = np.maximum(facts, self.clocks.fit(published[key][2]))
+                published[key] = cluster, time, facts
+
+    def _acquire(self, lane: int, cluster: int, time: int, facts: Array) -> None:
+        if cluster == self._cluster_number(lane):
+            facts = self.clocks.fit(facts)
+            self.clocks.facts[:, lane] = np.maximum(self.clocks.facts[:, lane], facts)
+        else:
+            column = self.clocks.agent(("cluster", cluster))
+            self.clocks.facts[:, lane, column] = np.maximum(self.clocks.facts[:, lane, column], time)
+
+    def _cluster_number(self, lane: int) -> int:
+        return int(self.machine.cta_numbers[self.topology.cta[lane]]) // self.topology.cluster_size
+
+    # Barriers --------------------------------------------------------------------------------------------------------
+
+    def release(self, rows: Array, group: Group) -> Array:
+        """The rows (by CTA slot) of a barrier after a group has arrived at it."""
+        released = self.clocks.released(group, self.tick())
+        return np.maximum(self.clocks.fit(rows), released)
+
+    def release_fenced(self, rows: Array, group: Group) -> Array:
+        """The rows after a relaxed arrival of a group: it releases what its threads had fenced before."""
+        fenced = group.take(self._fence_times[group.lanes] > 0)
+        rows = self.clocks.fit(rows)
+        for lane in fenced.indices.tolist():
+            cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
+            rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], self._fence_times[lane])
+        return rows
+
+    def acquire(self, rows: Array, group: Group) -> None:
+        """A group goes on after a barrier with these rows."""
+        self.clocks.learn(group, rows)
+
+    def met(self, ctas: Mask) -> None:
+        """All threads of these CTAs have met at a barrier."""
+        self._floor[ctas] = self.tick()
+
+    def fence_mbarriers(self, lanes: Indices) -> None:
+        """fence.mbarrier_init, or a fence that includes it."""
+        self.machine.mbarriers.fence(lanes)
+        self._fence_times[lanes] = self.tick()
+
+    def warp_barrier(self, group: Group, mask: Any) -> None:
+        """bar.warp.sync."""
+        tiles = group.warps
+        lanes = tiles.spread(group.indices).swapaxes(1, 2).reshape(-1, WARP)
+        members = collectives.members_of(tiles, mask).swapaxes(1, 2).reshape(-1, WARP)
+        now = self.tick()
+        if members.all():
+            self.clocks.meet(lanes, now)
+            return
+        for row, here in zip(lanes, members, strict=True):
+            self.clocks.meet(row[here][None], now)
+
+    def proxy_fence(self, group: Group) -> None:
+        """fence.proxy.async."""
+        if self.traits.asynchronous:
+            self.clocks.fence_proxies(group, self.tick())
+
+    # The end of threads ----------------------------------------------------------------------------------------------
+
+    def exited(self, group: Group) -> None:
+        """Threads exit; with the last of a CTA its shared memory goes."""
+        self._exited = self.release(self._exited, group)
+        for cta in np.unique(group.cta).tolist():
+            if self.machine.alive_threads[cta]:
+                continue
+            self.registers.exited(cta, group)
+            touched = self._touched[cta]
+            late = np.flatnonzero(touched > self._exited[KNOWN, cta, : touched.size])
+            for column in late[:1].tolist():
+                lanes = self.topology.group(np.array([group.indices[group.cta == cta][0]]))
+                number = int(self.machine.cta_numbers[cta])
+                message = (
+                    f"CTA {number} exits and nothing tells it that {self.name_of(column, cta)} is done with its "
+                    "shared memory"
+                )
+                self.report("cluster-exit", (cta, column), message, (), lanes, None)
+
+    # Reports ---------------------------------------------------------------------------------------------------------
+
+    def report(
+        self,
+        kind: str,
+        key: tuple[Hashable, ...],
+        message: str,
+        sites: tuple[int, ...],
+        group: Group,
+        address: int | None,
+    ) -> None:
+        """Add a report, once for its sites and key."""
+        describe, name = self.machine.describe, self.machine.name
+
+        def make() -> Report:
+            return Report(kind, message, tuple(map(describe, sites)), name(group).rstrip(","), address)
+
+        self.state.reports.add((kind, *sites, *key), make)
+
+    def name_of(self, column: int, cta: int) -> str:
+        """Who a column belongs to, as CTA slot `cta` sees it."""
+        key = self.clocks.owner_of(column)
+        if key is None:
+            rank, thread = divmod(column, self.topology.threads)
+            first = cta // self.topology.cluster_size * self.topology.cluster_size
+            return f"thread {thread} of CTA {int(self.machine.cta_numbers[first + rank])}"
+        assert isinstance(key, tuple)
+        return {
+            "mbarrier": "a copy that signals the mbarrier at shared address {:#x}",
+            "wgmma": "a wgmma of warpgroup {}",
+            "bulk": "a bulk store of thread {}",
+            "cluster": "cluster {}",
+        }[key[0]].format(key[1])
+
+    def shared_address(self, where: int) -> int:
+        """An offset of flat shared memory as the CTA addresses it."""
+        return where % self.topology.shared_stride
+
+    def _conflict(self, kind: str, site: int, lane: int, access: int, address: int, foreign: bool) -> None:
+        column, time, past = (int(part(np.array(access))) for part in (column_of, time_of, site_of))
+        asynchronous = not foreign and (column >= self.clocks.base or time == NEVER)
+        rule = "race"
+        if asynchronous:
+            rule = "read-before-wait" if kind == "ld" else "overwrite-before-wait"
+        who = "another CTA" if foreign else self.name_of(column, int(self.topology.cta[lane]))
+        if column < self.clocks.base and time == NEVER:
+            who = f"a cp.async of {who}"
+        verb = {"ld": "reads", "st": "writes", "atom": "updates", "copy": "writes"}[kind]
+        message = f"{self.machine.describe(site)} {verb} address {address:#x}, which {who} accesses without order"
+        self.report(rule, (), message, (site, past), self.topology.group(np.array([lane])), address)
+
+    def _uninitialised(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
+        first = int(np.flatnonzero((writes == 0).any(axis=1))[0])
+        address = self.shared_address(int(where[first]))
+        message = f"{self.machine.describe(site)} reads shared address {address:#x}, which nobody has written"
+        self.report(
+            "uninitialised-shared", (), message, (site,), self.topology.group(lanes[first : first + 1]), address
+        )

@@ -1,0 +1,108 @@
+"""Who knows of what: happens-before among threads and asynchronous agents, as vector clocks.
+
+Time is one counter that each checked operation advances. For every lane there is a row with a column for each thread of
+its cluster: everything that this thread did up to the time in the column happens before what the lane does next. A
+second row says the same of ordinary writes as asynchronous operations see them, past fence.proxy.async. Further columns
+belong to agents: the copies that signal an mbarrier, the wgmmas of a warpgroup, the bulk stores of a thread; and to
+other clusters as a whole.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from tilewright.emulator.lanes import Array, Group, Indices, Topology
+
+KNOWN, VISIBLE = 0, 1
+_SPARE = 32
+
+
+class Clocks:
+    """facts[KNOWN] and facts[VISIBLE], each (lanes, columns); VISIBLE is there if `proxies`."""
+
+    def __init__(self, topology: Topology, proxies: bool) -> None:
+        self._topology = topology
+        self.base = topology.cluster_size * topology.threads
+        self.facts = np.zeros((2 if proxies else 1, topology.lanes, self.base + _SPARE), np.int32)
+        self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
+        self._agents: dict[Hashable, int] = {}
+        self._used = self.base
+
+    def agent(self, key: Hashable, count: int = 1) -> int:
+        """The first of an agent's `count` columns, made at first use."""
+        if key not in self._agents:
+            self._agents[key] = self._used
+            self._used += count
+            if self._used > self.facts.shape[2]:
+                self.facts = self.fit(self.facts, self._used + _SPARE)
+        return self._agents[key]
+
+    def find(self, key: Hashable) -> int | None:
+        """The agent's column, if it has one."""
+        return self._agents.get(key)
+
+    def owner_of(self, column: int) -> Hashable:
+        """The key of the agent with this column; None for a thread."""
+        if column < self.base:
+            return None
+        return max((item for item in self._agents.items() if item[1] <= column), key=lambda item: item[1])[0]
+
+    def fit(self, rows: Array, columns: int | None = None) -> Array:
+        """Rows (..., columns) with as many columns as there are now."""
+        wanted = self.facts.shape[2] if columns is None else columns
+        missing = wanted - rows.shape[-1]
+        if missing <= 0:
+            return rows
+        padding = [(0, 0)] * (rows.ndim - 1) + [(0, missing)]
+        return np.asarray(np.pad(rows, padding))
+
+    def nothing(self, count: int) -> Array:
+        """Empty rows, (kinds, count, columns)."""
+        return np.zeros((self.facts.shape[0], count, self.facts.shape[2]), np.int32)
+
+    def released(self, group: Group, now: int) -> Array:
+        """What the lanes of a group know together, with all they did until now, by CTA slot: (kinds, ctas, columns)."""
+        ctas = self._topology.ctas
+        whole = _whole_threads(group, ctas)
+        if whole is not None:
+            facts = self.facts[:, whole].reshape(self.facts.shape[0], -1, ctas, self.facts.shape[2])
+            rows: Array = facts.max(axis=1)
+        else:
+            rows = self.nothing(ctas)
+            order = np.argsort(group.cta, kind="stable")
+            slots, starts = np.unique(group.cta[order], return_index=True)
+            facts = self.facts[:, group.indices[order]]
+            rows[:, slots] = np.maximum.reduceat(facts, starts, axis=1)
+        rows[KNOWN, group.cta, self.column[group.lanes]] = now
+        return rows
+
+    def learn(self, group: Group, rows: Array) -> None:
+        """The lanes of a group get to know what the row of their CTA slot says."""
+        ctas = self._topology.ctas
+        rows = self.fit(rows)
+        whole = _whole_threads(group, ctas)
+        if whole is not None:
+            facts = self.facts[:, whole].reshape(self.facts.shape[0], -1, ctas, self.facts.shape[2])
+            np.maximum(facts, rows[:, None], out=facts)
+        else:
+            self.facts[:, group.indices] = np.maximum(self.facts[:, group.indices], rows[:, group.cta])
+
+    def meet(self, lanes: Indices, now: int) -> None:
+        """Tiles of lanes, (tiles, width), get to know what all of their tile know."""
+        facts = self.facts[:, lanes]
+        facts[KNOWN, np.arange(len(lanes))[:, None], np.arange(lanes.shape[1]), self.column[lanes]] = now
+        self.facts[:, lanes] = facts.max(axis=2, keepdims=True)
+
+    def fence_proxies(self, group: Group, now: int) -> None:
+        """fence.proxy.async: asynchronous operations that follow see all the writes that the lanes know of."""
+        known, visible = self.facts[KNOWN, group.lanes], self.facts[VISIBLE, group.lanes]
+        self.facts[VISIBLE, group.lanes] = np.maximum(known, visible)
+        self.facts[VISIBLE, group.indices, self.column[group.lanes]] = now
+
+
+def _whole_threads(group: Group, ctas: int) -> slice | None:
+    """The lanes, if they are all CTAs' copies of some consecutive threads."""
+    lanes = group.lanes
+    if isinstance(lanes, slice) and lanes.start % ctas == 0 and group.size % ctas == 0:
+        return lanes
+    return None

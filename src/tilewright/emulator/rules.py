@@ -1,0 +1,115 @@
+"""What the checks report: one entry per rule of the PTX manual, and the reports themselves."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of the PTX ISA manual in one sentence, and the section that states it."""
+
+    sentence: str
+    section: str
+
+
+RULES = {
+    "race": Rule(
+        "two accesses to one place, of which one writes, need a barrier or another synchronisation between them",
+        "Memory Consistency Model: Data races",
+    ),
+    "proxy-fence": Rule(
+        "what ordinary stores wrote is visible to asynchronous operations (bulk copies, wgmma) only after "
+        "fence.proxy.async between the stores and the operation",
+        "Memory Consistency Model: Proxies; Async proxy",
+    ),
+    "read-before-wait": Rule(
+        "what an asynchronous operation writes may be read only after the wait that observes its completion: the "
+        "mbarrier it signals, cp.async.wait_group or wgmma.wait_group",
+        "Data Movement: Completion mechanisms of asynchronous copies; wgmma.wait_group",
+    ),
+    "overwrite-before-wait": Rule(
+        "what an asynchronous operation reads or writes may be overwritten only after the wait that observes its "
+        "completion: wgmma.wait_group, cp.async.bulk.wait_group, or the mbarrier it signals",
+        "wgmma.mma_async; cp.async.bulk.wait_group; mbarrier.try_wait",
+    ),
+    "uninitialised-shared": Rule(
+        "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
+    ),
+    "uninitialised-register": Rule(
+        "a register has no value before an instruction gives it one", "State Spaces: Register State Space"
+    ),
+    "mbarrier-init": Rule(
+        "an mbarrier may be used by another thread only after a barrier that follows its mbarrier.init, and from "
+        "another CTA only if fence.mbarrier_init or fence.proxy.async stands between the two",
+        "mbarrier.init; membar/fence: fence.mbarrier_init",
+    ),
+    "wgmma-fence": Rule(
+        "wgmma.fence must stand between another access to a register and the wgmma.mma_async that uses it",
+        "wgmma.fence",
+    ),
+    "accumulator-before-wait": Rule(
+        "the registers of a wgmma.mma_async may be accessed only after the wgmma.wait_group that covers its group",
+        "wgmma.wait_group",
+    ),
+    "cluster-exit": Rule(
+        "a CTA may exit only after every access to its shared memory, by others or by copies under way, is known to "
+        "be over",
+        "Distributed shared memory; mapa",
+    ),
+    "register-budget": Rule(
+        "after setmaxnreg the warps of a CTA may not hold more registers than it was launched with", "setmaxnreg"
+    ),
+    "divergent-collective": Rule(
+        "all threads of a warp must execute an .aligned instruction together", "barrier{.cta}; wgmma; Warp-level matrix"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A rule that a kernel broke.
+
+    kind: a key of RULES. message: what happened, in a sentence. locations: the instructions with their source lines,
+    the one that broke the rule first. threads: who executed it. address: where, None for registers.
+    """
+
+    kind: str
+    message: str
+    locations: tuple[str, ...]
+    threads: str
+    address: int | None
+
+    @property
+    def rule(self) -> str:
+        """The rule in a sentence."""
+        return RULES[self.kind].sentence
+
+    @property
+    def section(self) -> str:
+        """The section of the PTX ISA manual that states the rule."""
+        return RULES[self.kind].section
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {**asdict(self), "rule": self.rule, "section": self.section}
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}", *(f"  at {where}" for where in self.locations)]
+        return "\n".join([*lines, f"  rule: {self.rule} (PTX ISA, {self.section})"])
+
+
+class Reports(list[Report]):
+    """What the checks of a device found; one report for each pair of instructions, and at most MOST."""
+
+    MOST = 100
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[tuple[object, ...]] = set()
+
+    def add(self, key: tuple[object, ...], make: Callable[[], Report]) -> None:
+        """Keep the report that `make` gives, unless one with this key is there."""
+        if key not in self._seen and len(self) < self.MOST:
+            self._seen.add(key)
+            self.append(make())

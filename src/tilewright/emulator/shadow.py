@@ -1,0 +1,128 @@
+"""Shadow memory: for each cell of a memory who wrote it last and who read it since, and when.
+
+An access is packed into 62 bits and one flag: when it happened (clocks.py), its column there, and its instruction.
+Accesses of asynchronous agents have the flag, which makes them later than any time. A cell is as wide as the narrowest
+access of the program, so that neighbours never share one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.emulator.lanes import WARP, Array, Indices
+
+_COLUMN_SHIFT, _TIME_SHIFT = 19, 33
+_SITES, _COLUMNS, _TIMES = 1 << 19, 1 << 14, 1 << 29
+ASYNC = 1 << 62
+NEVER = _TIMES - 1
+"""The time of what is not over yet."""
+
+SLOTS = 16
+"""Warps of a CTA whose reads of a cell are kept apart; further warps share slots."""
+AGENT_SLOTS = 4
+
+
+def pack(time: int, column: Array | int, site: int, asynchronous: bool = False) -> Array:
+    """An access as one integer."""
+    return np.asarray(
+        (time << _TIME_SHIFT) + (np.asarray(column, np.int64) << _COLUMN_SHIFT) + site + (ASYNC if asynchronous else 0)
+    )
+
+
+def until(time: Array | int) -> Array:
+    """The largest packed access of threads up to a time."""
+    return np.asarray(((np.asarray(time, np.int64) + 1) << _TIME_SHIFT) - 1)
+
+
+def time_of(access: Array) -> Array:
+    """When an access happened."""
+    return np.asarray(access >> _TIME_SHIFT & (_TIMES - 1))
+
+
+def column_of(access: Array) -> Array:
+    """Whose access it is."""
+    return np.asarray(access >> _COLUMN_SHIFT & (_COLUMNS - 1))
+
+
+def site_of(access: Array) -> Array:
+    """The index of its instruction."""
+    return np.asarray(access & (_SITES - 1))
+
+
+def is_asynchronous(access: Array) -> Array:
+    """Whether an agent did it."""
+    return np.asarray(access >= ASYNC)
+
+
+class SharedShadow:
+    """Of the shared memory of all resident CTAs.
+
+    writes: (cells,). latest: (cells,), the latest read of a thread. reads: (slots, cells), the latest read of a warp of
+    each slot, and after those the latest reads of agents.
+    """
+
+    def __init__(self, nbytes: int, ctas: int, cell: int, threads: int, agents: bool) -> None:
+        self.cell, self._ctas = cell, ctas
+        self.slots = min(-(-threads // WARP), SLOTS)
+        cells = -(-nbytes // cell)
+        self.writes = np.zeros(cells, np.int64)
+        self.latest = np.zeros(cells, np.int64)
+        self.reads = np.zeros((self.slots + (AGENT_SLOTS if agents else 0), cells), np.int64)
+        self._used = np.zeros(len(self.reads), np.bool_)
+
+    def by_cta(self, cells: Array) -> Array:
+        """A view of cells as (ctas, cells of a CTA)."""
+        view: Array = cells.reshape(self._ctas, -1)
+        return view
+
+    def mark_read(self, slots: Indices, cells: Indices, access: Array) -> None:
+        """Note reads of threads, which belong to slots."""
+        self._used[slots] = True
+        self.latest[cells] = access
+        self.reads[slots[:, None], cells] = access
+
+    def agent_reads(self, number: int) -> Array:
+        """The reads of an agent's slot, to write to."""
+        slot = self.slots + number % AGENT_SLOTS
+        self._used[slot] = True
+        reads: Array = self.reads[slot]
+        return reads
+
+    def used_reads(self) -> list[Array]:
+        """The latest reads of threads and the reads of each slot, where there were any."""
+        threads = [self.latest] if self._used[: self.slots].any() else []
+        return threads + [self.reads[slot] for slot in np.flatnonzero(self._used).tolist()]
+
+    def cells(self, where: Indices, width: int) -> Indices:
+        """The cells of accesses at byte offsets: (lanes, cells of one)."""
+        count = max(width // self.cell, 1)
+        first = np.asarray(where) // self.cell
+        return first[:, None] if count == 1 else first[:, None] + np.arange(count)
+
+
+@dataclass(slots=True)
+class GlobalShadow:
+    """Of one allocation of global memory; the cluster of an access is its number in the grid + 1."""
+
+    start: int
+    cell: int
+    writes: Array
+    write_clusters: Array
+    reads: Array
+    read_clusters: Array
+    written: bool = False
+
+    @classmethod
+    def of(cls, start: int, size: int, cell: int) -> "GlobalShadow":
+        """The shadow of an untouched allocation."""
+        cells = -(-size // cell)
+        return cls(
+            start, cell, np.zeros(cells, np.int64), np.zeros(cells, np.int32), np.zeros(cells, np.int64),
+            np.zeros(cells, np.int32),
+        )  # fmt: skip
+
+    def cells(self, where: Indices, width: int) -> Indices:
+        """The cells of accesses at offsets of the whole memory: (lanes, cells of one)."""
+        count = max(width // self.cell, 1)
+        first = (np.asarray(where) - self.start) // self.cell
+        return first[:, None] if count == 1 else first[:, None] + np.arange(count)

@@ -1,0 +1,75 @@
+"""What the checks need to know of a program before it runs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.emulator.lanes import Mask
+from tilewright.emulator.ptx import Instruction, Integer
+
+_STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
+_WIDEST = 16
+_TYPE_BYTES = {
+    "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
+    "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """Of one program.
+
+    strong: (instructions,), the accesses that never race with each other: atomic, volatile, and with a memory order.
+    shared_cell, global_cell: bytes of the narrowest access. asynchronous: whether bulk copies or wgmma are used.
+    """
+
+    strong: Mask
+    shared_cell: int
+    global_cell: int
+    asynchronous: bool
+
+
+def traits_of(instructions: list[Instruction]) -> Traits:
+    """Read off the instructions of an entry."""
+    cells = {"shared": _WIDEST, "global": _WIDEST}
+    for instruction in instructions:
+        width = _access_bytes(instruction)
+        for space in cells:
+            if width and _reaches(instruction, space):
+                cells[space] = min(cells[space], width)
+    return Traits(
+        np.array([_is_strong(instruction) for instruction in instructions], np.bool_),
+        cells["shared"],
+        cells["global"],
+        any(i.opcode == "wgmma" or (i.opcode == "cp" and "bulk" in i.modifiers) for i in instructions),
+    )
+
+
+def _is_strong(instruction: Instruction) -> bool:
+    if instruction.opcode in ("atom", "red"):
+        return True
+    return instruction.opcode in ("ld", "st") and not _STRONG.isdisjoint(instruction.modifiers)
+
+
+def _access_bytes(instruction: Instruction) -> int:
+    """Bytes that one thread accesses at a time; 0 if it does not access memory."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode in ("ld", "ldu", "st", "atom", "red"):
+        vector = next((int(m[1:]) for m in modifiers if m in ("v2", "v4", "v8")), 1)
+        if opcode in ("atom", "red"):
+            vector = 1
+        return min(vector * _TYPE_BYTES.get(modifiers[-1], 4), _WIDEST)
+    if opcode == "cp" and "async" in modifiers and not {"bulk", "mbarrier"} & set(modifiers):
+        size = instruction.operands[2] if len(instruction.operands) > 2 else None
+        return size.value if isinstance(size, Integer) else 0
+    if opcode == "wmma" and modifiers[0] in ("load", "store"):
+        return 2
+    return 0
+
+
+def _reaches(instruction: Instruction, space: str) -> bool:
+    """Whether an access may go to a space: it names it, or none."""
+    if instruction.opcode == "cp":
+        return True
+    named = {modifier.split("::")[0] for modifier in instruction.modifiers}
+    return space in named or named.isdisjoint({"global", "shared", "local", "param", "const"})

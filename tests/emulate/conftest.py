@@ -1,0 +1,22 @@
+"""Every device of these tests checks its launches; a test of a kernel without a planted fault must leave no report."""
+
+import pytest
+
+from tilewright.emulator.device import Device
+
+
+@pytest.fixture(autouse=True)
+def reports(request, monkeypatch):
+    """What the devices of the test reported, in order."""
+    devices = []
+    build = Device.__init__
+
+    def record(self, **options):
+        build(self, **options)
+        devices.append(self)
+
+    monkeypatch.setattr(Device, "__init__", record)
+    yield lambda: [report for device in devices for report in device.reports]
+    if request.node.get_closest_marker("planted_fault") is None:
+        found = [report for device in devices for report in device.reports]
+        assert not found, "\n\n".join(map(str, found[:3]))
