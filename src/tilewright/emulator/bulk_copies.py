@@ -262,6 +262,11 @@ class BulkCopies:
                     f"multiple of {tma.TILE_ALIGNMENT}"
                 )
             self._check_range(site, offset, tensor_map.tile_bytes)
+        if boxes.shape[1] != len(tensor_map.shape):
+            raise EmulatorError(
+                f"{self._machine.describe(site)} takes {boxes.shape[1]} coordinates and its tensor map has "
+                f"{len(tensor_map.shape)} dimensions"
+            )
         first, last, inside = tma.extents(tensor_map, boxes)
         memory = self._machine.access.memory
         if not inside.any() or memory.encloses(int(first[inside].min()), int(last[inside].max())):
