@@ -159,7 +159,7 @@ class Mbarriers:
         stays = np.ones(group.size, np.bool_)
         for offset, cta, lanes in self._locate(site, group, space, address, None):
             stays[lanes] = self._valid(site, offset, cta).phase[cta] % 2 != parities[lanes]
-        failed_before = self._failed[group.lanes]
+        failed_before = self._failed[group.lanes].copy()
         self._failed[group.lanes] = ~stays & ~failed_before
         return stays | failed_before
 
