@@ -24,7 +24,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from support.equivalents import argument_for  # noqa: E402
 from support.mutation import RECORD, SUBJECTS, finding  # noqa: E402
-
 from tilewright.jit.compile import nvrtc_version  # noqa: E402
 
 LONGEST = 300
