@@ -2,79 +2,23 @@
 
 import math
 import struct
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.emulator import Device, UnsupportedInstruction
-
-U32, U64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
-LANES = 96
-
-WORDS = [0, 1, 2, 3, 31, 32, 33, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 1 << 16, 0x7FFFFFFF, 1 << 31, U32 - 1, U32]
-FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.999, 1e-40, -1e-40, 1e38, -3e38, 65504.0, 65536.0, 1e10, -1e10,
-          math.inf, -math.inf, math.nan, 2147483648.0, 0.1, 1 / 3, 256.5]  # fmt: skip
-
-
-def evaluate(body, inputs, width):
-    """Run PTX on three 64-bit inputs per lane.
-
-    The body computes %d (of `width` bits, %h for 16) from %a, %b, %c (32 bits), %A, %B, %C (64 bits) and
-    %fa, %fb, %fc (f32).
-    """
-    result = {16: "%h", 32: "%d", 64: "%D"}[width]
-    ptx = f"""
-.version 9.0
-.target sm_90a
-.address_size 64
-.visible .entry op(.param .u64 out, .param .u64 in) {{
-  .reg .b16 %h, %ha, %hb, %hc;
-  .reg .b32 %a, %b, %c, %d, %t;
-  .reg .f32 %fa, %fb, %fc;
-  .reg .b64 %A, %B, %C, %D, %p, %q, %o;
-  .reg .f64 %da, %db, %dc;
-  .reg .pred %P, %Q;
-  mov.u32 %t, %tid.x;
-  ld.param.u64 %p, [in];
-  ld.param.u64 %q, [out];
-  mul.wide.u32 %o, %t, 24;
-  add.s64 %p, %p, %o;
-  ld.global.b64 %A, [%p];
-  ld.global.b64 %B, [%p+8];
-  ld.global.b64 %C, [%p+16];
-  cvt.u32.u64 %a, %A; cvt.u32.u64 %b, %B; cvt.u32.u64 %c, %C;
-  cvt.u16.u64 %ha, %A; cvt.u16.u64 %hb, %B; cvt.u16.u64 %hc, %C;
-  mov.b32 %fa, %a; mov.b32 %fb, %b; mov.b32 %fc, %c;
-  mov.b64 %da, %A; mov.b64 %db, %B; mov.b64 %dc, %C;
-  {body}
-  mul.wide.u32 %o, %t, {width // 8};
-  add.s64 %q, %q, %o;
-  st.global.b{width} [%q], {result};
-  ret;
-}}
-"""
-    device = Device(memory_bytes=1 << 20)
-    out = device.allocate(LANES * width // 8)
-    device.launch(device.load(ptx), (1,), (LANES,), [out, device.upload(inputs)])
-    return device.read(out, LANES * width // 8).view(f"u{width // 8}").tolist()
-
-
-def integer_inputs(seed=0):
-    generator = np.random.default_rng(seed)
-    values = generator.integers(0, 1 << 63, (LANES, 3), np.uint64) * 2 + generator.integers(0, 2, (LANES, 3), np.uint64)
-    special = np.array(WORDS, np.uint64)
-    for column in range(3):
-        chosen = generator.permutation(LANES)[:60]
-        values[chosen, column] = special[generator.integers(0, special.size, 60)]
-    values[:10, 1] = values[:10, 0]
-    values[10:20] |= np.uint64(0xFFFFFFFF00000000)
-    return values
-
-
-def signed(value, bits=32):
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
+from emulate.lane_programs import (
+    LANES,
+    U32,
+    U64,
+    as_inputs,
+    evaluate,
+    float_inputs,
+    integer_inputs,
+    signed,
+)
+from tilewright.emulator import UnsupportedInstruction
 
 
 def truncated_division(a, b):
@@ -193,19 +137,6 @@ def test_long_integers(body):
     inputs = integer_inputs(1)
     expected = [LONG_CASES[body](*(int(x) for x in lane)) & U64 for lane in inputs]
     assert evaluate(body, inputs, 64) == expected
-
-
-def float_inputs(dtype=np.float32):
-    generator = np.random.default_rng(3)
-    values = (generator.standard_normal((LANES, 3)) * 10.0 ** generator.integers(-3, 4, (LANES, 3))).astype(dtype)
-    for column in range(3):
-        values[: 2 * len(FLOATS) : 2, column] = np.roll(FLOATS, 5 * column).astype(dtype)
-    return values
-
-
-def as_inputs(values):
-    """Float values as the low bits of 64-bit lanes."""
-    return values.view(f"u{values.dtype.itemsize}").astype(np.uint64)
 
 
 def clamp(value, low, high):
@@ -332,17 +263,34 @@ def test_bf16x2_fma():
     np.testing.assert_array_equal(result, np.stack([expected, expected], 1))
 
 
-def test_doubles():
-    values = float_inputs(np.float64)
-    result = evaluate("fma.rn.f64 %da, %da, %db, %dc; mov.b64 %D, %da;", as_inputs(values), 64)
-    with np.errstate(all="ignore"):
-        expected = values[:, 0] * values[:, 1] + values[:, 2]
-    np.testing.assert_array_equal(np.array(result, np.uint64).view(np.float64), expected)
+def nearest(exact, dtype):
+    """A fraction rounded to the nearest value of a NumPy type, ties to even, by searching among neighbours."""
+    guess = dtype(float(exact))
+    candidates = [guess, np.nextafter(guess, dtype(-np.inf)), np.nextafter(guess, dtype(np.inf))]
+    finite = [value for value in candidates if np.isfinite(value)]
+    return min(finite, key=lambda value: (abs(Fraction(float(value)) - exact), int(value.view(f"u{value.nbytes}")) & 1))
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("f32", np.float32), ("f64", np.float64)])
+def test_fma_rounds_once(kind, dtype):
+    digits = np.finfo(dtype).nmant
+    generator = np.random.default_rng(7)
+    values = generator.standard_normal((LANES, 3)) * 2.0 ** generator.integers(-30, 30, (LANES, 3))
+    # A product that lies half-way between two values, and an addend that only decides on which side.
+    values[:40, 0] = 1 + 2.0 ** -(digits // 2 + 1) * generator.integers(1, 200, 40) * 2
+    values[:40, 1] = 1 + 2.0 ** -(digits - digits // 2) * generator.integers(1, 200, 40)
+    values[:40, 2] = generator.choice([-1, 1], 40) * 2.0 ** generator.integers(-100, -60, 40)
+    values[40:60] = [2.0**-70, 2.0**-70, 2.0**-130] if kind == "f32" else [0.1, 0.1, -0.01]
+    values = values.astype(dtype)
+    names = "%fa, %fa, %fb, %fc; mov.b32 %d, %fa;" if kind == "f32" else "%da, %da, %db, %dc; mov.b64 %D, %da;"
+    bits = 8 * values.itemsize
+    result = np.array(evaluate(f"fma.rn.{kind} {names}", as_inputs(values), bits), f"u{bits // 8}").view(dtype)
+    expected = [nearest(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)), dtype) for a, b, c in values]
+    np.testing.assert_array_equal(result, np.array(expected))
 
 
 @pytest.mark.parametrize(
-    "body",
-    ["addc.u32 %d, %a, 1;", "add.cc.u32 %d, %a, %b;", "mul24.lo.u32 %d, %a, %b;", "min.xorsign.abs.f32 %fa, %fa, %fb;"],
+    "body", ["add.rm.f64 %da, %da, %db;", "prmt.b32.f5e %d, %a, %b, %c;", "tex.1d.v4.f32.s32 %d, %a;"]
 )
 def test_unknown_instructions_are_named(body):
     opcode = body.split()[0]

@@ -36,7 +36,8 @@ def multiply(case, backend):
     result = tw.matmul(a, b, c, bias=memory.arrays.get("bias"), out=out, backend=backend, **memory.keywords())
     assert result is out
     memory.verify()
-    assert not backend.device.reports
+    found = backend.device.reports
+    assert not found, str(found[0])
 
 
 @pytest.mark.parametrize("asynchrony", CASES)

@@ -5,7 +5,13 @@ instruction tables (blocks to Python functions) and `machine` (which lanes run n
 """
 
 # The instruction tables register themselves.
-from tilewright.emulator import arithmetic_instructions, memory_instructions
+from tilewright.emulator import (
+    arithmetic_instructions,
+    integer_instructions,
+    matrix_instructions,
+    memory_instructions,
+    movement_instructions,
+)
 from tilewright.emulator.counters import Counters
 from tilewright.emulator.device import Device, Kernel
 from tilewright.emulator.errors import (
@@ -36,5 +42,8 @@ __all__ = [
     "PtxSyntaxError",
     "UnsupportedInstruction",
     "arithmetic_instructions",
+    "integer_instructions",
+    "matrix_instructions",
     "memory_instructions",
+    "movement_instructions",
 ]

@@ -45,7 +45,7 @@ class AccumulatorChecks:
     def multiply(self, site: int, group: Group, rows: slice | tuple[int, ...], time: int) -> None:
         """wgmma.mma_async on some rows."""
         slots = self._slots(group)
-        index = (slice(rows.start, rows.stop), slots) if isinstance(rows, slice) else np.ix_(rows, slots)
+        index = (slice(rows.start, rows.stop), slots) if isinstance(rows, slice) else np.ix_(np.array(rows), slots)
         touched = self._touched[index]
         if touched.any():
             place = np.unravel_index(int((touched > 0).argmax()), touched.shape)

@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.emulator.clocks import KNOWN, VISIBLE
-from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Indices, Mask
-from tilewright.emulator.shadow import AGENT_SLOTS, column_of, is_asynchronous, pack, site_of, time_of
+from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask
+from tilewright.emulator.shadow import column_of, is_asynchronous, pack, site_of, time_of
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
+
+_CHUNK = 16
+"""Bytes of what the chunks of a wgmma operand are counted in."""
 
 
 class MbarrierChecks:
@@ -43,12 +46,12 @@ class MbarrierChecks:
         now = self._checker.tick()
         self._fenced[np.isin(self._initialiser, lanes) & (self._fenced == 0) & (self._initialised > 0)] = now
 
-    def use(self, site: int, lanes: Indices, cta: Indices, asynchronous: bool) -> None:
+    def use(self, site: int, lanes: Indices, cta: Indices) -> None:
         """Lanes use the mbarriers of CTAs, themselves or through a copy that will signal them."""
         checker = self._checker
         clocks, topology = checker.clocks, checker.topology
         own = lanes == self._initialiser[cta]
-        needs_fence = asynchronous | (topology.cta[lanes] != cta)
+        needs_fence = topology.cta[lanes] != cta
         made = np.where(needs_fence, self._fenced[cta], self._initialised[cta])
         known = clocks.facts[KNOWN, lanes, clocks.column[self._initialiser[cta]]]
         bad = np.where(needs_fence & (made == 0), True, ~own & (known < made))
@@ -62,9 +65,8 @@ class MbarrierChecks:
             )
             group = topology.group(np.array([lane]))
             checker.report("mbarrier-init", (), message, (site, self._site), group, self.offset)
-        now = checker.tick()
-        for index in np.flatnonzero(topology.cta[lanes] != cta).tolist():
-            checker.touch(int(cta[index]), clocks.column[lanes[index]], now)
+        remote = topology.cta[lanes] != cta
+        checker.touch(cta[remote], clocks.column[lanes[remote]], checker.tick())
 
     def arrive(self, lanes: Indices, cta: Indices) -> None:
         """Lanes arrive at the mbarriers of CTAs."""
@@ -87,11 +89,9 @@ class MbarrierChecks:
         ctas = np.flatnonzero(over)
         self._done[KNOWN, ctas, self.columns(ctas)] = self._checker.tick()
 
-    def wait(self, lanes: Indices, cta: Indices) -> None:
-        """Lanes go on, having seen the last phase end."""
-        clocks = self._checker.clocks
-        self._done = clocks.fit(self._done)
-        clocks.facts[:, lanes] = np.maximum(clocks.facts[:, lanes], self._done[:, cta])
+    def wait(self, group: Group) -> None:
+        """A group goes on, having seen the last phase of its CTAs' mbarriers end."""
+        self._checker.clocks.learn(group, self._done)
 
 
 class AgentChecks:
@@ -100,55 +100,88 @@ class AgentChecks:
     def __init__(self, checker: "Checker") -> None:
         self._checker = checker
 
-    def land(self, site: int, lane: int, start: int, nbytes: int, barrier: MbarrierChecks, signal_cta: int) -> None:
-        """A bulk copy, issued by a lane, to flat shared memory, that signals the mbarrier of a CTA."""
+    def land(
+        self,
+        site: int,
+        lanes: Indices,
+        targets: Indices,
+        offset: int,
+        nbytes: int,
+        barrier: MbarrierChecks,
+        signals: Indices,
+    ) -> None:
+        """Bulk copies, one by each lane, to an offset of the shared memory of `targets`, that signal mbarriers."""
         checker, shadow = self._checker, self._checker.shared
         clocks, topology = checker.clocks, checker.topology
         now = checker.tick()
-        cells = slice(start // shadow.cell, -(-(start + nbytes) // shadow.cell))
-        rows = clocks.facts[:, lane].copy()
-        rows[KNOWN, clocks.column[lane]] = now
-        self._require_seen("overwrite-before-wait", site, lane, rows, cells, shadow.writes[cells], "writes")
-        for reads in (shadow.latest, *shadow.reads):
-            past = reads[cells]
+        cells = slice(offset // shadow.cell, -(-(offset + nbytes) // shadow.cell))
+        of_ctas: slice | Indices = targets
+        if targets.size == topology.ctas and (targets == np.arange(topology.ctas)).all():
+            of_ctas = slice(None)  # so that shadow memory is viewed and not copied
+        rows = clocks.facts[:, lanes]
+        rows[KNOWN, np.arange(lanes.size), clocks.column[lanes]] = now
+        place = np.arange(cells.start, cells.stop)
+        self._require_seen(
+            "overwrite-before-wait", site, lanes, rows, place, shadow.by_cta(shadow.writes)[of_ctas, cells], "writes"
+        )
+        for reads in shadow.used_reads():
+            past = shadow.by_cta(reads)[of_ctas, cells]
             if past.any():
-                late = (rows[KNOWN][column_of(past)] < time_of(past)) & (past > 0)
-                self._report_first("overwrite-before-wait", site, lane, cells, past, late, "writes")
-        target = start // topology.shared_stride
-        column = int(barrier.columns(np.array(signal_cta)))
-        shadow.writes[cells] = pack(now, column, site, True)
-        shadow.latest[cells] = 0
-        shadow.reads[:, cells] = 0
-        if target != topology.cta[lane] or target != signal_cta:
-            checker.touch(target, clocks.column[lane], now)
-        checker.touch(target, column, now)
+                late = (np.take_along_axis(rows[KNOWN], column_of(past), axis=1) < time_of(past)) & (past > 0)
+                self._report_first("overwrite-before-wait", site, lanes, place, past, late, "writes")
+            shadow.by_cta(reads)[of_ctas, cells] = 0
+        columns = barrier.columns(signals)
+        shadow.by_cta(shadow.writes)[of_ctas, cells] = pack(now, columns, site, True)[:, None]
+        outside = (targets != topology.cta[lanes]) | (targets != signals)
+        checker.touch(targets[outside], clocks.column[lanes[outside]], now)
+        checker.touch(targets, columns, now)
 
     def read_by_bulk(self, site: int, lane: int, start: int, nbytes: int) -> int:
         """A bulk store of a lane reads flat shared memory; returns when, for the wait."""
         checker, shadow = self._checker, self._checker.shared
-        thread = int(checker.topology.thread[lane])
+        thread, cta = int(checker.topology.thread[lane]), int(checker.topology.cta[lane])
         now = checker.tick()
-        cells = slice(start // shadow.cell, -(-(start + nbytes) // shadow.cell))
-        rows = checker.clocks.facts[:, lane].copy()
-        self._require_seen("read-before-wait", site, lane, rows, cells, shadow.writes[cells], "reads")
-        column = self._column("bulk", thread, int(checker.topology.cta[lane]))
-        shadow.reads[shadow.slots + thread // WARP % AGENT_SLOTS, cells] = pack(now, column, site, True)
+        offset = start - cta * checker.topology.shared_stride
+        cells = np.arange(offset // shadow.cell, -(-(offset + nbytes) // shadow.cell))
+        lanes, ctas = np.array([lane]), np.array([cta])
+        self._read(site, lanes, ctas, checker.clocks.facts[:, lanes], cells, thread // WARP, ("bulk", thread), now)
         return now
 
     def read_by_wgmma(self, site: int, lanes: Indices, chunks: Indices) -> int:
-        """A wgmma of the lanes of a warpgroup reads 16-byte chunks of flat shared memory; returns when."""
+        """Wgmmas of the lanes of one warpgroup in some CTAs, (ctas, 128), read 16-byte chunks of their shared memory.
+
+        Returns when, for the wait.
+        """
         checker, shadow = self._checker, self._checker.shared
-        warpgroup = int(checker.topology.thread[lanes[0]]) // WARPGROUP
+        warpgroup = int(checker.topology.thread[lanes[0, 0]]) // WARPGROUP
         now = checker.tick()
-        cells = np.unique(chunks)
-        if shadow.cell < 16:
-            count = 16 // shadow.cell
-            cells = (cells[:, None] * count + np.arange(count)).reshape(-1)
-        rows = checker.clocks.facts[:, lanes[::WARP]].min(axis=1)
-        self._require_seen("read-before-wait", site, int(lanes[0]), rows, cells, shadow.writes[cells], "reads")
-        column = self._column("wgmma", warpgroup, int(checker.topology.cta[lanes[0]]))
-        shadow.reads[shadow.slots + warpgroup % AGENT_SLOTS, cells] = pack(now, column, site, True)
+        cells = chunks
+        if shadow.cell < _CHUNK:
+            count = _CHUNK // shadow.cell
+            cells = (chunks[:, None] * count + np.arange(count)).reshape(-1)
+        rows = checker.clocks.facts[:, lanes[:, ::WARP]].min(axis=2)
+        ctas = checker.topology.cta[lanes[:, 0]]
+        self._read(site, lanes[:, 0], ctas, rows, cells, warpgroup, ("wgmma", warpgroup), now)
         return now
+
+    def _read(
+        self,
+        site: int,
+        lanes: Indices,
+        ctas: Indices,
+        rows: Array,
+        cells: Indices,
+        slot: int,
+        agent: tuple[str, int],
+        now: int,
+    ) -> None:
+        """Agents of one kind, an agent in each of some CTAs, read cells of their shared memory."""
+        shadow, size = self._checker.shared, self._checker.topology.cluster_size
+        writes = shadow.by_cta(shadow.writes)[ctas[:, None], cells]
+        self._require_seen("read-before-wait", site, lanes, rows, cells, writes, "reads")
+        columns = self._checker.clocks.agent(agent, size) + ctas % size
+        reads = shadow.by_cta(shadow.agent_reads(slot))
+        reads[ctas[:, None], cells] = pack(now, columns, site, True)[:, None]
 
     def retire(self, agent: str, number: int, lanes: Indices, time: int) -> None:
         """Lanes of one CTA know that what an agent of theirs did until a time is over."""
@@ -161,43 +194,43 @@ class AgentChecks:
         return self._checker.clocks.agent((agent, number), size) + cta % size
 
     def _require_seen(
-        self, rule: str, site: int, lane: int, rows: Array, cells: slice | Indices, writes: Array, verb: str
+        self, rule: str, site: int, lanes: Indices, rows: Array, cells: Indices, writes: Array, verb: str
     ) -> None:
-        """Report writes that an asynchronous operation does not see."""
+        """Report writes (lanes, cells) that the asynchronous operations of lanes do not see."""
         checker = self._checker
         if verb == "reads" and not writes.all():
-            self._report_first("uninitialised-shared", site, lane, cells, writes, writes == 0, verb)
+            self._report_first("uninitialised-shared", site, lanes, cells, writes, writes == 0, verb)
         column, time = column_of(writes), time_of(writes)
         agents = column >= checker.clocks.base
-        fact = np.where(agents, rows[KNOWN][column], rows[VISIBLE][column])
-        late = (fact < time) & (writes > 0)
+        known = np.take_along_axis(rows[KNOWN], column, axis=1) >= time
+        seen = known if agents.all() else np.where(
+            agents, known, np.take_along_axis(rows[VISIBLE], column, axis=1) >= time
+        )  # fmt: skip
+        late = ~seen & (writes > 0)
         if late.any():
-            known = rows[KNOWN][column] >= time
-            own = column == checker.clocks.column[lane]
+            known |= column == checker.clocks.column[lanes][:, None]
             for kind, mask in (
                 (rule, late & agents),
-                ("race", late & ~agents & ~known & ~own),
-                ("proxy-fence", late & ~agents & (known | own)),
+                ("race", late & ~agents & ~known),
+                ("proxy-fence", late & ~agents & known),
             ):
-                self._report_first(kind, site, lane, cells, writes, mask, verb)
+                self._report_first(kind, site, lanes, cells, writes, mask, verb)
 
     def _report_first(
-        self, kind: str, site: int, lane: int, cells: slice | Indices, past: Array, mask: Array, verb: str
+        self, kind: str, site: int, lanes: Indices, cells: Indices, past: Array, mask: Array, verb: str
     ) -> None:
         if not mask.any():
             return
         checker = self._checker
-        index = int(mask.argmax())
-        cell = cells.start + index if isinstance(cells, slice) else int(cells[index])
-        address = checker.shared_address(cell * checker.shared.cell)
-        cta = int(checker.topology.cta[lane])
-        access = past[index]
-        if not access:
-            message = f"{checker.machine.describe(site)} {verb} shared address {address:#x}, which nobody has written"
-            sites: tuple[int, ...] = (site,)
-        else:
-            who = checker.name_of(int(column_of(access)), cta)
-            done = "accesses asynchronously" if is_asynchronous(access) else "accesses"
-            message = f"{checker.machine.describe(site)} {verb} shared address {address:#x}, which {who} {done}"
+        row, index = np.unravel_index(int(mask.argmax()), mask.shape)
+        lane, access = int(lanes[row]), past[row, index]
+        address = int(cells[index]) * checker.shared.cell
+        message = f"{checker.machine.describe(site)} {verb} shared address {address:#x}, which "
+        sites: tuple[int, ...] = (site,)
+        if access:
+            who = checker.name_of(int(column_of(access)), int(checker.topology.cta[lane]))
+            message += f"{who} accesses" + (" asynchronously" if is_asynchronous(access) else "")
             sites = (site, int(site_of(access)))
+        else:
+            message += "nobody has written"
         checker.report(kind, (), message, sites, checker.topology.group(np.array([lane])), address)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tilewright.emulator.ptx import (
+    CARRY,
     Address,
     Entry,
     Float,
@@ -19,11 +20,13 @@ from tilewright.emulator.ptx import (
 )
 from tilewright.emulator.specials import UNIFORM_SPECIALS
 
-_NO_DESTINATION = {"bar", "barrier", "bra", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol"}
+_NO_DESTINATION = {
+    "bar", "barrier", "bra", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol", "pmevent", "brkpt",
+}  # fmt: skip
 _PURE = {
-    "abs", "add", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3",
-    "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "setp", "shf", "shl", "shr",
-    "sub", "xor",
+    "abs", "add", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3",
+    "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "set", "setp", "shf", "shl",
+    "shr", "slct", "sub", "szext", "xor",
 }  # fmt: skip
 _WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix"}
 
@@ -52,7 +55,9 @@ def is_warp_barrier(instruction: Instruction) -> bool:
 
 def is_collective(instruction: Instruction) -> bool:
     """Whether the lanes of a warp have to execute this together."""
-    return instruction.opcode in _WARP_COLLECTIVE or instruction.opcode == "wgmma" or is_warp_barrier(instruction)
+    if instruction.opcode in ("bar", "barrier"):
+        return is_warp_barrier(instruction) or instruction.opcode == "bar" or "aligned" in instruction.modifiers
+    return instruction.opcode in _WARP_COLLECTIVE or instruction.opcode == "wgmma"
 
 
 def retires(instruction: Instruction) -> bool:
@@ -98,7 +103,8 @@ def has_destination(instruction: Instruction) -> bool:
 
 def definitions(instruction: Instruction) -> list[Register]:
     """The registers that an instruction writes."""
-    return list(registers_of(instruction.operands[0])) if has_destination(instruction) else []
+    written = list(registers_of(instruction.operands[0])) if has_destination(instruction) else []
+    return [*written, CARRY] if "cc" in instruction.modifiers else written
 
 
 def is_wgmma(instruction: Instruction) -> bool:
@@ -111,6 +117,8 @@ def uses(instruction: Instruction) -> Iterator[Register]:
     start = 1 if has_destination(instruction) else 0
     for operand in instruction.operands[start:]:
         yield from registers_of(operand)
+    if instruction.opcode in ("addc", "subc", "madc"):
+        yield CARRY
     if instruction.predicate is not None:
         yield from registers_of(instruction.predicate)
         yield from definitions(instruction)
@@ -282,3 +290,21 @@ def _is_uniform(operand: Operand, uniform: set[Register]) -> bool:
             return all(_is_uniform(element, uniform) for element in elements)
         case _:
             return all(register in uniform for register in registers_of(operand)) and not isinstance(operand, Address)
+
+
+def suspect_registers(blocks: list[Block]) -> list[Register]:
+    """Registers that some path from the start may use before any instruction gives them a value, and their copies."""
+    suspects = dict.fromkeys(sorted(blocks[0].live_in, key=lambda register: register.name) if blocks else ())
+    moves = [
+        (instruction.operands[0], instruction.operands[1])
+        for block in blocks
+        for instruction in block.instructions
+        if instruction.opcode == "mov" and isinstance(instruction.operands[1], Register)
+    ]
+    found = -1
+    while len(suspects) > found:
+        found = len(suspects)
+        suspects.update(
+            dict.fromkeys(target for target, source in moves if source in suspects and isinstance(target, Register))
+        )
+    return list(suspects)

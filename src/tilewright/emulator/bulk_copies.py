@@ -60,30 +60,36 @@ class BulkCopies:
                 targets = signals = first + np.flatnonzero(ranks >> np.arange(16) & 1)
             tensor_map = self._tensor_map(site, address)
             self._check_tiles(site, tensor_map, boxes[some], offset[some])
-            self._machine.counters.tma_loaded_bytes += tensor_map.tile_bytes * targets.size
+            read = tma.bytes_in_bounds(tensor_map, boxes[some])
+            self._machine.counters[site].load_by_tma(tensor_map.tile_bytes * some.size, read, targets.shape[1])
             if self._machine.checker is not None:
-                issuers = lanes.indices[some].tolist()
-                for row, lane in enumerate(issuers):
-                    self._check_landing(
-                        site, lane, targets[row].tolist(), int(offset[some[row]]), tensor_map.tile_bytes,
-                        signals[row].tolist(), int(signal[some[row]]),
-                    )  # fmt: skip
+                self._check_landings(
+                    site, lanes.indices[some], targets, offset[some], tensor_map.tile_bytes, signals, signal[some]
+                )
             land = partial(self._land, site, tensor_map, boxes[some], targets, offset[some], signals, signal[some])
             together = self._machine.asynchrony.policy != "random"
             parts = [np.arange(some.size)] if together else list(np.arange(some.size)[:, None])
             operations += [partial(land, part) for part in parts]
         self._machine.asynchrony.defer(operations)
 
-    def _check_landing(
-        self, site: int, lane: int, targets: list[int], offset: int, nbytes: int, signals: list[int], signal: int
+    def _check_landings(
+        self,
+        site: int,
+        lanes: Indices,
+        targets: Indices,
+        offsets: Indices,
+        nbytes: int,
+        signals: Indices,
+        signal_offsets: Indices,
     ) -> None:
-        """Have the checks note a copy to the same offset of some CTAs, each of which signals an mbarrier."""
+        """Have the checks note copies to an offset of some CTAs, (lanes, places), each of which signals an mbarrier."""
         checker = self._machine.checker
         assert checker is not None
-        for target, signal_cta in zip(targets, signals, strict=True):
-            barrier = self._machine.mbarriers.used_by_copies(site, signal, np.array([lane]), np.array([signal_cta]))
-            start = target * self._machine.topology.shared_stride + offset
-            checker.agents.land(site, lane, start, nbytes, barrier, signal_cta)
+        for offset, signal in sorted(set(zip(offsets.tolist(), signal_offsets.tolist(), strict=True))):
+            here = (offsets == offset) & (signal_offsets == signal)
+            for target, signal_cta in zip(targets[here].T, signals[here].T, strict=True):
+                barrier = self._machine.mbarriers.used_by_copies(site, signal, lanes[here], signal_cta)
+                checker.agents.land(site, lanes[here], target, offset, nbytes, barrier, signal_cta)
 
     def _land(
         self,
@@ -151,13 +157,16 @@ class BulkCopies:
             else:
                 data = self._global_range(site, issue.values[1], length)
             if self._machine.checker is not None:
-                targets = issue.destinations(cta)
-                ctas = [issue.signal_cta(target) for target in targets]
-                self._check_landing(site, issue.lane, targets, offset, length, ctas, signal)
+                targets = np.array([issue.destinations(cta)])
+                signals = np.array([[issue.signal_cta(target) for target in issue.destinations(cta)]])
+                self._check_landings(
+                    site, np.array([issue.lane]), targets, np.array([offset]), length, signals, np.array([signal])
+                )
             for destination in issue.destinations(cta):
                 target = self._shared_range(site, destination, offset, length)
                 operations.append(partial(self._land_range, site, target, data, issue.signal_cta(destination), signal))
-            self._machine.counters.tma_loaded_bytes += length * len(issue.destinations(cta))
+            read = 0 if of_shared else length
+            self._machine.counters[site].load_by_tma(length, read, len(issue.destinations(cta)))
         if operations:
             self._machine.asynchrony.defer(operations)
 
@@ -190,7 +199,7 @@ class BulkCopies:
                         f"{self._machine.describe(site)}: its source in shared memory was overwritten before "
                         "cp.async.bulk.wait_group.read: wait before the buffer is used again"
                     )
-                self._machine.counters.tma_stored_bytes += store.write()
+                self._machine.counters[site].tma_stored_bytes += store.write()
 
         owners = np.array([store.lane for store in stores])
         if (checker := self._machine.checker) is not None:
@@ -233,6 +242,8 @@ class BulkCopies:
         ]  # fmt: skip
 
     def _tensor_map(self, site: int, address: int) -> tma.TensorMap:
+        if address < 1 << 32:  # of the parameter space, which the instruction takes as it is
+            address += int(self._machine.parameters_address)
         try:
             data = self._machine.access.memory.slice(address, TENSOR_MAP_BYTES)
         except ValueError as error:

@@ -15,6 +15,7 @@ from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
 from tilewright.emulator.memory import GLOBAL_BASE
+from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.rules import Report, Reports
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
 
@@ -41,15 +42,16 @@ class Checker:
         self.traits = program.traits
         self.clocks = Clocks(topology, program.traits.asynchronous)
         self.shared = SharedShadow(
-            topology.ctas * topology.shared_stride, self.traits.shared_cell, topology.threads,
+            topology.ctas * topology.shared_stride, topology.ctas, self.traits.shared_cell, topology.threads,
             program.traits.asynchronous,
         )  # fmt: skip
         self.agents = AgentChecks(self)
         self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
+        self.registers = RegisterChecks(self, len(program.suspects), program.entry.directives)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
-        self._touched: dict[int, Array] = {}  # CTA slot: when each column last accessed its shared memory from outside
-        self._fenced: dict[int, int] = {}  # lane: time of its last fence
+        self._touched = self.clocks.nothing(topology.ctas)[KNOWN]  # when others last accessed a CTA's shared memory
+        self._fence_times = np.zeros(topology.lanes, np.int64)  # of each lane's last fence
         self._unacquired: dict[int, list[tuple[int, int, Array]]] = {}  # lane: what it read and did not fence since
 
     def tick(self) -> int:
@@ -97,12 +99,9 @@ class Checker:
         access = pack(NEVER if kind == "copy" else now, columns, site, kind == "copy")
         if remote.any():
             access = np.where(remote, pack(now, columns, site, True), access)
-            for slot in np.unique(target[remote]).tolist():
-                self.touch(slot, columns[remote & (target == slot)], now)
+            self.touch(target[remote], columns[remote], now)
         if reads:
-            shadow.latest[cells] = access[:, None]
-            slots = self.topology.thread[lanes] // WARP % shadow.slots
-            shadow.reads[slots[:, None], cells] = access[:, None]
+            shadow.mark_read(self.topology.thread[lanes] // WARP % shadow.slots, cells, access[:, None])
         else:
             shadow.writes[cells] = access[:, None]
 
@@ -115,13 +114,11 @@ class Checker:
             self.shared.writes[cells] == pending, over[:, None], self.shared.writes[cells]
         )
 
-    def touch(self, target: int, columns: Array | int, now: int) -> None:
-        """Somebody outside a CTA accesses its shared memory."""
-        touched = self._touched.get(target)
-        if touched is None:
-            touched = np.zeros(self.clocks.base, np.int64)
-        touched = self._touched[target] = self.clocks.fit(touched)
-        touched[columns] = now
+    def touch(self, targets: Indices, columns: Indices, now: int) -> None:
+        """Others access the shared memory of CTAs."""
+        if targets.size:
+            self._touched = self.clocks.fit(self._touched)
+            self._touched[targets, columns] = now
 
     def _access_global(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
         memory = self.machine.access.memory
@@ -203,7 +200,7 @@ class Checker:
         now = self.tick()
         lanes = group.indices if active is None else group.indices[np.broadcast_to(active, (group.size,))]
         for lane in lanes.tolist():
-            self._fenced[lane] = now
+            self._fence_times[lane] = now
             for source in self._unacquired.pop(lane, ()):
                 self._acquire(lane, *source)
 
@@ -220,8 +217,8 @@ class Checker:
                     self._acquire(lane, *published[key])
                 else:
                     self._unacquired.setdefault(lane, []).append(published[key])
-            if kind != "ld" and (releases or lane in self._fenced):
-                time = self.tick() if releases else self._fenced[lane]
+            if kind != "ld" and (releases or self._fence_times[lane]):
+                time = self.tick() if releases else int(self._fence_times[lane])
                 facts = self.clocks.facts[:, lane].copy()
                 facts[KNOWN, self.clocks.column[lane]] = time
                 cluster = self._cluster_number(lane)
@@ -247,6 +244,15 @@ class Checker:
         released = self.clocks.released(group, self.tick())
         return np.maximum(self.clocks.fit(rows), released)
 
+    def release_fenced(self, rows: Array, group: Group) -> Array:
+        """The rows after a relaxed arrival of a group: it releases what its threads had fenced before."""
+        fenced = group.take(self._fence_times[group.lanes] > 0)
+        rows = self.clocks.fit(rows)
+        for lane in fenced.indices.tolist():
+            cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
+            rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], self._fence_times[lane])
+        return rows
+
     def acquire(self, rows: Array, group: Group) -> None:
         """A group goes on after a barrier with these rows."""
         self.clocks.learn(group, rows)
@@ -254,6 +260,11 @@ class Checker:
     def met(self, ctas: Mask) -> None:
         """All threads of these CTAs have met at a barrier."""
         self._floor[ctas] = self.tick()
+
+    def fence_mbarriers(self, lanes: Indices) -> None:
+        """fence.mbarrier_init, or a fence that includes it."""
+        self.machine.mbarriers.fence(lanes)
+        self._fence_times[lanes] = self.tick()
 
     def warp_barrier(self, group: Group, mask: Any) -> None:
         """bar.warp.sync."""
@@ -278,11 +289,11 @@ class Checker:
         """Threads exit; with the last of a CTA its shared memory goes."""
         self._exited = self.release(self._exited, group)
         for cta in np.unique(group.cta).tolist():
-            touched = self._touched.get(cta)
-            if self.machine.alive_threads[cta] or touched is None:
+            if self.machine.alive_threads[cta]:
                 continue
-            known = self._exited[KNOWN, cta]
-            late = np.flatnonzero(touched > known[: touched.size])
+            self.registers.exited(cta, group)
+            touched = self._touched[cta]
+            late = np.flatnonzero(touched > self._exited[KNOWN, cta, : touched.size])
             for column in late[:1].tolist():
                 lanes = self.topology.group(np.array([group.indices[group.cta == cta][0]]))
                 number = int(self.machine.cta_numbers[cta])

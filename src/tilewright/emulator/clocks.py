@@ -65,7 +65,8 @@ class Clocks:
         ctas = self._topology.ctas
         whole = _whole_threads(group, ctas)
         if whole is not None:
-            rows = self.facts[:, whole].reshape(self.facts.shape[0], -1, ctas, self.facts.shape[2]).max(axis=1)
+            facts = self.facts[:, whole].reshape(self.facts.shape[0], -1, ctas, self.facts.shape[2])
+            rows: Array = facts.max(axis=1)
         else:
             rows = self.nothing(ctas)
             order = np.argsort(group.cta, kind="stable")

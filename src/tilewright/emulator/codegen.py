@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.emulator import arithmetic
+from tilewright.emulator import arithmetic, conversions, integer_arithmetic
 from tilewright.emulator.blocks import (
     Block,
     blocks_threads,
@@ -20,6 +20,7 @@ from tilewright.emulator.blocks import (
     definitions,
     ends_block,
     is_wgmma,
+    suspect_registers,
     uniform_registers,
 )
 from tilewright.emulator.errors import UnsupportedInstruction
@@ -76,6 +77,7 @@ class Program:
     bank_sizes: dict[int, int] = field(default_factory=dict)  # bytes of a register (1 for predicates) -> rows
     slots: dict[Register, int] = field(default_factory=dict)
     accumulators: set[Register] = field(default_factory=set)  # of wgmma, which changes them in the register file
+    suspects: dict[Register, int] = field(default_factory=dict)  # that some path may use without a value, numbered
     source: str = ""
     traits: Traits = field(init=False)
 
@@ -93,6 +95,7 @@ class _Value:
     name: str
     dtype: str
     borrowed: Register | None = None
+    suspect: int | None = None  # the number of the register without which it may have no value
     views: dict[str, str] = field(default_factory=dict)
 
 
@@ -218,10 +221,16 @@ class BlockWriter:
         if _bytes_of(destination) != int(dtype[1:]):
             raise ValueError(f"a {destination.bits}-bit destination of a value of {dtype}")
         if self.active:
+            self._current(destination)
+            self._values[destination].suspect = None  # it is kept, not used
             expression = f"np.where({self.active}, {expression}, {self.read(destination, dtype)})"
         self._touch(destination)
-        self._values[destination] = _Value(self.variable(expression), dtype)
+        value = self._values[destination] = _Value(self.variable(expression), dtype)
         self._written.add(destination)
+        if destination in self.program.suspects:
+            number = self.program.suspects[destination]
+            self.emit(f"m.give_register(g, {number}, {self.active})")
+            value.suspect = number if self.active else None
 
     def _touch(self, register: Register) -> None:
         """Tell the checks that an accumulator is accessed otherwise than by wgmma, once until the next wgmma."""
@@ -231,9 +240,22 @@ class BlockWriter:
 
     def alias(self, destination: Register, source: Register) -> None:
         """Let a register hold what another of the same width holds."""
-        self._read_register(source, _bank_dtype(source))
-        self._values[destination] = self._values[source]
+        self._touch(source)
+        self._values[destination] = self._current(source)
         self._written.add(destination)
+        if destination in self.program.suspects:
+            number, held = self.program.suspects[destination], self._values[source].suspect
+            self.emit(
+                f"m.give_register(g, {number}, None)" if held is None else f"m.move_register(g, {number}, {held})"
+            )
+
+    def accumulate(self, operands: Iterable[Operand], keep: str) -> None:
+        """Tell the checks that registers are given values, made from those they had where `keep` holds."""
+        for operand in operands:
+            if isinstance(operand, Register) and operand in self.program.suspects:
+                number = self.program.suspects[operand]
+                self.emit(f"m.require_register({self.site}, g, {number}, {keep})")
+                self.emit(f"m.give_register(g, {number}, {self.active})")
 
     def rows_in_place(self, operands: Iterable[Operand]) -> str:
         """A constant that selects the rows of registers that the next statement changes in the register file.
@@ -262,9 +284,10 @@ class BlockWriter:
 
     def _read_register(self, register: Register, dtype: str) -> str:
         self._touch(register)
-        value = self._values.get(register)
-        if value is None:
-            value = self._values[register] = self._load(register)
+        value = self._current(register)
+        if value.suspect is not None:
+            self.emit(f"m.require_register({self.site}, g, {value.suspect}, {self.active})")
+            value.suspect = value.suspect if self.active else None
         if value.dtype == dtype:
             return value.name
         if dtype not in value.views:
@@ -280,12 +303,19 @@ class BlockWriter:
             value.views[dtype] = self.variable(expression)
         return value.views[dtype]
 
+    def _current(self, register: Register) -> _Value:
+        """What a register holds, loaded from the register file where this block has not yet."""
+        if register not in self._values:
+            self._values[register] = self._load(register)
+        return self._values[register]
+
     def _load(self, register: Register) -> _Value:
         dtype = _bank_dtype(register)
         if register in self.program.slots:
             return _Value(self.variable(f"U[{self.program.slots[register]}]"), dtype)
         row = self.program.rows[register]
-        return _Value(self.variable(f"B{_bytes_of(register)}[{row}, lanes]"), dtype, borrowed=register)
+        variable = self.variable(f"B{_bytes_of(register)}[{row}, lanes]")
+        return _Value(variable, dtype, borrowed=register, suspect=self.program.suspects.get(register))
 
     def _write_back(self, registers: set[Register]) -> None:
         """Store registers in the register file; a view of a row that is itself stored is copied first."""
@@ -314,7 +344,7 @@ class BlockWriter:
                 return self.constant(entry.local[symbol.name].offset, dtype)
             case "param":
                 offset = next(p.offset for p in entry.parameters if p.name == symbol.name)
-                return self.variable(f"m.parameter_address({offset}).astype({dtype})")
+                return self.constant(offset, dtype)
             case "global":
                 return self.variable(f"m.variable_address({self.constant(symbol.name)}).astype({dtype})")
         raise ValueError(f"the address of {symbol.name}")
@@ -329,7 +359,8 @@ def compile_entry(entry: Entry) -> Program:
     blocks = build_blocks(entry)
     program = Program(entry, blocks)
     _place_registers(program)
-    namespace = {**vars(arithmetic), "__constants__": {}}
+    program.suspects = {register: number for number, register in enumerate(suspect_registers(blocks))}
+    namespace = {**vars(arithmetic), **vars(integer_arithmetic), **vars(conversions), "__constants__": {}}
     program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
     exec(compile(program.source, f"<{entry.name}>", "exec"), namespace)
     program.functions = [namespace[f"block_{block.index}"] for block in blocks]

@@ -6,6 +6,7 @@ a turn of a polling loop for everyone else to have run; and, under lazy asynchro
 asynchronous reads, so that whoever may overwrite what they read too early does so.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +20,7 @@ from tilewright.emulator.blocks import Block, member_mask, retires
 from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
 from tilewright.emulator.codegen import Program, waits
-from tilewright.emulator.counters import Counters, MemoryCounter
+from tilewright.emulator.counters import Counts, MemoryCounter
 from tilewright.emulator.errors import Deadlock, KernelTrap
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.mbarrier import Mbarriers
@@ -37,7 +38,7 @@ class Machine:
     """Runs some CTAs, which are resident together, from start to exit.
 
     cta_numbers: linear indices in the grid (see Specials). parameters: the bytes of the parameter space and their
-    address in global memory. variables: addresses of the module's variables.
+    address in global memory. variables: addresses of the module's variables. counters: by index of the instruction.
     """
 
     def __init__(
@@ -54,14 +55,14 @@ class Machine:
         parameters_address: int,
         variables: dict[str, int],
         asynchrony: Asynchrony,
-        counters: Counters,
+        counters: defaultdict[int, Counts],
         count_memory: bool,
         checks: LaunchState | None,
         on_exit: Callable[[float], None],
     ) -> None:
         self.program, self.counters, self.asynchrony = program, counters, asynchrony
         self.cta_numbers, self._parameters, self._variables = cta_numbers, parameters, variables
-        self._parameters_address, self._on_exit = parameters_address, on_exit
+        self.parameters_address, self._on_exit = np.uint64(parameters_address), on_exit
         limit = SHARED_START + program.entry.dynamic_offset + shared_bytes
         threads, cluster_size = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
         self.topology = Topology(cta_numbers.size, threads, cluster_size, round_up(limit, 1024))
@@ -113,8 +114,8 @@ class Machine:
             while self.asynchrony.complete_one():  # what is still in flight lands in CTAs that have exited
                 pass
         for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
-            for instruction in block.instructions:
-                self.counters.warp_instructions[instruction.name] += executions
+            for site, instruction in enumerate(block.instructions if executions else (), block.start):
+                self.counters[site].warp_instructions[instruction.name] += executions
 
     def push(self, block: int, group: Group) -> None:
         """Let a group go on at a block; past the last block its threads exit."""
@@ -135,10 +136,6 @@ class Machine:
         """A value of the parameter space."""
         return np.frombuffer(self._parameters, dtype, 1, offset)[0]
 
-    def parameter_address(self, offset: int) -> Values:
-        """The generic address of a place in the parameter space."""
-        return np.uint64(self._parameters_address + offset)
-
     def variable_address(self, name: str) -> Values:
         """The generic address of a module variable."""
         return np.uint64(self._variables[name])
@@ -154,13 +151,13 @@ class Machine:
         if self.checker is not None:
             lanes = group if active is None else group.take(lanes_of(active, group.size))
             self.checker.proxy_fence(lanes)
-            self.mbarriers.fence(lanes.indices)
+            self.checker.fence_mbarriers(lanes.indices)
 
     def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
         """fence.mbarrier_init."""
         if self.checker is not None:
             lanes = group if active is None else group.take(lanes_of(active, group.size))
-            self.mbarriers.fence(lanes.indices)
+            self.checker.fence_mbarriers(lanes.indices)
 
     def memory_fence(self, group: Group, active: Mask | None) -> None:
         """membar, and fence with a memory order."""
@@ -176,6 +173,26 @@ class Machine:
         """An accumulator of wgmma is read or written by another instruction."""
         if self.checker is not None:
             self.checker.accumulators.touch(site, group, row)
+
+    def require_register(self, site: int, group: Group, number: int, active: Values | None) -> None:
+        """A register that may have no value is used."""
+        if self.checker is not None:
+            self.checker.registers.require(site, group, number, active)
+
+    def give_register(self, group: Group, number: int, active: Values | None) -> None:
+        """A register that had no value on some path gets one."""
+        if self.checker is not None:
+            self.checker.registers.give(group, number, active)
+
+    def move_register(self, group: Group, number: int, source: int) -> None:
+        """A register becomes a copy of one that may have no value."""
+        if self.checker is not None:
+            self.checker.registers.move(group, number, source)
+
+    def hold_registers(self, site: int, group: Group, count: int) -> None:
+        """setmaxnreg."""
+        if self.checker is not None:
+            self.checker.registers.hold(site, group, count)
 
     # Messages --------------------------------------------------------------------------------------------------------
 
@@ -259,9 +276,19 @@ class Machine:
             resumed, self._late = resumed + self._late, []
             if not resumed or self._idle_rounds > POLLING_ROUNDS:
                 self._polled = resumed
+                self._report_divergence()
                 raise Deadlock("no thread can go on:\n" + "\n".join(f"  {line}" for line in self._waiting()))
         for block, group in resumed:
             self._ready.setdefault(block, []).append(group)
+
+    def _report_divergence(self) -> None:
+        """Where only warps wait for their own lanes, these have gone another way."""
+        if self.checker is None or self._polled or self.mbarriers.describe_waiting():
+            return
+        for index, group in self._partial.items():
+            site = self.program.blocks[index].start
+            message = f"only {self.name(group)} execute {self.describe(site)}: the rest of their warps does not come"
+            self.checker.report("divergent-collective", (), message, (site,), group, None)
 
     def _waiting(self) -> list[str]:
         lines = self.barriers.describe_waiting() + self.mbarriers.describe_waiting()

@@ -3,29 +3,21 @@
 They evaluate operands and call the machine's services, which act on all lanes of the group at once.
 """
 
-from tilewright.emulator.arithmetic_instructions import check_modifiers
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
 from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Register, Sink, Symbol, Vector
+from tilewright.emulator.operands import SPACES, check_modifiers
+from tilewright.emulator.operands import address_of as _address
+from tilewright.emulator.operands import elements_of as _elements
+from tilewright.emulator.operands import immediate_of as _immediate
+from tilewright.emulator.operands import space_of as _space
+from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Register, Sink, Symbol
 
-_SPACES = ("global", "const", "shared", "local", "param")
 _ACCESS_MODIFIERS = {
-    *_SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
+    *SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
     "wt", "volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "sys", "gpu", "cta",
     "cluster", "mmio", "v2", "v4", "v8",
 }  # fmt: skip
 _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
-
-
-def _space(instruction: Instruction) -> str:
-    """The memory that an access names: global (with constants), shared, cluster, local, param or generic."""
-    for modifier in instruction.modifiers:
-        if modifier == "shared::cluster":
-            return "cluster"
-        base = modifier.split("::")[0]
-        if base in _SPACES:
-            return "global" if base == "const" else base
-    return "generic"
 
 
 def _check_access(instruction: Instruction, extra: set[str] = frozenset()) -> None:  # type: ignore[assignment]
@@ -33,21 +25,8 @@ def _check_access(instruction: Instruction, extra: set[str] = frozenset()) -> No
     check_modifiers(instruction, _ACCESS_MODIFIERS | hints | extra)
 
 
-def _address(w: BlockWriter, operand: Operand, space: str) -> str:
-    """The address in its space: 32 bits in shared and local memory, else 64."""
-    if not isinstance(operand, Address):
-        raise ValueError(f"{operand} is not an address")
-    dtype = "u4" if space in ("shared", "cluster", "local") else "u8"
-    base = w.read(operand.base, dtype)
-    return w.variable(f"{base} + {w.constant(operand.offset, dtype)}") if operand.offset else base
-
-
 def _vector_length(instruction: Instruction) -> int:
     return next((int(m[1:]) for m in instruction.modifiers if m in ("v2", "v4", "v8")), 1)
-
-
-def _elements(operand: Operand) -> tuple[Operand, ...]:
-    return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
 @emits("ld", "ldu")
@@ -65,8 +44,9 @@ def _load(w: BlockWriter, i: Instruction) -> None:
         for index, target in enumerate(targets):
             w.assign(target, f"m.parameter({start + index * int(dtype[1:])}, {dtype})", dtype)
         return
-    space = "global" if space == "param" else space
     where = _address(w, address, space)
+    if space == "param":
+        space, where = "global", w.variable(f"{where} + m.parameters_address")
     loaded = w.variable(f"m.access.load({w.site}, g, {space!r}, {where}, {dtype}, {count}, {w.active})")
     for index, target in enumerate(targets):
         w.assign(target, f"{loaded}[{index}]", dtype)
@@ -202,58 +182,6 @@ def _store_matrix(w: BlockWriter, i: Instruction) -> None:
     w.emit(f"m.tensor.store_matrix({w.site}, g, {where}, [{values}], {transpose})")
 
 
-@emits("mma")
-def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
-    *flags, shape, row, column, d_type, a_type, b_type, c_type = i.modifiers
-    if (row, column) != ("row", "col") or flags != ["sync", "aligned"] or d_type != c_type:
-        raise UnsupportedInstruction(f"no emulation of {i}")
-    accumulator = "f4" if d_type == "f32" else "u4"
-    a, b = ([w.read(element, "u4") for element in _elements(operand)] for operand in i.operands[1:3])
-    c = [w.read(element, accumulator) for element in _elements(i.operands[3])]
-    form = w.constant((shape, a_type, b_type, d_type))
-    lists = ", ".join(f"[{', '.join(registers)}]" for registers in (a, b, c))
-    result = w.variable(f"m.tensor.multiply({w.site}, g, {form}, {lists})")
-    for index, target in enumerate(_elements(i.operands[0])):
-        w.assign(target, f"{result}[{index}]", accumulator)
-
-
-@emits("wgmma")
-def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
-    action = i.modifiers[0]
-    if action == "fence":
-        w.emit("m.tensor.fence(g)")
-        return
-    if action == "commit_group":
-        w.emit("m.tensor.groups.commit(g, None)")
-        return
-    if action == "wait_group":
-        w.emit(f"m.tensor.groups.wait(g, {_immediate(i.operands[0])})")
-        w.forget(w.program.accumulators)
-        return
-    _, _, _, shape, d_type, a_type, b_type = i.modifiers
-    accumulators, a, b, scale, *flags = i.operands
-    immediates = [_immediate(flag) for flag in flags]
-    from_registers = isinstance(a, Vector)
-    matrix_a = (
-        f"[{', '.join(w.read(element, 'u4') for element in a.elements)}]" if isinstance(a, Vector) else w.read(a, "u8")
-    )
-    matrix_b, keep = w.read(b, "u8"), w.read(scale, "b1")
-    negate = [value < 0 for value in immediates[:2]] or [False, False]
-    majors = [("k", "mn")[value] for value in immediates[2:]]
-    if from_registers:
-        majors = ["k", *majors]
-    majors += ["k"] * (2 - len(majors))
-    form = w.constant((int(shape.split("n")[1].split("k")[0]), a_type, b_type, d_type, *majors, *negate))
-    rows = w.rows_in_place(_elements(accumulators))
-    w.emit(f"m.tensor.multiply_async({w.site}, g, {form}, {rows}, {matrix_a}, {matrix_b}, {keep}, {w.active})")
-
-
-def _immediate(operand: Operand) -> int:
-    if not isinstance(operand, Integer):
-        raise ValueError(f"{operand} is not an immediate")
-    return operand.value
-
-
 # Barriers ------------------------------------------------------------------------------------------------------------
 
 
@@ -273,6 +201,14 @@ def _barrier(w: BlockWriter, i: Instruction) -> None:
     name = w.stable(w.read(i.operands[0], "u4"))
     count = w.stable(w.read(i.operands[1], "u4")) if len(i.operands) > 1 else None
     w.emit(f"m.barriers.{kind}({w.site}, g, {name}, {count})")
+
+
+@emits("setmaxnreg")
+def _set_registers(w: BlockWriter, i: Instruction) -> None:
+    count = i.operands[0]
+    if not isinstance(count, Integer) or not 24 <= count.value <= 256 or count.value % 8:
+        raise ValueError("the number of registers is a multiple of 8 from 24 to 256")
+    w.emit(f"m.hold_registers({w.site}, g, {count.value})")
 
 
 @emits("membar")
@@ -312,8 +248,9 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
         if action == "test_wait":
             w.assign(target, f"m.mbarriers.test({place}, {parity})", "b1")
         else:
-            w.assign(target, w.constant(1, "b1"), "b1")
-            w.emit(f"m.mbarriers.wait({place}, {parity})")
+            stays = w.variable(f"m.mbarriers.attempt({place}, {parity})")
+            w.assign(target, stays, "b1")
+            w.emit(f"m.mbarriers.wait({place}, {parity}, {stays})")
     elif action == "init":
         w.emit(f"m.mbarriers.init({place}, {w.read(rest[0], 'u4')}, {w.active})")
     elif action == "inval":

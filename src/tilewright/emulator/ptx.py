@@ -17,6 +17,10 @@ class Register:
     bits: int
 
 
+CARRY = Register("CC.CF", 1)
+"""The carry flag, which PTX does not name: instructions with .cc write it and addc, subc and madc read it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Integer:
     """An integer constant."""
@@ -95,12 +99,16 @@ Operand: TypeAlias = Register | Integer | Float | Special | Symbol | Label | Add
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A CUDA source line: where the code stands, and the line of the kernel that it was inlined into."""
+    """A CUDA source line: where the code stands, and the line of the kernel that it was inlined into.
+
+    chain: "file:line" of all lines between the two, both included, innermost first.
+    """
 
     file: str
     line: int
     root_file: str
     root_line: int
+    chain: tuple[str, ...]
 
     def __str__(self) -> str:
         here = f"{self.file}:{self.line}"

@@ -26,7 +26,6 @@ from tilewright.emulator.ptx import (
 )
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
-    base_name,
     excerpt,
     line_of,
     parse_constant,
@@ -73,7 +72,7 @@ class BodyParser:
         self.scope = _Scope(None)
         self.branches: list[tuple[Instruction, str, _Scope]] = []
         self.call_sites: dict[LocationKey, LocationKey] = {}
-        self.locations: dict[LocationKey, Location] = {}
+        self.locations: dict[tuple[str, ...], Location] = {}
         self.location: Location | None = None
         names = self.scope.names
         names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
@@ -143,6 +142,8 @@ class BodyParser:
             operands = (Label(rest.strip()),)
         elif rest:
             operands = tuple(self._operand(item) for item in split_list(rest))
+            if modifiers.endswith(".b128") and opcode != "mov":
+                modifiers, operands = _in_halves(modifiers, operands)
         self._count_lines()
         instruction = Instruction(
             opcode, tuple(modifiers.split(".")[1:]), operands, predicate, self.line, self.location
@@ -194,16 +195,14 @@ class BodyParser:
         match = _REGISTERS.match(statement)
         if match is None or match[1] not in TYPE_BITS:
             raise self._error(f"cannot parse the declaration {statement!r}")
-        bits = TYPE_BITS[match[1]]
         for name in split_list(match[2]):
             if ranged := _REGISTER_RANGE.match(name):
-                for index in range(int(ranged[2])):
-                    numbered = f"{ranged[1]}{index}"
-                    self.scope.names[numbered] = Register(numbered, bits)
+                names = [f"{ranged[1]}{index}" for index in range(int(ranged[2]))]
             elif _NAME.match(name):
-                self.scope.names[name] = Register(name, bits)
+                names = [name]
             else:
                 raise self._error(f"{name!r} is not a register name")
+            self.scope.names.update((name, _new_register(name, TYPE_BITS[match[1]])) for name in names)
 
     def _declare_variable(self, match: re.Match[str]) -> None:
         self._count_lines()
@@ -222,15 +221,12 @@ class BodyParser:
         key = (file, line, column)
         if match[4]:
             self.call_sites[key] = (int(match[4]), int(match[5]), int(match[6]))
-        root, seen = key, {key}
-        while (site := self.call_sites.get(root)) is not None and site not in seen:
-            seen.add(site)
-            root = site
-        name = self.module.files.get
-        self.location = self.locations.setdefault(
-            (key[0], key[1], root[0] << 32 | root[1]),
-            Location(base_name(name(file, "?")), line, base_name(name(root[0], "?")), root[1]),
-        )
+        chain = [key]
+        while (site := self.call_sites.get(chain[-1])) is not None and site not in chain:
+            chain.append(site)
+        places = [(self.module.files.get(number, "?"), line) for number, line, _ in chain]
+        named = tuple(f"{name}:{line}" for name, line in places)
+        self.location = self.locations.setdefault(named, Location(*places[0], *places[-1], named))
 
     def _resolve_branches(self) -> None:
         for instruction, label, scope in self.branches:
@@ -260,6 +256,27 @@ class BodyParser:
 
     def _error(self, message: str) -> PtxSyntaxError:
         return syntax_error(self.text, self.position, message)
+
+
+def _in_halves(modifiers: str, operands: tuple[Operand, ...]) -> tuple[str, tuple[Operand, ...]]:
+    """An access of b128 values as one of twice as many b64 values."""
+    count = 4 if ".v2" in modifiers else 2
+
+    def flat(operand: Operand) -> Operand:
+        if not isinstance(operand, Vector):
+            return operand
+        nested = [part.elements if isinstance(part, Vector) else (part,) for part in operand.elements]
+        return Vector(tuple(element for elements in nested for element in elements))
+
+    widened = modifiers.replace(".v2", "").removesuffix(".b128") + f".v{count}.b64"
+    return widened, tuple(map(flat, operands))
+
+
+def _new_register(name: str, bits: int) -> Register | Vector:
+    """A register. One of 8 bits has 16, of which instructions use 8; one of 128 bits is the pair of its halves."""
+    if bits == 128:
+        return Vector((Register(f"{name}.low", 64), Register(f"{name}.high", 64)))
+    return Register(name, 16 if bits == 8 else bits)
 
 
 def _place(variables: dict[str, Variable]) -> int:

@@ -13,6 +13,7 @@ from tilewright.emulator.ptx_lexical import (
     excerpt,
     line_of,
     matching_brace,
+    short_names,
     skip_blank,
     split_list,
     syntax_error,
@@ -20,6 +21,12 @@ from tilewright.emulator.ptx_lexical import (
 )
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.M)
+FIRST_VERSION, LAST_VERSION = 6, 9
+TARGETS = tuple(f"sm_{number}" for number in ("70", "72", "75", "80", "86", "87", "88", "89", "90", "90a"))
+
+_VERSION_AND_TARGET = re.compile(
+    r"\.version\s+(?P<major>\d+)\.(?P<minor>\d+)(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*\.target\s+(?P<target>[\w.-]+)"
+)
 _HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
 _SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
 _FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
@@ -36,7 +43,8 @@ def parse(text: str) -> Module:
     Raises:
         PtxSyntaxError: naming the line of the text.
     """
-    module = Module(files={int(number): name for number, name in _FILE.findall(text)})
+    _check_header(text)
+    module = Module(files=short_names({int(number): path for number, path in _FILE.findall(text)}))
     position = skip_blank(text, 0)
     while position < len(text):
         if match := _HEADER.match(text, position) or _SECTION.match(text, position):
@@ -50,6 +58,22 @@ def parse(text: str) -> Module:
             raise syntax_error(text, position, f"unexpected {excerpt(text, position)!r} at module level")
         position = skip_blank(text, position)
     return module
+
+
+def _check_header(text: str) -> None:
+    """PTX starts with .version and .target; refuse what is no PTX, or PTX of machines that this is no model of."""
+    start = skip_blank(text, 0)
+    header = _VERSION_AND_TARGET.match(text, start)
+    if header is None:
+        raise syntax_error(text, start, f"unexpected {excerpt(text, start)!r} where PTX has .version and .target")
+    if not FIRST_VERSION <= int(header["major"]) <= LAST_VERSION:
+        known = f"{FIRST_VERSION}.0 to {LAST_VERSION}.x"
+        raise syntax_error(text, start, f".version {header['major']}.{header['minor']} is unknown: use one of {known}")
+    if header["target"] not in TARGETS:
+        line = header.start("target")
+        raise syntax_error(
+            text, line, f".target {header['target']} is unknown: compile for one of {', '.join(TARGETS)}"
+        )
 
 
 def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:

@@ -40,8 +40,8 @@ RULES = {
         "a register has no value before an instruction gives it one", "State Spaces: Register State Space"
     ),
     "mbarrier-init": Rule(
-        "an mbarrier may be used by another thread only after a barrier that follows its mbarrier.init, and by an "
-        "asynchronous copy or another CTA only if fence.mbarrier_init or fence.proxy.async stands between the two",
+        "an mbarrier may be used by another thread only after a barrier that follows its mbarrier.init, and from "
+        "another CTA only if fence.mbarrier_init or fence.proxy.async stands between the two",
         "mbarrier.init; membar/fence: fence.mbarrier_init",
     ),
     "wgmma-fence": Rule(

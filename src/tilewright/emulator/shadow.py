@@ -61,13 +61,37 @@ class SharedShadow:
     each slot, and after those the latest reads of agents.
     """
 
-    def __init__(self, nbytes: int, cell: int, threads: int, agents: bool) -> None:
-        self.cell = cell
+    def __init__(self, nbytes: int, ctas: int, cell: int, threads: int, agents: bool) -> None:
+        self.cell, self._ctas = cell, ctas
         self.slots = min(-(-threads // WARP), SLOTS)
         cells = -(-nbytes // cell)
         self.writes = np.zeros(cells, np.int64)
         self.latest = np.zeros(cells, np.int64)
         self.reads = np.zeros((self.slots + (AGENT_SLOTS if agents else 0), cells), np.int64)
+        self._used = np.zeros(len(self.reads), np.bool_)
+
+    def by_cta(self, cells: Array) -> Array:
+        """A view of cells as (ctas, cells of a CTA)."""
+        view: Array = cells.reshape(self._ctas, -1)
+        return view
+
+    def mark_read(self, slots: Indices, cells: Indices, access: Array) -> None:
+        """Note reads of threads, which belong to slots."""
+        self._used[slots] = True
+        self.latest[cells] = access
+        self.reads[slots[:, None], cells] = access
+
+    def agent_reads(self, number: int) -> Array:
+        """The reads of an agent's slot, to write to."""
+        slot = self.slots + number % AGENT_SLOTS
+        self._used[slot] = True
+        reads: Array = self.reads[slot]
+        return reads
+
+    def used_reads(self) -> list[Array]:
+        """The latest reads of threads and the reads of each slot, where there were any."""
+        threads = [self.latest] if self._used[: self.slots].any() else []
+        return threads + [self.reads[slot] for slot in np.flatnonzero(self._used).tolist()]
 
     def cells(self, where: Indices, width: int) -> Indices:
         """The cells of accesses at byte offsets: (lanes, cells of one)."""

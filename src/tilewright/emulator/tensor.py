@@ -54,7 +54,7 @@ class Tensor:
             here = group.thread % WARP < 8 * count
             access.checker.access(kind, "shared", site, group, where[here], 16, np.flatnonzero(here))
         if access.counter is not None:
-            access.counter.matrix(kind, rows, count)
+            access.counter.matrix(site, f"{kind}matrix", rows, count)
         return rows
 
     def multiply(
@@ -74,9 +74,7 @@ class Tensor:
             result = tensor_cores.mma_sync(shape, a_type, b_type, accumulator, *fragments)
         except ValueError as error:
             raise UnsupportedInstruction(f"{self._machine.describe(site)}: {error}") from error
-        m, rest = shape.removeprefix("m").split("n")
-        n, k = rest.split("k")
-        self._machine.counters.tensor_flops += 2 * int(m) * int(n) * int(k) * tiles.count
+        self._machine.counters[site].multiply("mma", shape, (accumulator, a_type, b_type), tiles.count)
         return [tiles.collect(register) for register in result]
 
     def multiply_async(
@@ -100,11 +98,12 @@ class Tensor:
             if not chosen.all():
                 raise UnsupportedInstruction(f"a predicate on {self._machine.describe(site)} must hold for all lanes")
         product = _WarpgroupProduct(self._machine, site, group, form, rows, a, b, accumulate)
+        n, a_type, b_type, accumulator = form[:4]
+        shape = f"m{_WGMMA_ROWS}n{n}k{_WGMMA_K[a_type]}"
+        self._machine.counters[site].multiply("wgmma", shape, (accumulator, a_type, b_type), group.warpgroups.count)
         if self._machine.checker is not None:
             self.groups.track(product.owners, product.check_operands(self._machine.checker))
             self._machine.checker.accumulators.multiply(site, group, rows, self._machine.checker.tick())
-        k = _WGMMA_K[form[1]]
-        self._machine.counters.tensor_flops += 2 * _WGMMA_ROWS * form[0] * k * group.warpgroups.count
         self.groups.issue(product.owners, product.perform, product.remember_operands)
 
     def fence(self, group: Group) -> None:
@@ -172,11 +171,14 @@ class _WarpgroupProduct:
         """Check the order of what is read, and return what is to be done for some owners when they have waited."""
         ctas = len(self._base[0])
         time = 0
-        for piece in range(self.owners.size):
-            warpgroup, cta = divmod(piece, ctas)
-            base = int(self._base[warpgroup, cta]) >> 4
-            chunks = [c.reshape(-1) + base for c in self._operand_chunks(warpgroup, cta)]
-            time = checker.agents.read_by_wgmma(self._site, self._lanes[warpgroup, :, cta], np.concatenate(chunks))
+        descriptors = np.stack([self._b] if self._a.ndim == 4 else [self._b, self._a])  # (operands, WG, C)
+        for warpgroup in range(len(self._base)):
+            alike: dict[tuple[int, ...], list[int]] = {}  # CTAs by their descriptors
+            for cta, key in enumerate(zip(*descriptors[:, warpgroup].tolist(), strict=True)):
+                alike.setdefault(key, []).append(cta)
+            for some in alike.values():
+                chunks = np.concatenate([c.reshape(-1) for c in self._operand_chunks(warpgroup, some[0])])
+                time = checker.agents.read_by_wgmma(self._site, self._lanes[warpgroup][:, some].T, chunks)
 
         def retire(chosen: Indices) -> None:
             for piece in chosen.tolist():

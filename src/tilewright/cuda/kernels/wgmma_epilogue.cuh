@@ -125,6 +125,8 @@ class WarpOutput {
   // Registers -> GMEM.
   __device__ __forceinline__ void store_from_registers(const Word (&words)[pairs],
                                                        const WarpTile& at) const {
+    // c may be out, of which each lane has read its pairs: a 16-byte store covers those of four.
+    if constexpr (Config::has_c && Config::vector_stores) __syncwarp();
     const Epilogue<Config> epilogue(parameters, at.batch);
     const int64_t stride = Config::out_pairs ? 1 : parameters.out.column_stride;
 #pragma unroll

@@ -1,0 +1,53 @@
+"""What emitters ask of an instruction: its space, the elements, addresses and immediates of its operands."""
+
+from tilewright.emulator.codegen import BlockWriter
+from tilewright.emulator.errors import UnsupportedInstruction
+from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Vector
+
+HALVES = {"f16": "f16", "bf16": "bf16", "f16x2": "f16", "bf16x2": "bf16"}
+"""16-bit floating-point types and pairs of them -> the type of one."""
+SPACES = ("global", "const", "shared", "local", "param")
+
+
+def check_modifiers(instruction: Instruction, allowed: set[str], types: int = 1) -> None:
+    """Refuse a modifier that is neither allowed nor one of the last `types`."""
+    unknown = set(instruction.modifiers[: len(instruction.modifiers) - types]) - allowed
+    if unknown:
+        raise UnsupportedInstruction(f"no emulation of .{', .'.join(sorted(unknown))} in {instruction}")
+
+
+def is_float(kind: str) -> bool:
+    """Whether a PTX type is one floating-point number."""
+    return kind in ("f16", "bf16", "f32", "f64")
+
+
+def space_of(instruction: Instruction) -> str:
+    """The memory that an access names: global (with constants), shared, cluster, local, param or generic."""
+    for modifier in instruction.modifiers:
+        if modifier == "shared::cluster":
+            return "cluster"
+        base = modifier.split("::")[0]
+        if base in SPACES:
+            return "global" if base == "const" else base
+    return "generic"
+
+
+def address_of(w: BlockWriter, operand: Operand, space: str) -> str:
+    """The address in its space: 32 bits in shared and local memory, else 64."""
+    if not isinstance(operand, Address):
+        raise ValueError(f"{operand} is not an address")
+    dtype = "u4" if space in ("shared", "cluster", "local") else "u8"
+    base = w.read(operand.base, dtype)
+    return w.variable(f"{base} + {w.constant(operand.offset, dtype)}") if operand.offset else base
+
+
+def elements_of(operand: Operand) -> tuple[Operand, ...]:
+    """The elements of a vector; an operand that is none is its only element."""
+    return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def immediate_of(operand: Operand) -> int:
+    """The value of an operand that must be an integer constant."""
+    if not isinstance(operand, Integer):
+        raise ValueError(f"{operand} is not an immediate")
+    return operand.value
