@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from support.equivalents import argument_for  # noqa: E402
 from support.mutation import RECORD, SUBJECTS, finding  # noqa: E402
+from tilewright.jit.compile import nvrtc_version  # noqa: E402
 
 LONGEST = 300
 """Seconds after which a mutant counts as reported, as one that never ends; all others take a few."""
@@ -112,6 +113,7 @@ def _record(subjects, found):
     kinds = sorted({mutant.kind for _, mutant, _, _ in rows})
     return {
         "command": "python tools/mutation_score.py",
+        "nvrtc": str(nvrtc_version()),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "total": _numbers(rows),
         "kernels": {kernel: _numbers([row for row in rows if row[0].kernel == kernel]) for kernel in kernels},

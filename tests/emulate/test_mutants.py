@@ -34,6 +34,14 @@ def test_what_was_reported_is_reported_still(subject, part):
             assert finding(subject, mutant.apply(subject.plain)) is not None, mutant.name
 
 
+@pytest.mark.planted_fault
+def test_a_launch_that_never_ends_is_reported():
+    ptx = SUBJECTS[0].plain
+    start = next(read_statements(ptx)).span[0]
+    endless = "{ .reg .b32 turns; mov.u32 turns, 0; spin: add.s32 turns, turns, 1; bra spin; }\n"
+    assert finding(SUBJECTS[0], ptx[:start] + endless + ptx[start:]).startswith("Endless")
+
+
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_kernels_themselves_are_clean(subject):
     assert finding(subject, subject.plain) is None
