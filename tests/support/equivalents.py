@@ -113,4 +113,27 @@ EQUIVALENTS = (
         first_copy=2,
         subjects=("wgmma tma, overlap, two row blocks",),
     ),
+    Equivalent(
+        "wgmma",
+        "drop fence.mbarrier_init",
+        ("fence_mbarrier_init();",),
+        "in a cluster of one nobody else uses the mbarriers but threads that bar.sync orders after mbarrier.init, and "
+        "bulk copies, which access their mbarrier operand through the generic proxy (cp.async.bulk.tensor)",
+        subjects=tuple(
+            f"wgmma {name}"
+            for name in (
+                "tma, overlap",
+                "tma, overlap, two row blocks",
+                "tma, wait depth 1",
+                "direct, wait depth 1, fp32",
+            )
+        ),
+    ),
+    Equivalent(
+        "wgmma",
+        "weaken barrier.cluster.arrive to .relaxed",
+        ("cluster_sync();", "place.sync();"),
+        "the initialisations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
+        "releases them also to a relaxed arrival, which is what it is for (membar/fence: fence.mbarrier_init)",
+    ),
 )
