@@ -158,10 +158,10 @@ class Machine:
             lanes = group if active is None else group.take(lanes_of(active, group.size))
             self.mbarriers.fence(lanes.indices)
 
-    def memory_fence(self, group: Group, active: Mask | None) -> None:
+    def memory_fence(self, site: int, group: Group, active: Mask | None) -> None:
         """membar, and fence with a memory order."""
         if self.checker is not None:
-            self.checker.fence(group, active)
+            self.checker.fence(group, active, self.modifiers(site))
 
     def warp_barrier(self, group: Group, mask: Values) -> None:
         """bar.warp.sync, after the lanes have met."""

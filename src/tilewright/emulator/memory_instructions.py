@@ -213,7 +213,7 @@ def _set_registers(w: BlockWriter, i: Instruction) -> None:
 
 @emits("membar")
 def _memory_barrier(w: BlockWriter, i: Instruction) -> None:
-    w.emit(f"m.memory_fence(g, {w.active})")
+    w.emit(f"m.memory_fence({w.site}, g, {w.active})")
 
 
 @emits("fence")
@@ -225,7 +225,7 @@ def _fence(w: BlockWriter, i: Instruction) -> None:
     elif i.modifiers[0] == "mbarrier_init":
         w.emit(f"m.mbarrier_fence(g, {w.active})")
     else:
-        w.emit(f"m.memory_fence(g, {w.active})")
+        w.emit(f"m.memory_fence({w.site}, g, {w.active})")
 
 
 @emits("mbarrier")
