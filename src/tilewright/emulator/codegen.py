@@ -310,9 +310,10 @@ class BlockWriter:
         return self._values[register]
 
     def _load(self, register: Register) -> _Value:
-        dtype = _bank_dtype(register)
+        dtype = bank_dtype(register)
         if register in self.program.slots:
-            return _Value(self.variable(f"U[{self.program.slots[register]}]"), dtype)
+            variable = self.variable(f"U[{self.program.slots[register]}]")
+            return _Value(variable, dtype, suspect=self.program.suspects.get(register))
         row = self.program.rows[register]
         variable = self.variable(f"B{_bytes_of(register)}[{row}, lanes]")
         return _Value(variable, dtype, borrowed=register, suspect=self.program.suspects.get(register))
@@ -326,7 +327,7 @@ class BlockWriter:
             name = value.name
             if value.borrowed is not None and value.borrowed is not register and value.borrowed in registers:
                 name = self.variable(f"{name}.copy()")
-            dtype = _bank_dtype(register)
+            dtype = bank_dtype(register)
             names.append(name if value.dtype == dtype else f"{name}.view({dtype})")
         for register, name in zip(ordered, names, strict=True):
             if register in self.program.slots:
@@ -400,7 +401,8 @@ def _bytes_of(register: Register) -> int:
     return max(register.bits // 8, 1)
 
 
-def _bank_dtype(register: Register) -> str:
+def bank_dtype(register: Register) -> str:
+    """How the register file holds a register."""
     return "b1" if register.bits == 1 else f"u{register.bits // 8}"
 
 

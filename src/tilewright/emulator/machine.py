@@ -18,7 +18,7 @@ from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.blocks import Block, member_mask, retires
 from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
-from tilewright.emulator.codegen import Program, waits
+from tilewright.emulator.codegen import Program, bank_dtype, waits
 from tilewright.emulator.counters import Counters, MemoryCounter
 from tilewright.emulator.errors import Deadlock, KernelTrap
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, Topology, ranges
@@ -80,7 +80,7 @@ class Machine:
             np.zeros((rows[1], lanes), np.bool_),
             *(np.zeros((rows[width], lanes), f"u{width}") for width in (2, 4, 8)),
         )
-        self.uniforms: list[Values] = [np.uint64(0)] * len(program.slots)
+        self.uniforms: list[Values] = [np.dtype(bank_dtype(register)).type(0) for register in program.slots]
         self.alive = np.ones(lanes, np.bool_)
         self.alive_threads = np.full(self.topology.ctas, threads)
         self.block = 0

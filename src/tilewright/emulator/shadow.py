@@ -55,8 +55,8 @@ def is_asynchronous(access: Array) -> Array:
 class SharedShadow:
     """Of the shared memory of all resident CTAs.
 
-    writes: (cells,). latest: (cells,), the latest read of a thread. reads: (slots, cells), the latest read of each warp,
-    then, in clusters, of threads of other CTAs, then of agents. `slots` counts those of threads.
+    writes: (cells,). latest: (cells,), the latest read of a thread. reads: (slots, cells), the latest read of each
+    warp, then, in clusters, of threads of other CTAs, then of agents. `slots` counts those of threads.
     """
 
     def __init__(self, nbytes: int, cell: int, threads: int, cluster: bool, agents: bool) -> None:
@@ -95,8 +95,8 @@ class GlobalShadow:
         """The shadow of an untouched allocation."""
         cells = -(-size // cell)
         return cls(
-            start, start + size, cell, np.zeros(cells, np.int64), np.zeros(cells, np.int32), np.zeros((2, cells), np.int64),
-            np.zeros((2, cells), np.int32),
+            start, start + size, cell, np.zeros(cells, np.int64), np.zeros(cells, np.int32),
+            np.zeros((2, cells), np.int64), np.zeros((2, cells), np.int32),
         )  # fmt: skip
 
     def read(self, cells: Indices, access: Array, clusters: Array) -> None:
