@@ -20,6 +20,7 @@ from tilewright.emulator.blocks import (
     definitions,
     ends_block,
     is_wgmma,
+    member_mask,
     suspect_registers,
     uniform_registers,
 )
@@ -123,7 +124,9 @@ class BlockWriter:
         for offset, instruction in enumerate(self.block.instructions):
             self.site = self.block.start + offset
             guard = instruction.predicate
-            self.active = None if guard is None else self.read(guard, "b1")
+            self.active = None
+            if guard is not None:
+                self.active = self._translate(instruction, lambda guard=guard: self.read(guard, "b1"))  # type: ignore[misc]
             if instruction.opcode in ("bra", "ret", "exit"):
                 finish = f"return {self.stable(self.active)}" if self.active else finish
             elif ends_block(instruction):
@@ -138,9 +141,14 @@ class BlockWriter:
         emitter = EMITTERS.get(instruction.opcode)
         if emitter is None:
             raise UnsupportedInstruction(f"no emulation of {instruction}")
+        member_mask(instruction)  # has the form that the machine needs
+        self._translate(instruction, lambda: emitter(self, instruction))
+
+    def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:
+        """Emitters expect the operands of a right instruction; what is missing or of another kind makes them fail."""
         try:
-            emitter(self, instruction)
-        except (KeyError, IndexError, ValueError) as error:
+            return act()
+        except (LookupError, ValueError, TypeError, AttributeError, StopIteration, OverflowError) as error:
             raise UnsupportedInstruction(f"no emulation of this form of {instruction}: {error!r}") from error
 
     def _finish(self, instruction: Instruction) -> str:

@@ -20,7 +20,7 @@ from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
 from tilewright.emulator.codegen import Program, bank_dtype, waits
 from tilewright.emulator.counters import Counters, MemoryCounter
-from tilewright.emulator.errors import Deadlock, KernelTrap
+from tilewright.emulator.errors import Deadlock, KernelTrap, StepLimit
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
@@ -57,6 +57,7 @@ class Machine:
         counters: Counters,
         count_memory: bool,
         checks: LaunchState | None,
+        max_steps: int,
         on_exit: Callable[[float], None],
     ) -> None:
         self.program, self.counters, self.asynchrony = program, counters, asynchrony
@@ -87,7 +88,7 @@ class Machine:
         self.collectives = collectives
         self.barriers, self.mbarriers = Barriers(self), Mbarriers(self)
         self.tensor, self.copies, self.bulk = Tensor(self), ThreadCopies(self), BulkCopies(self)
-        self._clock = 0
+        self._clock, self._max_steps = 0, max_steps
         self._executed = np.zeros(len(program.blocks), np.int64)
         self._ready: dict[int, list[Group]] = {}
         self._partial: dict[int, Group] = {}  # wait at a collective for the rest of their warps
@@ -96,8 +97,8 @@ class Machine:
         self._retiring_blocks = {block_.index for block_ in program.blocks if retires(block_.instructions[0])}
         self._progress, self._last_progress, self._idle_rounds = 0, 0, 0
 
-    def run(self) -> None:
-        """Run until every thread has exited.
+    def run(self) -> int:
+        """Run until every thread has exited; returns the number of steps, which are blocks run by groups.
 
         Raises:
             EmulatorError: whatever the kernel did wrong.
@@ -115,6 +116,7 @@ class Machine:
         for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
             for instruction in block.instructions:
                 self.counters.warp_instructions[instruction.name] += executions
+        return self._clock
 
     def push(self, block: int, group: Group) -> None:
         """Let a group go on at a block; past the last block its threads exit."""
@@ -220,6 +222,8 @@ class Machine:
                 return
             group = ready
         self._clock += 1
+        if self._clock > self._max_steps:
+            self._report_endless(group)
         self.asynchrony.step()
         self._executed[block.index] += group.warps.count
         self.block = block.index
@@ -280,6 +284,13 @@ class Machine:
         for block, group in resumed:
             self._ready.setdefault(block, []).append(group)
 
+    def _report_endless(self, group: Group) -> None:
+        busiest = self.program.blocks[int(self._executed.argmax())].instructions[0]
+        raise StepLimit(
+            f"the launch has not ended within max_steps: {self.name(group)} run, and most often executed is what "
+            f"follows {busiest}; if the kernel does end, give Device.launch a larger max_steps"
+        )
+
     def _report_divergence(self) -> None:
         """Where only warps wait for their own lanes, these have gone another way."""
         if self.checker is None or self._polled or self.mbarriers.describe_waiting():
@@ -331,11 +342,10 @@ class Machine:
         found: Mask = np.any(by_thread.reshape(-1, width, self.topology.ctas), axis=1)
         return found
 
-    def _mask_of(self, operand: object, group: Group) -> Values:
+    def _mask_of(self, operand: Register | Integer, group: Group) -> Values:
         """The member mask of each lane: it is read before the block, so it is a constant or in the register file."""
         if isinstance(operand, Integer):
             return np.uint32(operand.value & 0xFFFFFFFF)
-        assert isinstance(operand, Register)
         if operand in self.program.slots:
             return self.uniforms[self.program.slots[operand]]
         return self.banks[2][self.program.rows[operand], group.lanes]

@@ -2,7 +2,7 @@
 
 from tilewright.emulator.codegen import BlockWriter, emits
 from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.operands import elements_of, immediate_of
+from tilewright.emulator.operands import count_of, elements_of, immediate_of
 from tilewright.emulator.ptx import Instruction, Vector
 
 
@@ -31,7 +31,7 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
         w.emit("m.tensor.groups.commit(g, None)")
         return
     if action == "wait_group":
-        w.emit(f"m.tensor.groups.wait(g, {immediate_of(i.operands[0])})")
+        w.emit(f"m.tensor.groups.wait(g, {count_of(i.operands[0])})")
         w.forget(w.program.accumulators)
         return
     _, _, _, shape, d_type, a_type, b_type = i.modifiers

@@ -7,6 +7,7 @@ from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.operands import SPACES, check_modifiers
 from tilewright.emulator.operands import address_of as _address
+from tilewright.emulator.operands import count_of as _count
 from tilewright.emulator.operands import elements_of as _elements
 from tilewright.emulator.operands import immediate_of as _immediate
 from tilewright.emulator.operands import space_of as _space
@@ -281,7 +282,7 @@ def _copy(w: BlockWriter, i: Instruction) -> None:
     elif "wait_group" in modifiers or "wait_all" in modifiers:
         if "wait_all" in modifiers:
             w.emit(f"m.copies.groups.commit(g, {w.active})")
-        pending = _immediate(i.operands[0]) if i.operands else 0
+        pending = _count(i.operands[0]) if i.operands else 0
         w.emit(f"m.copies.groups.wait(g, {pending}, {w.active})")
     elif "mbarrier" in modifiers:
         space = _space(i)
@@ -296,6 +297,8 @@ def _copy_async(w: BlockWriter, i: Instruction) -> None:
     destination, source, size, *rest = i.operands
     if "L2::cache_hint" in i.modifiers:
         rest.pop()
+    if _immediate(size) not in (4, 8, 16):
+        raise ValueError("a copy is of 4, 8 or 16 bytes")
     to, of = _address(w, destination, "shared"), _address(w, source, "global")
     taken = None
     if rest and isinstance(rest[0], Register) and rest[0].bits == 1:  # ignore-src
@@ -311,7 +314,7 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.bulk.groups.commit(g, {w.active})")
         return
     if "wait_group" in modifiers:
-        w.emit(f"m.bulk.groups.wait(g, {_immediate(operands[0])}, {w.active})")
+        w.emit(f"m.bulk.groups.wait(g, {_count(operands[0])}, {w.active})")
         return
     if "prefetch" in modifiers:
         return

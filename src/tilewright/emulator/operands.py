@@ -46,6 +46,14 @@ def elements_of(operand: Operand) -> tuple[Operand, ...]:
     return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
+def count_of(operand: Operand) -> int:
+    """The number of groups that may be pending, which fits 32 bits."""
+    count = immediate_of(operand)
+    if not 0 <= count < 1 << 31:
+        raise ValueError(f"{count} groups")
+    return count
+
+
 def immediate_of(operand: Operand) -> int:
     """The value of an operand that must be an integer constant."""
     if not isinstance(operand, Integer):
