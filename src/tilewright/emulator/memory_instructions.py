@@ -26,6 +26,20 @@ def _check_access(instruction: Instruction, extra: set[str] = frozenset()) -> No
     check_modifiers(instruction, _ACCESS_MODIFIERS | hints | extra)
 
 
+def _writable_space(instruction: Instruction) -> str:
+    space = _space(instruction)
+    if space == "param" or "const" in instruction.modifiers:
+        raise ValueError("a space that nobody writes to")
+    return space
+
+
+def _mbarrier_space(instruction: Instruction) -> str:
+    space = _space(instruction)
+    if space not in ("shared", "cluster", "generic"):
+        raise ValueError("an mbarrier lies in shared memory")
+    return space
+
+
 def _vector_length(instruction: Instruction) -> int:
     return next((int(m[1:]) for m in instruction.modifiers if m in ("v2", "v4", "v8")), 1)
 
@@ -56,7 +70,7 @@ def _load(w: BlockWriter, i: Instruction) -> None:
 @emits("st")
 def _store(w: BlockWriter, i: Instruction) -> None:
     _check_access(i)
-    dtype, space = DTYPES[i.modifiers[-1]], _space(i)
+    dtype, space = DTYPES[i.modifiers[-1]], _writable_space(i)
     where = _address(w, i.operands[0], space)
     values = ", ".join(w.read(element, dtype) for element in _elements(i.operands[1]))
     w.emit(f"m.access.store({w.site}, g, {space!r}, {where}, [{values}], {w.active})")
@@ -65,7 +79,7 @@ def _store(w: BlockWriter, i: Instruction) -> None:
 @emits("atom", "red")
 def _atomic(w: BlockWriter, i: Instruction) -> None:
     _check_access(i, _ATOMICS | {"noftz"})
-    kind, space = i.modifiers[-1], _space(i)
+    kind, space = i.modifiers[-1], _writable_space(i)
     if kind == "noftz":
         raise ValueError("a type")
     operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
@@ -194,6 +208,8 @@ def _barrier(w: BlockWriter, i: Instruction) -> None:
         return
     if kind == "cluster":
         check_modifiers(i, {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}, types=0)
+        if i.modifiers[1] not in ("arrive", "wait"):
+            raise ValueError("neither arrive nor wait")
         w.emit(f"m.barriers.cluster_{i.modifiers[1]}({w.site}, g)")
         return
     if kind not in ("sync", "arrive") and not (kind == "cta" and i.modifiers[1] in ("sync", "arrive")):
@@ -238,7 +254,7 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
         target = operands.pop(0)
     if isinstance(operands[0], Register):  # mbarrier.pending_count of a state
         raise UnsupportedInstruction(f"no emulation of {i}")
-    space = _space(i)
+    space = _mbarrier_space(i)
     where = w.stable(_address(w, operands[0], space))
     place = f"{w.site}, g, {space!r}, {where}"
     rest = operands[1:]
@@ -285,7 +301,7 @@ def _copy(w: BlockWriter, i: Instruction) -> None:
         pending = _count(i.operands[0]) if i.operands else 0
         w.emit(f"m.copies.groups.wait(g, {pending}, {w.active})")
     elif "mbarrier" in modifiers:
-        space = _space(i)
+        space = _mbarrier_space(i)
         where = _address(w, i.operands[0], space)
         w.emit(f"m.copies.arrive_when_done({w.site}, g, {space!r}, {where}, {'noinc' in modifiers}, {w.active})")
     else:
