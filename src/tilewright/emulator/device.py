@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.checker import LaunchState
-from tilewright.emulator.codegen import Program, compile_entry
+from tilewright.emulator.codegen import compile_entry
 from tilewright.emulator.counters import Counters
 from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.program import Program
 from tilewright.emulator.ptx import Module, Parameter, Variable
 from tilewright.emulator.ptx_parser import parse
 from tilewright.emulator.rules import Reports

@@ -18,12 +18,13 @@ from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.blocks import Block, member_mask, retires
 from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
-from tilewright.emulator.codegen import Program, bank_dtype, waits
+from tilewright.emulator.codegen import waits
 from tilewright.emulator.counters import Counters, MemoryCounter
 from tilewright.emulator.errors import Deadlock, KernelTrap, StepLimit
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
+from tilewright.emulator.program import Program, bank_dtype
 from tilewright.emulator.ptx import Integer, Register, round_up
 from tilewright.emulator.specials import Extent, Specials
 from tilewright.emulator.tensor import Tensor
