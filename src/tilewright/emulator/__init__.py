@@ -24,6 +24,7 @@ from tilewright.emulator.errors import (
     Misaligned,
     OutOfBounds,
     PtxSyntaxError,
+    StepLimit,
     UnsupportedInstruction,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "Misaligned",
     "OutOfBounds",
     "PtxSyntaxError",
+    "StepLimit",
     "UnsupportedInstruction",
     "arithmetic_instructions",
     "integer_instructions",

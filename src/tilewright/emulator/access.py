@@ -86,7 +86,10 @@ class Access:
         width = values[0].dtype.itemsize * len(values)
 
         def scatter(memory: FlatMemory, where: Indices, chosen: Indices | None) -> None:
-            memory.scatter(where, [_select(value, chosen) for value in values])
+            stored = [_select(value, chosen) for value in values]
+            memory.scatter(where, stored)
+            if self.checker is not None and memory is not self.local:
+                self.checker.stored(site, group, memory, where, stored, chosen)
 
         self._each_space(site, group, space, address, width, active, scatter, "st")
 

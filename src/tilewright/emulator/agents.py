@@ -30,6 +30,7 @@ class MbarrierChecks:
         self._initialiser = np.zeros(ctas, np.int64)
         self._initialised, self._fenced = np.zeros(ctas, np.int64), np.zeros(ctas, np.int64)
         self._site = 0
+        self._used = np.zeros((ctas, checker.clocks.base), np.int64)  # when each thread of the cluster last used it
 
     def columns(self, cta: Indices) -> Indices:
         """The column of each CTA's mbarrier."""
@@ -39,7 +40,22 @@ class MbarrierChecks:
         """mbarrier.init."""
         self._site = site
         self._initialiser[cta], self._initialised[cta] = lanes, self._checker.tick()
-        self._fenced[cta] = 0
+        self._fenced[cta] = self._used[cta] = 0
+
+    def invalidate(self, site: int, lanes: Indices, cta: Indices) -> None:
+        """mbarrier.inval: whoever has used it must be known to be done."""
+        clocks = self._checker.clocks
+        used = self._used[cta]
+        late = used > clocks.facts[KNOWN, lanes, : clocks.base]
+        late[np.arange(lanes.size), clocks.column[lanes]] = False
+        if late.any():
+            first, column = (int(index[0]) for index in np.nonzero(late))
+            message = (
+                f"{self._checker.machine.describe(site)} ends the mbarrier at shared address {self.offset:#x}, which "
+                f"{self._checker.name_of(column, int(cta[first]))} uses without order"
+            )
+            group = self._checker.topology.group(np.array([lanes[first]]))
+            self._checker.report("race", (), message, (site,), group, self.offset)
 
     def fence(self, lanes: Indices) -> None:
         """fence.mbarrier_init or fence.proxy.async by some lanes."""
@@ -65,8 +81,9 @@ class MbarrierChecks:
             )
             group = topology.group(np.array([lane]))
             checker.report("mbarrier-init", (), message, (site, self._site), group, self.offset)
-        remote = topology.cta[lanes] != cta
-        checker.touch(cta[remote], clocks.column[lanes[remote]], checker.tick())
+        now, remote = checker.tick(), topology.cta[lanes] != cta
+        self._used[cta, clocks.column[lanes]] = now
+        checker.touch(cta[remote], clocks.column[lanes[remote]], now)
 
     def arrive(self, lanes: Indices, cta: Indices) -> None:
         """Lanes arrive at the mbarriers of CTAs."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.integer_instructions import add_with_carry, arithmetic_of_halves, multiply, unsigned
-from tilewright.emulator.operands import HALVES, check_modifiers, is_float
+from tilewright.emulator.operands import HALVES, check_modifiers, integer_dtype, is_float
 from tilewright.emulator.ptx import Instruction, Operand, Sink
 
 _FLOAT = {
@@ -153,7 +153,7 @@ def each_half(w: BlockWriter, operands: tuple[Operand, ...], kind: str, compute:
 @emits("and", "or", "xor", "not")
 def _logic(w: BlockWriter, i: Instruction) -> None:
     check_modifiers(i, set())
-    dtype = DTYPES[i.modifiers[-1]]
+    dtype = integer_dtype(i)
     w.assign(i.operands[0], _fill(w, i, _LOGIC[i.opcode], dtype), dtype)
 
 

@@ -176,16 +176,15 @@ class Barriers:
             self._wake_clusters()
 
     def _wake_clusters(self) -> None:
-        left = []
-        for entry in self._cluster_waiting:
+        waiting, self._cluster_waiting = self._cluster_waiting, []  # who goes on may exit, and wake others, at once
+        for entry in waiting:
             over = self._arrived_phase[entry.group.lanes] < self._cluster_phase[self._cluster(entry.group)]
+            if not over.all():
+                self._cluster_waiting.append(_Waiting(entry.group.take(~over), entry.block, entry.site))
             if over.any():
                 if self._machine.checker is not None and self._acquired_rows is not None:
                     self._machine.checker.acquire(self._acquired_rows, entry.group.take(over))
                 self._machine.push(entry.block, entry.group.take(over))
-            if not over.all():
-                left.append(_Waiting(entry.group.take(~over), entry.block, entry.site))
-        self._cluster_waiting = left
 
     def _phase_of_cta(self) -> Indices:
         return np.repeat(self._cluster_phase, self._machine.topology.cluster_size)

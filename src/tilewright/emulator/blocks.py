@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.ptx import (
     CARRY,
     Address,
@@ -35,10 +36,10 @@ def blocks_threads(instruction: Instruction) -> bool:
     """Whether a thread that executes this may have to wait for others."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode == "bar":
-        return modifiers[0] in ("sync", "red")
+        return instruction.action in ("sync", "red")
     if opcode == "barrier":
         return "sync" in modifiers or "red" in modifiers or "wait" in modifiers
-    return opcode == "mbarrier" and modifiers[0] == "try_wait"
+    return opcode == "mbarrier" and instruction.action == "try_wait"
 
 
 def ends_block(instruction: Instruction) -> bool:
@@ -50,7 +51,7 @@ def ends_block(instruction: Instruction) -> bool:
 
 def is_warp_barrier(instruction: Instruction) -> bool:
     """Whether this is bar.warp.sync (or barrier.warp.sync)."""
-    return instruction.opcode in ("bar", "barrier") and instruction.modifiers[0] == "warp"
+    return instruction.opcode in ("bar", "barrier") and instruction.action == "warp"
 
 
 def is_collective(instruction: Instruction) -> bool:
@@ -65,10 +66,13 @@ def retires(instruction: Instruction) -> bool:
     return "wait_group" in instruction.modifiers and (instruction.opcode == "wgmma" or "bulk" in instruction.modifiers)
 
 
-def member_mask(instruction: Instruction) -> Operand | None:
+def member_mask(instruction: Instruction) -> Register | Integer | None:
     """The operand with the lanes that take part in a collective; None if all of the warp do."""
     if instruction.opcode in ("shfl", "vote", "match", "redux", "elect") or is_warp_barrier(instruction):
-        return instruction.operands[-1]
+        mask = instruction.operands[-1] if instruction.operands else None
+        if isinstance(mask, Integer) or (isinstance(mask, Register) and mask.bits == 32):
+            return mask
+        raise UnsupportedInstruction(f"{instruction} needs a 32-bit register or a constant as its member mask")
     return None
 
 
@@ -109,7 +113,7 @@ def definitions(instruction: Instruction) -> list[Register]:
 
 def is_wgmma(instruction: Instruction) -> bool:
     """Whether this multiplies (wgmma.mma_async): its destination is also a source."""
-    return instruction.opcode == "wgmma" and instruction.modifiers[0] == "mma_async"
+    return instruction.opcode == "wgmma" and instruction.action == "mma_async"
 
 
 def uses(instruction: Instruction) -> Iterator[Register]:
@@ -221,7 +225,7 @@ def _observes(instruction: Instruction) -> bool:
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode == "ld":
         return any(order in modifiers for order in ("volatile", "relaxed", "acquire", "mmio"))
-    return opcode in ("atom", "nanosleep") or (opcode == "mbarrier" and modifiers[0] == "test_wait")
+    return opcode in ("atom", "nanosleep") or (opcode == "mbarrier" and instruction.action == "test_wait")
 
 
 def _fill_liveness(blocks: list[Block]) -> None:

@@ -14,8 +14,9 @@ from tilewright.emulator.accumulators import AccumulatorChecks
 from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
-from tilewright.emulator.memory import GLOBAL_BASE
+from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
+from tilewright.emulator.releases import History, Published, Releases, active_lanes
 from tilewright.emulator.rules import Report, Reports
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
 
@@ -30,7 +31,8 @@ class LaunchState:
         self.reports = reports
         self.now = 0
         self.allocations: dict[int, GlobalShadow] = {}
-        self.published: dict[int, tuple[int, int, Array]] = {}  # address: cluster, time and facts of its last releaser
+        self.published: dict[int, Published] = {}  # by place in global memory
+        self.histories: dict[int, History] = {}  # by cluster
 
 
 class Checker:
@@ -43,7 +45,7 @@ class Checker:
         self.clocks = Clocks(topology, program.traits.asynchronous)
         self.shared = SharedShadow(
             topology.ctas * topology.shared_stride, topology.ctas, self.traits.shared_cell, topology.threads,
-            program.traits.asynchronous,
+            topology.cluster_size > 1, program.traits.asynchronous,
         )  # fmt: skip
         self.agents = AgentChecks(self)
         self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
@@ -51,8 +53,8 @@ class Checker:
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
         self._touched = self.clocks.nothing(topology.ctas)[KNOWN]  # when others last accessed a CTA's shared memory
-        self._fence_times = np.zeros(topology.lanes, np.int64)  # of each lane's last fence
-        self._unacquired: dict[int, list[tuple[int, int, Array]]] = {}  # lane: what it read and did not fence since
+        self._mbarrier_fences = np.zeros(topology.lanes, np.int64)  # each lane's last fence.mbarrier_init
+        self.releases = Releases(self)
 
     def tick(self) -> int:
         """Time passes."""
@@ -70,7 +72,7 @@ class Checker:
         lanes = group.indices if chosen is None else group.indices[chosen]
         where = np.broadcast_to(where, lanes.shape)
         if self.traits.strong[site]:
-            self._synchronise(kind, space, site, lanes, where)
+            self.releases.access(kind, space, site, lanes, where)
         if space == "global":
             self._access_global(kind, site, lanes, where, width)
         else:
@@ -84,7 +86,7 @@ class Checker:
         remote = cta != target
         floor = until(np.where(remote, 0, self._floor[cta]))[:, None]
         writes = shadow.writes[cells]
-        if kind == "ld" and not writes.all():
+        if kind in ("ld", "atom") and not writes.all() and "exch" not in self.machine.modifiers(site):
             self._uninitialised(site, lanes, where, writes)
         self._require_order(kind, site, lanes, cells, writes, writes > floor)
         reads = kind == "ld"
@@ -101,9 +103,30 @@ class Checker:
             access = np.where(remote, pack(now, columns, site, True), access)
             self.touch(target[remote], columns[remote], now)
         if reads:
-            shadow.mark_read(self.topology.thread[lanes] // WARP % shadow.slots, cells, access[:, None])
+            slots = np.where(remote, shadow.slots - 1, self.topology.thread[lanes] // WARP)
+            shadow.mark_read(slots, cells, access[:, None])
         else:
             shadow.writes[cells] = access[:, None]
+
+    def stored(
+        self, site: int, group: Group, memory: FlatMemory, where: Indices, values: list[Array], chosen: Indices | None
+    ) -> None:
+        """After a store: lanes that find another value in their place have met another lane there."""
+        lost = memory.differs(where, values)
+        if self.traits.strong[site] or not lost.any():
+            return
+        lanes = group.indices if chosen is None else group.indices[chosen]
+        lost = np.broadcast_to(lost, lanes.shape)
+        lane, place = int(lanes[lost][0]), int(np.broadcast_to(where, lanes.shape)[lost][0])
+        if memory is self.machine.access.shared:
+            access, foreign = int(self.shared.writes[place // self.shared.cell]), False
+            address = self.shared_address(place)
+        else:
+            shadow = self._shadow_of(place)
+            cell = (place - shadow.start) // shadow.cell
+            access, foreign = int(shadow.writes[cell]), bool(shadow.write_clusters[cell] != self.cluster_of(lane))
+            address = GLOBAL_BASE + place
+        self._conflict("st", site, lane, access, address, foreign)
 
     def copied(self, site: int, lanes: Indices, where: Indices, width: int, column: Array | None) -> None:
         """cp.async of lanes are over: seen by the lanes' own waits, or by who waits for the mbarriers of `column`."""
@@ -121,34 +144,36 @@ class Checker:
             self._touched[targets, columns] = now
 
     def _access_global(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
-        memory = self.machine.access.memory
-        owner = memory.containing(int(where[0]))
-        assert owner is not None  # the access was found in bounds
-        inside = (where >= owner.start) & (where < owner.end)
+        shadow = self._shadow_of(int(where[0]))
+        inside = (where >= shadow.start) & (where < shadow.end)
         if not inside.all():
             self._access_global(kind, site, lanes[~inside], where[~inside], width)
             lanes, where = lanes[inside], where[inside]
-        shadow = self.state.allocations.get(owner.start)
-        if shadow is None:
-            shadow = GlobalShadow.of(owner.start, owner.size, self.traits.global_cell)
-            self.state.allocations[owner.start] = shadow
         now, cells = self.tick(), shadow.cells(where, width)
-        clusters = (self.machine.cta_numbers[self.topology.cta[lanes]] // self.topology.cluster_size + 1)[:, None]
+        clusters = self.clusters_of(lanes)[:, None]
         access = pack(now, self.clocks.column[lanes], site)[:, None]
         if shadow.written:
             writes = shadow.writes[cells]
             if writes.any():
-                others = shadow.write_clusters[cells] != clusters
-                self._require_order(kind, site, lanes, cells, writes, writes > 0, others, shadow)
+                self._require_order(kind, site, lanes, cells, writes, writes > 0, shadow, shadow.write_clusters[cells])
         if kind == "ld":
-            shadow.reads[cells], shadow.read_clusters[cells] = access, clusters
+            shadow.read(cells, access, clusters)
             return
-        reads = shadow.reads[cells]
-        if reads.any():
-            others = shadow.read_clusters[cells] != clusters
-            self._require_order(kind, site, lanes, cells, reads, reads > 0, others, shadow)
+        for past, past_clusters in zip(shadow.reads, shadow.read_clusters, strict=True):
+            reads = past[cells]
+            if reads.any():
+                self._require_order(kind, site, lanes, cells, reads, reads > 0, shadow, past_clusters[cells])
         shadow.writes[cells], shadow.write_clusters[cells] = access, clusters
         shadow.written = True
+
+    def _shadow_of(self, where: int) -> GlobalShadow:
+        """The shadow of the allocation that holds an offset of global memory."""
+        owner = self.machine.access.memory.containing(where)
+        assert owner is not None  # the access was found in bounds
+        if owner.start not in self.state.allocations:
+            shadow = GlobalShadow.of(owner.start, owner.size, self.traits.global_cell)
+            self.state.allocations[owner.start] = shadow
+        return self.state.allocations[owner.start]
 
     def _require_order(
         self,
@@ -158,12 +183,12 @@ class Checker:
         cells: Indices,
         past: Array,
         late: Mask,
-        others: Mask | None = None,
         shadow: GlobalShadow | None = None,
+        clusters: Array | None = None,
     ) -> None:
         """Report what the lanes do not know of, among the past accesses that are `late`.
 
-        others: whether the past access was by another cluster.
+        shadow, clusters: of global memory, and the clusters of the past accesses; None for shared memory.
         """
         if not late.any():
             return
@@ -172,69 +197,30 @@ class Checker:
         column, time = column_of(access), time_of(access)
         known = self.clocks.facts[KNOWN, lane, column]
         unordered = (known < time) & ((column != self.clocks.column[lane]) | (time == NEVER))
-        if others is not None and others[row, place].any():
-            assert shadow is not None
-            known = self._knows_clusters(lane, time, shadow, cells[row, place])
-            unordered = np.where(others[row, place], ~known, unordered)
+        foreign = np.zeros(lane.size, np.bool_)
+        if clusters is not None:
+            past_clusters = clusters[row, place]
+            foreign = past_clusters != self.clusters_of(lane)
+            if foreign.any():
+                known = self.releases.knows(lane[foreign], past_clusters[foreign], column[foreign], time[foreign])
+                unordered[foreign] = ~known
         if self.traits.strong[site]:
             unordered &= ~self.traits.strong[site_of(access)]
         for index in np.flatnonzero(unordered)[:: max(int(unordered.sum()) // 8, 1)].tolist():
             where = int(cells[row[index], place[index]]) * (self.shared.cell if shadow is None else shadow.cell)
             address = self.shared_address(where) if shadow is None else GLOBAL_BASE + shadow.start + where
-            foreign = others is not None and bool(others[row[index], place[index]])
-            self._conflict(kind, site, int(lane[index]), int(access[index]), address, foreign)
+            self._conflict(kind, site, int(lane[index]), int(access[index]), address, bool(foreign[index]))
 
-    def _knows_clusters(self, lanes: Indices, time: Array, shadow: GlobalShadow, cells: Indices) -> Mask:
-        """Whether lanes know of accesses that other clusters made at a time; one by one, as hardly ever any."""
-        known = np.zeros(lanes.size, np.bool_)
-        for index, (lane, cell) in enumerate(zip(lanes.tolist(), cells.tolist(), strict=True)):
-            for clusters in (shadow.write_clusters, shadow.read_clusters):
-                column = self.clocks.find(("cluster", int(clusters[cell]) - 1))
-                known[index] |= column is not None and self.clocks.facts[KNOWN, lane, column] >= time[index]
-        return known
+    def fence(self, group: Group, active: Any, modifiers: tuple[str, ...]) -> None:
+        """membar, or fence with a memory order."""
+        self.releases.fence(active_lanes(group, active), modifiers)
 
-    # Synchronisation through memory ----------------------------------------------------------------------------------
+    def clusters_of(self, lanes: Indices) -> Array:
+        """The number in the grid of the clusters of lanes."""
+        return np.asarray(self.machine.cta_numbers[self.topology.cta[lanes]] // self.topology.cluster_size)
 
-    def fence(self, group: Group, active: Any) -> None:
-        """membar or fence: what follows it, if it publishes, releases; what preceded it, if it read, acquires."""
-        now = self.tick()
-        lanes = group.indices if active is None else group.indices[np.broadcast_to(active, (group.size,))]
-        for lane in lanes.tolist():
-            self._fence_times[lane] = now
-            for source in self._unacquired.pop(lane, ()):
-                self._acquire(lane, *source)
-
-    def _synchronise(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
-        """A strong access: it publishes what its thread released, and finds what others have."""
-        modifiers = self.machine.program.entry.instructions[site].modifiers
-        acquires = any(order in modifiers for order in ("acquire", "acq_rel"))
-        releases = any(order in modifiers for order in ("release", "acq_rel"))
-        published = self.state.published
-        for lane, place in zip(lanes.tolist(), where.tolist(), strict=True):
-            key = 2 * place + (space == "global")
-            if kind != "st" and key in published:
-                if acquires:
-                    self._acquire(lane, *published[key])
-                else:
-                    self._unacquired.setdefault(lane, []).append(published[key])
-            if kind != "ld" and (releases or self._fence_times[lane]):
-                time = self.tick() if releases else int(self._fence_times[lane])
-                facts = self.clocks.facts[:, lane].copy()
-                facts[KNOWN, self.clocks.column[lane]] = time
-                cluster = self._cluster_number(lane)
-                if key in published and published[key][0] == cluster and kind == "atom":
-                    facts = np.maximum(facts, self.clocks.fit(published[key][2]))
-                published[key] = cluster, time, facts
-
-    def _acquire(self, lane: int, cluster: int, time: int, facts: Array) -> None:
-        if cluster == self._cluster_number(lane):
-            facts = self.clocks.fit(facts)
-            self.clocks.facts[:, lane] = np.maximum(self.clocks.facts[:, lane], facts)
-        else:
-            column = self.clocks.agent(("cluster", cluster))
-            self.clocks.facts[:, lane, column] = np.maximum(self.clocks.facts[:, lane, column], time)
-
-    def _cluster_number(self, lane: int) -> int:
+    def cluster_of(self, lane: int) -> int:
+        """The number in the grid of the cluster of a lane."""
         return int(self.machine.cta_numbers[self.topology.cta[lane]]) // self.topology.cluster_size
 
     # Barriers --------------------------------------------------------------------------------------------------------
@@ -246,16 +232,16 @@ class Checker:
 
     def release_fenced(self, rows: Array, group: Group) -> Array:
         """The rows after a relaxed arrival of a group: it releases what its threads had fenced before."""
-        fenced = group.take(self._fence_times[group.lanes] > 0)
+        times = np.maximum(self.releases.last_fences(group.lanes), self._mbarrier_fences[group.lanes])
         rows = self.clocks.fit(rows)
-        for lane in fenced.indices.tolist():
+        for lane, time in zip(group.indices[times > 0].tolist(), times[times > 0].tolist(), strict=True):
             cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
-            rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], self._fence_times[lane])
+            rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], time)
         return rows
 
     def acquire(self, rows: Array, group: Group) -> None:
-        """A group goes on after a barrier with these rows."""
-        self.clocks.learn(group, rows)
+        """A group goes on after a barrier with these rows; who has exited counts as arrived."""
+        self.clocks.learn(group, np.maximum(self.clocks.fit(rows), self.clocks.fit(self._exited)))
 
     def met(self, ctas: Mask) -> None:
         """All threads of these CTAs have met at a barrier."""
@@ -264,7 +250,7 @@ class Checker:
     def fence_mbarriers(self, lanes: Indices) -> None:
         """fence.mbarrier_init, or a fence that includes it."""
         self.machine.mbarriers.fence(lanes)
-        self._fence_times[lanes] = self.tick()
+        self._mbarrier_fences[lanes] = self.tick()
 
     def warp_barrier(self, group: Group, mask: Any) -> None:
         """bar.warp.sync."""

@@ -8,6 +8,7 @@ other clusters as a whole.
 """
 
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,10 @@ class Clocks:
     def find(self, key: Hashable) -> int | None:
         """The agent's column, if it has one."""
         return self._agents.get(key)
+
+    def of_kind(self, kind: str) -> list[tuple[Any, int]]:
+        """The agents whose keys are (kind, name): names and columns."""
+        return [(key[1], column) for key, column in self._agents.items() if isinstance(key, tuple) and key[0] == kind]
 
     def owner_of(self, column: int) -> Hashable:
         """The key of the agent with this column; None for a thread."""

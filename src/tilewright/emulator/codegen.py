@@ -17,14 +17,13 @@ from tilewright.emulator.blocks import (
     Block,
     blocks_threads,
     build_blocks,
-    definitions,
     ends_block,
-    is_wgmma,
+    member_mask,
     suspect_registers,
-    uniform_registers,
 )
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.memory import SHARED_START
+from tilewright.emulator.program import Program, bank_dtype, bytes_of, place_registers
 from tilewright.emulator.ptx import (
     Entry,
     Float,
@@ -39,7 +38,6 @@ from tilewright.emulator.ptx import (
     Symbol,
 )
 from tilewright.emulator.specials import LANE_SPECIALS, UNIFORM_SPECIALS
-from tilewright.emulator.traits import Traits, traits_of
 
 DTYPES = {
     "pred": "b1", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "u2", "bf16": "u2",
@@ -60,29 +58,6 @@ def emits(*opcodes: str) -> Callable[[Emitter], Emitter]:
         return emitter
 
     return register
-
-
-@dataclass(slots=True)
-class Program:
-    """An entry ready to run.
-
-    functions: one per block. rows: place in the register file of each register that lives across blocks, within its
-    bank of equal width. slots: place in m.uniforms of each launch-uniform register.
-    """
-
-    entry: Entry
-    blocks: list[Block]
-    functions: list[Callable[[Any, Any], Any]] = field(default_factory=list)
-    rows: dict[Register, int] = field(default_factory=dict)
-    bank_sizes: dict[int, int] = field(default_factory=dict)  # bytes of a register (1 for predicates) -> rows
-    slots: dict[Register, int] = field(default_factory=dict)
-    accumulators: set[Register] = field(default_factory=set)  # of wgmma, which changes them in the register file
-    suspects: dict[Register, int] = field(default_factory=dict)  # that some path may use without a value, numbered
-    source: str = ""
-    traits: Traits = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.traits = traits_of(self.entry.instructions)
 
 
 @dataclass(slots=True)
@@ -123,7 +98,9 @@ class BlockWriter:
         for offset, instruction in enumerate(self.block.instructions):
             self.site = self.block.start + offset
             guard = instruction.predicate
-            self.active = None if guard is None else self.read(guard, "b1")
+            self.active = None
+            if guard is not None:
+                self.active = self._translate(instruction, lambda guard=guard: self.read(guard, "b1"))  # type: ignore[misc]
             if instruction.opcode in ("bra", "ret", "exit"):
                 finish = f"return {self.stable(self.active)}" if self.active else finish
             elif ends_block(instruction):
@@ -141,13 +118,19 @@ class BlockWriter:
                 f"no emulation of {instruction}; to add it, write an emitter, @emits({instruction.opcode!r}), in one "
                 "of the modules tilewright.emulator.*_instructions"
             )
+        member_mask(instruction)  # has the form that the machine needs
         remedy = f"to add it, extend {emitter.__name__} in {emitter.__module__}"
         try:
-            emitter(self, instruction)
+            self._translate(instruction, lambda: emitter(self, instruction))
         except UnsupportedInstruction as error:
             raise UnsupportedInstruction(f"{error}; {remedy}") from error
-        except (LookupError, ValueError, TypeError, StopIteration) as error:
-            raise UnsupportedInstruction(f"no emulation of this form of {instruction}: {error!r}; {remedy}") from error
+
+    def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:
+        """Emitters expect the operands of a right instruction; what is missing or of another kind makes them fail."""
+        try:
+            return act()
+        except (LookupError, ValueError, TypeError, AttributeError, StopIteration, OverflowError) as error:
+            raise UnsupportedInstruction(f"no emulation of this form of {instruction}: {error!r}") from error
 
     def _finish(self, instruction: Instruction) -> str:
         """The last statement of a block that traps or makes threads wait."""
@@ -224,7 +207,7 @@ class BlockWriter:
         if dtype != "b1" and destination.bits > 8 * int(dtype[1:]):
             wide = f"{dtype[0]}{destination.bits // 8}"
             expression, dtype = f"({expression}).astype({wide})", wide
-        if _bytes_of(destination) != int(dtype[1:]):
+        if bytes_of(destination) != int(dtype[1:]):
             raise ValueError(f"a {destination.bits}-bit destination of a value of {dtype}")
         if self.active:
             self._current(destination)
@@ -298,7 +281,7 @@ class BlockWriter:
             return value.name
         if dtype not in value.views:
             expression = value.name
-            if _bytes_of(register) == int(dtype[1:]) and "b1" not in (dtype, value.dtype):
+            if bytes_of(register) == int(dtype[1:]) and "b1" not in (dtype, value.dtype):
                 expression += f".view({dtype})"
             else:
                 if "b1" in (dtype, value.dtype):
@@ -316,11 +299,12 @@ class BlockWriter:
         return self._values[register]
 
     def _load(self, register: Register) -> _Value:
-        dtype = _bank_dtype(register)
+        dtype = bank_dtype(register)
         if register in self.program.slots:
-            return _Value(self.variable(f"U[{self.program.slots[register]}]"), dtype)
+            variable = self.variable(f"U[{self.program.slots[register]}]")
+            return _Value(variable, dtype, suspect=self.program.suspects.get(register))
         row = self.program.rows[register]
-        variable = self.variable(f"B{_bytes_of(register)}[{row}, lanes]")
+        variable = self.variable(f"B{bytes_of(register)}[{row}, lanes]")
         return _Value(variable, dtype, borrowed=register, suspect=self.program.suspects.get(register))
 
     def _write_back(self, registers: set[Register]) -> None:
@@ -332,13 +316,13 @@ class BlockWriter:
             name = value.name
             if value.borrowed is not None and value.borrowed is not register and value.borrowed in registers:
                 name = self.variable(f"{name}.copy()")
-            dtype = _bank_dtype(register)
+            dtype = bank_dtype(register)
             names.append(name if value.dtype == dtype else f"{name}.view({dtype})")
         for register, name in zip(ordered, names, strict=True):
             if register in self.program.slots:
                 self.emit(f"U[{self.program.slots[register]}] = {name}")
             else:
-                self.emit(f"B{_bytes_of(register)}[{self.program.rows[register]}, lanes] = {name}")
+                self.emit(f"B{bytes_of(register)}[{self.program.rows[register]}, lanes] = {name}")
             self._written.discard(register)
 
     def _address_of(self, symbol: Symbol, dtype: str) -> str:
@@ -364,7 +348,7 @@ def compile_entry(entry: Entry) -> Program:
     """
     blocks = build_blocks(entry)
     program = Program(entry, blocks)
-    _place_registers(program)
+    place_registers(program)
     program.suspects = {register: number for number, register in enumerate(suspect_registers(blocks))}
     namespace = {**vars(arithmetic), **vars(integer_arithmetic), **vars(conversions), "__constants__": {}}
     program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
@@ -373,41 +357,10 @@ def compile_entry(entry: Entry) -> Program:
     return program
 
 
-def _place_registers(program: Program) -> None:
-    """Give each register that lives across blocks a row, accumulators of wgmma consecutive ones."""
-    uniform = uniform_registers(program.entry)
-    sizes = dict.fromkeys((1, 2, 4, 8), 0)
-
-    def place(register: Register) -> None:
-        if register in uniform:
-            program.slots.setdefault(register, len(program.slots))
-        elif register not in program.rows:
-            width = _bytes_of(register)
-            program.rows[register] = sizes[width]
-            sizes[width] += 1
-
-    for instruction in filter(is_wgmma, program.entry.instructions):
-        for register in definitions(instruction):
-            place(register)
-            program.accumulators.add(register)
-    for block in program.blocks:
-        for register in sorted(block.live_in | block.live_out, key=lambda register: register.name):
-            place(register)
-    program.bank_sizes = sizes
-
-
 def waits(block: Block) -> bool:
     """Whether the block's function itself says where its group goes next."""
     last = block.instructions[-1]
     return blocks_threads(last) and ends_block(last)
-
-
-def _bytes_of(register: Register) -> int:
-    return max(register.bits // 8, 1)
-
-
-def _bank_dtype(register: Register) -> str:
-    return "b1" if register.bits == 1 else f"u{register.bits // 8}"
 
 
 def _scalar(value: Any, dtype: str) -> Any:

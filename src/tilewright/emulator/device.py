@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -11,12 +12,13 @@ import numpy.typing as npt
 
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.checker import LaunchState
-from tilewright.emulator.codegen import Program, compile_entry
+from tilewright.emulator.codegen import compile_entry
 from tilewright.emulator.counters import Counters, Counts
 from tilewright.emulator.elements import element_dtype
 from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.program import Program
 from tilewright.emulator.ptx import Module, Parameter, Variable
 from tilewright.emulator.ptx_parser import parse
 from tilewright.emulator.rules import Reports
@@ -34,8 +36,13 @@ CHUNK_LANES = 1 << 14
 MAX_SHARED_BYTES = 227 * 1024
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
-MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_CLUSTER = 16
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_LOCAL_BYTES = 512 * 1024
+MACHINE_BYTES = 1 << 31
+"""What the registers, memories and clocks of resident CTAs may take on the host."""
+MAX_STEPS = 10_000_000
+"""Steps of a launch, far beyond what anybody waits for."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -171,16 +178,18 @@ class Device:
         *,
         cluster: Sequence[int] = (1, 1, 1),
         smem: int = 0,
+        max_steps: int = MAX_STEPS,
     ) -> Counters:
         """Run a kernel to its end.
 
         grid (CTAs), block (threads), cluster (CTAs): up to three extents, x first. args: one for each kernel
         parameter: an int (an integer of the parameter's size, or an address), a float (f32 or f64 by the parameter's
         size), a NumPy scalar or the bytes of exactly that size, such as a tensor map. smem: dynamic shared memory of
-        each CTA in bytes.
+        each CTA in bytes. max_steps: how many steps, of a group of threads through a basic block, the launch may take.
 
         Raises:
             LaunchError: for a launch that the kernel or the hardware does not allow.
+            StepLimit: if it takes more steps.
             EmulatorError: whatever the kernel did wrong.
         """
         grid_, block_, cluster_ = _extent("grid", grid), _extent("block", block), _extent("cluster", cluster)
@@ -189,14 +198,19 @@ class Device:
         by_site: defaultdict[int, Counts] = defaultdict(Counts)
         asynchrony = Asynchrony(self._asynchrony, self._seed)
         total = grid_[0] * grid_[1] * grid_[2]
-        resident = _resident_ctas(total, _volume(block_), _volume(cluster_))
+        resident = _resident_ctas(kernel, total, _volume(block_), _volume(cluster_), smem)
+        _require(
+            -(-total // resident) <= max_steps,
+            f"grid {grid_} has {total} CTAs, of which {resident} run together: more turns than max_steps, {max_steps}",
+        )
+        steps = 0
         state = LaunchState(self.reports) if self._checks else None
         address = self._memory.allocate(max(len(parameters), 1), 256)
         try:
             self.write(address, np.frombuffer(parameters, np.uint8))
             for first in range(0, total, resident):
                 last = min(first + resident, total)
-                Machine(
+                steps += Machine(
                     kernel.program,
                     self._memory,
                     grid=grid_,
@@ -211,6 +225,7 @@ class Device:
                     counters=by_site,
                     count_memory=self._count_memory,
                     checks=state,
+                    max_steps=max_steps - steps,
                     on_exit=lambda done, first=first, last=last: self._report(  # type: ignore[misc]
                         (first + done * (last - first)) / total
                     ),
@@ -230,7 +245,10 @@ class Device:
         return self._variables[ptx]
 
     def _place(self, variable: Variable) -> int:
-        address = self._memory.allocate(max(variable.size, 1), max(variable.align, 16))
+        try:
+            address = self._memory.allocate(max(variable.size, 1), max(variable.align, 16))
+        except MemoryError as error:
+            raise LaunchError(f"the module's variable {variable.name}: {error}") from error
         initial = variable.data.ljust(variable.size, b"\0")
         self.write(address, np.frombuffer(initial, np.uint8))
         return address
@@ -252,6 +270,10 @@ class Device:
             all(extent % size == 0 for extent, size in zip(grid, cluster, strict=True)),
             f"grid {grid} must be a multiple of cluster {cluster} in each dimension",
         )
+        _require(
+            entry.local_bytes <= MAX_LOCAL_BYTES,
+            f"{kernel.name} needs {entry.local_bytes} bytes of local memory; a thread has {MAX_LOCAL_BYTES}",
+        )
         _require(_volume(cluster) <= MAX_CLUSTER, f"cluster {cluster} has more than {MAX_CLUSTER} CTAs")
         required = entry.directives.get("reqntid")
         if required is not None:
@@ -260,8 +282,8 @@ class Device:
         most = entry.directives.get("maxntid")
         if most is not None:
             _require(
-                threads <= int(np.prod(most)),
-                f"{kernel.name} is compiled for at most {int(np.prod(most))} threads in a block, not {threads}",
+                threads <= prod(most),
+                f"{kernel.name} is compiled for at most {prod(most)} threads in a block, not {threads}",
             )
         clustered = entry.directives.get("reqnctapercluster")
         if clustered:
@@ -279,11 +301,24 @@ def _compile(ptx: str, entry: str) -> Program:
     return compile_entry(_parse(ptx).entries[entry])
 
 
-def _resident_ctas(total: int, threads: int, cluster: int) -> int:
-    """How many CTAs run together: all of a small grid, else whole clusters up to CHUNK_LANES threads."""
+def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem: int) -> int:
+    """How many CTAs run together: all of a small grid, else whole clusters up to CHUNK_LANES threads.
+
+    Raises LaunchError if MACHINE_BYTES are too few for one cluster.
+    """
+    program = kernel.program
+    registers = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
+    clocks = 8 * threads * cluster
+    nbytes = threads * (registers + program.entry.local_bytes + clocks) + program.entry.dynamic_offset + smem
+    most = MACHINE_BYTES // (nbytes * cluster) * cluster
+    _require(
+        most > 0,
+        f"a cluster of {kernel.name} takes {nbytes * cluster} bytes to emulate, of which local memory and registers "
+        f"{threads * cluster * (registers + program.entry.local_bytes)}; the limit is {MACHINE_BYTES}",
+    )
     if total * threads <= RESIDENT_LANES:
-        return total
-    return max(CHUNK_LANES // (threads * cluster), 1) * cluster
+        return min(total, most)
+    return min(max(CHUNK_LANES // (threads * cluster), 1) * cluster, most)
 
 
 def _pack(kernel: Kernel, args: Sequence[Argument]) -> bytes:

@@ -33,6 +33,10 @@ class BarrierProtocol(EmulatorError):
     """A barrier used against its rules: over-arrival, an mbarrier used before its initialisation..."""
 
 
+class StepLimit(EmulatorError):
+    """A launch did not end within its `max_steps`; the message names where the kernel loops."""
+
+
 class AsyncHazard(EmulatorError):
     """An asynchronous operation was left without the wait that its operands need."""
 

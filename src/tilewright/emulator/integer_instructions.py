@@ -2,7 +2,7 @@
 
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
 from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.operands import check_modifiers
+from tilewright.emulator.operands import check_modifiers, integer_dtype
 from tilewright.emulator.ptx import CARRY, Instruction, Integer, Sink
 
 _OF_BITS = {
@@ -111,7 +111,7 @@ def _logical_not(w: BlockWriter, i: Instruction) -> None:
 @emits("shl", "shr")
 def _shift(w: BlockWriter, i: Instruction) -> None:
     check_modifiers(i, set())
-    dtype = DTYPES[i.modifiers[-1]]
+    dtype = integer_dtype(i)
     value, count = w.read(i.operands[1], dtype), i.operands[2]
     bits = 8 * int(dtype[1:])
     if isinstance(count, Integer) and 0 <= count.value < bits:

@@ -19,12 +19,13 @@ from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.blocks import Block, member_mask, retires
 from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
-from tilewright.emulator.codegen import Program, waits
+from tilewright.emulator.codegen import waits
 from tilewright.emulator.counters import Counts, MemoryCounter
-from tilewright.emulator.errors import Deadlock, KernelTrap
+from tilewright.emulator.errors import Deadlock, KernelTrap, StepLimit
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
+from tilewright.emulator.program import Program, bank_dtype
 from tilewright.emulator.ptx import Integer, Register, round_up
 from tilewright.emulator.specials import Extent, Specials
 from tilewright.emulator.tensor import Tensor
@@ -58,6 +59,7 @@ class Machine:
         counters: defaultdict[int, Counts],
         count_memory: bool,
         checks: LaunchState | None,
+        max_steps: int,
         on_exit: Callable[[float], None],
     ) -> None:
         self.program, self.counters, self.asynchrony = program, counters, asynchrony
@@ -81,14 +83,14 @@ class Machine:
             np.zeros((rows[1], lanes), np.bool_),
             *(np.zeros((rows[width], lanes), f"u{width}") for width in (2, 4, 8)),
         )
-        self.uniforms: list[Values] = [np.uint64(0)] * len(program.slots)
+        self.uniforms: list[Values] = [np.dtype(bank_dtype(register)).type(0) for register in program.slots]
         self.alive = np.ones(lanes, np.bool_)
         self.alive_threads = np.full(self.topology.ctas, threads)
         self.block = 0
         self.collectives = collectives
         self.barriers, self.mbarriers = Barriers(self), Mbarriers(self)
         self.tensor, self.copies, self.bulk = Tensor(self), ThreadCopies(self), BulkCopies(self)
-        self._clock = 0
+        self._clock, self._max_steps = 0, max_steps
         self._executed = np.zeros(len(program.blocks), np.int64)
         self._ready: dict[int, list[Group]] = {}
         self._partial: dict[int, Group] = {}  # wait at a collective for the rest of their warps
@@ -97,8 +99,8 @@ class Machine:
         self._retiring_blocks = {block_.index for block_ in program.blocks if retires(block_.instructions[0])}
         self._progress, self._last_progress, self._idle_rounds = 0, 0, 0
 
-    def run(self) -> None:
-        """Run until every thread has exited.
+    def run(self) -> int:
+        """Run until every thread has exited; returns the number of steps, which are blocks run by groups.
 
         Raises:
             EmulatorError: whatever the kernel did wrong.
@@ -116,6 +118,7 @@ class Machine:
         for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
             for site, instruction in enumerate(block.instructions if executions else (), block.start):
                 self.counters[site].warp_instructions[instruction.name] += executions
+        return self._clock
 
     def push(self, block: int, group: Group) -> None:
         """Let a group go on at a block; past the last block its threads exit."""
@@ -159,10 +162,10 @@ class Machine:
             lanes = group if active is None else group.take(lanes_of(active, group.size))
             self.checker.fence_mbarriers(lanes.indices)
 
-    def memory_fence(self, group: Group, active: Mask | None) -> None:
+    def memory_fence(self, site: int, group: Group, active: Mask | None) -> None:
         """membar, and fence with a memory order."""
         if self.checker is not None:
-            self.checker.fence(group, active)
+            self.checker.fence(group, active, self.modifiers(site))
 
     def warp_barrier(self, group: Group, mask: Values) -> None:
         """bar.warp.sync, after the lanes have met."""
@@ -221,6 +224,8 @@ class Machine:
                 return
             group = ready
         self._clock += 1
+        if self._clock > self._max_steps:
+            self._report_endless(group)
         self.asynchrony.step()
         self._executed[block.index] += group.warps.count
         self.block = block.index
@@ -281,6 +286,13 @@ class Machine:
         for block, group in resumed:
             self._ready.setdefault(block, []).append(group)
 
+    def _report_endless(self, group: Group) -> None:
+        busiest = self.program.blocks[int(self._executed.argmax())].instructions[0]
+        raise StepLimit(
+            f"the launch has not ended within max_steps: {self.name(group)} run, and most often executed is what "
+            f"follows {busiest}; if the kernel does end, give Device.launch a larger max_steps"
+        )
+
     def _report_divergence(self) -> None:
         """Where only warps wait for their own lanes, these have gone another way."""
         if self.checker is None or self._polled or self.mbarriers.describe_waiting():
@@ -332,11 +344,10 @@ class Machine:
         found: Mask = np.any(by_thread.reshape(-1, width, self.topology.ctas), axis=1)
         return found
 
-    def _mask_of(self, operand: object, group: Group) -> Values:
+    def _mask_of(self, operand: Register | Integer, group: Group) -> Values:
         """The member mask of each lane: it is read before the block, so it is a constant or in the register file."""
         if isinstance(operand, Integer):
             return np.uint32(operand.value & 0xFFFFFFFF)
-        assert isinstance(operand, Register)
         if operand in self.program.slots:
             return self.uniforms[self.program.slots[operand]]
         return self.banks[2][self.program.rows[operand], group.lanes]

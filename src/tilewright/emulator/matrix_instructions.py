@@ -6,7 +6,7 @@ from typing import Any
 from tilewright.emulator import wmma
 from tilewright.emulator.codegen import BlockWriter, emits
 from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.operands import address_of, check_modifiers, elements_of, immediate_of, space_of
+from tilewright.emulator.operands import address_of, check_modifiers, count_of, elements_of, immediate_of, space_of
 from tilewright.emulator.ptx import Instruction, Operand, Vector
 from tilewright.emulator.quad_pairs import mma_of_quad_pairs
 from tilewright.emulator.sparse_matrices import sparse_mma
@@ -112,7 +112,7 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
         w.emit("m.tensor.groups.commit(g, None)")
         return
     if action == "wait_group":
-        w.emit(f"m.tensor.groups.wait(g, {immediate_of(i.operands[0])})")
+        w.emit(f"m.tensor.groups.wait(g, {count_of(i.operands[0])})")
         w.forget(w.program.accumulators)
         return
     if "sp" in i.modifiers or "sp::ordered_metadata" in i.modifiers:

@@ -69,8 +69,11 @@ class Mbarriers:
 
     def invalidate(self, site: int, group: Group, space: str, address: Array, active: Any) -> None:
         """mbarrier.inval."""
-        for offset, cta, _ in self._locate(site, group, space, address, active):
-            self._valid(site, offset, cta).valid[cta] = False
+        for offset, cta, lanes in self._locate(site, group, space, address, active):
+            barrier = self._valid(site, offset, cta)
+            barrier.valid[cta] = False
+            if barrier.checks is not None:
+                barrier.checks.invalidate(site, group.indices[lanes], cta)
 
     def expect(self, site: int, group: Group, space: str, address: Array, size: Array, active: Any) -> None:
         """mbarrier.expect_tx, and complete_tx with a negative size."""

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.lanes import Array, Indices
+from tilewright.emulator.lanes import Array, Indices, Mask
 from tilewright.emulator.ptx import round_up
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -51,6 +51,8 @@ class FlatMemory:
 
     def scatter(self, where: Indices, values: list[Array]) -> None:
         """Store consecutive elements at each aligned byte offset; where offsets repeat the last lane wins."""
+        if np.ndim(where) == 0:
+            where, values = np.atleast_1d(where), [np.atleast_1d(value)[-1:] for value in values]
         dtype, count = values[0].dtype, len(values)
         width = dtype.itemsize * count
         if width > 16:
@@ -65,6 +67,13 @@ class FlatMemory:
             words = packed.view(_WIDE[width])[:, 0]
         view = self._views[width]
         view[where >> (width.bit_length() - 1)] = words if words.dtype == view.dtype else words.view(view.dtype)
+
+    def differs(self, where: Indices, values: list[Array]) -> Mask:
+        """At which of the places something else stands than was stored there."""
+        bits = np.dtype(f"u{values[0].dtype.itemsize}")
+        found = self.gather(where, bits, len(values))
+        pairs = [there != np.asarray(value).view(bits) for there, value in zip(found, values, strict=True)]
+        return np.asarray(np.logical_or.reduce(pairs))
 
     def elements(self, dtype: npt.DTypeLike) -> Array:
         """The whole memory as one array of a dtype of 1 to 8 bytes."""

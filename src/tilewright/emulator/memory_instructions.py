@@ -7,6 +7,7 @@ from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.operands import SPACES, check_modifiers
 from tilewright.emulator.operands import address_of as _address
+from tilewright.emulator.operands import count_of as _count
 from tilewright.emulator.operands import elements_of as _elements
 from tilewright.emulator.operands import immediate_of as _immediate
 from tilewright.emulator.operands import space_of as _space
@@ -23,6 +24,20 @@ _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"
 def _check_access(instruction: Instruction, extra: set[str] = frozenset()) -> None:  # type: ignore[assignment]
     hints = {modifier for modifier in instruction.modifiers if modifier.startswith(("L1::", "L2::", "level::"))}
     check_modifiers(instruction, _ACCESS_MODIFIERS | hints | extra)
+
+
+def _writable_space(instruction: Instruction) -> str:
+    space = _space(instruction)
+    if space == "param" or "const" in instruction.modifiers:
+        raise ValueError("a space that nobody writes to")
+    return space
+
+
+def _mbarrier_space(instruction: Instruction) -> str:
+    space = _space(instruction)
+    if space not in ("shared", "cluster", "generic"):
+        raise ValueError("an mbarrier lies in shared memory")
+    return space
 
 
 def _vector_length(instruction: Instruction) -> int:
@@ -55,7 +70,7 @@ def _load(w: BlockWriter, i: Instruction) -> None:
 @emits("st")
 def _store(w: BlockWriter, i: Instruction) -> None:
     _check_access(i)
-    dtype, space = DTYPES[i.modifiers[-1]], _space(i)
+    dtype, space = DTYPES[i.modifiers[-1]], _writable_space(i)
     where = _address(w, i.operands[0], space)
     values = ", ".join(w.read(element, dtype) for element in _elements(i.operands[1]))
     w.emit(f"m.access.store({w.site}, g, {space!r}, {where}, [{values}], {w.active})")
@@ -64,7 +79,7 @@ def _store(w: BlockWriter, i: Instruction) -> None:
 @emits("atom", "red")
 def _atomic(w: BlockWriter, i: Instruction) -> None:
     _check_access(i, _ATOMICS | {"noftz"})
-    kind, space = i.modifiers[-1], _space(i)
+    kind, space = i.modifiers[-1], _writable_space(i)
     if kind == "noftz":
         raise ValueError("a type")
     operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
@@ -193,6 +208,8 @@ def _barrier(w: BlockWriter, i: Instruction) -> None:
         return
     if kind == "cluster":
         check_modifiers(i, {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}, types=0)
+        if i.modifiers[1] not in ("arrive", "wait"):
+            raise ValueError("neither arrive nor wait")
         w.emit(f"m.barriers.cluster_{i.modifiers[1]}({w.site}, g)")
         return
     if kind not in ("sync", "arrive") and not (kind == "cta" and i.modifiers[1] in ("sync", "arrive")):
@@ -213,7 +230,7 @@ def _set_registers(w: BlockWriter, i: Instruction) -> None:
 
 @emits("membar")
 def _memory_barrier(w: BlockWriter, i: Instruction) -> None:
-    w.emit(f"m.memory_fence(g, {w.active})")
+    w.emit(f"m.memory_fence({w.site}, g, {w.active})")
 
 
 @emits("fence")
@@ -225,7 +242,7 @@ def _fence(w: BlockWriter, i: Instruction) -> None:
     elif i.modifiers[0] == "mbarrier_init":
         w.emit(f"m.mbarrier_fence(g, {w.active})")
     else:
-        w.emit(f"m.memory_fence(g, {w.active})")
+        w.emit(f"m.memory_fence({w.site}, g, {w.active})")
 
 
 @emits("mbarrier")
@@ -237,7 +254,7 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
         target = operands.pop(0)
     if isinstance(operands[0], Register):  # mbarrier.pending_count of a state
         raise UnsupportedInstruction(f"no emulation of {i}")
-    space = _space(i)
+    space = _mbarrier_space(i)
     where = w.stable(_address(w, operands[0], space))
     place = f"{w.site}, g, {space!r}, {where}"
     rest = operands[1:]
@@ -282,10 +299,10 @@ def _copy(w: BlockWriter, i: Instruction) -> None:
     elif "wait_group" in modifiers or "wait_all" in modifiers:
         if "wait_all" in modifiers:
             w.emit(f"m.copies.groups.commit(g, {w.active})")
-        pending = _immediate(i.operands[0]) if i.operands else 0
+        pending = _count(i.operands[0]) if i.operands else 0
         w.emit(f"m.copies.groups.wait(g, {pending}, {w.active})")
     elif "mbarrier" in modifiers:
-        space = _space(i)
+        space = _mbarrier_space(i)
         where = _address(w, i.operands[0], space)
         w.emit(f"m.copies.arrive_when_done({w.site}, g, {space!r}, {where}, {'noinc' in modifiers}, {w.active})")
     else:
@@ -297,6 +314,8 @@ def _copy_async(w: BlockWriter, i: Instruction) -> None:
     destination, source, size, *rest = i.operands
     if "L2::cache_hint" in i.modifiers:
         rest.pop()
+    if _immediate(size) not in (4, 8, 16):
+        raise ValueError("a copy is of 4, 8 or 16 bytes")
     to, of = _address(w, destination, "shared"), _address(w, source, "global")
     taken = None
     if rest and isinstance(rest[0], Register) and rest[0].bits == 1:  # ignore-src
@@ -312,7 +331,7 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.bulk.groups.commit(g, {w.active})")
         return
     if "wait_group" in modifiers:
-        w.emit(f"m.bulk.groups.wait(g, {_immediate(operands[0])}, {w.active})")
+        w.emit(f"m.bulk.groups.wait(g, {_count(operands[0])}, {w.active})")
         return
     if "prefetch" in modifiers:
         return

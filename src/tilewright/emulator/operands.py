@@ -1,6 +1,6 @@
 """What emitters ask of an instruction: its space, the elements, addresses and immediates of its operands."""
 
-from tilewright.emulator.codegen import BlockWriter
+from tilewright.emulator.codegen import DTYPES, BlockWriter
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Vector
 
@@ -44,6 +44,22 @@ def address_of(w: BlockWriter, operand: Operand, space: str) -> str:
 def elements_of(operand: Operand) -> tuple[Operand, ...]:
     """The elements of a vector; an operand that is none is its only element."""
     return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def integer_dtype(instruction: Instruction) -> str:
+    """The NumPy type of an instruction whose type is the last modifier and of integers, bits or predicates."""
+    dtype = DTYPES[instruction.modifiers[-1]]
+    if dtype[0] == "f":
+        raise ValueError(f".{instruction.modifiers[-1]} is no type of integers")
+    return dtype
+
+
+def count_of(operand: Operand) -> int:
+    """The number of groups that may be pending, which fits 32 bits."""
+    count = immediate_of(operand)
+    if not 0 <= count < 1 << 31:
+        raise ValueError(f"{count} groups")
+    return count
 
 
 def immediate_of(operand: Operand) -> int:

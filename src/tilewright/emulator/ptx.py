@@ -129,6 +129,11 @@ class Instruction:
     target: int = -1  # of a branch: the index of the instruction it goes to
 
     @property
+    def action(self) -> str:
+        """The first modifier, empty if there is none."""
+        return self.modifiers[0] if self.modifiers else ""
+
+    @property
     def name(self) -> str:
         """Opcode and modifiers as written."""
         return ".".join((self.opcode, *self.modifiers))

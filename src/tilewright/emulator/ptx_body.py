@@ -38,21 +38,24 @@ from tilewright.emulator.ptx_lexical import (
 from tilewright.emulator.ptx_lowering import in_halves, inverted, new_register
 from tilewright.emulator.ptx_variables import place_variables
 
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:[^\n]*?\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?[^\n]*")
+_NUMBERS = r"\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
+_LOC = re.compile(rf"\.loc{_NUMBERS}(?:[^\n]*?\binlined_at{_NUMBERS})?[^\n]*", re.A)
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _STATEMENT = re.compile(r"([^;{}]*(?:\{[^{}]*\}[^;{}]*)*);")
 _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w]*)((?:\.[\w:]+)*)\s*([\s\S]*)$")
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+([\s\S]*)$")
-_REGISTER_RANGE = re.compile(r"([%\w$]+)<(\d+)>$")
+_REGISTER_RANGE = re.compile(r"([%\w$]+)<(\d{1,9})>$", re.A)
 _NAME = re.compile(r"[%\w$]+$")
-_OFFSET = re.compile(r"(.*?)\s*\+\s*(-?(?:0[xX][0-9a-fA-F]+|\d+))$", re.S)
+_OFFSET = re.compile(r"([^+]*?) ?\+ ?([-\w]+)$")
+MOST_REGISTERS = 1 << 18
+"""Registers that an entry may declare; a compiler asks for some thousand."""
 
 _CALL = re.compile(
     r"(?:\((?P<results>[^)]*)\)\s*,\s*)?(?P<name>[%\w$]+)\s*(?:,\s*\((?P<arguments>[^)]*)\))?\s*(?:,\s*[\w$]+)?\s*$"
 )
 _RETURN, _AFTER = "<return>", "<after>"
 """Labels that PTX cannot spell."""
-_MOST_INSTRUCTIONS = 1_000_000
+_MOST_INSTRUCTIONS = 1 << 18
 
 LocationKey: TypeAlias = tuple[int, int, int]
 
@@ -88,6 +91,7 @@ class BodyParser:
         self.call_sites: dict[LocationKey, LocationKey] = {}
         self.locations: dict[tuple[str, ...], Location] = {}
         self.location: Location | None = None
+        self._registers = 0
         names = self.module_scope.names
         names.update({name: Symbol(name, "global") for name in module.variables})
         names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
@@ -131,7 +135,7 @@ class BodyParser:
                 self._declare_variable(match)
                 self.position = match.end()
             elif match := _STATEMENT.match(text, self.position):
-                self._statement(match[1].strip())
+                self._statement(" ".join(match[1].split()))
                 self.position = match.end()
             else:
                 raise self._error(f"cannot parse {excerpt(text, self.position)!r}")
@@ -301,13 +305,15 @@ class BodyParser:
         elif text == "_":
             operand = Sink()
         elif head == "!":
-            register = self._operand(text[1:].strip())
-            if not isinstance(register, Register):
+            register = self._operand(text[1:].lstrip(" !"))
+            if not isinstance(register, Register) or text[1:].lstrip().startswith("!"):
                 raise self._error(f"{text!r} negates something that is not a register")
             operand = Negated(register)
         elif "|" in text:
-            first, second = text.split("|", 1)
-            operand = Pair(self._operand(first.strip()), self._operand(second.strip()))
+            first, *others = text.split("|")
+            if len(others) > 1:
+                raise self._error(f"{text!r} is no pair")
+            operand = Pair(self._operand(first.strip()), self._operand(others[0].strip()))
         elif (constant := parse_constant(text)) is not None:
             operand = constant
         elif head == "%":
@@ -318,14 +324,21 @@ class BodyParser:
 
     def _address(self, text: str) -> Address:
         items = split_list(text)
+        if not items or (len(items) == 1 and items[0][:1] in ("[", "{")):
+            raise self._error(f"[{text}] is no address")
         if len(items) == 2:
             coordinates = self._operand(items[1])
             if not isinstance(coordinates, Vector):
                 raise self._error(f"[{text}] is not a tensor address")
+            if items[0][:1] == "[":
+                raise self._error(f"[{text}] is no address")
             base = self._address(items[0])
             return Address(base.base, base.offset, coordinates.elements)
         if match := _OFFSET.match(items[0]):
-            return Address(self._operand(match[1]), int(match[2], 0))
+            offset = parse_constant(match[2])
+            if not isinstance(offset, Integer):
+                raise self._error(f"[{text}] is no address")
+            return Address(self._operand(match[1]), offset.value)
         return Address(self._operand(items[0]))
 
     def _declare_registers(self, statement: str) -> None:
@@ -334,6 +347,9 @@ class BodyParser:
             raise self._error(f"cannot parse the declaration {statement!r}")
         for name in split_list(match[2]):
             if ranged := _REGISTER_RANGE.match(name):
+                self._registers += int(ranged[2])
+                if self._registers > MOST_REGISTERS:
+                    raise self._error(f"{name!r}: an entry may declare at most {MOST_REGISTERS} registers")
                 names = [f"{ranged[1]}{index}" for index in range(int(ranged[2]))]
             elif _NAME.match(name):
                 names = [name]

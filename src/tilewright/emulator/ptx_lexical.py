@@ -10,10 +10,13 @@ from tilewright.emulator.ptx import TYPE_BITS, Float, Integer, Variable
 _SKIP = re.compile(r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*")
 VARIABLE = re.compile(
     r"(?:\.(?:visible|extern|weak|common)\s+)*\.(?P<space>global|const|shared|local)\s+"
-    r"(?:\.attribute\([^)]*\)\s*)?(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?P<name>[\w$]+)\s*"
-    r"(?P<shape>(?:\[\s*\d*\s*\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*?))?\s*;"
+    r"(?:\.attribute\([^)]*\)\s*)?(?:\.align\s+(?P<align>\d{1,9})\s+)?\.(?P<type>\w+)\s+(?P<name>[\w$]+)\s*"
+    r"(?P<shape>(?:\[\s*(?:\d{1,18}\s*)?\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*?))?\s*;"
 )
-_INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)U?$")
+_INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
+_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
+LARGEST_ALIGNMENT = 1 << 16
+"""Of a variable; far above what memories need, and low enough to compute with."""
 
 
 def skip_blank(text: str, position: int) -> int:
@@ -41,13 +44,22 @@ def split_list(text: str) -> list[str]:
 
 def parse_constant(text: str) -> Integer | Float | None:
     """An integer or floating-point constant, or None."""
-    if text[:2] in ("0f", "0F") and len(text) == 10:
-        return Float(struct.unpack(">f", bytes.fromhex(text[2:]))[0], 32)
-    if text[:2] in ("0d", "0D") and len(text) == 18:
-        return Float(struct.unpack(">d", bytes.fromhex(text[2:]))[0], 64)
-    if _INTEGER.match(text):
-        return Integer(int(text.rstrip("U"), 0))
+    if match := _FLOAT.fullmatch(text):
+        if match[1]:
+            return Float(struct.unpack(">f", bytes.fromhex(match[1]))[0], 32)
+        return Float(struct.unpack(">d", bytes.fromhex(match[2]))[0], 64)
+    if match := _INTEGER.fullmatch(text):
+        digits, base = next((match[index], base) for index, base in ((2, 16), (3, 2), (4, 8), (5, 10)) if match[index])
+        return Integer(-int(digits, base) if match[1] else int(digits, base))
     return None
+
+
+def alignment(text: str | None, width: int, line: int) -> int:
+    """The alignment that a declaration asks for, or its type does."""
+    align = int(text) if text else width
+    if align < 1 or align & (align - 1) or align > LARGEST_ALIGNMENT:
+        raise PtxSyntaxError(f"PTX line {line}: the alignment {align} is no power of two up to {LARGEST_ALIGNMENT}")
+    return align
 
 
 def _float_bits(value: Float) -> int:
@@ -56,7 +68,7 @@ def _float_bits(value: Float) -> int:
 
 def variable_of(match: re.Match[str], line: int) -> Variable:
     """The variable that a match of VARIABLE declares, without a place yet."""
-    if match["type"] not in TYPE_BITS:
+    if TYPE_BITS.get(match["type"], 0) < 8:
         raise PtxSyntaxError(f"PTX line {line}: unknown type .{match['type']}")
     width = TYPE_BITS[match["type"]] // 8
     count = 1
@@ -69,7 +81,9 @@ def variable_of(match: re.Match[str], line: int) -> Variable:
             raise PtxSyntaxError(f"PTX line {line}: initialiser {item!r} of {match['name']} is not a number")
         bits = value.value if isinstance(value, Integer) else _float_bits(value)
         data += (bits & ((1 << 8 * width) - 1)).to_bytes(width, "little")
-    return Variable(match["name"], int(match["align"] or width), width * count, data=data)
+    if len(data) > width * count:
+        raise PtxSyntaxError(f"PTX line {line}: {match['name']} has more initial values than elements")
+    return Variable(match["name"], alignment(match["align"], width, line), width * count, data=data)
 
 
 def matching_brace(text: str, start: int) -> int:

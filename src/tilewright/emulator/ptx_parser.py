@@ -10,6 +10,7 @@ from tilewright.emulator.ptx import TYPE_BITS, Entry, Function, FunctionParamete
 from tilewright.emulator.ptx_body import BodyParser
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
+    alignment,
     excerpt,
     line_of,
     matching_brace,
@@ -20,7 +21,7 @@ from tilewright.emulator.ptx_lexical import (
     variable_of,
 )
 
-_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.M)
+_FILE = re.compile(r'^\s*\.file\s+(\d{1,9})\s+"([^"\n]*)"', re.M)
 FIRST_VERSION, LAST_VERSION = 6, 9
 TARGETS = tuple(f"sm_{number}" for number in ("70", "72", "75", "80", "86", "87", "88", "89", "90", "90a"))
 
@@ -38,10 +39,12 @@ _FORMAL = re.compile(
     r"(?P<name>[%\w$]+)\s*(?:\[\d*\])?\s*$"
 )
 _PARAMETER = re.compile(
-    r"\s*\.param\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b(?:\s*\.\w+)*(?:\s+\d+)?\s+)?"
-    r"(?P<name>[\w$]+)\s*(?:\[(?P<count>\d+)\])?\s*$"
+    r"\s*\.param\s+(?:\.align\s+(?P<align>\d{1,9})\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b(?:\s*\.\w+)*(?:\s+\d+)?\s+)?"
+    r"(?P<name>[\w$]+)\s*(?:\[(?P<count>\d{1,9})\])?\s*$"
 )
-_DIRECTIVE = re.compile(r"\.(\w+)((?:[ \t]+\d+(?:\s*,\s*\d+)*)?)")
+_DIRECTIVE = re.compile(r"\.(\w+)((?:[ \t]+\d{1,9}(?:\s*,\s*\d{1,9}){0,2})?)", re.A)
+PARAMETER_BYTES = 32764
+"""The largest parameter space of a kernel (PTX ISA, "Kernel Function Parameter Attributes")."""
 
 
 def parse(text: str) -> Module:
@@ -101,7 +104,8 @@ def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:
         raise syntax_error(text, header.start(), "an entry without a name")
     entry = Entry(signature[1], _parse_parameters(text, signature), shared={}, local={})
     for name, numbers in _DIRECTIVE.findall(signature[3]):
-        entry.directives[name] = tuple(int(number) for number in re.findall(r"\d+", numbers))
+        if numbers or name == "explicitcluster":
+            entry.directives[name] = tuple(int(number) for number in re.findall(r"\d+", numbers))
     module.entries[entry.name] = entry
     return BodyParser(module, entry, text, start).parse()
 
@@ -122,13 +126,18 @@ def _parse_parameters(text: str, signature: re.Match[str]) -> list[Parameter]:
     offset = 0
     for declaration in split_list(signature[2] or ""):
         match = _PARAMETER.match(declaration)
-        if match is None or match["type"] not in TYPE_BITS:
+        if match is None or TYPE_BITS.get(match["type"], 0) < 8:
             raise syntax_error(text, signature.start(), f"unknown parameter declaration {declaration!r}")
         width = TYPE_BITS[match["type"]] // 8
         size = width * int(match["count"] or 1)
-        offset = round_up(offset, int(match["align"] or width))
+        line = line_of(text, signature.start())
+        offset = round_up(offset, alignment(match["align"], width, line))
         parameters.append(Parameter(match["name"], offset, size))
         offset += size
+    if offset > PARAMETER_BYTES:
+        raise syntax_error(
+            text, signature.start(), f"the parameters have {offset} bytes; the limit is {PARAMETER_BYTES}"
+        )
     return parameters
 
 

@@ -11,14 +11,12 @@ import numpy as np
 
 from tilewright.emulator.lanes import WARP, Array, Indices
 
-_COLUMN_SHIFT, _TIME_SHIFT = 19, 33
-_SITES, _COLUMNS, _TIMES = 1 << 19, 1 << 14, 1 << 29
+_COLUMN_SHIFT, _TIME_SHIFT = 18, 33
+_SITES, _COLUMNS, _TIMES = 1 << _COLUMN_SHIFT, 1 << 15, 1 << 29
 ASYNC = 1 << 62
 NEVER = _TIMES - 1
 """The time of what is not over yet."""
 
-SLOTS = 16
-"""Warps of a CTA whose reads of a cell are kept apart; further warps share slots."""
 AGENT_SLOTS = 4
 
 
@@ -57,13 +55,13 @@ def is_asynchronous(access: Array) -> Array:
 class SharedShadow:
     """Of the shared memory of all resident CTAs.
 
-    writes: (cells,). latest: (cells,), the latest read of a thread. reads: (slots, cells), the latest read of a warp of
-    each slot, and after those the latest reads of agents.
+    writes: (cells,). latest: (cells,), the latest read of a thread. reads: (slots, cells), the latest read of each
+    warp, then, in clusters, of threads of other CTAs, then of agents. `slots` counts those of threads.
     """
 
-    def __init__(self, nbytes: int, ctas: int, cell: int, threads: int, agents: bool) -> None:
+    def __init__(self, nbytes: int, ctas: int, cell: int, threads: int, cluster: bool, agents: bool) -> None:
         self.cell, self._ctas = cell, ctas
-        self.slots = min(-(-threads // WARP), SLOTS)
+        self.slots = -(-threads // WARP) + cluster
         cells = -(-nbytes // cell)
         self.writes = np.zeros(cells, np.int64)
         self.latest = np.zeros(cells, np.int64)
@@ -78,7 +76,7 @@ class SharedShadow:
     def mark_read(self, slots: Indices, cells: Indices, access: Array) -> None:
         """Note reads of threads, which belong to slots."""
         self._used[slots] = True
-        self.latest[cells] = access
+        self.latest[cells] = np.maximum(self.latest[cells], access)
         self.reads[slots[:, None], cells] = access
 
     def agent_reads(self, number: int) -> Array:
@@ -102,9 +100,13 @@ class SharedShadow:
 
 @dataclass(slots=True)
 class GlobalShadow:
-    """Of one allocation of global memory; the cluster of an access is its number in the grid + 1."""
+    """Of one allocation of global memory; the cluster of an access is its number in the grid.
+
+    reads, read_clusters: (2, cells), the last read, and the last by another thread than that.
+    """
 
     start: int
+    end: int
     cell: int
     writes: Array
     write_clusters: Array
@@ -117,9 +119,22 @@ class GlobalShadow:
         """The shadow of an untouched allocation."""
         cells = -(-size // cell)
         return cls(
-            start, cell, np.zeros(cells, np.int64), np.zeros(cells, np.int32), np.zeros(cells, np.int64),
-            np.zeros(cells, np.int32),
+            start, start + size, cell, np.zeros(cells, np.int64), np.zeros(cells, np.int32),
+            np.zeros((2, cells), np.int64), np.zeros((2, cells), np.int32),
         )  # fmt: skip
+
+    def read(self, cells: Indices, access: Array, clusters: Array) -> None:
+        """Threads read cells, (lanes, cells of one); access and clusters are (lanes, 1)."""
+        last, last_clusters = self.reads[0][cells], self.read_clusters[0][cells]
+        moved = (column_of(last) != column_of(access)) | (last_clusters != clusters)
+        moved &= last > 0
+        self.reads[0][cells], self.read_clusters[0][cells] = access, clusters
+        shared = self.reads[0][cells] != access  # with a lane that comes later in this instruction
+        for which, reads, readers in ((moved, last, last_clusters), (shared, access, clusters)):
+            if which.any():
+                places = cells[which]
+                self.reads[1][places] = np.broadcast_to(reads, cells.shape)[which]
+                self.read_clusters[1][places] = np.broadcast_to(readers, cells.shape)[which]
 
     def cells(self, where: Indices, width: int) -> Indices:
         """The cells of accesses at offsets of the whole memory: (lanes, cells of one)."""

@@ -58,11 +58,11 @@ def _access_bytes(instruction: Instruction) -> int:
         vector = next((int(m[1:]) for m in modifiers if m in ("v2", "v4", "v8")), 1)
         if opcode in ("atom", "red"):
             vector = 1
-        return min(vector * _TYPE_BYTES.get(modifiers[-1], 4), _WIDEST)
+        return min(vector * _TYPE_BYTES.get("".join(modifiers[-1:]), 4), _WIDEST)
     if opcode == "cp" and "async" in modifiers and not {"bulk", "mbarrier"} & set(modifiers):
         size = instruction.operands[2] if len(instruction.operands) > 2 else None
-        return size.value if isinstance(size, Integer) else 0
-    if opcode == "wmma" and modifiers[0] in ("load", "store"):
+        return size.value if isinstance(size, Integer) and size.value in (4, 8, 16) else 0
+    if opcode == "wmma" and instruction.action in ("load", "store"):
         return 2
     return 0
 

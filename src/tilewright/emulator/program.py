@@ -1,0 +1,65 @@
+"""An entry ready to run, and where its registers are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.emulator.blocks import Block, definitions, is_wgmma, uniform_registers
+from tilewright.emulator.ptx import Entry, Register
+from tilewright.emulator.traits import Traits, traits_of
+
+
+@dataclass(slots=True)
+class Program:
+    """An entry ready to run.
+
+    functions: one per block. rows: place in the register file of each register that lives across blocks, within its
+    bank of equal width. slots: place in m.uniforms of each launch-uniform register.
+    """
+
+    entry: Entry
+    blocks: list[Block]
+    functions: list[Callable[[Any, Any], Any]] = field(default_factory=list)
+    rows: dict[Register, int] = field(default_factory=dict)
+    bank_sizes: dict[int, int] = field(default_factory=dict)  # bytes of a register (1 for predicates) -> rows
+    slots: dict[Register, int] = field(default_factory=dict)
+    accumulators: set[Register] = field(default_factory=set)  # of wgmma, which changes them in the register file
+    suspects: dict[Register, int] = field(default_factory=dict)  # that some path may use without a value, numbered
+    source: str = ""
+    traits: Traits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.traits = traits_of(self.entry.instructions)
+
+
+def place_registers(program: Program) -> None:
+    """Give each register that lives across blocks a row, accumulators of wgmma consecutive ones."""
+    uniform = uniform_registers(program.entry)
+    sizes = dict.fromkeys((1, 2, 4, 8), 0)
+
+    def place(register: Register) -> None:
+        if register in uniform:
+            program.slots.setdefault(register, len(program.slots))
+        elif register not in program.rows:
+            width = bytes_of(register)
+            program.rows[register] = sizes[width]
+            sizes[width] += 1
+
+    for instruction in filter(is_wgmma, program.entry.instructions):
+        for register in definitions(instruction):
+            place(register)
+            program.accumulators.add(register)
+    for block in program.blocks:
+        for register in sorted(block.live_in | block.live_out, key=lambda register: register.name):
+            place(register)
+    program.bank_sizes = sizes
+
+
+def bytes_of(register: Register) -> int:
+    """Bytes of a register in the register file; predicates have one."""
+    return max(register.bits // 8, 1)
+
+
+def bank_dtype(register: Register) -> str:
+    """How the register file holds a register."""
+    return "b1" if register.bits == 1 else f"u{register.bits // 8}"

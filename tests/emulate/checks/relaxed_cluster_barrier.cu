@@ -1,0 +1,19 @@
+// kind=race grid=2 block=128 cluster=2
+#include "wrappers.cuh"
+extern "C" __global__ void peer(int* out, const int* in) {
+  __shared__ int row[128];
+  int t = threadIdx.x, value;
+  row[t] = in[128 * blockIdx.x + t]; /*2*/
+  if (FAULT)
+    asm volatile("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;" ::
+                     : "memory");
+  else
+    cluster_sync();
+  asm volatile(
+      "{.reg .b32 r; mapa.shared::cluster.u32 r, %1, %2; ld.shared::cluster.s32 %0, [r];}" /*1*/
+      : "=r"(value)
+      : "r"(shared_address(row + 127 - t)), "r"(blockIdx.x ^ 1)
+      : "memory");
+  out[128 * blockIdx.x + t] = value;
+  cluster_sync();
+}

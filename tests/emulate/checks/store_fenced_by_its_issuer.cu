@@ -1,0 +1,14 @@
+// kind=proxy-fence block=128
+#include "wrappers.cuh"
+extern "C" __global__ void store(int* out, const int* in) {
+  __shared__ __align__(128) int row[128];
+  int t = threadIdx.x;
+  row[t] = in[t]; /*2*/
+  if (FAULT && t == 0) proxy_fence();
+  __syncthreads();
+  if (t == 0) {
+    if (!FAULT) proxy_fence();
+    bulk_store(out, shared_address(row), 512); /*1*/
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}

@@ -1,0 +1,67 @@
+// PTX instructions as functions, for the kernels beside.
+typedef unsigned long long u64;
+__device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ void mbarrier_init(unsigned b, int n) {
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], %1; fence.mbarrier_init.release.cluster;" ::"r"(b),
+      "r"(n)
+      : "memory");
+}
+__device__ void mbarrier_expect(unsigned b, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(b), "r"(bytes)
+               : "memory");
+}
+__device__ void mbarrier_arrive_at_rank(unsigned b, int rank) {
+  asm volatile(
+      "{.reg .b32 r; mapa.shared::cluster.u32 r, %0, %1;"
+      " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [r];}" ::"r"(b),
+      "r"(rank)
+      : "memory");
+}
+__device__ void mbarrier_wait(unsigned b, unsigned parity) {
+  asm volatile(
+      "{.reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra D; bra W; D: "
+      "}" ::"r"(b),
+      "r"(parity)
+      : "memory");
+}
+__device__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+}
+__device__ __forceinline__ void bulk_load(unsigned to, const void* from, int bytes,
+                                          unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+__device__ __forceinline__ void bulk_store(void* to, unsigned from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
+               "r"(bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+__device__ __forceinline__ void proxy_fence() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ __forceinline__ u64 descriptor(const void* tile) {
+  return shared_address(tile) >> 4 | 8ull << 16 | 16ull << 32;
+}
+// d += A B^T of tiles (64, 16) and (8, 16).
+__device__ __forceinline__ void multiply(float (&d)[4], const void* a, const void* b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+      " wgmma.commit_group.sync.aligned;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "l"(descriptor(a)), "l"(descriptor(b))
+      : "memory");
+}
+__device__ __forceinline__ void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+template <int pending = 0>
+__device__ __forceinline__ void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}

@@ -1,0 +1,177 @@
+"""PTX that nobody trusts: whatever the text, it ends in a result or in an error of ours, and runs no Python."""
+
+import re
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from emulate.nvrtc import compile_ptx
+from emulate.test_checks import CASES, HEADER, launch, without_lines
+from tilewright.emulator import Device, EmulatorError, LaunchError, PtxSyntaxError, StepLimit
+
+NAMES = [
+    "transpose", "cp_async_wait_without_barrier", "flag_with_acquire_and_release", "slot_refilled_while_it_is_read",
+    "accumulator_without_fence", "store_buffer_reused", "relaxed_cluster_barrier", "named_barriers",
+]  # fmt: skip
+PYTHON = [
+    "__import__('os')",
+    "os",
+    "m",
+    "g",
+    "lanes",
+    "exec",
+    "'",
+    '"',
+    "'''",
+    "\\",
+    "\n import os\n",
+    "{m!r}",
+    "\0",
+    "é",
+]
+NUMBERS = ["0", "-1", "1", "3", "31", "32", "255", "4294967295", "9223372036854775807", "18446744073709551616",
+           "99999999999999999999999999999999999999999999", "0x", "010", "08", "0f7F800000", "0fzzzzzzzz", "0d0",
+           "9" * 5000]  # fmt: skip
+PIECES = [*"%r0p1 ,;{}[]()<>@!|_.:+-\n'\"/*\\é$", "mov.b32 ", ".reg ", "bra ", "ld.", ".b32", "%r1"]
+TOKEN = re.compile(r"[%\w$.:]+|\s+|.")
+
+
+@lru_cache
+def kernel_text(name):
+    """PTX, the grid and the cluster of a small kernel."""
+    case = next(case for case in CASES if case.name == name)
+    grid, block, cluster = (int(case.options.get(option, 1)) for option in ("grid", "block", "cluster"))
+    return without_lines(compile_ptx(case.source, "sm_90a", "-DFAULT=0")), grid, block, cluster
+
+
+@lru_cache
+def tokens_of(name):
+    return TOKEN.findall(kernel_text(name)[0])
+
+
+mutations = st.lists(
+    st.tuples(
+        st.sampled_from(["delete", "repeat", "swap", "number", "python", "other"]),
+        st.integers(0, 10**6),
+        st.integers(0, 10**6),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def mutate(tokens, changes):
+    tokens = list(tokens)
+    for action, first, second in changes:
+        here, there = first % len(tokens), second % len(tokens)
+        if action == "number":
+            places = [index for index, token in enumerate(tokens) if token[0].isdigit()] or [here]
+            tokens[places[first % len(places)]] = NUMBERS[second % len(NUMBERS)]
+        elif action == "python":
+            tokens[here] = PYTHON[second % len(PYTHON)]
+        elif action == "swap":
+            tokens[here], tokens[there] = tokens[there], tokens[here]
+        elif action == "other":
+            tokens[here] = tokens[there]
+        else:
+            tokens[here : here + 1] = [] if action == "delete" else [tokens[here]] * 2
+    return "".join(tokens)
+
+
+def run(text, grid=1, block=32, cluster=1, max_steps=400):
+    """Load and launch; ends in a result or an error of the emulator's."""
+    device = Device(memory_bytes=1 << 18)
+    addresses = [device.upload(np.zeros(4096, np.int32)) for _ in range(2)]
+    try:
+        kernel = device.load(text)
+        assert not any(part in kernel.program.source for part in ("import", "os.", "exec"))
+        device.launch(
+            kernel, (grid,), (block,), addresses[: len(kernel.parameters)], cluster=(cluster,), max_steps=max_steps
+        )
+    except (EmulatorError, ValueError):
+        pass
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(changes=mutations)
+def test_mutated_kernel(name, changes):
+    _, grid, block, cluster = kernel_text(name)
+    run(mutate(tokens_of(name), changes), grid, block, cluster)
+
+
+@pytest.mark.planted_fault
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(body=st.lists(st.sampled_from(PIECES)).map("".join))
+@example("!" * 5000)
+@example("[" * 5000)
+@example("{" * 5000 + "}" * 5000)
+@example("mov.b32 %r1, " + "!" * 5000 + "%r1;")
+@example("mov.b32 %r1, " + "[" * 5000 + "%r1" + "]" * 5000 + ";")
+@example("mov.b32 %r1, " + "|" * 5000 + ";")
+@example("st.shared.b32 [%r1" + " " * 20000 + "], %r1;")
+@example("/*" * 5000)
+@example("bar;")
+@example("mbarrier;")
+@example("wgmma;")
+@example("ld %r1, [%r1];")
+@example("ld;")
+@example("shfl;")
+@example("bra;")
+@example("@%r1 mov.b32 %r1, %r1;")
+def test_arbitrary_body(body):
+    run(HEADER + ".visible .entry e()\n{\n.reg .b32 %r<4>;\n.reg .pred p;\n" + body + "\nret;\n}\n")
+
+
+@pytest.mark.planted_fault
+@settings(max_examples=100, deadline=None)
+@given(text=st.text())
+def test_arbitrary_text(text):
+    run(text)
+    run(HEADER + text)
+
+
+ENTRY = ".visible .entry e(%s)\n{\n%s\nret;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "error", "message"),
+    [
+        ("", ".shared .align 4 .b8 big[1099511627776];", LaunchError, "a CTA has 232448"),
+        ("", ".local .align 4 .b8 big[1099511627776];", LaunchError, "a thread has 524288"),
+        ("", ".local .align 4 .b8 big[1024][1024][1024][1024];", LaunchError, "a thread has 524288"),
+        ("", ".reg .b32 %r<999999999>;", PtxSyntaxError, "at most 262144 registers"),
+        (".param .b8 big[1000000]", "", PtxSyntaxError, "the limit is 32764"),
+        ("", ".shared .align 3 .b8 odd[4];", PtxSyntaxError, "no power of two"),
+        (".param .align 0 .b8 odd[4]", ".shared .align 0 .pred odd[4];", PtxSyntaxError, "PTX line"),
+    ],
+)
+def test_limits(parameters, body, error, message):
+    with pytest.raises(error, match=message):
+        launch(HEADER + ENTRY % (parameters, body))
+
+
+def test_a_module_variable_that_does_not_fit():
+    with pytest.raises(LaunchError, match="module's variable big"):
+        Device(memory_bytes=1 << 18).load(HEADER + ".global .b8 big[1099511627776];\n" + ENTRY % ("", ""))
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"), [((2**40,), "above the limits"), ((2**31 - 1,), "max_steps"), ((1, 65536), "above the limits")]
+)
+def test_giant_grids(grid, message):
+    device = Device(memory_bytes=1 << 18)
+    kernel = device.load(HEADER + ENTRY % ("", ""))
+    with pytest.raises(LaunchError, match=message):
+        device.launch(kernel, grid, (1024,), [], max_steps=1000)
+
+
+def test_an_endless_loop_ends_at_the_step_limit():
+    device = Device(memory_bytes=1 << 18)
+    kernel = device.load(HEADER + ENTRY % ("", ".reg .b32 %r;\nmov.b32 %r, 0;\nL:\nadd.s32 %r, %r, 1;\nbra L;"))
+    with pytest.raises(StepLimit, match=r"add\.s32.*PTX line 9"):
+        device.launch(kernel, (1,), (32,), [], max_steps=50)
