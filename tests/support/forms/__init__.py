@@ -1,0 +1,20 @@
+"""The instruction forms that the emulator is compared with hardware in."""
+
+from support.forms.conversions import CONVERSIONS
+from support.forms.floats import FLOATS
+from support.forms.halves import HALVES
+from support.forms.integers import INTEGERS
+from support.forms.memory import MEMORY
+from support.forms.products import PRODUCTS
+from support.forms.warps import WARPS
+
+FORMS = {
+    "integer": INTEGERS,
+    "float": FLOATS,
+    "half": HALVES,
+    "conversion": CONVERSIONS,
+    "warp": WARPS,
+    "memory": MEMORY,
+    "mma": PRODUCTS,
+}
+"""By kind."""
