@@ -6,6 +6,7 @@ from support.forms.halves import HALVES
 from support.forms.integers import INTEGERS
 from support.forms.memory import MEMORY
 from support.forms.products import PRODUCTS
+from support.forms.warpgroups import WARPGROUPS
 from support.forms.warps import WARPS
 
 FORMS = {
@@ -16,5 +17,6 @@ FORMS = {
     "warp": WARPS,
     "memory": MEMORY,
     "mma": PRODUCTS,
+    "wgmma": WARPGROUPS,
 }
 """By kind."""

@@ -6,6 +6,7 @@ from itertools import chain
 
 import numpy as np
 
+from support.forms.agreement import agree, shown, without_signs
 from support.forms.values import ELEMENTS, REGISTER_BITS, values_of
 from support.launches import Launch
 
@@ -116,11 +117,13 @@ class Form:
         for index, kind in enumerate(self.results):
             one, other = (elements(buffers[1], kind, index, len(self.results)) for buffers in (emulated, hardware))
             scale = None if magnitudes is None else elements(magnitudes[1], kind, index, len(self.results))
-            wrong = ~self._agree(one, other, scale)
+            wrong = ~agree(
+                one, other, relative=self.relative, absolute=self.absolute, magnitude=self.magnitude, scale=scale
+            )
             for lane, part in np.argwhere(wrong)[:2]:
                 sources = ", ".join(f"{value:#x}" for value in self.inputs[lane].tolist())
                 found.append(
-                    f"%d{index} of ({sources}): emulator {_shown(one[lane, part])}, GPU {_shown(other[lane, part])}"
+                    f"%d{index} of ({sources}): emulator {shown(one[lane, part])}, GPU {shown(other[lane, part])}"
                 )
             if wrong.any():
                 found.append(f"%d{index} differs in {np.count_nonzero(wrong)} of {wrong.size} results")
@@ -128,29 +131,16 @@ class Form:
             found.append(f"memory differs at byte {np.flatnonzero(emulated[2] != hardware[2])[0]}")
         return found
 
-    def _agree(self, one, other, scale):
-        if one.dtype.kind in "ui":
-            return one == other
-        bits = f"u{one.itemsize}"
-        same = (one.view(bits) == other.view(bits)) | (np.isnan(one) & np.isnan(other))
-        if not (self.relative or self.absolute or self.magnitude):
-            return same
-        with np.errstate(all="ignore"):
-            one, other = one.astype(np.float64), other.astype(np.float64)
-            allowed = self.absolute + self.relative * np.abs(one)
-            if scale is not None:
-                allowed = allowed + self.magnitude * np.abs(scale.astype(np.float64))
-            return same | (np.abs(one - other) <= allowed)
-
     def _magnitudes(self, run):
         """The results for sources without signs."""
         inputs = self.inputs.copy()
         for index, kind in enumerate(self.sources):
             dtype, count = ELEMENTS[kind.split(":")[0]]
-            if np.dtype(dtype).kind not in "uib":
-                width = 8 * np.dtype(dtype).itemsize
-                mask = sum(((1 << width - 1) - 1) << width * part for part in range(count))
-                inputs[:, index] &= np.uint64(mask)
+            width = count * np.dtype(dtype).itemsize
+            column = np.ascontiguousarray(inputs[:, index]).view(np.uint8).reshape(-1, 8)
+            parts = np.ascontiguousarray(column[:, :width]).view(dtype)
+            column[:, :width] = without_signs(parts).view(np.uint8)
+            inputs[:, index] = column.reshape(-1).view(np.uint64)
         return run(self.launch(inputs))
 
 
@@ -159,11 +149,6 @@ def elements(buffer, kind, index, results):
     dtype, count = ELEMENTS[kind]
     slots = buffer.reshape(-1, results, 8)[:, index]
     return np.ascontiguousarray(slots[:, : count * np.dtype(dtype).itemsize]).view(dtype)
-
-
-def _shown(value):
-    bits = value.view(f"u{value.itemsize}")
-    return f"{bits:#x}" if value.dtype.kind in "ui" else f"{bits:#x} ({value})"
 
 
 def forms(opcodes, results, sources, **bounds):
