@@ -147,7 +147,7 @@ def _encoded(tensor, base, driver, checked):
             len(tensor.shape),
             base + tensor.offset,
             [words(extent) for extent in tensor.shape],
-            [words(stride) for stride in tensor.strides],
+            [words(stride) for stride in tensor.strides or (16,)],
             [halves(extent) for extent in tensor.box],
             [halves(1)] * len(tensor.shape),
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

@@ -1,0 +1,59 @@
+"""The record of how the emulator compares with hardware."""
+
+import json
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+EQUAL = "equal"
+
+
+class Proof:
+    """Outcomes by part: how many forms were tried, how many were equal, and all that were not, with examples."""
+
+    def __init__(self):
+        self._outcomes = defaultdict(Counter)
+        self._differing = defaultdict(list)
+        self._extra = {}
+
+    def add(self, part, name, outcome, examples=()):
+        """Note one form: its outcome is `EQUAL` or says what happened instead."""
+        self._outcomes[part][outcome] += 1
+        if outcome != EQUAL:
+            self._differing[part].append({"form": name, "outcome": outcome, "examples": list(examples)[:4]})
+
+    def attach(self, part, **extra):
+        """Keep further data of a part, such as a table."""
+        self._outcomes[part] += Counter()
+        self._extra[part] = extra
+
+    def as_dict(self):
+        """By part: tried, equal, other outcomes, and those that are not equal."""
+        return {
+            part: {
+                "tried": outcomes.total(),
+                "equal": outcomes[EQUAL],
+                "outcomes": dict(outcomes),
+                **self._extra.get(part, {}),
+                "differing": self._differing[part],
+            }
+            for part, outcomes in self._outcomes.items()
+        }
+
+    def write(self, path, **about):
+        """Write the record, below what it is about and when it was made."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **about, "parts": self.as_dict()}
+        path.write_text(json.dumps(content, indent=1) + "\n")
+
+    def summary(self):
+        """A line for each part, and one for each of the first that differ."""
+        for part, outcomes in self._outcomes.items():
+            others = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if outcome != EQUAL)
+            yield f"{part:12} {outcomes.total():5} tried, {outcomes[EQUAL]:5} equal{others and f'; {others}'}"
+        for part, differing in self._differing.items():
+            for entry in differing[:12]:
+                yield f"  {part}: {entry['form'][:110]}: {'; '.join(entry['examples'])[:160]}"
+            if len(differing) > 12:
+                yield f"  {part}: and {len(differing) - 12} more"
