@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from emulate.nvrtc import compile_ptx
+from support.nvrtc import compile_ptx
 from tilewright.emulator import Device
 
 COPY = """

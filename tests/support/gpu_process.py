@@ -6,7 +6,9 @@ from functools import cache
 
 import numpy as np
 
-SECONDS_PER_LAUNCH = 20
+SECONDS_PER_LAUNCH = 10
+MAX_STARTS = 8
+"""Of the process: launches that break more contexts than that leave the rest untried."""
 
 
 class GpuFailure(Exception):
@@ -18,6 +20,7 @@ class GpuProcess:
 
     def __init__(self):
         self._child = self._pipe = None
+        self._starts = 0
 
     def run(self, launch):
         """The buffers after the launch. Raises GpuFailure."""
@@ -40,12 +43,16 @@ class GpuProcess:
         return result
 
     def _start(self):
+        if self._starts == MAX_STARTS:
+            raise GpuFailure(f"not tried: the process of the GPU has already ended {MAX_STARTS} times")
+        self._starts += 1
         context = multiprocessing.get_context("spawn")
         self._pipe, childs_end = context.Pipe()
         self._child = context.Process(target=_serve, args=(childs_end,), daemon=True)
         self._child.start()
         childs_end.close()
-        if not self._pipe.poll(60) or (answer := self._pipe.recv()) != "ready":
+        answer = self._pipe.recv() if self._pipe.poll(60) else "none in 60 seconds"
+        if answer != "ready":
             self.stop()
             raise GpuFailure(f"no CUDA context: {answer}")
 
@@ -60,7 +67,7 @@ class GpuProcess:
 
 def _serve(pipe):
     try:
-        driver, checked = _current_context()
+        driver, _ = _current_context()
     except Exception as error:
         pipe.send(f"{type(error).__name__}: {error}")
         return
@@ -69,14 +76,16 @@ def _serve(pipe):
         while True:
             launch = pipe.recv()
             try:
-                result = _launch(launch, driver, checked)
+                result = launch_here(launch)
             except Exception as error:
                 broken = driver.cuCtxSynchronize()[0] != driver.CUresult.CUDA_SUCCESS
                 result = f"{type(error).__name__}: {error}", broken
             pipe.send(result)
 
 
+@cache
 def _current_context():
+    """The driver, and GPU 0's primary context current in this thread."""
     from cuda.bindings import driver
 
     from tilewright.backends.gpu import checked
@@ -104,7 +113,9 @@ def _function(ptx, shared_bytes):
     return function
 
 
-def _launch(launch, driver, checked):
+def launch_here(launch):
+    """The buffers after the launch, in this process. Raises what the driver's refusals raise."""
+    driver, checked = _current_context()
     function = _function(launch.ptx, launch.shared_bytes)
     addresses = []
     for buffer in launch.buffers:

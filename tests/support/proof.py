@@ -27,6 +27,12 @@ class Proof:
         self._outcomes[part] += Counter()
         self._extra[part] = extra
 
+    def tabulate(self, name, hardware, counted):
+        """Add a line to the table of the counters: both machines' numbers of one kernel."""
+        keys = ("global_requests", "global_sectors", "shared_requests", "shared_wavefronts", "shared_conflicts")
+        emulator = {key: counted[key] for key in keys if key in counted}
+        self._extra["counters"]["table"].append({"kernel": name, "ncu": hardware, "emulator": emulator})
+
     def as_dict(self):
         """By part: tried, equal, other outcomes, and those that are not equal."""
         return {

@@ -11,10 +11,10 @@ def agree(one, other, *, relative=0.0, absolute=0.0, magnitude=0.0, scale=None):
     if one.dtype.kind in "ui":
         return one == other
     bits = f"u{one.itemsize}"
-    same = (one.view(bits) == other.view(bits)) | (np.isnan(one) & np.isnan(other))
-    if not (relative or absolute or magnitude):
-        return same
     with np.errstate(all="ignore"):
+        same = (one.view(bits) == other.view(bits)) | (np.isnan(one) & np.isnan(other))
+        if not (relative or absolute or magnitude):
+            return same
         one, other = one.astype(np.float64), other.astype(np.float64)
         allowed = absolute + relative * np.abs(one)
         if scale is not None:
