@@ -22,11 +22,14 @@ class GpuProcess:
         self._child = self._pipe = None
         self._starts = 0
 
-    def run(self, launch):
-        """The buffers after the launch. Raises GpuFailure."""
+    def submit(self, launch):
+        """Begin a launch, whose `result` is to be taken before the next. Raises GpuFailure."""
         if self._child is None:
             self._start()
         self._pipe.send(launch)
+
+    def result(self):
+        """The buffers after the launch. Raises GpuFailure."""
         if not self._pipe.poll(SECONDS_PER_LAUNCH):
             self.stop()
             raise GpuFailure(f"the launch did not end in {SECONDS_PER_LAUNCH} seconds")

@@ -45,8 +45,8 @@ _SNIPPETS = {
     "some lanes": "if (t % 3 == 0) out[i] = in[i];",
     "scatter": "out[i * 37 % 65536] = in[i * 61 % 65536];",
     "transpose without SMEM": "out[i % 256 * 256 + i / 256] = in[i];",
-    "naive product": "float sum = 0; for (int k = 0; k < 64; k++) sum += in[i / 64 % 64 * 64 + k] * in[k * 64 + i % 64];"
-    " out[i] = sum;",
+    "naive product": "float sum = 0; for (int k = 0; k < 64; k++) sum += in[i / 64 % 64 * 64 + k] * "
+    "in[k * 64 + i % 64]; out[i] = sum;",
     "naive product, columns": "float sum = 0; for (int k = 0; k < 64; k++) sum += in[i % 64 * 64 + k] * "
     "in[k * 64 + i / 64 % 64]; out[i] = sum;",
     "transpose with conflicts": "__shared__ float tile[32][32]; int x = t % 32, y = t / 32; tile[y][x] = in[i];"
@@ -55,10 +55,10 @@ _SNIPPETS = {
     " __syncthreads(); out[i] = tile[x][y];",
     "SMEM, stride given": "__shared__ float tile[4096]; tile[t] = tile[t + 1024] = in[i]; __syncthreads();"
     " out[i] = tile[t * stride % 2048];",
-    "SMEM by pairs": "__shared__ Two tile[1024]; tile[t] = Two{in[i], 1}; __syncthreads(); Two v = tile[t ^ 1];"
-    " out[i] = v.x + v.y;",
-    "SMEM by fours": "__shared__ Four tile[1024]; tile[t] = Four{in[i], 1, 2, 3}; __syncthreads(); Four v = tile[t ^ 5];"
-    " out[i] = v.x + v.y + v.z + v.w;",
+    "SMEM by pairs": "__shared__ Two tile[1024]; tile[t] = Two{in[i], 1}; __syncthreads();"
+    " Two v = tile[t ^ 1]; out[i] = v.x + v.y;",
+    "SMEM by fours": "__shared__ Four tile[1024]; tile[t] = Four{in[i], 1, 2, 3}; __syncthreads();"
+    " Four v = tile[t ^ 5]; out[i] = v.x + v.y + v.z + v.w;",
     "SMEM by fours, stride 2": "__shared__ Four tile[2048]; tile[2 * t] = Four{in[i], 1, 2, 3}; __syncthreads();"
     " Four v = tile[2 * (t ^ 1)]; out[i] = v.x + v.y + v.z + v.w;",
     "SMEM by fours, broadcast": "__shared__ Four tile[1024]; tile[t] = Four{in[i], 1, 2, 3}; __syncthreads();"

@@ -5,7 +5,7 @@ import pytest
 from support.gpu_process import GpuFailure, GpuProcess
 from support.launches import emulate
 from support.proof import EQUAL, Proof
-from tilewright.emulator import EmulatorError, UnsupportedInstruction
+from tilewright.emulator import UnsupportedInstruction
 
 _proof = Proof()
 
@@ -39,17 +39,25 @@ def prove(proof, gpu_process):
 def _outcome(case, gpu_process):
     launch = case.launch()
     try:
-        emulated = emulate(launch, checks=False)
-    except UnsupportedInstruction as error:
-        return "not emulated", [str(error)]
-    except EmulatorError as error:
-        return "refused by the emulator", [f"{type(error).__name__}: {error}"[:300]]
-    try:
-        hardware = gpu_process.run(launch)
+        gpu_process.submit(launch)
+        emulated, refusal = _emulated(launch)
+        hardware = gpu_process.result()
     except GpuFailure as error:
         return "failed on the GPU", [str(error)[:300]]
+    if emulated is None:
+        return refusal
     differences = case.differences(emulated, hardware, lambda other: emulate(other, checks=False))
     return ("different", differences) if differences else (EQUAL, [])
+
+
+def _emulated(launch):
+    """The buffers after the launch and None, or None and the outcome that is to be recorded."""
+    try:
+        return emulate(launch, checks=False), None
+    except UnsupportedInstruction as error:
+        return None, ("not emulated", [str(error)[:300]])
+    except Exception as error:  # whatever it is, the launch on the GPU goes on and the others are still to come
+        return None, ("failed in the emulator", [f"{type(error).__name__}: {error}"[:300]])
 
 
 def pytest_terminal_summary(terminalreporter, config):

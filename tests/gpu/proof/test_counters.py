@@ -47,8 +47,8 @@ def _measure(log, launched):
     if ncu is None:
         return {}, "ncu is not installed"
     command = [
-        ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--log-file", str(log), "--metrics", ",".join(METRICS),
-        sys.executable, "-m", "support.profiles", str(launched),
+        ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--log-file", str(log),
+        "--metrics", ",".join(METRICS), sys.executable, "-m", "support.profiles", str(launched),
     ]  # fmt: skip
     paths = [str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

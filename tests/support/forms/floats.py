@@ -43,8 +43,10 @@ def _approximate():
         yield from forms(f"rcp.approx{ftz}.f32", "f32", "f32", relative=2**-22.5, absolute=2**-126)
         yield from forms(f"sqrt.approx{ftz}.f32", "f32", "f32", relative=2**-22.5)
         yield from forms(f"rsqrt.approx{ftz}.f32", "f32", "f32", relative=2**-22.4)
-        # Beyond |x| of 100 pi there is no bound; `unit` stays within.
-        yield from forms(f"sin.approx{ftz}.f32 cos.approx{ftz}.f32", "f32", "f32:unit", absolute=2**-14)
+        # Beyond 100 pi there is no bound: a quarter of a number of moderate size stays within.
+        for function in ("sin", "cos"):
+            text = f"mul.f32 %a0, %a0, 0f3E800000; {function}.approx{ftz}.f32 %d0, %a0;"
+            yield written(text, "f32", "f32:unit", absolute=2**-14.5)
         # The bound of 2 units in the last place holds for divisors of 2^-126 to 2^126.
         yield from forms(f"div.approx{ftz}.f32 div.full{ftz}.f32", "f32", "f32:unit f32:unit", relative=2**-21.9)
     yield from forms("tanh.approx.f32", "f32", "f32", relative=2**-10.9, absolute=2**-126)

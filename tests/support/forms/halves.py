@@ -2,7 +2,7 @@
 
 from support.forms.form import forms, written
 
-_RELATIONS = "eq ne lt le gt ge equ neu ltu leu gtu geu num nan".split()
+_RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
 
 
 def _arithmetic():

@@ -106,7 +106,10 @@ class WarpgroupProduct:
         """The instruction and how it is used."""
         where = "registers" if self.from_registers else f"SMEM {self.a_major}-major"
         extras = f", A in {where}, B {self.b_major}-major, swizzle {self.span}, scale-d {self.keep}"
-        extras += f", signs {self.negate}" * (self.negate != (1, 1)) + f", from byte {self.depth} of K" * (self.depth > 0)
+        if self.negate != (1, 1):
+            extras += f", signs {self.negate}"
+        if self.depth:
+            extras += f", from byte {self.depth} of K"
         return self.instruction + extras + ", any numbers" * self.numbers
 
     @property
