@@ -2,6 +2,7 @@
 
 from support.forms.conversions import CONVERSIONS
 from support.forms.floats import FLOATS
+from support.forms.fragments import FRAGMENTS
 from support.forms.halves import HALVES
 from support.forms.integers import INTEGERS
 from support.forms.memory import MEMORY
@@ -17,6 +18,7 @@ FORMS = {
     "warp": WARPS,
     "memory": MEMORY,
     "mma": PRODUCTS,
+    "wmma": FRAGMENTS,
     "wgmma": WARPGROUPS,
 }
 """By kind."""

@@ -84,4 +84,16 @@ def _accesses():
             )
 
 
-MEMORY = [*_atomics(), *_accesses()]
+def _asynchronous_copies():
+    """cp.async of every size: whole, with zeros beyond the bytes that are taken, and with its source ignored."""
+    start = "st.global.v2.b64 [%cell], {%a0, %a1}; mov.b64 %d0, -1; st.shared.v2.b64 [%row], {%d0, %d0};"
+    end = "cp.async.wait_all; ld.shared.v2.b64 {%d0, %d1}, [%row];"
+    for size in (4, 8, 16):
+        for cache in ("ca", "cg") if size == 16 else ("ca",):
+            copy = f"cp.async.{cache}.shared.global [%row], [%cell], {size}"
+            yield written(f"{start} {copy}; {end}", "b64 b64", "b64 b64")
+            yield written(f"{start} min.u32 %a2, %a2, {size}; {copy}, %a2; {end}", "b64 b64", "b64 b64 u32:lane")
+            yield written(f"{start} {copy}, %a2; {end}", "b64 b64", "b64 b64 pred")
+
+
+MEMORY = [*_atomics(), *_accesses(), *_asynchronous_copies()]
