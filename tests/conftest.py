@@ -16,6 +16,11 @@ def pytest_addoption(parser):
     parser.addoption("--record", metavar="FILE", help="write the record of a passed GPU run to FILE")
 
 
+def pytest_configure(config):
+    if config.getoption("--require-gpu") and not gpu_count():
+        raise pytest.UsageError("--require-gpu was given and no GPU is usable: see `tilewright doctor`")
+
+
 def pytest_collection_modifyitems(config, items):
     on_gpu = [item for item in items if GPU_TESTS in item.path.parents]
     if not on_gpu or config.getoption("--require-gpu") or gpu_count():

@@ -1,5 +1,25 @@
-"""`python -m tilewright`: the command line where no script was installed."""
+"""`python -m tilewright`: the command line, also where no script was installed."""
 
-from tilewright.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; where a package is missing that says which, in a line, with exit code 2."""
+    try:
+        from tilewright.cli import main as command_line
+
+        command_line()
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package == "tilewright":
+            raise
+        print(
+            f"tilewright: the package {package!r} is not installed for {sys.executable}: run `make run`, or "
+            f"pip install -e '.[cu13]' in tilewright's folder",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

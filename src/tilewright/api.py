@@ -2,7 +2,7 @@
 
 import os
 from functools import cache
-from math import ceil
+from math import ceil, nan
 from typing import Any
 
 from tilewright import dtypes
@@ -18,7 +18,8 @@ EMULATOR_FLOPS = 2e9
 """Rate at which the emulator multiplies, for the estimate that decides whether to refuse a product."""
 
 EMULATOR_LIMIT_SECONDS = 120.0
-"""Longest emulation that is not refused; the environment variable TILEWRIGHT_EMULATOR_SECONDS overrides it."""
+EMULATOR_LIMIT_VARIABLE = "TILEWRIGHT_EMULATOR_SECONDS"
+"""Longest emulation that is not refused, and the environment variable that overrides it."""
 
 
 def matmul(
@@ -46,10 +47,13 @@ def matmul(
 
     c, bias: anything that broadcasts to the result: bias (n,) is added along n, (m, 1) along m. beta is 1 where c is
     given and it is not. alpha=0 never reads a and b, beta=0 never reads c. activation: "relu", "gelu" (erf),
-    "gelu_tanh" or "silu". out: any strides; it may overlap no input, except that it may be c itself. For an out in host
-    memory the bytes between its elements are rewritten too: nobody else may write there meanwhile.
+    "gelu_tanh" or "silu"; the absolute error is about 1e-6, so that the relative one is large where they fade out far
+    below zero, and the last three make NaN of -inf, as torch does. out: any strides; it may overlap no input, except
+    that it may be c itself. For an out in host memory the bytes between its elements are rewritten too: nobody else
+    may write there meanwhile.
     kernel, config: override the choice. backend: "auto" (the GPU the operands are on; for NumPy operands the first
-    GPU, else the emulator), "gpu" or "emulator". stream: a CUDA stream, by default the caller's current one.
+    GPU, else the emulator), "gpu" or "emulator". stream: a CUDA stream, by default the caller's current one; the
+    emulator has none and ignores it.
 
     Raises TypeError, ValueError (ConfigError for a Config), NotImplementedError or, for what the machine lacks,
     RuntimeError, before anything runs, naming argument, rule and remedy.
@@ -108,8 +112,9 @@ def plan(
     """Decide, compile and prebuild everything for products like this one, and run nothing.
 
     Takes what `matmul` takes. The Plan is called with arrays of the same shapes, strides, dtypes, devices and
-    alignments; of alpha and beta only whether they are zero is fixed, and `stream` not at all: it is only asked
-    whether it is being captured, when nothing may be compiled.
+    alignments; the activation is fixed. alpha and beta become the defaults of its calls, which may give others as
+    long as what is zero stays zero. `stream` is only asked whether it is being captured, when nothing may be
+    compiled.
     """
     alpha, beta = scalars(c, alpha, beta)
     arrays = {"a": a, "b": b, "c": c if beta != 0 else None, "bias": bias, "out": out}
@@ -122,8 +127,7 @@ def plan(
         operands["out"] = Operand(0, shape, contiguous_strides(shape), dtype, device, True, None)
     elif wanted is not None and operands["out"].dtype != wanted:
         raise TypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
-    multiplies = alpha != 0
-    binding = bind(operands, activation=activation, multiplies=multiplies)
+    binding = bind(operands, activation=activation, multiplies=alpha != 0)
     chosen = _backend(backend, device)
     check_names(kernel, config)
     choice = compiled = executable = None
@@ -144,7 +148,9 @@ def plan(
         executable = chosen.prepare(compiled, launch_shape, choice.kernel.arguments(choice.config, problem))
     if out is None:
         arrays["out"] = allocator(a, operands["out"].shape, operands["out"].dtype, device)()
-    return Plan(binding, chosen, choice, compiled, executable, arrays, operands, multiplies=multiplies)
+    return Plan(
+        binding, chosen, choice, compiled, executable, arrays, operands, alpha=alpha, beta=None if c is None else beta
+    )
 
 
 def _backend(wanted: "str | Backend", device: int) -> Backend:
@@ -195,23 +201,35 @@ def emulator() -> Backend:
 
 def refuse_long_emulation(problem: Problem) -> None:
     """Raise RuntimeError for a product that would keep the emulator busy beyond the limit."""
-    text = os.environ.get("TILEWRIGHT_EMULATOR_SECONDS", "")
-    try:
-        limit = float(text) if text else EMULATOR_LIMIT_SECONDS
-    except ValueError as error:
-        raise ValueError(
-            f"TILEWRIGHT_EMULATOR_SECONDS={text!r} is no number of seconds: set one, or unset it"
-        ) from error
+    limit = emulation_limit()
     seconds = problem.flops / EMULATOR_FLOPS
     if seconds > limit:
         raise RuntimeError(
-            f"{problem} would take the emulator about {_duration(seconds)}, and it stops at {limit:.0f} s: use a GPU "
-            f"or a smaller product, or set TILEWRIGHT_EMULATOR_SECONDS={ceil(2 * seconds)} to wait"
+            f"{problem} would take the emulator about {_duration(seconds)}, and it stops at {_duration(limit)}: use a "
+            f"GPU or a smaller product, or set {EMULATOR_LIMIT_VARIABLE}={ceil(2 * seconds)} to wait"
         )
+
+
+def emulation_limit() -> float:
+    """Seconds beyond which no product is emulated; a ValueError where the environment names no such number."""
+    text = os.environ.get(EMULATOR_LIMIT_VARIABLE, "")
+    try:
+        limit = float(text) if text else EMULATOR_LIMIT_SECONDS
+    except ValueError:
+        limit = nan
+    if not limit >= 0:
+        raise ValueError(
+            f"{EMULATOR_LIMIT_VARIABLE}={text!r} is no number of seconds: set it to one from 0 to inf, or unset it"
+        )
+    return limit
 
 
 def _duration(seconds: float) -> str:
     for unit, length in (("years", 31_557_600), ("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} seconds"
+            return f"{_rounded(seconds / length)} {unit}"
+    return f"{_rounded(seconds)} s"
+
+
+def _rounded(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

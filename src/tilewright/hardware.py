@@ -1,7 +1,7 @@
 """What each GPU is, as one frozen dataclass of data-sheet facts; the models and the planner read only this."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,20 @@ H800 = Hardware("H800", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, 2048, 128)
 H20 = Hardware("H20", "sm_90a", 78, 232_448, 4.0e12, 1.830e9, 512, 128)
 
 GPUS = {gpu.name: gpu for gpu in (A100, H100_SXM, H100_PCIE, H200, H800, H20)}
+
+_SMEM_BYTES = {80: 166_912, 87: 166_912} | dict.fromkeys((90, 100, 103, 110), 232_448)
+"""The most shared memory of a block by capability (CUDA programming guide)."""
+_LEAST_SMEM_BYTES = 101_376
+"""What a block has since capability 8.0 at least."""
+
+
+def standing_for(arch: str) -> Hardware:
+    """The H200 for sm_90a, the first entry of any other architecture, else an A100 of that `arch` and its SMEM."""
+    entry = next((gpu for gpu in (H200, *GPUS.values()) if gpu.arch == arch), None)
+    if entry is not None:
+        return entry
+    unnamed = replace(A100, name="unnamed GPU", arch=arch)
+    return replace(unnamed, smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES))
 
 
 def recognise(device_name: str) -> Hardware | None:

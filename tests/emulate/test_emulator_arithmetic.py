@@ -290,12 +290,23 @@ def test_fma_rounds_once(kind, dtype):
 
 
 @pytest.mark.parametrize(
-    "body", ["add.rm.f64 %da, %da, %db;", "prmt.b32.f5e %d, %a, %b, %c;", "tex.1d.v4.f32.s32 %d, %a;"]
+    ("body", "remedy"),
+    [
+        ("add.rm.f64 %da, %da, %db;", r"extend _arithmetic in tilewright\.emulator\.arithmetic_instructions"),
+        ("prmt.b32.f5e %d, %a, %b, %c;", r"extend _permute in tilewright\.emulator\.integer_instructions"),
+        ("add.wrong.u32 %d, %a, %b;", r"extend _arithmetic"),
+        ("mov.b32 %d;", r"extend _move in tilewright\.emulator\.movement_instructions"),
+        ("tex.1d.v4.f32.s32 %d, %a;", r"write an emitter, @emits\('tex'\), in one of the modules tilewright\.emulator"),
+    ],
 )
-def test_unknown_instructions_are_named(body):
-    opcode = body.split()[0]
-    with pytest.raises(UnsupportedInstruction, match=rf"{opcode}.*PTX line \d+"):
+def test_unknown_instructions_are_named_with_the_place_to_add_them(body, remedy):
+    with pytest.raises(UnsupportedInstruction, match=rf"{body.split()[0]}.*PTX line \d+\).*{remedy}"):
         evaluate(body, integer_inputs(), 32)
+
+
+def test_unknown_modifiers_are_named():
+    with pytest.raises(UnsupportedInstruction, match=r"no emulation of \.wrong in `add\.wrong\.u32`"):
+        evaluate("add.wrong.u32 %d, %a, %b;", integer_inputs(), 32)
 
 
 def test_constants_are_bits():

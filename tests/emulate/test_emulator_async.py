@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from support.nvrtc import compile_ptx
+from emulate.nvrtc import compile_ptx
 from tilewright.emulator import AsyncHazard, BarrierProtocol, Deadlock, Device, EmulatorError, OutOfBounds
 
 POLICIES = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(4))]
@@ -117,16 +117,14 @@ def ring_gemm(fault, policy=("eager", 0), m=128, n=128, k=320):
     device = Device(memory_bytes=1 << 24, asynchrony=policy[0], seed=policy[1])
     maps = [
         device.tensor_map(
-            address=device.upload(bf16_bits(matrix)), element_bytes=2, shape=(k, len(matrix)),
+            address=device.upload(bf16_bits(matrix)), dtype="bf16", shape=(k, len(matrix)),
             strides=(2 * k,), box=(64, box_rows), swizzle=128,
         )
         for matrix, box_rows in ((a, 64), (b, 32))
     ]  # fmt: skip
     c = device.allocate(4 * m * n)
     kernel = device.load(compile_ptx(RING_GEMM, "sm_90a", f"-DFAULT={fault}"))
-    device.launch(
-        kernel, (m // 64, n // 64), (160,), [*maps, c, n, k], cluster=(2, 1, 1), shared_bytes=2 * 2 * 8192 + 32
-    )
+    device.launch(kernel, (m // 64, n // 64), (160,), [*maps, c, n, k], cluster=(2, 1, 1), smem=2 * 2 * 8192 + 32)
     result = device.read(c, 4 * m * n).view(np.float32).reshape(m, n)
     return float(np.abs(result - a @ b.T).max())
 
@@ -207,14 +205,12 @@ def ring_gemm_past_the_end():
     device = Device(memory_bytes=1 << 24)
     matrix = device.upload(np.zeros((128, 64), np.uint16))
     maps = [
-        device.tensor_map(
-            address=matrix, element_bytes=2, shape=(64, 4096), strides=(128,), box=(64, rows), swizzle=128
-        )
+        device.tensor_map(address=matrix, dtype="bf16", shape=(64, 4096), strides=(128,), box=(64, rows), swizzle=128)
         for rows in (64, 32)
     ]
     kernel = device.load(compile_ptx(RING_GEMM, "sm_90a", "-DFAULT=0"))
     c = device.allocate(4 * 256 * 64)
-    device.launch(kernel, (4, 1), (160,), [*maps, c, 64, 64], cluster=(2, 1, 1), shared_bytes=2 * 2 * 8192 + 32)
+    device.launch(kernel, (4, 1), (160,), [*maps, c, 64, 64], cluster=(2, 1, 1), smem=2 * 2 * 8192 + 32)
 
 
 TILE_STORE = (
@@ -261,7 +257,7 @@ def transpose(fault, policy):
     out = device.allocate(72 * 52 * 4)
     maps = [
         device.tensor_map(
-            address=address, element_bytes=4, shape=shape, strides=(stride,), box=(32, 32), swizzle=swizzle
+            address=address, dtype=np.float32, shape=shape, strides=(stride,), box=(32, 32), swizzle=swizzle
         )
         for address, shape, stride, swizzle in (
             (device.upload(matrix), (72, 50), 288, 128),

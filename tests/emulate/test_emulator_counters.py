@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from support.nvrtc import compile_ptx
+from emulate.nvrtc import compile_ptx
+from emulate.test_emulator_async import RING_GEMM, bf16_bits
 from tilewright.emulator import Device
+from tilewright.emulator.counters import Counts, shared_wavefronts
+from tilewright.emulator.ptx_lexical import short_names
 
 COPY = """
 extern "C" __global__ void copy(float* out, const float* in, int stride) {
@@ -29,6 +34,7 @@ def test_sectors_of_a_load(stride, sectors):
     counters = count(stride, 1)
     assert counters["global_requests"] == {"ld": 3, "st": 3}
     assert counters["global_sectors"] == {"ld": 3 * sectors, "st": 12}
+    assert counters["sectors_per_request"] == {"ld": sectors, "st": 4}
 
 
 @pytest.mark.parametrize(("stride", "wavefronts"), [(1, 1), (2, 2), (32, 32), (33, 1), (0, 1)])
@@ -36,6 +42,7 @@ def test_bank_conflicts(stride, wavefronts):
     counters = count(1, stride)
     assert counters["shared_requests"] == {"ld": 3, "st": 3}
     assert counters["shared_wavefronts"] == {"ld": 3 * wavefronts, "st": 3 * wavefronts}
+    assert counters["shared_conflicts"] == {"ld": 3 * (wavefronts - 1), "st": 3 * (wavefronts - 1)}
 
 
 def test_wide_accesses_go_in_phases():
@@ -69,6 +76,8 @@ def test_instructions_are_counted_per_warp():
     assert counters.warp_instructions["fma.rn.f32"] == 5 * 3 * 7
     assert counters.warp_instructions["st.global.f32"] == 5
     assert counters.barrier_waits == 15
+    assert counters.mbarrier_waits == 0
+    assert not counters.global_requests
 
 
 def test_progress_ends_at_one():
@@ -79,3 +88,220 @@ def test_progress_ends_at_one():
     assert seen == sorted(seen)
     assert len(seen) > 2
     assert seen[-1] == 1
+
+
+LANES = np.arange(32)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "width", "wavefronts", "ideal"),
+    [
+        (4 * LANES, 4, 1, 1),
+        (128 * LANES, 4, 32, 1),  # a column of an unpadded tile of 32 words per row
+        (132 * LANES, 4, 1, 1),  # padded by a word
+        (0 * LANES, 4, 1, 1),  # broadcast
+        (2 * LANES, 2, 1, 1),  # two lanes share a word
+        (8 * LANES, 8, 2, 2),
+        (16 * LANES, 8, 4, 2),  # every second pair of banks: each half of the warp goes around twice
+        (16 * LANES, 16, 4, 4),
+        (32 * LANES, 16, 8, 4),
+        (128 * LANES, 16, 32, 4),
+        (0 * LANES, 16, 2, 2),  # pairs coincide, so that half a warp goes at once
+        (16 * (LANES // 2), 16, 2, 2),  # lanes 2i and 2i + 1
+        (16 * (LANES // 4 * 2 + LANES % 2), 16, 2, 2),  # lanes 4i and 4i + 2
+        (16 * (LANES // 8), 8, 1, 1),
+        (np.where(LANES < 8, 16 * LANES, -1), 16, 1, 1),  # a quarter of the warp
+        (np.where(LANES % 2, -1, 128 * LANES), 4, 16, 1),
+    ],
+)
+def test_wavefronts_of_a_load(offsets, width, wavefronts, ideal):
+    assert shared_wavefronts(offsets[None], width, loads=True) == (wavefronts, ideal)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([1, 2, 4, 8, 16]), st.lists(st.integers(-1, 300), min_size=32, max_size=32))
+def test_wavefronts_of_a_store_serve_each_bank_once(width, places):
+    offsets = np.array([width * place if place >= 0 else -1 for place in places])
+    lanes = 32 // max(1, width // 4)
+    wavefronts = 0
+    for part in (offsets[first : first + lanes] for first in range(0, 32, lanes)):
+        words = {byte // 4 for offset in part if offset >= 0 for byte in range(offset, offset + width)}
+        wavefronts += max((sum(word % 32 == bank for word in words) for bank in range(32)), default=0)
+    counted, ideal = shared_wavefronts(offsets[None], width, loads=False)
+    assert counted == wavefronts
+    assert ideal <= counted
+    assert shared_wavefronts(offsets[None], width, loads=True)[0] <= counted
+
+
+def test_stores_to_one_place_go_in_parts():
+    assert shared_wavefronts(np.zeros((1, 32), np.int64), 16, loads=False) == (4, 4)
+
+
+TRANSPOSE = """
+extern "C" __global__ void transpose(float* out, const float* in) {
+  __shared__ float tile[32][32 + PAD];
+  int x = threadIdx.x, y = threadIdx.y;
+  tile[y][x] = in[32 * y + x];
+  __syncthreads();
+  out[32 * y + x] = tile[x][y];
+}
+"""
+
+
+@pytest.mark.parametrize(("pad", "wavefronts"), [(0, 32), (1, 1)])
+def test_each_line_has_its_own_counts(pad, wavefronts):
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    kernel = device.load(compile_ptx(TRANSPOSE, "sm_90a", f"-DPAD={pad}"))
+    matrix = np.arange(1024, dtype=np.float32).reshape(32, 32)
+    out = device.allocate(4096)
+    counters = device.launch(kernel, (1,), (32, 32), [out, device.upload(matrix)])
+    np.testing.assert_array_equal(device.read(out, 4096).view(np.float32).reshape(32, 32), matrix.T)
+    store, barrier, load = (counters.by_line[f"test.cu:{line}"] for line in (5, 6, 7))
+    assert (store.shared_wavefronts, store.shared_conflicts) == ({"st": 32}, {"st": 0})
+    assert (store.global_requests, store.global_sectors) == ({"ld": 32}, {"ld": 128})
+    assert barrier.barrier_waits == 32
+    assert not barrier.shared_wavefronts
+    assert load.shared_wavefronts == {"ld": 32 * wavefronts}
+    assert load.shared_conflicts == {"ld": 32 * (wavefronts - 1)}
+    assert load.sectors_per_request == {"st": 4}
+    assert store.warp_instructions["ld.global.nc.f32"] + store.warp_instructions["ld.global.f32"] == 32
+
+
+def test_lines_sum_to_the_totals():
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    kernel = device.load(compile_ptx(COPY, "sm_90a", "-DSHARED_STRIDE=3"))
+    counters = device.launch(kernel, (3,), (40,), [device.allocate(4096), device.upload(np.zeros(8192, np.float32)), 2])
+    total = Counts()
+    for counts in counters.by_line.values():
+        total.add(counts)
+    assert total.as_dict() == counters.as_dict()
+    assert total.warp_instructions.total() > 0
+
+
+def test_inlined_lines_count_for_those_that_they_are_inlined_into():
+    source = """
+    __device__ float inner(const float* in) { return in[0]; }
+    __device__ float outer(const float* in) {
+      return inner(in) +
+             inner(in + 64);
+    }
+    extern "C" __global__ void work(float* out, const float* in) {
+      out[threadIdx.x] =
+          outer(in + threadIdx.x);
+    }
+    """
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    arguments = [device.allocate(128), device.upload(np.zeros(96, np.float32))]
+    counters = device.launch(device.load(compile_ptx(source)), (1,), (32,), arguments)
+    assert counters.by_line["test.cu:2"].global_requests == {"ld": 2}
+    for line, requests in ((2, 2), (4, 1), (5, 1), (9, 2)):
+        assert counters.by_line_inclusive[f"test.cu:{line}"].global_requests["ld"] == requests
+    assert ("test.cu:2", "test.cu:5", "test.cu:9") in counters.by_chain
+
+
+def test_without_line_information_the_lines_are_those_of_the_ptx():
+    text = compile_ptx(COPY, "sm_90a", "-DSHARED_STRIDE=1")
+    bare = "\n".join("" if line.strip().startswith(".loc") else line for line in text.splitlines())
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    arguments = [device.allocate(4096), device.upload(np.zeros(32, np.float32)), 1]
+    counters = device.launch(device.load(bare), (1,), (32,), arguments)
+    number = next(n for n, line in enumerate(bare.splitlines(), 1) if "st.global" in line)
+    assert counters.by_line[f"PTX:{number}"].global_sectors == {"st": 4}
+
+
+def test_files_of_one_name_keep_the_directory_that_tells_them_apart():
+    paths = {
+        1: "/a/ptx/wgmma.cuh", 2: "/a/kernels/wgmma.cuh", 3: "C:\\a\\mma.cuh", 4: "/a/ptx/wgmma.cuh", 5: "wgmma.cuh",
+    }  # fmt: skip
+    names = {1: "ptx/wgmma.cuh", 2: "kernels/wgmma.cuh", 3: "mma.cuh", 4: "ptx/wgmma.cuh", 5: "wgmma.cuh"}
+    assert short_names(paths) == names
+
+
+@pytest.mark.parametrize(("swizzled", "wavefronts"), [(0, 32), (1, 4)])
+def test_a_swizzle_spares_ldmatrix_its_bank_conflicts(swizzled, wavefronts):
+    source = """
+    extern "C" __global__ void load(unsigned* out) {
+      __shared__ __align__(1024) unsigned char tile[32 * 128];
+      for (int i = threadIdx.x; i < 1024; i += 32) ((unsigned*)tile)[i] = i;
+      __syncwarp();
+      int row = threadIdx.x, chunk = SWIZZLED ? 3 ^ row % 8 : 3;
+      unsigned a, b, c, d;
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                   : "r"((unsigned)__cvta_generic_to_shared(tile + 128 * row + 16 * chunk)));
+      out[threadIdx.x] = a + b + c + d;
+    }
+    """
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    kernel = device.load(compile_ptx(source, "sm_90a", f"-DSWIZZLED={swizzled}"))
+    counters = device.launch(kernel, (1,), (32,), [device.allocate(128)])
+    assert counters.shared_requests["ldmatrix"] == 1
+    assert counters.shared_wavefronts["ldmatrix"] == wavefronts
+    assert counters.shared_conflicts["ldmatrix"] == wavefronts - 4
+
+
+def test_cp_async_loads_from_global_and_stores_to_shared_memory():
+    source = """
+    extern "C" __global__ void copy(float* out, const float* in) {
+      __shared__ __align__(16) float tile[128];
+      unsigned to = (unsigned)__cvta_generic_to_shared(tile + 4 * threadIdx.x);
+      int bytes = threadIdx.x < 16 ? 16 : 0;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(in + 4 * threadIdx.x), "r"(bytes));
+      asm volatile("cp.async.wait_all;" ::: "memory");
+      __syncwarp();
+      atomicAdd(out, tile[threadIdx.x]);
+    }
+    """
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    arguments = [device.upload(np.zeros(1, np.float32)), device.upload(np.ones(128, np.float32))]
+    counters = device.launch(device.load(compile_ptx(source)), (1,), (32,), arguments)
+    assert counters.global_requests == {"ld": 1, "atom": 1}
+    assert counters.global_sectors == {"ld": 8, "atom": 1}
+    assert counters.shared_wavefronts == {"cp.async": 4, "ld": 1}
+
+
+def test_multicast_reads_once_what_lands_twice():
+    m, n, k = 128, 128, 320
+    device = Device(memory_bytes=1 << 24)
+    maps = [
+        device.tensor_map(
+            address=device.upload(bf16_bits(np.ones((rows, k)))), dtype="bf16", shape=(k, rows),
+            strides=(2 * k,), box=(64, box_rows), swizzle=128,
+        )
+        for rows, box_rows in ((m, 64), (n, 32))
+    ]  # fmt: skip
+    kernel = device.load(compile_ptx(RING_GEMM, "sm_90a", "-DFAULT=0"))
+    counters = device.launch(
+        kernel, (2, 2), (160,), [*maps, device.allocate(4 * m * n), n, k], cluster=(2,), smem=2 * 2 * 8192 + 32
+    )
+    steps = 4 * k // 64  # of all CTAs: each loads a box of A, and half a box of B for two CTAs
+    assert counters.tma_loaded_bytes == steps * (8192 + 2 * 4096)
+    assert counters.tma_read_bytes == steps * (8192 + 4096)
+    assert counters.multicast_saved_bytes == steps * 4096
+    assert counters.tensor_instructions == {"wgmma.m64n64k16.f32.bf16.bf16": 4 * steps}
+    assert counters.tensor_flops == 2 * m * n * k
+    assert counters.barrier_waits == 2 * 4 * 5  # at the cluster barrier, by 5 warps of 4 CTAs
+    assert counters.mbarrier_waits == steps * (1 + 4)  # by the producer's warp and by the consumers' four
+
+
+def test_mma_is_counted_by_type():
+    source = """
+    extern "C" __global__ void multiply(float* out) {
+      float d[4] = {};
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%4, %4},"
+                   "{%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(0));
+      out[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+    }
+    """
+    device = Device(memory_bytes=1 << 20)
+    counters = device.launch(device.load(compile_ptx(source)), (3,), (64,), [device.allocate(256)])
+    assert counters.tensor_instructions == {"mma.m16n8k16.f32.f16.f16": 6}
+    assert counters.tensor_flops == 6 * 2 * 16 * 8 * 16
+
+
+def test_only_what_lies_in_the_tensor_is_read():
+    from tilewright.emulator.tma import TensorMap, bytes_in_bounds
+
+    tensor_map = TensorMap(1 << 20, 4, (10, 6), (48,), (8, 4))
+    assert bytes_in_bounds(tensor_map, np.array([[0, 0]])) == 8 * 4 * 4
+    assert bytes_in_bounds(tensor_map, np.array([[8, 4], [-2, -1], [16, 0]])) == (2 * 2 + 6 * 3) * 4

@@ -284,7 +284,7 @@ def test_integers_to_halves(kind, source, register, mode):
 
 @pytest.mark.parametrize("kind", DTYPES)
 @pytest.mark.parametrize(
-    ("to", "low", "high"), [("s32", -(2**31), 2**31 - 1), ("u8", 0, 255), ("s16", -(2**15), 2**15 - 1)]
+    ("to", "low", "high"), [("s32", -(2**31), 2**31 - 1), ("u16", 0, 65535), ("s16", -(2**15), 2**15 - 1)]
 )
 @pytest.mark.parametrize(
     ("mode", "rounding"), [("rni", round), ("rzi", math.trunc), ("rmi", math.floor), ("rpi", math.ceil)]
@@ -292,7 +292,7 @@ def test_integers_to_halves(kind, source, register, mode):
 def test_halves_to_integers(kind, to, low, high, mode, rounding):
     values = half_inputs(DTYPES[kind], 9)[..., 0]
     inputs = values.view(np.uint16).astype(np.uint64)
-    extend = "cvt.u32.u8 %d, %ha;" if to == "u8" else "cvt.s32.s16 %d, %ha;" if to == "s16" else ""
+    extend = "cvt.u32.u16 %d, %ha;" if to == "u16" else "cvt.s32.s16 %d, %ha;" if to == "s16" else ""
     result = evaluate(f"cvt.{mode}.{to}.{kind} {'%ha' if extend else '%d'}, %ha; {extend}", inputs, 32)
 
     def convert(x):

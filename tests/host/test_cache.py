@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.jit import cache, source
-from tilewright.jit.cache import CorruptEntry, KernelCache, decode_entry, encode_entry
+from tilewright.jit.cache import CorruptEntry, KernelCache, contents, decode_entry, encode_entry
 from tilewright.jit.compile import OPTIONS, CompilationError, CompiledKernel
 from tilewright.jit.source import TranslationUnit
 
@@ -133,6 +133,17 @@ def test_every_ingredient_changes_the_key(change, compiler, folder, monkeypatch)
             monkeypatch.setattr(cache, "_METADATA_FIELDS", (*cache._METADATA_FIELDS, "later"))
     assert kernels.key(unit, arch) != before
     source.headers_digest.cache_clear()
+
+
+def test_directories_are_resolved_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "relative")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_PATH", os.pathsep.join(["~/more", "../other"]))
+    monkeypatch.chdir(tmp_path)
+    kernels = KernelCache()
+    monkeypatch.chdir("/")
+    assert kernels.directory == tmp_path / "relative"
+    assert kernels.extra_directories == (tmp_path / "home" / "more", tmp_path.parent / "other")
 
 
 def test_the_key_is_the_same_in_every_cache(compiler, tmp_path):
@@ -253,7 +264,7 @@ def test_a_failed_compilation_leaves_no_entry_and_no_lock(compiler, folder, monk
         patch.setattr(compiler, "compile", refuse)
         with pytest.raises(CompilationError):
             kernels.get_or_compile(UNIT)
-    assert kernels.info()["entries"] == 0
+    assert contents(folder) == (0, 0)
     assert kernels.get_or_compile(UNIT) == KERNEL
 
 
@@ -278,7 +289,7 @@ def test_a_directory_that_cannot_be_written_costs_one_warning(obstacle, compiler
     assert compiler.compilations == 2
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "TILEWRIGHT_CACHE_DIR" in caplog.text
-    assert kernels.info()["entries"] == 0
+    assert contents(directory) == (0, 0)
     kernels.clear()
 
 
@@ -328,9 +339,9 @@ def test_clear_empties_the_cache_and_info_counts_it(compiler, folder):
     kernels.get_or_compile(UNIT, "sm_90a")
     (folder / "abandoned.tmp").write_bytes(b"half an ent")
     sizes = [path.stat().st_size for path in folder.glob("*.kernel")]
-    assert kernels.info() == {"directory": str(folder), "entries": 2, "bytes": sum(sizes), "quarantined": 1}
+    assert (contents(folder), contents(kernels.quarantine)[0]) == ((2, sum(sizes)), 1)
     kernels.clear()
-    assert kernels.info() == {"directory": str(folder), "entries": 0, "bytes": 0, "quarantined": 0}
+    assert contents(folder) == contents(kernels.quarantine) == (0, 0)
     assert list(folder.glob("*.tmp")) == []
     assert kernels.get_or_compile(UNIT) == KERNEL
 

@@ -233,6 +233,16 @@ def test_plain_calls_launch_what_other_calls_do(backend, plain):
         assert target._version > version
 
 
+@pytest.mark.parametrize("planned", [0.5, 1.0])
+def test_only_calls_with_an_alpha_of_1_are_plain(backend, planned):
+    a, b = f16(8, 8), f16(8, 8)
+    plan = tw.plan(a, b, alpha=planned, backend=backend)
+    plan._plain = lambda a, b, out: "plain"
+    calls = [plan(a, b), plan(a, b, alpha=1.0), plan(a, b, alpha=2.0)]
+    assert [isinstance(result, str) for result in calls] == [planned == 1, True, False]
+    assert [launch[1] for launch in backend.launched] == [0.5, 2.0][planned == 1 :]
+
+
 def test_plain_calls_pass_on_what_does_not_fit(backend, plain):
     a, b, out = (plain.ones(8, 8, dtype=plain.float16) for _ in range(3))
     plan = tw.plan(a, b, out=out, backend=backend)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import tilewright
 from tilewright.cli import app
 from tilewright.cli.options import hardware_of, parse_shape, shape_of
+from tilewright.cli.output import _compact
 from tilewright.cli.product import Product
 from tilewright.dtypes import SUPPORTED, bf16, fp32
 from tilewright.operand import adopt
@@ -122,6 +123,25 @@ def test_inspect_reports_resources_and_listings():
     assert any(opcode.startswith("mma.sync") for opcode in record["instruction_mix"]["ptx"])
     assert "registers per thread" in invoke("inspect", "mma", "--problem", "64x64x64").stdout
     assert invoke("inspect", "mma", "--problem", "64,64,64", "--ptx").stdout.lstrip().startswith("//")
+    both = invoke("inspect", "mma", "--problem", "64,64,64", "--ptx", "--source").stdout
+    assert both.index("struct Config") < both.index("\n// ptx\n") < both.index(".entry")
+
+
+def test_inspect_shows_first_what_tells_kernels_apart():
+    text = invoke("inspect", "wgmma").stdout
+    special, _, others = text.partition("Of the others")
+    for name in ("wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait", "setmaxnreg", "stmatrix"):
+        assert f"  {name}" in special
+        assert f"  {name}" not in others
+    assert "mul.f32" in others
+
+
+@pytest.mark.parametrize("kernel", ["mma", "simt"])
+@pytest.mark.parametrize("arch", ["sm_86", "sm_90", "sm_120"])
+def test_inspect_compiles_for_architectures_without_an_entry(kernel, arch):
+    record = in_json("inspect", kernel, "--problem", "64,64,64", "--arch", arch, "--ptx")
+    assert record["arch"] == arch
+    assert f".target {arch}" in record["ptx"]
 
 
 def test_check_runs_every_schedule():
@@ -129,7 +149,30 @@ def test_check_runs_every_schedule():
     assert record["verified"] is True
     assert record["reports"] == []
     assert record["schedules"] == ["eager", "lazy", "random(0)"]
-    assert record["counters"]["tensor_flops"] > 0
+    assert record["counters"]["totals"]["tensor_flops"] > 0
+    by_line = record["counters"]["by_line"]
+    assert any("mma.cuh:" in line for line in by_line)
+    for name in ("tensor_flops", "barrier_waits"):
+        assert sum(counts[name] for counts in by_line.values()) == record["counters"]["totals"][name]
+    text = invoke("check", "mma", 40, 24, 70, "--schedules", 0, "--lines").stdout
+    assert all(line in text for line, counts in by_line.items() if counts["tensor_flops"])
+    assert not any(line in invoke("check", "mma", 40, 24, 70, "--schedules", 0).stdout for line in by_line)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, ""),
+        (9_999, "9,999"),
+        (10_000, "10k"),
+        (98_304, "98.3k"),
+        (999_499, "999k"),
+        (999_500, "1M"),
+        (2**33, "8.59G"),
+    ],
+)
+def test_numbers_of_the_line_table(value, text):
+    assert _compact(value) == text
 
 
 def test_check_all_goes_on_where_a_kernel_does_not_take_the_product():
@@ -161,28 +204,30 @@ def test_check_all_where_no_kernel_takes_the_product(monkeypatch):
 
 
 def test_check_reports_what_the_emulator_finds_and_a_race(monkeypatch):
-    from tilewright.cli import check
+    from tilewright.cli import check_kernel
     from tilewright.emulator.errors import OutOfBounds
 
-    run = check._run
+    multiply = check_kernel._multiply
 
-    def broken(kernel, config, product, hardware, operands, schedule):
-        if schedule.asynchrony == "lazy":
+    def broken(kernel, config, product, backend, operands):
+        asynchrony = backend.device._asynchrony
+        if asynchrony == "lazy":
             raise OutOfBounds("ld.global at kernels/mma.cuh:41 reads address 0x10, outside every allocation")
-        out, counters = run(kernel, config, product, hardware, operands, schedule)
-        if schedule.asynchrony == "random":
+        out, counters = multiply(kernel, config, product, backend, operands)
+        if asynchrony == "random":
             out[0, 0] += 1
         return out, counters
 
-    monkeypatch.setattr(check, "_run", broken)
-    record = in_json("check", "mma", 24, 24, 24, "--schedules", 1, code=1)
+    monkeypatch.setattr(check_kernel, "_multiply", broken)
+    record = in_json("check", "mma", 24, 24, 24, "--schedules", 2, code=1)
     assert record["verified"] is False
-    assert [(report["kind"], report["schedule"]) for report in record["reports"]] == [
-        ("OutOfBounds", "lazy"),
-        ("WrongProduct", "random(0)"),
-        ("Race", "random(0)"),
+    assert [(report["kind"], report["schedules"]) for report in record["reports"]] == [
+        ("OutOfBounds", ["lazy"]),
+        ("WrongProduct", ["random(0)", "random(1)"]),
+        ("ScheduleDependence", ["random(0)", "random(1)"]),
     ]
     assert record["reports"][0]["locations"] == ["kernels/mma.cuh:41"]
+    assert "of eager in 1 of 576 elements, first at (0, 0)" in record["reports"][2]["rule"]
     assert "OutOfBounds" in invoke("check", "mma", 24, 24, 24, "--schedules", 0, code=1).stdout
 
 
@@ -222,9 +267,13 @@ def test_doctor_exits_with_1_when_something_fails(monkeypatch):
         (("inspect", "mma", "--problem", "4096"), ["--problem", "M,N,K"]),
         (("inspect", "mma", "--arch", "sm_75"), ["--arch", "sm_90a"]),
         (("inspect", "wgmma", "--arch", "sm_80"), ["sm_80"]),
+        (("inspect", "wgmma", "--arch", "sm_90"), ["needs sm_90a"]),
+        (("inspect", "wgmma", "--arch", "sm_100"), ["needs sm_90a"]),
         (("inspect", "mma", "--dtype", "fp32"), ["fp32"]),
         (("check", "nope"), ["'nope'", "mma"]),
-        (("check", "kernel.ptx"), ["kernel.ptx", "not there yet"]),
+        (("check", "kernel.ptx"), ["kernel.ptx cannot be read", "No such file"]),
+        (("check", "kernel.ptx", 8, 8, 8), ["M is 8", "--arg"]),
+        (("check", "mma", "--grid", 4, "--smem", 64), ["--grid, --smem", "'mma'", ".ptx"]),
     ],
 )
 def test_what_cannot_be_done_is_one_message_and_exit_code_2(arguments, words):
@@ -337,6 +386,15 @@ def test_a_shape_is_given_whole_or_not_at_all():
 def test_architectures_are_those_of_the_table():
     assert hardware_of("sm_90a").name == "H200"
     assert hardware_of("sm_80").name == "A100"
+
+
+def test_other_architectures_are_those_that_nvrtc_compiles_for(monkeypatch):
+    monkeypatch.setattr("tilewright.jit.compile.compilable", lambda: [75, 80, 86, 90, 100])
+    assert (hardware_of("sm_86").arch, hardware_of("sm_86").smem_bytes) == ("sm_86", 101_376)
+    assert (hardware_of("sm_100").arch, hardware_of("sm_100").smem_bytes) == ("sm_100", 232_448)
+    for arch in ("sm_75", "sm_89", "sm_100a", "90a", ""):
+        with pytest.raises(ValueError, match=f"--arch='{arch}' .*: use sm_80, sm_86, sm_90, sm_100, sm_90a$"):
+            hardware_of(arch)
 
 
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])

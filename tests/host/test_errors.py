@@ -1,13 +1,16 @@
 """Bad input: the right exception, which names the argument, its value, the rule and what to do; nothing runs."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tilewright as tw
 from support.doubles import V100, GpuArray, RecordingBackend
-from tilewright import api
+from tilewright import api, dtypes
 from tilewright.hardware import H200
+from tilewright.problem import Matrix, Problem
 
 CASES = {}
 
@@ -257,6 +260,34 @@ def no_gpu_at_all():
 def large_product_without_a_gpu():
     zero = np.zeros(1, np.float16)
     return (np.broadcast_to(zero, (4096, 65536)), np.broadcast_to(zero, (65536, 4096))), {}
+
+
+@pytest.mark.parametrize("text", ["abc", "nan", "-1", "-inf"])
+def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", text)
+    with pytest.raises(ValueError, match=f"TILEWRIGHT_EMULATOR_SECONDS='{text}' is no number of seconds: .*unset"):
+        tw.plan(f16(3, 4), f16(4, 5), backend="emulator")
+
+
+@pytest.mark.parametrize(
+    ("m", "limit", "said"),
+    [
+        (3, "0", "about 6e-08 s, and it stops at 0 s: "),
+        (3, "1e-8", "about 6e-08 s, and it stops at 1e-08 s: "),
+        (6_500_000_000, "", "about 2.17 minutes, and it stops at 2 minutes: "),
+        (10**19, "inf", None),
+        (10**18, "119", "about 634 years, and it stops at 119 s: "),
+    ],
+)
+def test_durations_are_said_in_units_and_digits_that_tell_them_apart(monkeypatch, m, limit, said):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", limit)
+    side = Matrix(dtypes.fp16, 5, 1)
+    problem = Problem(m, 5, 4, side, side, side)
+    if said is None:
+        api.refuse_long_emulation(problem)
+    else:
+        with pytest.raises(RuntimeError, match=re.escape(said)):
+            api.refuse_long_emulation(problem)
 
 
 @pytest.fixture

@@ -68,6 +68,33 @@ def test_beta_zero_does_not_pass_c_and_alpha_zero_sums_nothing(backend):
     assert backend.prepared[-1][2].problem.k == 0
 
 
+def test_a_plan_keeps_the_alpha_and_beta_it_was_planned_with(backend):
+    a, b, c = f16(8, 8), f16(8, 8), f16(8, 8)
+    plan = tw.plan(a, b, c, alpha=0.5, beta=-2, backend=backend)
+    assert (plan.alpha, plan.beta) == (0.5, -2.0)
+    plan(a, b, c)
+    plan(a, b, c, alpha=3)
+    plan(a, b, c, beta=4)
+    assert [launch[1:3] for launch in backend.launched] == [(0.5, -2.0), (3.0, -2.0), (0.5, 4.0)]
+    with pytest.raises(ValueError, match=r"operands a, b, c and called with a, b "):
+        plan(a, b)
+
+
+def test_a_plan_with_zeros_keeps_them(backend):
+    a, b, c = f16(8, 8), f16(8, 8), f16(8, 8)
+    tw.plan(a, b, c, beta=0, backend=backend)(a, b, c)
+    tw.plan(a, b, c, alpha=0, backend=backend)(a, b, c)
+    assert [launch[1:3] for launch in backend.launched] == [(1.0, 0.0), (0.0, 1.0)]
+
+
+@pytest.mark.parametrize("first", [0.5, 1.0])
+def test_matmul_takes_no_alpha_from_the_call_that_planned(backend, first):
+    for alpha in (first, 1.0, 2.0):
+        tw.matmul(f16(8, 8), f16(8, 8), alpha=alpha, backend=backend)
+    assert [launch[1] for launch in backend.launched] == [first, 1.0, 2.0]
+    assert len(backend.prepared) == 1
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

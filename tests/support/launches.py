@@ -50,7 +50,7 @@ def emulate(launch, **options):
     maps = [
         device.tensor_map(
             address=addresses[tensor.buffer] + tensor.offset,
-            element_bytes=tensor.element_bytes,
+            dtype=np.dtype(f"u{tensor.element_bytes}"),
             shape=tensor.shape,
             strides=tensor.strides,
             box=tensor.box,
@@ -64,6 +64,6 @@ def emulate(launch, **options):
         (launch.block,),
         [*maps, *addresses, *launch.numbers],
         cluster=(launch.cluster,),
-        shared_bytes=launch.shared_bytes,
+        smem=launch.shared_bytes,
     )
     return [device.read(address, buffer.nbytes) for address, buffer in zip(addresses, launch.buffers, strict=True)]

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 
 import tilewright as tw
+from emulate.nvrtc import compile_ptx
 from support.gpu_process import launch_here
 from support.launches import Launch
-from support.nvrtc import compile_ptx
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.emulator import Device
 from tilewright.kernels.mma import MmaConfig

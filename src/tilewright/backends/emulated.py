@@ -98,7 +98,7 @@ class EmulatedExecutable:
         maps = [
             self._device.tensor_map(
                 address=by_name[spec.operand],
-                element_bytes=spec.dtype.nbytes,
+                dtype=spec.dtype.numpy_dtype,
                 shape=spec.shape,
                 strides=spec.strides,
                 box=spec.box,
@@ -113,7 +113,7 @@ class EmulatedExecutable:
             (self._shape.block, 1, 1),
             [*maps, parameters],
             cluster=(self._shape.cluster, 1, 1),
-            shared_bytes=self._shape.smem_bytes,
+            smem=self._shape.smem_bytes,
         )
 
 

@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from tilewright.api import plan
+from tilewright.bench import torch_on_gpu
 from tilewright.jit.compile import nvrtc_version
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Contender, burst, settled
@@ -131,8 +132,6 @@ def compare(shape: tuple[int, int, int], arguments: argparse.Namespace) -> dict[
 
 def main() -> None:
     """Compare on each shape, print a table and write the JSON."""
-    import torch
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", action="append", help="M,N,K; may be repeated")
     parser.add_argument("--only", help="only Configs whose description contains this text")
@@ -144,6 +143,7 @@ def main() -> None:
     parser.add_argument("--sweep-slice", type=float, default=0.2)
     parser.add_argument("--json", type=Path, help="where to write the record")
     arguments = parser.parse_args()
+    torch = torch_on_gpu()
     shapes = [tuple(map(int, text.split(","))) for text in arguments.shape or ()] or SHAPES
     record: dict[str, Any] = {
         "gpu": torch.cuda.get_device_name(0),

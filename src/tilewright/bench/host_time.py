@@ -17,6 +17,7 @@ from typing import Any
 from cuda.bindings import driver
 
 from tilewright.api import matmul, plan
+from tilewright.bench import torch_on_gpu
 from tilewright.measure.statistics import median_interval
 
 CALLS = 400
@@ -55,12 +56,11 @@ def measure(torch: Any, samples: int) -> dict[str, list[float]]:
 
 def main() -> None:
     """Measure, print a table and write the JSON."""
-    import torch
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=25)
     parser.add_argument("--json", type=Path, help="where to write the record")
     arguments = parser.parse_args()
+    torch = torch_on_gpu()
     found = {name: median_interval(times) for name, times in measure(torch, arguments.samples).items()}
     for name, interval in found.items():
         print(f"{interval.median:7.2f} us  [{interval.low:.2f}, {interval.high:.2f}]  {name}")

@@ -18,6 +18,7 @@ Status = Literal["ok", "warn", "fail"]
 
 PACKAGES = ("numpy", "ml-dtypes", "cuda-core", "cuda-bindings", "typer", "rich", "filelock", "platformdirs")
 ARRAY_LIBRARIES = ("torch", "cupy", "jax")
+_INSTALL = "pip install 'tilewright[cu13]'"
 DRIVER_RELEASE = {12: 525, 13: 580}
 """The first driver release that loads the cubins of a CUDA major version."""
 
@@ -63,8 +64,13 @@ def _guarded(examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from examine()
     except Exception as error:
-        name = examine.__name__.strip("_").replace("_", " ")
-        yield Finding(name, "fail", f"{type(error).__name__}: {error}", "report this, with the whole output")
+        name, remedy = examine.__name__.strip("_").replace("_", " "), "report this, with the whole output"
+        if isinstance(error, ModuleNotFoundError):
+            remedy = _INSTALL
+        for variable in os.environ:
+            if variable.startswith("TILEWRIGHT_") and variable in str(error):
+                remedy = f"correct the environment variable {variable}, or unset it"
+        yield Finding(name, "fail", f"{type(error).__name__}: {error}", remedy)
 
 
 def _show(finding: Finding) -> None:
@@ -87,7 +93,7 @@ def _packages() -> Iterator[Finding]:
         elif name == "platformdirs" and os.environ.get("TILEWRIGHT_CACHE_DIR"):
             yield Finding(name, "warn", "not installed", "only needed where TILEWRIGHT_CACHE_DIR is not set")
         else:
-            yield Finding(name, "fail", "not installed", "pip install 'tilewright[cu13]'")
+            yield Finding(name, "fail", "not installed", _INSTALL)
 
 
 def _array_libraries() -> Iterator[Finding]:
@@ -108,7 +114,7 @@ def _compiler() -> Iterator[Finding]:
     try:
         load_nvrtc()
     except CompilerMissing as error:
-        yield Finding("NVRTC", "fail", str(error).splitlines()[0], "pip install 'tilewright[cu13]', or [cu12]")
+        yield Finding("NVRTC", "fail", str(error).splitlines()[0], f"{_INSTALL}, or [cu12]")
         return
     yield Finding("NVRTC", "ok", nvrtc_version())
 
@@ -166,11 +172,16 @@ def _driver_release() -> str | None:
 
 
 def _cache() -> Iterator[Finding]:
-    from tilewright.jit.cache import KernelCache
+    from tilewright.jit.cache import KernelCache, contents
 
     cache = KernelCache()
-    info = cache.info()
-    detail = f"{info['directory']}: {info['entries']} kernels, {int(info['bytes']) / 1e6:.1f} MB"
+    for folder in cache.extra_directories:
+        if folder.is_dir():
+            yield Finding("cache, read only", "ok", f"{folder}: {_size(folder)}")
+        else:
+            remedy = "correct TILEWRIGHT_CACHE_PATH, or make the directory"
+            yield Finding("cache, read only", "warn", f"{folder} is no directory", remedy)
+    detail = f"{cache.directory}: {_size(cache.directory)}"
     try:
         cache.directory.mkdir(parents=True, exist_ok=True)
         probe = cache.directory / "doctor.probe"
@@ -181,11 +192,19 @@ def _cache() -> Iterator[Finding]:
             "cache", "warn", f"{detail}; {error}", "set TILEWRIGHT_CACHE_DIR to a directory that can be written"
         )
         return
-    if info["quarantined"]:
-        remedy = f"the disk or another program damaged them; remove {cache.directory / 'quarantine'}"
-        yield Finding("cache", "warn", f"{detail}, {info['quarantined']} corrupt ones in quarantine", remedy)
+    if quarantined := contents(cache.quarantine)[0]:
+        remedy = f"the disk or another program damaged them; remove {cache.quarantine}"
+        yield Finding("cache", "warn", f"{detail}, and {quarantined} corrupt in quarantine", remedy)
         return
     yield Finding("cache", "ok", detail)
+
+
+def _size(folder: Path) -> str:
+    """How much of a cache a directory is."""
+    from tilewright.jit.cache import contents
+
+    entries, size = contents(folder)
+    return f"{entries} kernel{'' if entries == 1 else 's'}, {size / 1e6:.1f} MB"
 
 
 def _tools() -> Iterator[Finding]:

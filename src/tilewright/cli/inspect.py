@@ -16,7 +16,7 @@ from tilewright.cli.options import (
 from tilewright.cli.output import console, print_json, reports_errors, table
 
 MIX_LINES = 15
-"""Opcodes shown to people; --json has all."""
+"""Opcodes shown to people besides the characteristic ones; --json has all."""
 
 
 @reports_errors
@@ -29,13 +29,22 @@ def inspect(
         DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
     ] = None,
     layout: LayoutOption = Layout.nt,
-    arch: Annotated[str, typer.Option("--arch", help="What to compile for; no such GPU is needed.")] = "sm_90a",
+    arch: Annotated[
+        str,
+        typer.Option(
+            "--arch",
+            help="What to compile for: sm_90a, or for mma and simt also sm_80, sm_86, sm_89, sm_100, sm_120 and "
+            "whatever else NVRTC knows; no such GPU is needed.",
+        ),
+    ] = "sm_90a",
     ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX.")] = False,
     sass: Annotated[bool, typer.Option("--sass", help="Print the machine code (needs nvdisasm).")] = False,
     source: Annotated[bool, typer.Option("--source", help="Print the generated CUDA translation unit.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compile a kernel and show its registers, spills, shared memory and instructions, or its listings.
+
+    Several of --source, --ptx and --sass are printed one after the other.
 
     \b
     Examples:
@@ -85,13 +94,17 @@ def inspect(
     if as_json:
         print_json(record)
     elif listings:
-        for text in listings.values():
+        for name, text in listings.items():
+            if len(listings) > 1:
+                typer.echo(f"// {name}")
             typer.echo(text)
     else:
         _show(record, kind, mix)
 
 
 def _show(record: dict[str, Any], kind: str, mix: dict[str, int]) -> None:
+    from tilewright.jit.listing import characteristic
+
     config = ", ".join(f"{name}={value}" for name, value in record["config"].items())
     console().print(
         f"{record['kernel']} for {record['m']}x{record['n']}x{record['k']} {record['dtype']} {record['layout']}"
@@ -113,7 +126,7 @@ def _show(record: dict[str, Any], kind: str, mix: dict[str, int]) -> None:
     )
     for warning in record["warnings"]:
         console().print(f"[yellow]{warning}[/yellow]", markup=True)
-    table(
-        f"\n{kind.upper()} instructions, the {min(MIX_LINES, len(mix))} most frequent",
-        dict(list(mix.items())[:MIX_LINES]),
-    )
+    special = characteristic(mix)
+    table(f"\n{kind.upper()} instructions that multiply, copy and synchronize", dict(special))
+    others = [(opcode, count) for opcode, count in mix.items() if opcode not in special][:MIX_LINES]
+    table(f"\nOf the others, the {len(others)} most frequent", dict(others))

@@ -79,13 +79,13 @@ def parse_shape(text: str, option: str) -> tuple[int, int, int]:
 
 
 def hardware_of(arch: str) -> "Hardware":
-    """The first GPU of the table with this architecture, the H200 for sm_90a."""
-    from tilewright.hardware import GPUS, H200
+    """A GPU with this architecture: sm_90a, or sm_ and any capability from 80 on that NVRTC compiles for."""
+    from tilewright.hardware import standing_for
+    from tilewright.jit.compile import compilable
 
-    if arch == H200.arch:
-        return H200
-    for hardware in GPUS.values():
-        if hardware.arch == arch:
-            return hardware
-    known = ", ".join(sorted({hardware.arch for hardware in GPUS.values()}))
-    raise ValueError(f"--arch={arch!r} is not in the table of GPUs: use one of {known}")
+    targets = [f"sm_{capability}" for capability in compilable() if capability >= 80]
+    if "sm_90" in targets:
+        targets.append("sm_90a")
+    if arch not in targets:
+        raise ValueError(f"--arch={arch!r} is no architecture that tilewright and NVRTC know: use {', '.join(targets)}")
+    return standing_for(arch)

@@ -16,6 +16,23 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+LINE_COLUMNS = {
+    "warp_instructions": ("warp", "instr"),
+    "tensor_flops": ("tensor", "flops"),
+    "global_requests": ("GMEM", "reqs"),
+    "global_sectors": ("GMEM", "sectors"),
+    "shared_requests": ("SMEM", "reqs"),
+    "shared_wavefronts": ("SMEM", "waves"),
+    "shared_conflicts": ("bank", "confl"),
+    "tma_loaded_bytes": ("TMA", "loaded"),
+    "tma_stored_bytes": ("TMA", "stored"),
+    "barrier_waits": ("bar", "waits"),
+    "mbarrier_waits": ("mbar", "waits"),
+}
+"""Counters that the table of source lines shows, with headings in two rows: short, so that it fits a terminal."""
+
+_SCALES = ("", "k", "M", "G", "T", "P", "E")
+
 NOT_VERIFIED, BAD_REQUEST, INTERRUPTED = 1, 2, 130
 """Exit codes besides 0: the answer is wrong or something fails; the request cannot be met; Ctrl-C."""
 
@@ -93,14 +110,43 @@ def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
     """The emulator's counters as names and totals for a table; what was not counted is left out."""
     rows: dict[str, object] = {}
     for name, value in counters.items():
-        total = sum(value.values()) if isinstance(value, dict) else value
-        if total:
+        total = _total(value)
+        if total and name != "sectors_per_request":
             rows[name.replace("_", " ")] = total
     for space, unit in (("global", "sectors"), ("shared", "wavefronts")):
         requests, units = (rows.get(f"{space} {count}") for count in ("requests", unit))
         if isinstance(requests, int) and isinstance(units, int):
             rows[f"{space} {unit} per request"] = f"{units / requests:.2f}"
     return rows
+
+
+def line_table(by_line: dict[str, dict[str, Any]]) -> None:
+    """The emulator's counters per source line, where there is more than instructions; empty columns are left out."""
+    totals = {line: {name: _total(counters[name]) for name in LINE_COLUMNS} for line, counters in by_line.items()}
+    instructions, *events = LINE_COLUMNS
+    shown = {line: row for line, row in totals.items() if any(row[name] for name in events)}
+    names = [instructions, *(name for name in events if any(row[name] for row in shown.values()))]
+    rows = [["", *(LINE_COLUMNS[name][0] for name in names)], ["line", *(LINE_COLUMNS[name][1] for name in names)]]
+    rows += [[line, *(_compact(row[name]) for name in names)] for line, row in shown.items()]
+    others = [row[instructions] for line, row in totals.items() if line not in shown]
+    rows.append([f"{len(others)} other lines", _compact(sum(others)), *[""] * (len(names) - 1)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for line, *cells in rows:
+        numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        console().print(f"  {line.ljust(widths[0])}  {numbers}".rstrip(), markup=False, soft_wrap=True)
+
+
+def _compact(value: int) -> str:
+    """At most six characters, with three digits or more; nothing for zero."""
+    if value < 10_000:
+        return f"{value:,}" if value else ""
+    scale = int(f"{value:.2e}".partition("e")[2]) // 3  # of the value as it is rounded
+    return f"{value / 1000**scale:.3g}{_SCALES[scale]}"
+
+
+def _total(value: Any) -> int:
+    total: int = sum(value.values()) if isinstance(value, dict) else value
+    return total
 
 
 def facts(rows: dict[str, str]) -> None:
@@ -121,7 +167,7 @@ def table(title: str, rows: dict[str, object]) -> None:
     from rich.table import Table
 
     grid = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
-    grid.add_column()
+    grid.add_column(overflow="fold")
     grid.add_column(justify="right")
     for name, value in rows.items():
         grid.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))

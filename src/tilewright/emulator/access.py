@@ -197,7 +197,7 @@ class Access:
         if space != "generic":
             memory, where = self.locate(site, group, space, address, width, chosen)
             if self.counter is not None:
-                self.counter.access(kind, space, width, group, where, chosen)
+                self.counter.access(site, kind, space, width, group, where, chosen)
             if self.checker is not None:
                 self.checker.access(kind, space, site, group, where, width, chosen)
             return [(chosen, act(memory, where, chosen))]
@@ -211,6 +211,8 @@ class Access:
                 of_window = address[here] if name == "global" else address[here].astype(np.uint32)
                 target = "cluster" if name == "shared" else name
                 memory, where = self.locate(site, group, target, of_window, width, lanes[here])
+                if self.counter is not None:
+                    self.counter.access(site, kind, name, width, group, where, lanes[here])
                 if self.checker is not None:
                     self.checker.access(kind, target, site, group, where, width, lanes[here])
                 results.append((lanes[here], act(memory, where, lanes[here])))
@@ -239,9 +241,10 @@ class Access:
         if int(address.min()) < start or int(address.max()) + width > end:
             flat = np.atleast_1d(address).astype(np.int64)
             wrong = flat[(flat < start) | (flat + width > end)][0]
+            remedy = ": launch it with as much dynamic shared memory as it needs" if space == "shared" else ""
             raise OutOfBounds(
                 f"{self._describe(site)} accesses {width} bytes at {space} address {int(wrong):#x}, outside the "
-                f"{end - start} bytes from {start:#x} that it has"
+                f"{end - start} bytes from {start:#x} that it has{remedy}"
             )
 
 

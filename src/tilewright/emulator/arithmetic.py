@@ -34,13 +34,12 @@ def sum_to_odd(a: Values, b: Values) -> Values:
 
 def fused(a: Values, b: Values, c: Values) -> Values:
     """fma.rn of float32: the product is exact in float64, and so is the sum where a second rounding would differ."""
-    product = np.multiply(a, b, dtype=f8)
-    total = product + c
+    total = np.multiply(a, b, dtype=f8)
+    total = total + c
     bits = np.asarray(total).view(u8)
     halfway = bits & u8(0x1FFFFFFF) == u8(0x10000000)
-    subnormal = (bits << u8(1)) - u8(1) < _SUBNORMAL_BITS
-    if halfway.any() or subnormal.any():
-        total = sum_to_odd(product, c.astype(f8))
+    if halfway.any() or ((bits << u8(1)) - u8(1) < _SUBNORMAL_BITS).any():
+        total = sum_to_odd(np.multiply(a, b, dtype=f8), c.astype(f8))
     return total.astype(f4)
 
 
@@ -97,8 +96,10 @@ def flush_f16(bits: Values) -> Values:
 def minimum(a: Values, b: Values, propagate: bool = False) -> Values:
     """min: the other number if one is NaN, unless NaN propagates; -0 is below +0."""
     least = np.minimum(a, b) if propagate else np.fmin(a, b)
-    zeros = (a == 0) & (b == 0)
-    return np.where(zeros, np.copysign(least, np.where(np.signbit(a), a, b)), least) if zeros.any() else least
+    zeros = np.asarray(least) == 0
+    if zeros.any():
+        least = np.where(zeros & (a == b), np.copysign(least, np.where(np.signbit(a), a, b)), least)
+    return least
 
 
 def maximum(a: Values, b: Values, propagate: bool = False) -> Values:

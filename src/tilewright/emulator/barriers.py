@@ -47,7 +47,7 @@ class Barriers:
 
     def sync(self, site: int, group: Group, name: Array, count: Array | None) -> None:
         """bar.sync: arrive, and go on when all have."""
-        self._machine.counters.barrier_waits += group.warps.count
+        self._machine.counters[site].barrier_waits += group.warps.count
         self._arrive(site, group, name, count, self._machine.block + 1)
 
     def arrive(self, site: int, group: Group, name: Array, count: Array | None) -> None:
@@ -135,17 +135,18 @@ class Barriers:
             raise BarrierProtocol(f"{self._at(site)} arrives again at the cluster barrier without having waited")
         self._arrived_phase[group.lanes] = phase
         if (checker := self._machine.checker) is not None:
-            nothing = checker.clocks.nothing(self._machine.topology.ctas)
-            rows = nothing if self._cluster_rows is None else checker.clocks.fit(self._cluster_rows)
-            if "relaxed" not in self._machine.modifiers(site):
-                rows = checker.release(rows, group)
-            self._cluster_rows = rows
-            self._acquired_rows = nothing if self._acquired_rows is None else checker.clocks.fit(self._acquired_rows)
+            ctas = self._machine.topology.ctas
+            if self._cluster_rows is None or self._acquired_rows is None:
+                self._cluster_rows, self._acquired_rows = checker.clocks.nothing(ctas), checker.clocks.nothing(ctas)
+            rows = self._cluster_rows
+            relaxed = "relaxed" in self._machine.modifiers(site)
+            self._cluster_rows = checker.release_fenced(rows, group) if relaxed else checker.release(rows, group)
+            self._acquired_rows = checker.clocks.fit(self._acquired_rows)
         self._advance_clusters()
 
     def cluster_wait(self, site: int, group: Group) -> None:
         """barrier.cluster.wait."""
-        self._machine.counters.barrier_waits += group.warps.count
+        self._machine.counters[site].barrier_waits += group.warps.count
         if (self._arrived_phase[group.lanes] < 0).any():
             raise BarrierProtocol(f"{self._at(site)} waits at the cluster barrier without having arrived")
         self._cluster_waiting.append(_Waiting(group, self._machine.block + 1, site))

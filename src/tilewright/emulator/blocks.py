@@ -28,7 +28,7 @@ _PURE = {
     "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "set", "setp", "shf", "shl",
     "shr", "slct", "sub", "szext", "xor",
 }  # fmt: skip
-_WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix"}
+_WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix", "wmma"}
 
 
 def blocks_threads(instruction: Instruction) -> bool:
@@ -299,7 +299,9 @@ def suspect_registers(blocks: list[Block]) -> list[Register]:
         (instruction.operands[0], instruction.operands[1])
         for block in blocks
         for instruction in block.instructions
-        if instruction.opcode == "mov" and isinstance(instruction.operands[1], Register)
+        if instruction.opcode == "mov"
+        and len(instruction.operands) == 2
+        and isinstance(instruction.operands[1], Register)
     ]
     found = -1
     while len(suspects) > found:

@@ -60,7 +60,8 @@ class BulkCopies:
                 targets = signals = first + np.flatnonzero(ranks >> np.arange(16) & 1)
             tensor_map = self._tensor_map(site, address)
             self._check_tiles(site, tensor_map, boxes[some], offset[some])
-            self._machine.counters.tma_loaded_bytes += tensor_map.tile_bytes * targets.size
+            read = tma.bytes_in_bounds(tensor_map, boxes[some])
+            self._machine.counters[site].load_by_tma(tensor_map.tile_bytes * some.size, read, targets.shape[1])
             if self._machine.checker is not None:
                 self._check_landings(
                     site, lanes.indices[some], targets, offset[some], tensor_map.tile_bytes, signals, signal[some]
@@ -164,7 +165,8 @@ class BulkCopies:
             for destination in issue.destinations(cta):
                 target = self._shared_range(site, destination, offset, length)
                 operations.append(partial(self._land_range, site, target, data, issue.signal_cta(destination), signal))
-            self._machine.counters.tma_loaded_bytes += length * len(issue.destinations(cta))
+            read = 0 if of_shared else length
+            self._machine.counters[site].load_by_tma(length, read, len(issue.destinations(cta)))
         if operations:
             self._machine.asynchrony.defer(operations)
 
@@ -197,7 +199,7 @@ class BulkCopies:
                         f"{self._machine.describe(site)}: its source in shared memory was overwritten before "
                         "cp.async.bulk.wait_group.read: wait before the buffer is used again"
                     )
-                self._machine.counters.tma_stored_bytes += store.write()
+                self._machine.counters[site].tma_stored_bytes += store.write()
 
         owners = np.array([store.lane for store in stores])
         if (checker := self._machine.checker) is not None:
@@ -260,6 +262,11 @@ class BulkCopies:
                     f"multiple of {tma.TILE_ALIGNMENT}"
                 )
             self._check_range(site, offset, tensor_map.tile_bytes)
+        if boxes.shape[1] != len(tensor_map.shape):
+            raise EmulatorError(
+                f"{self._machine.describe(site)} takes {boxes.shape[1]} coordinates and its tensor map has "
+                f"{len(tensor_map.shape)} dimensions"
+            )
         first, last, inside = tma.extents(tensor_map, boxes)
         memory = self._machine.access.memory
         if not inside.any() or memory.encloses(int(first[inside].min()), int(last[inside].max())):

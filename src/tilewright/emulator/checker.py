@@ -51,7 +51,7 @@ class Checker:
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
         self._touched = self.clocks.nothing(topology.ctas)[KNOWN]  # when others last accessed a CTA's shared memory
-        self._fenced: dict[int, int] = {}  # lane: time of its last fence
+        self._fence_times = np.zeros(topology.lanes, np.int64)  # of each lane's last fence
         self._unacquired: dict[int, list[tuple[int, int, Array]]] = {}  # lane: what it read and did not fence since
 
     def tick(self) -> int:
@@ -200,7 +200,7 @@ class Checker:
         now = self.tick()
         lanes = group.indices if active is None else group.indices[np.broadcast_to(active, (group.size,))]
         for lane in lanes.tolist():
-            self._fenced[lane] = now
+            self._fence_times[lane] = now
             for source in self._unacquired.pop(lane, ()):
                 self._acquire(lane, *source)
 
@@ -217,8 +217,8 @@ class Checker:
                     self._acquire(lane, *published[key])
                 else:
                     self._unacquired.setdefault(lane, []).append(published[key])
-            if kind != "ld" and (releases or lane in self._fenced):
-                time = self.tick() if releases else self._fenced[lane]
+            if kind != "ld" and (releases or self._fence_times[lane]):
+                time = self.tick() if releases else int(self._fence_times[lane])
                 facts = self.clocks.facts[:, lane].copy()
                 facts[KNOWN, self.clocks.column[lane]] = time
                 cluster = self._cluster_number(lane)
@@ -244,6 +244,15 @@ class Checker:
         released = self.clocks.released(group, self.tick())
         return np.maximum(self.clocks.fit(rows), released)
 
+    def release_fenced(self, rows: Array, group: Group) -> Array:
+        """The rows after a relaxed arrival of a group: it releases what its threads had fenced before."""
+        fenced = group.take(self._fence_times[group.lanes] > 0)
+        rows = self.clocks.fit(rows)
+        for lane in fenced.indices.tolist():
+            cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
+            rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], self._fence_times[lane])
+        return rows
+
     def acquire(self, rows: Array, group: Group) -> None:
         """A group goes on after a barrier with these rows."""
         self.clocks.learn(group, rows)
@@ -251,6 +260,11 @@ class Checker:
     def met(self, ctas: Mask) -> None:
         """All threads of these CTAs have met at a barrier."""
         self._floor[ctas] = self.tick()
+
+    def fence_mbarriers(self, lanes: Indices) -> None:
+        """fence.mbarrier_init, or a fence that includes it."""
+        self.machine.mbarriers.fence(lanes)
+        self._fence_times[lanes] = self.tick()
 
     def warp_barrier(self, group: Group, mask: Any) -> None:
         """bar.warp.sync."""

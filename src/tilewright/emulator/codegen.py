@@ -137,11 +137,17 @@ class BlockWriter:
     def _emit_instruction(self, instruction: Instruction) -> None:
         emitter = EMITTERS.get(instruction.opcode)
         if emitter is None:
-            raise UnsupportedInstruction(f"no emulation of {instruction}")
+            raise UnsupportedInstruction(
+                f"no emulation of {instruction}; to add it, write an emitter, @emits({instruction.opcode!r}), in one "
+                "of the modules tilewright.emulator.*_instructions"
+            )
+        remedy = f"to add it, extend {emitter.__name__} in {emitter.__module__}"
         try:
             emitter(self, instruction)
-        except (KeyError, IndexError, ValueError) as error:
-            raise UnsupportedInstruction(f"no emulation of this form of {instruction}: {error!r}") from error
+        except UnsupportedInstruction as error:
+            raise UnsupportedInstruction(f"{error}; {remedy}") from error
+        except (LookupError, ValueError, TypeError, StopIteration) as error:
+            raise UnsupportedInstruction(f"no emulation of this form of {instruction}: {error!r}; {remedy}") from error
 
     def _finish(self, instruction: Instruction) -> str:
         """The last statement of a block that traps or makes threads wait."""

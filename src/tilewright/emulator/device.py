@@ -1,8 +1,10 @@
 """The emulated GPU as a host sees it: memory, tensor maps, kernels and launches."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,8 @@ import numpy.typing as npt
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.checker import LaunchState
 from tilewright.emulator.codegen import Program, compile_entry
-from tilewright.emulator.counters import Counters
+from tilewright.emulator.counters import Counters, Counts
+from tilewright.emulator.elements import element_dtype
 from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
@@ -21,12 +24,17 @@ from tilewright.emulator.specials import Extent
 from tilewright.emulator.tensor_map import encode_tensor_map
 from tilewright.emulator.tma import TensorMap
 
+Argument: TypeAlias = "int | float | bytes | np.generic"
+"""What a kernel takes as one argument; see Device.launch."""
+
 RESIDENT_LANES = 1 << 16
 """A grid with at most so many threads is resident as a whole, as a persistent or cooperative kernel needs."""
 CHUNK_LANES = 1 << 14
 """Threads that run together in a larger grid: enough to amortise Python, few enough for the caches."""
 MAX_SHARED_BYTES = 227 * 1024
 MAX_THREADS = 1024
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_CLUSTER = 16
 
 
@@ -107,22 +115,37 @@ class Device:
     def tensor_map(
         self,
         *,
+        dtype: npt.DTypeLike,
         address: int,
-        element_bytes: int,
         shape: Sequence[int],
         strides: Sequence[int],
         box: Sequence[int],
-        swizzle: int,
+        element_strides: Sequence[int] | None = None,
+        interleave: int = 0,
+        swizzle: int = 0,
+        l2_promotion: int = 0,
+        oob_fill: Literal["zeros", "nan"] = "zeros",
     ) -> bytes:
-        """The 128 bytes of a tensor map, as cuTensorMapEncodeTiled makes them for the hardware.
+        """A kernel argument that stands for the 128 bytes of cuTensorMapEncodeTiled, whose arguments these are.
 
-        shape, box: elements, innermost dimension first. strides: bytes, of dimensions 1 and up. swizzle: span in
-        bytes, 0, 32, 64 or 128.
+        dtype: of the elements, as NumPy has it or by its name in PTX ("bf16"). shape, box, element_strides: elements,
+        innermost dimension first, 1 to 5 dimensions. strides: bytes, of dimensions 1 and up. swizzle: span in bytes,
+        0, 32, 64 or 128. l2_promotion: bytes; makes no difference here.
 
         Raises:
             ValueError: where cuTensorMapEncodeTiled would refuse.
+            NotImplementedError: for element strides, interleaved layouts and NaN out of bounds.
         """
-        return encode_tensor_map(TensorMap(address, element_bytes, tuple(shape), tuple(strides), tuple(box), swizzle))
+        if any(stride != 1 for stride in element_strides or ()):
+            raise NotImplementedError(f"element_strides is {tuple(element_strides or ())}: only ones are emulated")
+        if interleave:
+            raise NotImplementedError(f"interleave is {interleave}: only 0, no interleaving, is emulated")
+        if oob_fill != "zeros":
+            raise NotImplementedError(f"oob_fill is {oob_fill!r}: only 'zeros' is emulated")
+        if l2_promotion not in (0, 64, 128, 256):
+            raise ValueError(f"l2_promotion is {l2_promotion} and must be 0, 64, 128 or 256 bytes")
+        width = element_dtype(dtype).itemsize if isinstance(dtype, str) else np.dtype(dtype).itemsize
+        return encode_tensor_map(TensorMap(address, width, tuple(shape), tuple(strides), tuple(box), swizzle))
 
     def load(self, ptx: str, entry: str | None = None) -> Kernel:
         """Prepare a kernel of a PTX module; `entry` may be left out if the module has one only.
@@ -144,25 +167,26 @@ class Device:
         kernel: Kernel,
         grid: Sequence[int],
         block: Sequence[int],
-        args: Sequence[bytes | int],
+        args: Sequence[Argument],
         *,
         cluster: Sequence[int] = (1, 1, 1),
-        shared_bytes: int = 0,
+        smem: int = 0,
     ) -> Counters:
         """Run a kernel to its end.
 
         grid (CTAs), block (threads), cluster (CTAs): up to three extents, x first. args: one for each kernel
-        parameter, its exact bytes, or an int for an integer or pointer. shared_bytes: dynamic shared memory of each
-        CTA.
+        parameter: an int (an integer of the parameter's size, or an address), a float (f32 or f64 by the parameter's
+        size), a NumPy scalar or the bytes of exactly that size, such as a tensor map. smem: dynamic shared memory of
+        each CTA in bytes.
 
         Raises:
             LaunchError: for a launch that the kernel or the hardware does not allow.
             EmulatorError: whatever the kernel did wrong.
         """
         grid_, block_, cluster_ = _extent("grid", grid), _extent("block", block), _extent("cluster", cluster)
-        self._check_launch(kernel, grid_, block_, cluster_, shared_bytes)
+        self._check_launch(kernel, grid_, block_, cluster_, smem)
         parameters = _pack(kernel, args)
-        counters = Counters()
+        by_site: defaultdict[int, Counts] = defaultdict(Counts)
         asynchrony = Asynchrony(self._asynchrony, self._seed)
         total = grid_[0] * grid_[1] * grid_[2]
         resident = _resident_ctas(total, _volume(block_), _volume(cluster_))
@@ -179,12 +203,12 @@ class Device:
                     block=block_,
                     cluster=cluster_,
                     cta_numbers=np.arange(first, last),
-                    shared_bytes=shared_bytes,
+                    shared_bytes=smem,
                     parameters=parameters,
                     parameters_address=address,
                     variables=kernel.variables,
                     asynchrony=asynchrony,
-                    counters=counters,
+                    counters=by_site,
                     count_memory=self._count_memory,
                     checks=state,
                     on_exit=lambda done, first=first, last=last: self._report(  # type: ignore[misc]
@@ -193,7 +217,7 @@ class Device:
                 ).run()
         finally:
             self._memory.free(address)
-        return counters
+        return Counters.summed(by_site, kernel.program.entry.instructions)
 
     def _report(self, fraction: float) -> None:
         if self._progress is not None:
@@ -211,12 +235,15 @@ class Device:
         self.write(address, np.frombuffer(initial, np.uint8))
         return address
 
-    def _check_launch(self, kernel: Kernel, grid: Extent, block: Extent, cluster: Extent, shared_bytes: int) -> None:
+    def _check_launch(self, kernel: Kernel, grid: Extent, block: Extent, cluster: Extent, smem: int) -> None:
         entry = kernel.program.entry
         threads = _volume(block)
         _require(threads <= MAX_THREADS, f"block {block} has {threads} threads; the limit is {MAX_THREADS}")
-        _require(shared_bytes >= 0, f"shared_bytes is {shared_bytes} and must not be negative")
-        total = entry.dynamic_offset + shared_bytes
+        for name, extent, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
+            within = all(size <= limit for size, limit in zip(extent, limits, strict=True))
+            _require(within, f"{name} {extent} has an extent above the limits, {limits}")
+        _require(smem >= 0, f"smem is {smem} and must not be negative")
+        total = entry.dynamic_offset + smem
         _require(
             total <= MAX_SHARED_BYTES,
             f"{kernel.name} needs {total} bytes of shared memory; a CTA has {MAX_SHARED_BYTES}",
@@ -259,7 +286,7 @@ def _resident_ctas(total: int, threads: int, cluster: int) -> int:
     return max(CHUNK_LANES // (threads * cluster), 1) * cluster
 
 
-def _pack(kernel: Kernel, args: Sequence[bytes | int]) -> bytes:
+def _pack(kernel: Kernel, args: Sequence[Argument]) -> bytes:
     """The parameter space."""
     parameters = kernel.parameters
     _require(
@@ -268,17 +295,37 @@ def _pack(kernel: Kernel, args: Sequence[bytes | int]) -> bytes:
     )
     packed = bytearray(parameters[-1].offset + parameters[-1].size if parameters else 0)
     for index, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
-        if isinstance(value, int):
-            _require(
-                parameter.size <= 8, f"args[{index}] is an int; parameter {parameter.name} has {parameter.size} bytes"
-            )
-            value = (value & ((1 << 8 * parameter.size) - 1)).to_bytes(parameter.size, "little")
+        data = _bytes_of(value, f"args[{index}]", parameter)
         _require(
-            len(value) == parameter.size,
-            f"args[{index}] has {len(value)} bytes; parameter {parameter.name} of {kernel.name} has {parameter.size}",
+            len(data) == parameter.size,
+            f"args[{index}] has {len(data)} bytes; parameter {parameter.name} of {kernel.name} has {parameter.size}",
         )
-        packed[parameter.offset : parameter.offset + parameter.size] = value
+        packed[parameter.offset : parameter.offset + parameter.size] = data
     return bytes(packed)
+
+
+def _bytes_of(value: Argument, name: str, parameter: Parameter) -> bytes:
+    """The bytes of an argument; Python's numbers take the size of their parameter."""
+    size = parameter.size
+    if isinstance(value, np.generic):
+        return value.tobytes()
+    if isinstance(value, int):
+        _require(size <= 8, f"{name} is an int; parameter {parameter.name} has {size} bytes")
+        fits = -(1 << 8 * size - 1) <= value < 1 << 8 * size
+        _require(fits, f"{name} is {value}, which does not fit the {size} bytes of parameter {parameter.name}")
+        return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    if isinstance(value, float):
+        _require(
+            size in (4, 8),
+            f"{name} is a float; parameter {parameter.name} has {size} bytes: give a NumPy scalar of its type",
+        )
+        return (np.float32 if size == 4 else np.float64)(value).tobytes()
+    _require(
+        isinstance(value, bytes | bytearray),
+        f"{name} is a {type(value).__name__} and must be an int, a float, a NumPy scalar or bytes: "
+        "for an array pass the address that Device.upload returns",
+    )
+    return bytes(value)
 
 
 def _extent(name: str, extent: Sequence[int]) -> Extent:

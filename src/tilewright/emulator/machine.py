@@ -6,6 +6,7 @@ a turn of a polling loop for everyone else to have run; and, under lazy asynchro
 asynchronous reads, so that whoever may overwrite what they read too early does so.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +20,7 @@ from tilewright.emulator.blocks import Block, member_mask, retires
 from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
 from tilewright.emulator.codegen import Program, waits
-from tilewright.emulator.counters import Counters, MemoryCounter
+from tilewright.emulator.counters import Counts, MemoryCounter
 from tilewright.emulator.errors import Deadlock, KernelTrap
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.mbarrier import Mbarriers
@@ -37,7 +38,7 @@ class Machine:
     """Runs some CTAs, which are resident together, from start to exit.
 
     cta_numbers: linear indices in the grid (see Specials). parameters: the bytes of the parameter space and their
-    address in global memory. variables: addresses of the module's variables.
+    address in global memory. variables: addresses of the module's variables. counters: by index of the instruction.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Machine:
         parameters_address: int,
         variables: dict[str, int],
         asynchrony: Asynchrony,
-        counters: Counters,
+        counters: defaultdict[int, Counts],
         count_memory: bool,
         checks: LaunchState | None,
         on_exit: Callable[[float], None],
@@ -113,8 +114,8 @@ class Machine:
             while self.asynchrony.complete_one():  # what is still in flight lands in CTAs that have exited
                 pass
         for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
-            for instruction in block.instructions:
-                self.counters.warp_instructions[instruction.name] += executions
+            for site, instruction in enumerate(block.instructions if executions else (), block.start):
+                self.counters[site].warp_instructions[instruction.name] += executions
 
     def push(self, block: int, group: Group) -> None:
         """Let a group go on at a block; past the last block its threads exit."""
@@ -150,13 +151,13 @@ class Machine:
         if self.checker is not None:
             lanes = group if active is None else group.take(lanes_of(active, group.size))
             self.checker.proxy_fence(lanes)
-            self.mbarriers.fence(lanes.indices)
+            self.checker.fence_mbarriers(lanes.indices)
 
     def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
         """fence.mbarrier_init."""
         if self.checker is not None:
             lanes = group if active is None else group.take(lanes_of(active, group.size))
-            self.mbarriers.fence(lanes.indices)
+            self.checker.fence_mbarriers(lanes.indices)
 
     def memory_fence(self, group: Group, active: Mask | None) -> None:
         """membar, and fence with a memory order."""

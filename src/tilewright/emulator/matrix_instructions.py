@@ -1,24 +1,105 @@
-"""Emitters of matrix instructions of warps and warpgroups."""
+"""Emitters of matrix instructions of warps and warpgroups. Sources: PTX ISA, the instructions of these names."""
 
+from functools import partial
+from typing import Any
+
+from tilewright.emulator import wmma
 from tilewright.emulator.codegen import BlockWriter, emits
 from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.operands import elements_of, immediate_of
-from tilewright.emulator.ptx import Instruction, Vector
+from tilewright.emulator.operands import address_of, check_modifiers, elements_of, immediate_of, space_of
+from tilewright.emulator.ptx import Instruction, Operand, Vector
+from tilewright.emulator.quad_pairs import mma_of_quad_pairs
+from tilewright.emulator.sparse_matrices import sparse_mma
+from tilewright.emulator.tensor_cores import mma_sync, movmatrix
+
+_NUMBERS = {"f32": "f4", "f64": "f8"}
+"""PTX types of registers that hold a number as NumPy knows it; registers of other types are words."""
+_FLAGS = {"sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "sp", "sp::ordered_metadata"}
+
+
+def _fragment(w: BlockWriter, operand: Operand, kind: str) -> str:
+    """A list of the registers of a fragment."""
+    return f"[{', '.join(w.read(element, _NUMBERS.get(kind, 'u4')) for element in elements_of(operand))}]"
+
+
+def _assign_fragment(w: BlockWriter, operand: Operand, kind: str, registers: str) -> None:
+    for index, target in enumerate(elements_of(operand)):
+        w.assign(target, f"{registers}[{index}]", _NUMBERS.get(kind, "u4"))
+
+
+def _of_warps(w: BlockWriter, function: Any, counted: Any, fragments: list[str]) -> str:
+    """A variable with what a function of fragments returns. counted: see Tensor.of_warps."""
+    form = w.constant(function)
+    return w.variable(f"m.tensor.of_warps({w.site}, g, {form}, {w.constant(counted)}, {', '.join(fragments)})")
 
 
 @emits("mma")
 def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
-    *flags, shape, row, column, d_type, a_type, b_type, c_type = i.modifiers
-    if (row, column) != ("row", "col") or flags != ["sync", "aligned"] or d_type != c_type:
+    modifiers = [modifier for modifier in i.modifiers if modifier not in _FLAGS]
+    if len(modifiers) != 5 or "sync" not in i.modifiers:
         raise UnsupportedInstruction(f"no emulation of {i}")
-    accumulator = "f4" if d_type == "f32" else "u4"
-    a, b = ([w.read(element, "u4") for element in elements_of(operand)] for operand in i.operands[1:3])
-    c = [w.read(element, accumulator) for element in elements_of(i.operands[3])]
-    form = w.constant((shape, a_type, b_type, d_type))
-    lists = ", ".join(f"[{', '.join(registers)}]" for registers in (a, b, c))
-    result = w.variable(f"m.tensor.multiply({w.site}, g, {form}, {lists})")
-    for index, target in enumerate(elements_of(i.operands[0])):
-        w.assign(target, f"{result}[{index}]", accumulator)
+    shape, d_type, a_type, b_type, c_type = modifiers
+    layouts = [modifier for modifier in i.modifiers if modifier in ("row", "col")]
+    types = d_type, a_type, b_type
+    fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:4], (a_type, b_type, c_type), strict=True)]
+    saturate = "satfinite" in i.modifiers
+    function: Any
+    if (shape, a_type) == ("m8n8k4", "f16"):
+        function = partial(mma_of_quad_pairs, layouts[0], layouts[1], d_type, c_type)
+        result = _of_warps(w, function, ("mma", shape, types, 4), fragments)
+    elif layouts != ["row", "col"] or c_type != d_type:
+        raise UnsupportedInstruction(f"no emulation of {i}: these types and this shape take A by rows and B by columns")
+    elif i.modifiers[0].startswith("sp"):
+        fragments.append(_fragment(w, i.operands[4], "b32"))
+        function = partial(sparse_mma, shape, a_type, b_type, d_type, immediate_of(i.operands[5]), saturate=saturate)
+        result = _of_warps(w, function, ("mma.sp", shape, types, 1), fragments)
+    else:
+        function = partial(mma_sync, shape, a_type, b_type, d_type, saturate=saturate, exclusive="xor" in i.modifiers)
+        result = _of_warps(w, function, ("mma", shape, types, 1), fragments)
+    _assign_fragment(w, i.operands[0], d_type, result)
+
+
+@emits("movmatrix")
+def _transpose_matrix(w: BlockWriter, i: Instruction) -> None:
+    check_modifiers(i, {"sync", "aligned", "m8n8", "trans"})
+    result = _of_warps(w, movmatrix, None, [_fragment(w, i.operands[1], "b16")])
+    _assign_fragment(w, i.operands[0], "b16", result)
+
+
+@emits("wmma")
+def _wmma(w: BlockWriter, i: Instruction) -> None:
+    if i.modifiers[0] == "mma":
+        _wmma_multiply(w, i)
+        return
+    action, matrix, *flags, kind = i.modifiers
+    layout = next(flag for flag in flags if flag in ("row", "col"))
+    shape = next(flag for flag in flags if flag[0] == "m" and flag[1:2].isdigit())
+    fragment = wmma.Fragment(matrix, shape, kind, layout)
+    registers, address, *stride = i.operands if action == "load" else (i.operands[1], i.operands[0], *i.operands[2:])
+    if len(elements_of(registers)) != fragment.registers:
+        raise ValueError(f"a fragment of {len(elements_of(registers))} registers instead of {fragment.registers}")
+    space = space_of(i)
+    where = address_of(w, address, space)
+    contiguous = fragment.extents[1] if layout == "row" else fragment.extents[0]
+    step = w.read(stride[0], "u4") if stride else w.constant(contiguous, "u4")
+    arguments = f"m, {w.site}, g, {w.constant(fragment)}, {space!r}, {where}, {step}"
+    if action == "load":
+        result = w.variable(f"{w.constant(wmma.load)}({arguments})")
+        for index, target in enumerate(elements_of(registers)):
+            width = 8 if kind == "f64" else 4
+            w.assign(target, f"{result}[{index}]", f"u{width}")
+    else:
+        values = ", ".join(w.read(element, "u8" if kind == "f64" else "u4") for element in elements_of(registers))
+        w.emit(f"{w.constant(wmma.store)}({arguments}, [{values}])")
+
+
+def _wmma_multiply(w: BlockWriter, i: Instruction) -> None:
+    shape, *kinds = [modifier for modifier in i.modifiers[1:] if modifier not in _FLAGS]
+    d_type, a_type, b_type, c_type = (kinds[0], "f16", "f16", kinds[1]) if len(kinds) == 2 else kinds
+    function = partial(wmma.multiply, shape, a_type, b_type, c_type, d_type, "satfinite" in i.modifiers)
+    fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:], (a_type, b_type, c_type), strict=True)]
+    counted = "wmma", shape, (d_type, a_type, b_type), 1
+    _assign_fragment(w, i.operands[0], d_type, _of_warps(w, function, counted, fragments))
 
 
 @emits("wgmma")
@@ -34,20 +115,20 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.tensor.groups.wait(g, {immediate_of(i.operands[0])})")
         w.forget(w.program.accumulators)
         return
-    _, _, _, shape, d_type, a_type, b_type = i.modifiers
+    if "sp" in i.modifiers or "sp::ordered_metadata" in i.modifiers:
+        raise UnsupportedInstruction(f"no emulation of {i}")
+    saturate = "satfinite" in i.modifiers
+    shape, d_type, a_type, b_type = [modifier for modifier in i.modifiers[1:] if modifier not in _FLAGS]
     accumulators, a, b, scale, *flags = i.operands
     immediates = [immediate_of(flag) for flag in flags]
-    from_registers = isinstance(a, Vector)
-    matrix_a = (
-        f"[{', '.join(w.read(element, 'u4') for element in a.elements)}]" if isinstance(a, Vector) else w.read(a, "u8")
-    )
+    matrix_a = _fragment(w, a, a_type) if isinstance(a, Vector) else w.read(a, "u8")
     matrix_b, keep = w.read(b, "u8"), w.read(scale, "b1")
     negate = [value < 0 for value in immediates[:2]] or [False, False]
     majors = [("k", "mn")[value] for value in immediates[2:]]
-    if from_registers:
+    if isinstance(a, Vector):
         majors = ["k", *majors]
     majors += ["k"] * (2 - len(majors))
-    form = w.constant((int(shape.split("n")[1].split("k")[0]), a_type, b_type, d_type, *majors, *negate))
+    form = w.constant((wmma.extents_of(shape)[1], a_type, b_type, d_type, *majors, *negate, saturate))
     w.accumulate(elements_of(accumulators), keep)
     rows = w.rows_in_place(elements_of(accumulators))
     w.emit(f"m.tensor.multiply_async({w.site}, g, {form}, {rows}, {matrix_a}, {matrix_b}, {keep}, {w.active})")

@@ -46,6 +46,7 @@ class Mbarriers:
         self._machine = machine
         self._barriers: dict[int, _Barrier] = {}
         self._waiting: dict[int, list[_Waiting]] = {}
+        self._failed = np.zeros(machine.topology.lanes, np.bool_)  # lanes whose last try_wait gave up
 
     def init(self, site: int, group: Group, space: str, address: Array, count: Array, active: Any) -> None:
         """mbarrier.init."""
@@ -100,7 +101,8 @@ class Mbarriers:
             state[lanes] = barrier.phase[cta]
             if barrier.checks is not None:
                 barrier.checks.use(site, group.indices[lanes], cta)
-                barrier.checks.arrive(group.indices[lanes], cta)
+                if "relaxed" not in self._machine.modifiers(site):
+                    barrier.checks.arrive(group.indices[lanes], cta)
             np.add.at(barrier.bytes, cta, sizes[lanes].astype(np.int64))
             np.subtract.at(barrier.pending, cta, counts[lanes].astype(np.int64))
             if drop:
@@ -141,13 +143,36 @@ class Mbarriers:
             over = done[lanes] = barrier.phase[cta] % 2 != parities[lanes]
             if barrier.checks is not None:
                 barrier.checks.use(site, group.indices[lanes], cta)
-                barrier.checks.wait(group.take(_mask(np.arange(group.size)[lanes][over], group.size)))
+                if "relaxed" not in self._machine.modifiers(site):
+                    barrier.checks.wait(group.take(_mask(np.arange(group.size)[lanes][over], group.size)))
         return done
 
-    def wait(self, site: int, group: Group, space: str, address: Array, parity: Array) -> None:
-        """mbarrier.try_wait: lanes go on to the next block when the phase of their parity is over."""
+    def attempt(self, site: int, group: Group, space: str, address: Array, parity: Array) -> Mask:
+        """mbarrier.try_wait: which lanes will wait until the phase is over; the others have waited in vain this time.
+
+        The time that try_wait waits has an end that nobody knows. A lane's first attempt fails, where something is left
+        to wait for and operations are not eager, so that a kernel that does not try again goes wrong here.
+        """
+        if self._machine.asynchrony.policy == "eager":
+            return np.ones(group.size, np.bool_)
+        parities = lanes_of(parity, group.size).astype(np.int64)
+        stays = np.ones(group.size, np.bool_)
+        for offset, cta, lanes in self._locate(site, group, space, address, None):
+            stays[lanes] = self._valid(site, offset, cta).phase[cta] % 2 != parities[lanes]
+        failed_before = self._failed[group.lanes]
+        self._failed[group.lanes] = ~stays & ~failed_before
+        return stays | failed_before
+
+    def wait(self, site: int, group: Group, space: str, address: Array, parity: Array, stays: Mask) -> None:
+        """mbarrier.try_wait: lanes go on to the next block when the phase of their parity is over, or do not stay."""
         machine = self._machine
-        machine.counters.barrier_waits += group.warps.count
+        if not stays.all():
+            machine.push(machine.block + 1, group.take(~stays))
+            address, parity = (lanes_of(values, group.size)[stays] for values in (address, parity))
+            group = group.take(stays)
+            if not group.size:
+                return
+        machine.counters[site].mbarrier_waits += group.warps.count
         parities = lanes_of(parity, group.size).astype(np.int64)
         for offset, cta, lanes in self._locate(site, group, space, address, None):
             barrier = self._valid(site, offset, cta)
@@ -236,7 +261,7 @@ class Mbarriers:
         """Let the lanes whose phase is over go on; the others wait."""
         barrier = self._barriers[offset]
         done = barrier.phase[waiting.cta] % 2 != waiting.parity
-        if barrier.checks is not None and done.any():
+        if barrier.checks is not None and done.any() and "relaxed" not in self._machine.modifiers(waiting.site):
             barrier.checks.wait(waiting.group.take(done))
         if done.all():
             self._machine.push(waiting.block, waiting.group)

@@ -248,8 +248,9 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
         if action == "test_wait":
             w.assign(target, f"m.mbarriers.test({place}, {parity})", "b1")
         else:
-            w.assign(target, w.constant(1, "b1"), "b1")
-            w.emit(f"m.mbarriers.wait({place}, {parity})")
+            stays = w.variable(f"m.mbarriers.attempt({place}, {parity})")
+            w.assign(target, stays, "b1")
+            w.emit(f"m.mbarriers.wait({place}, {parity}, {stays})")
     elif action == "init":
         w.emit(f"m.mbarriers.init({place}, {w.read(rest[0], 'u4')}, {w.active})")
     elif action == "inval":

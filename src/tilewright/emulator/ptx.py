@@ -99,12 +99,16 @@ Operand: TypeAlias = Register | Integer | Float | Special | Symbol | Label | Add
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A CUDA source line: where the code stands, and the line of the kernel that it was inlined into."""
+    """A CUDA source line: where the code stands, and the line of the kernel that it was inlined into.
+
+    chain: "file:line" of all lines between the two, both included, innermost first.
+    """
 
     file: str
     line: int
     root_file: str
     root_line: int
+    chain: tuple[str, ...]
 
     def __str__(self) -> str:
         here = f"{self.file}:{self.line}"
@@ -131,7 +135,9 @@ class Instruction:
 
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""
-        return f"`{self.name}`{where} (PTX line {self.ptx_line})"
+        called = self.operands[0] if self.opcode == "call" else None
+        callee = f" {called.name}" if isinstance(called, Label) else ""
+        return f"`{self.name}{callee}`{where} (PTX line {self.ptx_line})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +175,31 @@ class Entry:
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # reqntid, maxntid, reqnctapercluster...
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionParameter:
+    """A parameter or a result of a device function: a register of `bits`, or a place in the .param space."""
+
+    name: str
+    in_register: bool
+    bits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A device function; `start` is the position of its body's opening brace in the text."""
+
+    name: str
+    results: tuple[FunctionParameter, ...]
+    parameters: tuple[FunctionParameter, ...]
+    start: int
+
+
 @dataclass(slots=True)
 class Module:
-    """A parsed PTX module: entries by name, variables of the global and const spaces by name."""
+    """A parsed PTX module: entries, device functions, and variables of the global and const spaces by name."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     shared: dict[str, Variable] = field(default_factory=dict)
     dynamic_shared: dict[str, Variable] = field(default_factory=dict)

@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
-from tilewright.emulator.errors import PtxSyntaxError
+from tilewright.emulator.errors import PtxSyntaxError, UnsupportedInstruction
 from tilewright.emulator.ptx import (
     TYPE_BITS,
     Address,
     Entry,
+    FunctionParameter,
     Instruction,
+    Integer,
     Label,
     Location,
     Module,
@@ -20,13 +23,10 @@ from tilewright.emulator.ptx import (
     Sink,
     Special,
     Symbol,
-    Variable,
     Vector,
-    round_up,
 )
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
-    base_name,
     excerpt,
     line_of,
     parse_constant,
@@ -35,6 +35,8 @@ from tilewright.emulator.ptx_lexical import (
     syntax_error,
     variable_of,
 )
+from tilewright.emulator.ptx_lowering import in_halves, inverted, new_register
+from tilewright.emulator.ptx_variables import place_variables
 
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:[^\n]*?\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?[^\n]*")
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
@@ -44,6 +46,13 @@ _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+([\s\S]*)$")
 _REGISTER_RANGE = re.compile(r"([%\w$]+)<(\d+)>$")
 _NAME = re.compile(r"[%\w$]+$")
 _OFFSET = re.compile(r"(.*?)\s*\+\s*(-?(?:0[xX][0-9a-fA-F]+|\d+))$", re.S)
+
+_CALL = re.compile(
+    r"(?:\((?P<results>[^)]*)\)\s*,\s*)?(?P<name>[%\w$]+)\s*(?:,\s*\((?P<arguments>[^)]*)\))?\s*(?:,\s*[\w$]+)?\s*$"
+)
+_RETURN, _AFTER = "<return>", "<after>"
+"""Labels that PTX cannot spell."""
+_MOST_INSTRUCTIONS = 1_000_000
 
 LocationKey: TypeAlias = tuple[int, int, int]
 
@@ -55,6 +64,7 @@ class _Scope:
         self.parent = parent
         self.names: dict[str, Operand] = {}
         self.labels: dict[str, int] = {}
+        self.tables: dict[str, list[str]] = {}  # of branches
 
     def chain(self) -> "Iterator[_Scope]":
         scope: _Scope | None = self
@@ -64,24 +74,35 @@ class _Scope:
 
 
 class BodyParser:
-    """Parses the body of one entry."""
+    """Parses the body of one entry, with the bodies of the functions that it calls in the places of the calls."""
 
     def __init__(self, module: Module, entry: Entry, text: str, start: int) -> None:
         self.module, self.entry, self.text = module, entry, text
         self.position = start
         self.line, self.line_position = line_of(text, start), start
-        self.scope = _Scope(None)
+        self.module_scope = _Scope(None)
         self.branches: list[tuple[Instruction, str, _Scope]] = []
+        self.callers: list[str] = []  # functions whose bodies are being parsed
+        self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
+        self.last_label = ""
         self.call_sites: dict[LocationKey, LocationKey] = {}
-        self.locations: dict[LocationKey, Location] = {}
+        self.locations: dict[tuple[str, ...], Location] = {}
         self.location: Location | None = None
-        names = self.scope.names
-        names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
+        names = self.module_scope.names
         names.update({name: Symbol(name, "global") for name in module.variables})
         names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
+        self.scope = _Scope(self.module_scope)
+        self.scope.names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
 
     def parse(self) -> int:
         """Fill the entry; returns the position after its closing brace."""
+        self._body()
+        self._resolve_branches()
+        place_variables(self.module, self.entry)
+        return self.position
+
+    def _body(self) -> None:
+        """Parse from an opening brace to the one that closes it."""
         text, depth = self.text, 0
         while True:
             self.position = skip_blank(text, self.position)
@@ -103,6 +124,7 @@ class BodyParser:
                 self._set_location(match)
                 self.position = match.end()
             elif match := _LABEL.match(text, self.position):
+                self.last_label = match[1]
                 self.scope.labels[match[1]] = len(self.entry.instructions)
                 self.position = match.end()
             elif match := VARIABLE.match(text, self.position):
@@ -113,17 +135,16 @@ class BodyParser:
                 self.position = match.end()
             else:
                 raise self._error(f"cannot parse {excerpt(text, self.position)!r}")
-        self._resolve_branches()
-        self._place_variables()
-        return self.position
 
     def _statement(self, statement: str) -> None:
         if statement.startswith(".reg"):
             self._declare_registers(statement)
-        elif statement.startswith((".param", ".pragma", ".branchtargets", ".callprototype")):
-            # `.param` in a body is the argument area of a call: calls trap, so nothing reads it.
-            for name in re.findall(r"([\w$]+)\s*(?:\[\d+\])?\s*$", statement):
-                self.scope.names[name] = Symbol(name, "argument")
+        elif statement.startswith(".param"):
+            self._declare_argument(statement)
+        elif statement.startswith(".branchtargets"):
+            self.scope.tables[self.last_label] = split_list(statement.removeprefix(".branchtargets"))
+        elif statement.startswith((".pragma", ".callprototype")):
+            pass
         else:
             self._instruction(statement)
 
@@ -138,20 +159,135 @@ class BodyParser:
             if not isinstance(register, Register):
                 raise self._error(f"{guard!r} is not a predicate register")
             predicate = Negated(register) if negated else register
-        operands: tuple[Operand, ...] = ()
-        if opcode == "bra" or opcode == "call":
-            operands = (Label(rest.strip()),)
-        elif rest:
-            operands = tuple(self._operand(item) for item in split_list(rest))
-            if modifiers.endswith(".b128") and opcode != "mov":
-                modifiers, operands = _in_halves(modifiers, operands)
         self._count_lines()
-        instruction = Instruction(
-            opcode, tuple(modifiers.split(".")[1:]), operands, predicate, self.line, self.location
-        )
-        if opcode == "bra":
-            self.branches.append((instruction, rest.strip(), self.scope))
+        names = tuple(modifiers.split(".")[1:])
+        if opcode == "call" and self._inline(rest, predicate):
+            return
+        if opcode == "ret" and self.callers:
+            self._branch(_RETURN, predicate)
+        elif opcode == "bra":
+            self._branch(rest.strip(), predicate, names)
+        elif opcode == "brx":
+            self._branch_by_table(rest, predicate)
+        elif opcode == "call":
+            self._append(
+                Instruction(opcode, names, (Label(" ".join(rest.split())),), predicate, self.line, self.location)
+            )
+        else:
+            operands = tuple(self._operand(item) for item in split_list(rest))
+            if names[-1:] == ("b128",) and opcode != "mov":
+                names, operands = in_halves(names, operands)
+            if "param" in names and any(_is_local(operand) for operand in operands):  # the argument of a call
+                names = tuple("local" if name == "param" else name for name in names)
+            self._append(Instruction(opcode, names, operands, predicate, self.line, self.location))
+
+    def _append(self, instruction: Instruction) -> None:
+        if len(self.entry.instructions) >= _MOST_INSTRUCTIONS:
+            raise UnsupportedInstruction(
+                f"PTX line {self.line}: {self.entry.name} has more than {_MOST_INSTRUCTIONS} instructions once its "
+                "calls are expanded: call fewer functions in it"
+            )
         self.entry.instructions.append(instruction)
+
+    def _branch(self, label: str, predicate: Register | Negated | None = None, modifiers: tuple[str, ...] = ()) -> None:
+        instruction = Instruction("bra", modifiers, (Label(label),), predicate, self.line, self.location)
+        self.branches.append((instruction, label, self.scope))
+        self._append(instruction)
+
+    def _branch_by_table(self, rest: str, predicate: Register | Negated | None) -> None:
+        """brx.idx: a comparison and a branch per label; the last label needs no comparison."""
+        index, table = split_list(rest)
+        labels = next((scope.tables[table] for scope in self.scope.chain() if table in scope.tables), None)
+        if not labels:
+            raise self._error(f"no .branchtargets {table!r}")
+        beyond = f"{_AFTER}{len(self.entry.instructions)}"
+        if predicate is not None:
+            self._branch(beyond, inverted(predicate))
+        operand = self._operand(index)
+        for place, label in enumerate(labels[:-1]):
+            chosen = Register(f"%brx{place}", 1)
+            compare = (chosen, operand, Integer(place))
+            self._append(Instruction("setp", ("eq", "u32"), compare, None, self.line, self.location))
+            self._branch(label, chosen)
+        self._branch(labels[-1])
+        self.scope.labels[beyond] = len(self.entry.instructions)
+
+    # Calls --------------------------------------------------------------------------------------------------------
+
+    def _inline(self, call: str, predicate: Register | Negated | None) -> bool:
+        """Put the body of a function in the place of its call; False if the module does not have the body."""
+        match = _CALL.match(call)
+        if match is None:
+            raise self._error(f"cannot parse the call {call!r}")
+        if match["name"] == "vprintf":  # prints nothing
+            return True
+        function = self.module.functions.get(match["name"])
+        if function is None:
+            return False
+        if function.name in self.callers:
+            raise UnsupportedInstruction(
+                f"PTX line {self.line}: {function.name} calls itself, and calls are emulated by expansion: "
+                "write the recursion as a loop"
+            )
+        results, arguments = (
+            [self._operand(x) for x in split_list(match[group] or "")] for group in ("results", "arguments")
+        )
+        if (len(results), len(arguments)) != (len(function.results), len(function.parameters)):
+            raise self._error(f"a call of {function.name} with another number of arguments than it has")
+        beyond = f"{_AFTER}{len(self.entry.instructions)}"
+        if predicate is not None:
+            self._branch(beyond, inverted(predicate))
+        caller = self.scope, self.position, self.line, self.line_position, self.location
+        self.scope = formal = _Scope(self.module_scope)
+        for parameter, argument in zip(function.parameters, arguments, strict=True):
+            self._bind(parameter, argument, reads=True)
+        for parameter, result in zip(function.results, results, strict=True):
+            self._bind(parameter, result, reads=False)
+        self.callers.append(function.name)
+        self.position = self.line_position = function.start
+        self.line = line_of(self.text, function.start)
+        self._body()
+        self.callers.pop()
+        self._drop_last_return()
+        formal.labels[_RETURN] = len(self.entry.instructions)
+        self.scope, self.position, self.line, self.line_position, self.location = caller
+        for parameter, result in zip(function.results, results, strict=True):
+            source = formal.names[parameter.name]
+            if isinstance(source, Register) and source is not result:
+                self._move(result, source)
+        self.scope.labels[beyond] = len(self.entry.instructions)
+        return True
+
+    def _drop_last_return(self) -> None:
+        """Let the end of an expanded body run on to what follows it."""
+        last, label, _ = self.branches[-1] if self.branches else (None, "", None)
+        if last is not None and label == _RETURN and last is self.entry.instructions[-1] and last.predicate is None:
+            self.branches.pop()
+            self.entry.instructions.pop()
+
+    def _bind(self, parameter: FunctionParameter, operand: Operand, *, reads: bool) -> None:
+        """Give a parameter of a function its meaning in the expanded body."""
+        if not parameter.in_register:
+            if not _is_local(operand):
+                raise self._error(f"{parameter.name} is in .param space, and its argument is not")
+            self.scope.names[parameter.name] = operand
+            return
+        register = new_register(parameter.name, parameter.bits)
+        self.scope.names[parameter.name] = register
+        if reads:
+            self._move(register, operand)
+
+    def _move(self, destination: Operand, source: Operand) -> None:
+        bits = destination.bits if isinstance(destination, Register) else 128
+        kind = "pred" if bits == 1 else f"b{bits}"
+        self._append(Instruction("mov", (kind,), (destination, source), None, self.line, self.location))
+
+    def _declare_argument(self, statement: str) -> None:
+        """The place of an argument or a result of a call: local memory."""
+        match = VARIABLE.match(statement.replace(".param", ".local", 1) + ";")
+        if match is None:
+            raise self._error(f"cannot parse the declaration {statement!r}")
+        self._declare_variable(match)
 
     def _operand(self, text: str) -> Operand:
         for scope in self.scope.chain():
@@ -203,7 +339,7 @@ class BodyParser:
                 names = [name]
             else:
                 raise self._error(f"{name!r} is not a register name")
-            self.scope.names.update((name, _new_register(name, TYPE_BITS[match[1]])) for name in names)
+            self.scope.names.update((name, new_register(name, TYPE_BITS[match[1]])) for name in names)
 
     def _declare_variable(self, match: re.Match[str]) -> None:
         self._count_lines()
@@ -212,25 +348,28 @@ class BodyParser:
         variables = {"shared": self.entry.shared, "local": self.entry.local}.get(space)
         if variables is None:
             raise self._error(f"a .{space} variable inside a function")
-        if variable.name in variables:
+        if variable.name in self.scope.names:
             raise self._error(f"the .{space} variable {variable.name} is declared twice")
-        variables[variable.name] = variable
-        self.scope.names[variable.name] = Symbol(variable.name, space)
+        symbol = self.shared_at.get(self.position) if space == "shared" else None
+        if symbol is None:  # several scopes may use one name
+            name = variable.name if variable.name not in variables else f"{variable.name}#{len(variables)}"
+            symbol = Symbol(name, space)
+            variables[name] = replace(variable, name=name)
+            if space == "shared":
+                self.shared_at[self.position] = symbol
+        self.scope.names[variable.name] = symbol
 
     def _set_location(self, match: re.Match[str]) -> None:
         file, line, column = int(match[1]), int(match[2]), int(match[3])
         key = (file, line, column)
         if match[4]:
             self.call_sites[key] = (int(match[4]), int(match[5]), int(match[6]))
-        root, seen = key, {key}
-        while (site := self.call_sites.get(root)) is not None and site not in seen:
-            seen.add(site)
-            root = site
-        name = self.module.files.get
-        self.location = self.locations.setdefault(
-            (key[0], key[1], root[0] << 32 | root[1]),
-            Location(base_name(name(file, "?")), line, base_name(name(root[0], "?")), root[1]),
-        )
+        chain = [key]
+        while (site := self.call_sites.get(chain[-1])) is not None and site not in chain:
+            chain.append(site)
+        places = [(self.module.files.get(number, "?"), line) for number, line, _ in chain]
+        named = tuple(f"{name}:{line}" for name, line in places)
+        self.location = self.locations.setdefault(named, Location(*places[0], *places[-1], named))
 
     def _resolve_branches(self) -> None:
         for instruction, label, scope in self.branches:
@@ -241,19 +380,6 @@ class BodyParser:
             else:
                 raise PtxSyntaxError(f"PTX line {instruction.ptx_line}: no label {label!r}")
 
-    def _place_variables(self) -> None:
-        """Give shared and local variables their offsets; dynamic shared memory comes last."""
-        entry, module = self.entry, self.module
-        used = {base.name for base in _symbols(entry.instructions) if base.space == "shared"}
-        entry.shared.update({name: module.shared[name] for name in used if name in module.shared})
-        entry.shared_bytes = _place(entry.shared)
-        entry.local_bytes = _place(entry.local)
-        dynamic = [module.dynamic_shared[name] for name in used if name in module.dynamic_shared]
-        align = max([variable.align for variable in dynamic], default=16)
-        entry.dynamic_offset = round_up(entry.shared_bytes, align)
-        for variable in dynamic:
-            entry.shared[variable.name] = Variable(variable.name, variable.align, 0, entry.dynamic_offset)
-
     def _count_lines(self) -> None:
         self.line += self.text.count("\n", self.line_position, self.position)
         self.line_position = self.position
@@ -262,43 +388,7 @@ class BodyParser:
         return syntax_error(self.text, self.position, message)
 
 
-def _in_halves(modifiers: str, operands: tuple[Operand, ...]) -> tuple[str, tuple[Operand, ...]]:
-    """An access of b128 values as one of twice as many b64 values."""
-    count = 4 if ".v2" in modifiers else 2
-
-    def flat(operand: Operand) -> Operand:
-        if not isinstance(operand, Vector):
-            return operand
-        nested = [part.elements if isinstance(part, Vector) else (part,) for part in operand.elements]
-        return Vector(tuple(element for elements in nested for element in elements))
-
-    widened = modifiers.replace(".v2", "").removesuffix(".b128") + f".v{count}.b64"
-    return widened, tuple(map(flat, operands))
-
-
-def _new_register(name: str, bits: int) -> Register | Vector:
-    """A register. One of 8 bits has 16, of which instructions use 8; one of 128 bits is the pair of its halves."""
-    if bits == 128:
-        return Vector((Register(f"{name}.low", 64), Register(f"{name}.high", 64)))
-    return Register(name, 16 if bits == 8 else bits)
-
-
-def _place(variables: dict[str, Variable]) -> int:
-    end = 0
-    for variable in sorted(variables.values(), key=lambda variable: (-variable.align, variable.name)):
-        offset = round_up(end, variable.align)
-        end = offset + variable.size
-        variables[variable.name] = Variable(variable.name, variable.align, variable.size, offset)
-    return end
-
-
-def _symbols(instructions: list[Instruction]) -> Iterator[Symbol]:
-    def walk(operand: Operand) -> Iterator[Symbol]:
-        if isinstance(operand, Symbol):
-            yield operand
-        elif isinstance(operand, Address):
-            yield from walk(operand.base)
-
-    for instruction in instructions:
-        for operand in instruction.operands:
-            yield from walk(operand)
+def _is_local(operand: Operand) -> bool:
+    """Whether this is the place of an argument of a call, or an address in it."""
+    base = operand.base if isinstance(operand, Address) else operand
+    return isinstance(base, Symbol) and base.space == "local"

@@ -2,6 +2,7 @@
 
 import re
 import struct
+from collections import Counter
 
 from tilewright.emulator.errors import PtxSyntaxError
 from tilewright.emulator.ptx import TYPE_BITS, Float, Integer, Variable
@@ -81,9 +82,17 @@ def matching_brace(text: str, start: int) -> int:
     raise syntax_error(text, start, "a brace is never closed")
 
 
-def base_name(path: str) -> str:
-    """The last component of a path of any system."""
-    return re.split(r"[/\\]", path)[-1]
+def short_names(paths: dict[int, str]) -> dict[int, str]:
+    """For each path, of any system, as many of its last components as tell it from the other paths."""
+    components = {path: [part for part in re.split(r"[/\\]+", path) if part] for path in paths.values()}
+    taken = Counter(tuple(parts[-n:]) for parts in components.values() for n in range(1, len(parts) + 1))
+
+    def short(path: str) -> str:
+        parts = components[path]
+        unique = (n for n in range(1, len(parts) + 1) if taken[tuple(parts[-n:])] == 1)
+        return "/".join(parts[-next(unique, len(parts)) :]) or "?"
+
+    return {number: short(path) for number, path in paths.items()}
 
 
 def line_of(text: str, position: int) -> int:

@@ -1,18 +1,19 @@
 """From PTX text to data.
 
-The grammar is the part of PTX that compilers emit for one translation unit without calls: module variables, entries,
+The grammar is the part of PTX that compilers emit for one translation unit: module variables, entries, functions,
 nested scopes (inline assembly opens them), registers, labels and `.loc` lines.
 """
 
 import re
 
-from tilewright.emulator.ptx import TYPE_BITS, Entry, Module, Parameter, round_up
+from tilewright.emulator.ptx import TYPE_BITS, Entry, Function, FunctionParameter, Module, Parameter, round_up
 from tilewright.emulator.ptx_body import BodyParser
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
     excerpt,
     line_of,
     matching_brace,
+    short_names,
     skip_blank,
     split_list,
     syntax_error,
@@ -20,9 +21,22 @@ from tilewright.emulator.ptx_lexical import (
 )
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.M)
+FIRST_VERSION, LAST_VERSION = 6, 9
+TARGETS = tuple(f"sm_{number}" for number in ("70", "72", "75", "80", "86", "87", "88", "89", "90", "90a"))
+
+_VERSION_AND_TARGET = re.compile(
+    r"\.version\s+(?P<major>\d+)\.(?P<minor>\d+)(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*\.target\s+(?P<target>[\w.-]+)"
+)
 _HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
 _SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
 _FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
+_DEVICE_FUNCTION = re.compile(
+    r"\.func\b\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\)\s*)?(?:\.\w+\s*)*\{"
+)
+_FORMAL = re.compile(
+    r"\s*\.(?P<space>reg|param)\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b\s*(?:\.\w+\s*|\d+\s+)*)?"
+    r"(?P<name>[%\w$]+)\s*(?:\[\d*\])?\s*$"
+)
 _PARAMETER = re.compile(
     r"\s*\.param\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b(?:\s*\.\w+)*(?:\s+\d+)?\s+)?"
     r"(?P<name>[\w$]+)\s*(?:\[(?P<count>\d+)\])?\s*$"
@@ -36,7 +50,11 @@ def parse(text: str) -> Module:
     Raises:
         PtxSyntaxError: naming the line of the text.
     """
-    module = Module(files={int(number): name for number, name in _FILE.findall(text)})
+    _check_header(text)
+    module = Module(files=short_names({int(number): path for number, path in _FILE.findall(text)}))
+    for function in _DEVICE_FUNCTION.finditer(text):
+        results, parameters = (_formals(text, function, group) for group in ("results", "parameters"))
+        module.functions[function["name"]] = Function(function["name"], results, parameters, function.end() - 1)
     position = skip_blank(text, 0)
     while position < len(text):
         if match := _HEADER.match(text, position) or _SECTION.match(text, position):
@@ -50,6 +68,22 @@ def parse(text: str) -> Module:
             raise syntax_error(text, position, f"unexpected {excerpt(text, position)!r} at module level")
         position = skip_blank(text, position)
     return module
+
+
+def _check_header(text: str) -> None:
+    """PTX starts with .version and .target; refuse what is no PTX, or PTX of machines that this is no model of."""
+    start = skip_blank(text, 0)
+    header = _VERSION_AND_TARGET.match(text, start)
+    if header is None:
+        raise syntax_error(text, start, f"unexpected {excerpt(text, start)!r} where PTX has .version and .target")
+    if not FIRST_VERSION <= int(header["major"]) <= LAST_VERSION:
+        known = f"{FIRST_VERSION}.0 to {LAST_VERSION}.x"
+        raise syntax_error(text, start, f".version {header['major']}.{header['minor']} is unknown: use one of {known}")
+    if header["target"] not in TARGETS:
+        line = header.start("target")
+        raise syntax_error(
+            text, line, f".target {header['target']} is unknown: compile for one of {', '.join(TARGETS)}"
+        )
 
 
 def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:
@@ -70,6 +104,17 @@ def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:
         entry.directives[name] = tuple(int(number) for number in re.findall(r"\d+", numbers))
     module.entries[entry.name] = entry
     return BodyParser(module, entry, text, start).parse()
+
+
+def _formals(text: str, header: re.Match[str], group: str) -> tuple[FunctionParameter, ...]:
+    """The parameters or the results of a function."""
+    formals = []
+    for declaration in split_list(header[group] or ""):
+        match = _FORMAL.match(declaration)
+        if match is None or match["type"] not in TYPE_BITS:
+            raise syntax_error(text, header.start(), f"unknown parameter declaration {declaration!r}")
+        formals.append(FunctionParameter(match["name"], match["space"] == "reg", TYPE_BITS[match["type"]]))
+    return tuple(formals)
 
 
 def _parse_parameters(text: str, signature: re.Match[str]) -> list[Parameter]:

@@ -1,6 +1,6 @@
 """Tensor-core instructions of a group: registers to fragments and back, and the order of wgmma."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _BANK_OF_WORDS = 2  # of the register file: registers of 4 bytes
 _WGMMA_ROWS = 64
-_WGMMA_K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+_WGMMA_K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32, "b1": 256}
+_OPTIONS = ("a_major", "b_major", "negate_a", "negate_b", "saturate")
 
 
 class Tensor:
@@ -54,36 +55,37 @@ class Tensor:
             here = group.thread % WARP < 8 * count
             access.checker.access(kind, "shared", site, group, where[here], 16, np.flatnonzero(here))
         if access.counter is not None:
-            access.counter.matrix(kind, rows, count)
+            access.counter.matrix(site, f"{kind}matrix", rows, count)
         return rows
 
-    def multiply(
+    def of_warps(
         self,
         site: int,
         group: Group,
-        form: tuple[str, str, str, str],
-        a: list[Array],
-        b: list[Array],
-        c: list[Array],
+        function: Callable[..., Sequence[Array]],
+        counted: tuple[str, str, tuple[str, str, str], int] | None,
+        *fragments: list[Array],
     ) -> list[Array]:
-        """mma.sync. form: shape and the types of A, B and the accumulators."""
+        """A function of fragments, each stacked to (registers, W, 32, C), for whole warps: mma and its siblings.
+
+        counted: kind, shape, types (of accumulator, A and B) and number of the products of one warp, if it multiplies.
+        """
         tiles = self._tiles(site, group)
-        shape, a_type, b_type, accumulator = form
-        fragments = [np.stack([tiles.spread(register) for register in registers]) for registers in (a, b, c)]
+        stacked = [np.stack([tiles.spread(register) for register in registers]) for registers in fragments]
         try:
-            result = tensor_cores.mma_sync(shape, a_type, b_type, accumulator, *fragments)
+            result = function(*stacked)
         except ValueError as error:
             raise UnsupportedInstruction(f"{self._machine.describe(site)}: {error}") from error
-        m, rest = shape.removeprefix("m").split("n")
-        n, k = rest.split("k")
-        self._machine.counters.tensor_flops += 2 * int(m) * int(n) * int(k) * tiles.count
+        if counted is not None:
+            kind, shape, types, products = counted
+            self._machine.counters[site].multiply(kind, shape, types, products * tiles.count)
         return [tiles.collect(register) for register in result]
 
     def multiply_async(
         self,
         site: int,
         group: Group,
-        form: tuple[int, str, str, str, str, str, bool, bool],
+        form: tuple[int, str, str, str, str, str, bool, bool, bool],
         rows: slice | tuple[int, ...],
         a: list[Array] | Array,
         b: Array,
@@ -92,19 +94,20 @@ class Tensor:
     ) -> None:
         """wgmma.mma_async.
 
-        form: N, the types of A, B and the accumulators, the majors and negations of A and B. rows: of the accumulators
-        in the register file. a: registers, or a descriptor per lane.
+        form: N, the types of A, B and the accumulators, the majors and negations of A and B, and whether sums
+        saturate. rows: of the accumulators in the register file. a: registers, or a descriptor per lane.
         """
         if active is not None:
             chosen = lanes_of(active, group.size)
             if not chosen.all():
                 raise UnsupportedInstruction(f"a predicate on {self._machine.describe(site)} must hold for all lanes")
         product = _WarpgroupProduct(self._machine, site, group, form, rows, a, b, accumulate)
+        n, a_type, b_type, accumulator = form[:4]
+        shape = f"m{_WGMMA_ROWS}n{n}k{_WGMMA_K[a_type]}"
+        self._machine.counters[site].multiply("wgmma", shape, (accumulator, a_type, b_type), group.warpgroups.count)
         if self._machine.checker is not None:
             self.groups.track(product.owners, product.check_operands(self._machine.checker))
             self._machine.checker.accumulators.multiply(site, group, rows, self._machine.checker.tick())
-        k = _WGMMA_K[form[1]]
-        self._machine.counters.tensor_flops += 2 * _WGMMA_ROWS * form[0] * k * group.warpgroups.count
         self.groups.issue(product.owners, product.perform, product.remember_operands)
 
     def fence(self, group: Group) -> None:
@@ -131,7 +134,7 @@ class _WarpgroupProduct:
         machine: "Machine",
         site: int,
         group: Group,
-        form: tuple[int, str, str, str, str, str, bool, bool],
+        form: tuple[int, str, str, str, str, str, bool, bool, bool],
         rows: slice | tuple[int, ...],
         a: list[Array] | Array,
         b: Array,
@@ -144,7 +147,7 @@ class _WarpgroupProduct:
             )
         self._machine, self._site, self._group, self._rows = machine, site, group, rows
         self._n, self._a_type, self._b_type, self._accumulator = form[:4]
-        self._options = dict(zip(("a_major", "b_major", "negate_a", "negate_b"), form[4:], strict=True))
+        self._options = dict(zip(_OPTIONS, form[4:], strict=True))
         self._lanes = tiles.spread(group.indices)  # (WG, 128, C)
         self.owners = self._lanes[:, 0].reshape(-1)
         self._base = machine.topology.shared_base[self._lanes[:, 0]]  # (WG, C)

@@ -1,97 +1,88 @@
-"""Matrix instructions over many warps at once: mma.sync, wgmma, ldmatrix and stmatrix.
+"""Matrix instructions over many warps at once: mma.sync, wgmma, ldmatrix, stmatrix and movmatrix.
 
 Registers come as arrays of shape (registers, W, 32, C), or views of such, for W warps of 32 lanes in each of
-C CTAs: uint32 bits, except that f32 accumulators are float32. All fragments have one layout (PTX ISA, "Matrix
-Fragments for mma.m16n8k16" and its siblings, "Register Fragments and Shared Memory Matrix Layouts" of wgmma).
-With g = lane // 4, t = lane % 4 and p elements in a register, element e of register i lies at
-
-    A, 16 x K     row  g + 8 (i % 2)         column  p t + e + 4 p (i // 2)       2 or 4 registers
-    B, K x 8      row  p t + e + 4 p i       column  g                            1 or 2 registers
-    D, 16 x N     row  g + 8 (i // 2 % 2)    column  2 t + i % 2 + 8 (i // 4)     32-bit accumulators
-                  row  g + 8 (i % 2)         column  2 t + e + 8 (i // 2)         16-bit accumulators, p = 2
-
-and warp w of a warpgroup holds rows 16 w and up of its 64. So a fragment is a matrix whose axes are split and
-permuted, and a transposing copy converts one to the other.
+C CTAs: uint32 bits, except that f32 accumulators are float32 and f64 is float64; `fragments` says what lies where.
 
 Products are exact and sums are float32, in an order that is not the hardware's; integer sums are exact.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.emulator.fragments import (
+    ELEMENT_TYPES,
+    Array,
+    ElementType,
+    Float32,
+    Words,
+    accumulate_fragments,
+    check_types,
+    matrix_of_a,
+    matrix_of_b,
+)
 from tilewright.emulator.matrix_descriptor import Major, operand_chunks
 from tilewright.emulator.swizzle import CHUNK
 
-Array = npt.NDArray[np.generic]
-Float32 = npt.NDArray[np.float32]
-Words = npt.NDArray[np.uint32]
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
-class _ElementType:
-    """An input type of the tensor cores.
+def mma_sync(
+    shape: str,
+    a_type: str,
+    b_type: str,
+    acc_type: str,
+    a: Words,
+    b: Words,
+    c: Array,
+    *,
+    saturate: bool = False,
+    exclusive: bool = False,
+) -> Array:
+    """D = A B + C of mma.sync.aligned.mMn8kK.row.col for every warp.
 
-    per_register: elements in 32 bits. decode: C-ordered words (..., n) to the float32 values of their
-    elements, (..., n * per_register). family: types that one instruction may mix. accumulators: their types.
-    """
-
-    per_register: int
-    decode: Callable[[Words], Float32]
-    family: str
-    accumulators: tuple[str, ...]
-
-
-def _decode_table(dtype: npt.DTypeLike) -> Callable[[Words], Float32]:
-    """A decoder of elements that are few enough to tabulate."""
-    bits = 8 * np.dtype(dtype).itemsize
-    word = np.dtype(f"u{bits // 8}")
-    values = np.arange(1 << bits, dtype=word).view(dtype).astype(np.float32)
-    return lambda words: values.take(words.view(word))
-
-
-_ELEMENT_TYPES = {
-    "f16": _ElementType(2, _decode_table(np.float16), "f16", ("f32", "f16")),
-    "bf16": _ElementType(
-        2,
-        lambda words: (words.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32),
-        "bf16",
-        ("f32",),
-    ),
-    # The hardware ignores the 13 low bits.
-    "tf32": _ElementType(1, lambda words: (words & np.uint32(0xFFFFE000)).view(np.float32), "tf32", ("f32",)),
-    "e4m3": _ElementType(4, _decode_table(ml_dtypes.float8_e4m3fn), "fp8", ("f32", "f16")),
-    "e5m2": _ElementType(4, _decode_table(ml_dtypes.float8_e5m2), "fp8", ("f32", "f16")),
-    "s8": _ElementType(4, lambda words: words.view(np.int8).astype(np.float32), "integer", ("s32",)),
-    "u8": _ElementType(4, lambda words: words.view(np.uint8).astype(np.float32), "integer", ("s32",)),
-}
-
-
-def mma_sync(shape: str, a_type: str, b_type: str, acc_type: str, a: Words, b: Words, c: Array) -> Array:
-    """D = A B + C of mma.sync.aligned.m16n8kK.row.col for every warp.
-
-    shape: "m16n8k16" and the like, K being 4 or 8 times the elements per register. a_type, b_type: f16, bf16,
-    tf32, e4m3, e5m2, s8 or u8. acc_type: f32, f16 (two to a register) or s32.
-    a: (2 or 4, W, 32, C). b: (1 or 2, W, 32, C). c: (4, W, 32, C) float32 for f32 and uint32 for s32, or
-    (2, W, 32, C) uint32 for f16.
+    shape: "m16n8k16" and the like, K being 4 or 8 times the elements per register (also 16 times for f64), or
+    "m8n8kK" of integers, bits and f64. a_type, b_type: see fragments.ELEMENT_TYPES. acc_type: f32, f16 (two to a
+    register), s32 or f64. saturate: .satfinite of s32. exclusive: products of bits are .xor instead of .and.
+    a, b: registers (registers, W, 32, C) of A and B. c: (4 or 2, W, 32, C), float32 for f32, float64 for f64, uint32
+    for s32 and f16.
 
     Returns D in the shape and dtype of c. Raises ValueError for an unsupported combination.
     """
-    element = _check_types(a_type, b_type, acc_type)
-    registers = {f"m16n8k{4 * h * element.per_register}": (2 * h, h) for h in (1, 2)}
+    element = check_types(a_type, b_type, acc_type)
+    registers = _registers_of_shapes(element)
     if registers.get(shape) != (len(a), len(b)):
         raise ValueError(
             f"mma shape {shape} for {a_type} with {len(a)} and {len(b)} registers is not supported: "
             f"shapes, with the registers of A and B, are {registers}"
         )
-    product = np.matmul(_matrix_a(a, a_type, warps=1), _matrix_b(b, b_type))
-    return _accumulate(product, acc_type, c, np.empty(c.shape, c.dtype))
+    halves = 1 if shape.startswith("m8") else 2
+    matrix_a, matrix_b = matrix_of_a(a, a_type, row_halves=halves), matrix_of_b(b, b_type)
+    product = np.matmul(matrix_a, matrix_b)
+    if exclusive:  # ones of a ^ b
+        product = matrix_a.sum(axis=3, keepdims=True) + matrix_b.sum(axis=2, keepdims=True) - 2 * product
+    return accumulate_fragments(product, acc_type, c, np.empty(c.shape, c.dtype), saturate=saturate)
+
+
+def _registers_of_shapes(element: ElementType) -> dict[str, tuple[int, int]]:
+    """Shape -> registers of A and of B."""
+    step = 4 * element.per_register
+    shapes = {
+        f"m16n8k{step * count}": (2 * count, count) for count in (1, 2, *((4,) if element.family == "f64" else ()))
+    }
+    if element.family in ("integer", "int4", "bits", "f64"):
+        shapes[f"m8n8k{step}"] = (1, 1)
+    return shapes
+
+
+def movmatrix(registers: Words) -> list[Words]:
+    """movmatrix.sync.aligned.m8n8.trans.b16 of (1, W, 32, C): an 8 x 8 matrix, transposed, for every warp."""
+    _, warps, _, ctas = registers.shape
+    rows = np.ascontiguousarray(registers[0].swapaxes(1, 2)).view(np.uint16).reshape(warps, ctas, 8, 8)
+    words = np.ascontiguousarray(rows.swapaxes(2, 3)).view(np.uint32)
+    return [words.reshape(warps, ctas, 32).swapaxes(1, 2)]
 
 
 def wgmma(
@@ -110,6 +101,7 @@ def wgmma(
     b_major: Major = "k",
     negate_a: bool = False,
     negate_b: bool = False,
+    saturate: bool = False,
 ) -> None:
     """D = A B + D, or A B, of wgmma.mma_async.sync.aligned.m64nNkK for every warpgroup, in place.
 
@@ -123,13 +115,13 @@ def wgmma(
     Raises ValueError for an unsupported combination or descriptor and IndexError for an operand that leaves
     `shared`; use matrix_descriptor.operand_extent to see whether one leaves its CTA's part.
     """
-    _check_types(a_type, b_type, acc_type)
+    check_types(a_type, b_type, acc_type)
     if "mn" in (a_major, b_major) and a_type not in ("f16", "bf16"):
         raise ValueError(f"wgmma of {a_type} takes K-major operands only; MN-major ones are of 16-bit types")
     if a.dtype == np.uint64:
         matrix_a = _shared_operand(a, a_type, 64, a_major, shared, shared_base)
     else:
-        matrix_a = _matrix_a(a, a_type, warps=4)
+        matrix_a = matrix_of_a(a, a_type, warps=4)
     matrix_b = _shared_operand(b, b_type, n, b_major, shared, shared_base).swapaxes(2, 3)
     if negate_a != negate_b:
         matrix_a = -matrix_a
@@ -137,7 +129,7 @@ def wgmma(
     _, warps, _, ctas = d.shape
     product = np.empty((warps // 4, 64, ctas, n), np.float32).swapaxes(1, 2)
     np.matmul(matrix_a, matrix_b, out=product)
-    _accumulate(product, acc_type, d if accumulate else None, d)
+    accumulate_fragments(product, acc_type, d if accumulate else None, d, saturate=saturate)
 
 
 def ldmatrix(shared: Bytes, addresses: Integers, count: int, transpose: bool) -> Words:
@@ -181,35 +173,6 @@ def stmatrix(shared: Bytes, addresses: Integers, values: Words, transpose: bool)
     shared.view(CHUNK)[chunks] = rows.view(CHUNK).reshape(chunks.shape)
 
 
-def _check_types(a_type: str, b_type: str, acc_type: str) -> _ElementType:
-    """The element type of A, if the three types may occur in one instruction."""
-    a, b = _ELEMENT_TYPES.get(a_type), _ELEMENT_TYPES.get(b_type)
-    if a is None or b is None or a.family != b.family or acc_type not in a.accumulators:
-        allowed = "; ".join(f"{name} in {' or '.join(t.accumulators)}" for name, t in _ELEMENT_TYPES.items())
-        raise ValueError(
-            f"a product of {a_type} and {b_type} accumulated in {acc_type} is not supported: "
-            f"both inputs must be of one type (fp8 and integer types may be mixed), accumulated so: {allowed}"
-        )
-    return a
-
-
-def _matrix_a(registers: Words, element_type: str, warps: int) -> Float32:
-    """A of tiles of `warps` consecutive warps: (tile, C, 16 warps, K)."""
-    count, total, _, ctas = registers.shape
-    tiles = total // warps
-    axes = registers.reshape(count // 2, 2, tiles, warps, 8, 4, ctas)  # (k half, row half, tile, warp, g, t, C)
-    words = np.ascontiguousarray(axes.transpose(2, 6, 3, 1, 4, 0, 5)).reshape(tiles, ctas, 16 * warps, -1)
-    return _ELEMENT_TYPES[element_type].decode(words)
-
-
-def _matrix_b(registers: Words, element_type: str) -> Float32:
-    """B of each warp: (W, C, K, 8)."""
-    halves, warps, _, ctas = registers.shape
-    axes = registers.reshape(halves, warps, 8, 4, ctas)  # (k half, warp, g, t, C)
-    words = np.ascontiguousarray(axes.transpose(1, 4, 2, 0, 3)).reshape(warps, ctas, 8, -1)
-    return _ELEMENT_TYPES[element_type].decode(words).swapaxes(2, 3)
-
-
 def _row_chunks(addresses: Integers, count: int) -> Integers:
     """Chunk indices (matrix, W, row, C) of the rows that ldmatrix and stmatrix address."""
     warps, _, ctas = addresses.shape
@@ -232,31 +195,5 @@ def _shared_operand(
     else:
         chunks = np.stack([[operand_chunks(int(d), rows, major) for d in line] for line in descriptors])
     data = shared.view(CHUNK).take(chunks + (shared_base >> 4)[:, None, None])
-    values = _ELEMENT_TYPES[element_type].decode(data.view(np.uint32))
+    values = ELEMENT_TYPES[element_type].decode(data.view(np.uint32))
     return values if major == "k" else values.swapaxes(2, 3)
-
-
-def _accumulate(product: Float32, acc_type: str, c: Array | None, d: Array) -> Array:
-    """D = C + product, in fragments.
-
-    product: (tile, C, M, N) for tiles of M / 16 warps. c: (registers, tiles * M / 16, 32, C), zero if None.
-    d: receives the result, of c's shape and possibly c itself.
-    """
-    tiles, ctas, m, n = product.shape
-    axes = product.reshape(tiles, ctas, m // 16, 2, 8, n // 8, 4, 2)  # (tile, C, warp, row half, g, n / 8, t, e)
-    if acc_type == "f16":
-        pairs = axes.transpose(5, 3, 0, 2, 4, 6, 1, 7).reshape(*d.shape, 2)
-        total = (
-            pairs if c is None else pairs + _ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(c)).reshape(pairs.shape)
-        )
-        d[...] = total.astype(np.float16, order="C").view(np.uint32)[..., 0]
-        return d
-    fragments = axes.transpose(5, 3, 7, 0, 2, 4, 6, 1)
-    if acc_type == "s32":
-        fragments = fragments.astype(np.int32).view(np.uint32)
-    target = d.reshape(fragments.shape)
-    if c is None:
-        target[...] = fragments
-    else:
-        np.add(c.reshape(fragments.shape), fragments, out=target)
-    return d

@@ -40,7 +40,9 @@ class ThreadCopies:
         amount = None if taken is None else np.minimum(lane_values(taken, group.size, chosen), np.uint32(size))
         origin = self._origin(site, lanes, source, size, amount)
         if access.counter is not None:
-            access.counter.access("ld", "global", size, lanes, origin, None)
+            reads = None if amount is None else np.flatnonzero(amount)
+            access.counter.access(site, "ld", "global", size, lanes, origin if reads is None else origin[reads], reads)
+            access.counter.access(site, "cp.async", "shared", size, lanes, destination, None)
 
         if (checker := access.checker) is not None:
             checker.access_shared("copy", site, lanes.indices, destination, size)

@@ -163,6 +163,12 @@ def extents(
     return first, last, np.all(low < high, axis=1)
 
 
+def bytes_in_bounds(tensor_map: TensorMap, coordinates: npt.NDArray[np.int64]) -> int:
+    """How many bytes the boxes at coordinates (boxes, rank) have inside the tensor, all together."""
+    low, high = _clipped(tensor_map, coordinates)
+    return int(np.maximum(high - low, 0).prod(axis=1).sum()) * tensor_map.element_bytes
+
+
 def load_tiles(
     arena: Bytes,
     arena_base: int,

@@ -43,11 +43,25 @@ def _user_directory() -> Path:
     return platformdirs.user_cache_path("tilewright")
 
 
+def _resolved(directory: str | os.PathLike[str]) -> Path:
+    return Path(os.path.abspath(os.path.expanduser(directory)))
+
+
+def contents(directory: Path) -> tuple[int, int]:
+    """How many entries a directory holds, and their size in bytes."""
+    sizes = []
+    for path in directory.glob(f"*{_SUFFIX}"):
+        with contextlib.suppress(FileNotFoundError):  # another process may be clearing the cache
+            sizes.append(path.stat().st_size)
+    return len(sizes), sum(sizes)
+
+
 class KernelCache:
     """A directory of compiled kernels.
 
     `directory` is TILEWRIGHT_CACHE_DIR by default, or else the user's cache directory. `extra_directories`,
     those of TILEWRIGHT_CACHE_PATH by default (separated as in PATH), are only read: caches filled elsewhere.
+    In all of them `~` is the user's home, and relative ones are below what was the current directory here.
     """
 
     def __init__(
@@ -60,8 +74,8 @@ class KernelCache:
         if extra_directories is None:
             search_path = os.environ.get("TILEWRIGHT_CACHE_PATH", "").split(os.pathsep)
             extra_directories = [folder for folder in search_path if folder]
-        self.directory = Path(directory)
-        self.extra_directories = tuple(Path(folder) for folder in extra_directories)
+        self.directory = _resolved(directory)
+        self.extra_directories = tuple(_resolved(folder) for folder in extra_directories)
         self._warned_of_disk = False
 
     def key(self, unit: TranslationUnit, arch: str) -> str:
@@ -103,27 +117,15 @@ class KernelCache:
 
         Lock files stay: removing one that is held would let two processes believe they hold it.
         """
-        for path in [*self.directory.glob(f"*{_SUFFIX}"), *self._quarantine.glob(f"*{_SUFFIX}")]:
+        for path in [*self.directory.glob(f"*{_SUFFIX}"), *self.quarantine.glob(f"*{_SUFFIX}")]:
             path.unlink(missing_ok=True)
         for path in self.directory.glob("*.tmp"):
             with contextlib.suppress(filelock.Timeout), self._lock(path.stem).acquire(timeout=0):
                 path.unlink(missing_ok=True)
 
-    def info(self) -> dict[str, str | int]:
-        """What the directory holds: directory, entries, bytes, and entries in quarantine."""
-        sizes = []
-        for path in self.directory.glob(f"*{_SUFFIX}"):
-            with contextlib.suppress(FileNotFoundError):  # another process may be clearing the cache
-                sizes.append(path.stat().st_size)
-        return {
-            "directory": str(self.directory),
-            "entries": len(sizes),
-            "bytes": sum(sizes),
-            "quarantined": len(list(self._quarantine.glob(f"*{_SUFFIX}"))),
-        }
-
     @property
-    def _quarantine(self) -> Path:
+    def quarantine(self) -> Path:
+        """Where corrupt entries are kept."""
         return self.directory / "quarantine"
 
     def _find(self, key: str, report: bool = False) -> CompiledKernel | None:
@@ -143,8 +145,8 @@ class KernelCache:
 
     def _move_to_quarantine(self, path: Path) -> None:
         with self._disk_may_fail():
-            self._quarantine.mkdir(exist_ok=True)
-            os.replace(path, self._quarantine / path.name)
+            self.quarantine.mkdir(exist_ok=True)
+            os.replace(path, self.quarantine / path.name)
 
     def _write(self, key: str, kernel: CompiledKernel) -> None:
         # The lock is held, so the name is ours; what a killed process left under it is overwritten.

@@ -165,6 +165,11 @@ def load_nvrtc() -> ModuleType:
         return _loaded[0]
 
 
+def compilable() -> list[int]:
+    """The compute capabilities, times ten, that NVRTC compiles for; CompilerMissing without it."""
+    return list(_checked(load_nvrtc().nvrtcGetSupportedArchs()))
+
+
 def nvrtc_version() -> str:
     """The NVRTC that this process compiles with: "13.5.37" for the wheel's, "13.5 at PATH" for another one.
 

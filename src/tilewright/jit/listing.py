@@ -17,6 +17,12 @@ from tilewright.jit.compile import CompiledKernel
 _PTX_COMMENT_OR_DIRECTIVE = re.compile(r"^\s*\..*$|//.*$|/\*[\s\S]*?\*/", re.MULTILINE)
 _PTX_OPCODE = re.compile(r"\s*(?:[\w$]+\s*:\s*)*(?:@!?[%\w$]+\s+)?([a-z][\w.:]*)(?=\s|\Z)")
 _SASS_OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]*)", re.MULTILINE)
+_CHARACTERISTIC = (
+    *("wgmma", "mma", "fma", "ldmatrix", "stmatrix", "cp", "mbarrier", "fence", "setmaxnreg", "barrier", "bar"),
+    *("HGMMA", "WARPGROUP", "HMMA", "FFMA", "LDSM", "STSM", "UTMALDG", "UTMASTG", "LDGSTS", "SYNCS", "FENCE"),
+    *("USETMAXREG", "UCGABAR_ARV", "UCGABAR_WAIT", "BAR"),
+)
+"""First words of opcodes that tell GEMM kernels apart: multiplication, its operands' way, synchronization."""
 
 
 class DisassemblerMissing(RuntimeError):
@@ -82,6 +88,13 @@ def instruction_mix(text: str, kind: Literal["ptx", "sass"]) -> dict[str, int]:
         statements = re.split(r"[;{}]", _PTX_COMMENT_OR_DIRECTIVE.sub("", text))
         opcodes = [match[1] for match in map(_PTX_OPCODE.match, statements) if match]
     return dict(Counter(opcodes).most_common())
+
+
+def characteristic(mix: dict[str, int]) -> dict[str, int]:
+    """The part of an instruction mix that multiplies, moves matrices and synchronizes, in this order."""
+    kinds = {opcode: opcode.partition(".")[0] for opcode in mix}
+    chosen = [opcode for opcode in mix if kinds[opcode] in _CHARACTERISTIC]
+    return {opcode: mix[opcode] for opcode in sorted(chosen, key=lambda opcode: _CHARACTERISTIC.index(kinds[opcode]))}
 
 
 def resources(compiled: CompiledKernel) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class WgmmaKernel(Kernel):
     def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
         """Why `wgmma` does not take the problem: GPU, dtypes, empty sums, its size, or what TMA cannot address."""
         a, b = problem.a.dtype, problem.b.dtype
-        if hardware.capability != 90:
+        if hardware.arch != "sm_90a":
             return f"wgmma needs sm_90a (Hopper) and {hardware.name} is {hardware.arch}"
         if a != b or a not in (bf16, fp16):
             return f"wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}"

@@ -32,6 +32,7 @@ _FP32_MAX = 3.4028234663852886e38
 class Plan:
     """A Problem bound to a kernel, its Config and a backend. Call it with arrays like those it was made for.
 
+    `alpha` and `beta` are those it was planned with and the defaults of its calls; `beta` is None where there was no c.
     `reason` says in a sentence why this kernel; `kernel`, `config` and `compiled` are None where out has no elements,
     so that nothing runs. `counters` is what the emulator counted in the last call, None on a GPU.
     """
@@ -46,9 +47,11 @@ class Plan:
         arrays: Mapping[str, Any],
         operands: Mapping[str, Operand],
         *,
-        multiplies: bool,
+        alpha: float,
+        beta: float | None,
     ):
-        """Prebuild calls with arrays like `arrays`, whose Operands are `operands`; `multiplies`: alpha is not 0."""
+        """Prebuild calls with arrays like `arrays`, whose Operands are `operands`; `beta` is None without c."""
+        self.alpha, self.beta = alpha, beta
         self.problem = binding.problem
         self.backend = backend
         self.kernel = choice.kernel if choice else None
@@ -69,12 +72,12 @@ class Plan:
         self._address = addresser(arrays["out"])
         self._disjoint: list[int] = []  # addresses that were found not to overlap
         self._roles = None if binding.roles == OPERANDS else tuple(OPERANDS.index(name) for name in binding.roles)
-        self._multiplies = multiplies
+        self._multiplies, self._unscaled = alpha != 0, alpha == 1
         self._inputs = tuple((slot.index, slot.low, slot.high) for slot in self._slots[:-1])
         self._out_low, self._out_high = self._slots[-1].low, self._slots[-1].high
         self._no_c, self._no_bias = "c" not in arrays, "bias" not in arrays
         self._plain: PlainCall | None = None
-        plain = multiplies and out.device != HOST and list(arrays) == ["a", "b", "out"]
+        plain = self._multiplies and out.device != HOST and list(arrays) == ["a", "b", "out"]
         if executable and plain and self._written and all(is_torch(array) for array in arrays.values()):
             self._plain = plain_call(
                 list(arrays.values()),
@@ -98,15 +101,26 @@ class Plan:
         c: Any = None,
         *,
         bias: Any = None,
-        alpha: float = 1.0,
+        alpha: float | None = None,
         beta: float | None = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
-        """Multiply arrays with the shapes, strides, dtypes, devices and alignments of the plan; returns `out`."""
-        plain = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
+        """Multiply arrays with the shapes, strides, dtypes, devices and alignments of the plan; returns `out`.
+
+        alpha and beta are the plan's by default; others may be given, zero only where the plan's is zero. The
+        activation is fixed by the plan. stream: as in `matmul`.
+
+        Raises ValueError for arrays or scalars that the plan was not made for, TypeError for what is no number.
+        """
+        unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
+        plain = unscaled and c is None and bias is None and beta is None and stream is None
         if plain and self._plain is not None and (result := self._plain(a, b, out)) is not None:
             return result
+        if alpha is None:
+            alpha = self.alpha
+        if beta is None and c is not None:
+            beta = self.beta
         alpha, beta = scalars(c, alpha, beta)
         arrays = (a, b, c if beta != 0 else None, bias, out)
         if (arrays[C] is None) is not self._no_c or (bias is None) is not self._no_bias:

@@ -1,0 +1,112 @@
+"""Checks of any compiler's PTX: a kernel of a file, launched on arguments that the command line describes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli.check_arguments import Arguments, parse_arguments
+from tilewright.cli.check_result import Checked, Schedule, run_schedules
+from tilewright.cli.memory import available_memory
+
+if TYPE_CHECKING:
+    from tilewright.cli.check_result import Array, Run
+    from tilewright.emulator import Counters, Device, Kernel
+
+COPIES = 5
+"""How often a buffer is in memory at most: initially, on two devices, and as the results of two schedules."""
+
+SPARE_BYTES = 1 << 24
+"""Of device memory beyond the buffers: redzones, parameters and variables of the module."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """--entry, --grid, --block, --cluster, --smem and --arg as given; None where an option is missing."""
+
+    entry: str | None
+    grid: str | None
+    block: str | None
+    cluster: str | None
+    smem: int
+    arguments: tuple[str, ...]
+
+
+def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], seed: int) -> Checked:
+    """Run a kernel of a PTX file under every schedule; its buffers must end up the same.
+
+    Raises:
+        ValueError: for a file that cannot be read, and options that do not fit the kernel.
+        EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
+    """
+    from tilewright.emulator import Device
+
+    text = _read(path)
+    arguments = parse_arguments(options.arguments)
+    _require_memory(arguments)
+    kernel = Device(memory_bytes=SPARE_BYTES).load(text, options.entry)
+    _require_arguments(kernel, options.arguments)
+    directives = kernel.program.entry.directives
+    grid = _extents("--grid", options.grid, (1,))
+    block = _extents("--block", options.block, directives.get("reqntid"))
+    cluster = _extents("--cluster", options.cluster, directives.get("reqnctapercluster") or (1,))
+    initial = arguments.initial(seed)
+    result = Checked(kernel.name, path.name)
+
+    def prepare(schedule: Schedule, device_options: dict[str, Any]) -> "tuple[Device, Run]":
+        device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, **device_options)
+        addresses = {name: device.upload(array) for name, array in initial.items()}
+
+        def run() -> "tuple[dict[str, Array], Counters | None]":
+            loaded = device.load(text, kernel.name)
+            values = arguments.values(device, addresses)
+            counters = device.launch(loaded, grid, block, values, cluster=cluster, smem=options.smem)
+            return {name: _download(device, addresses[name], array) for name, array in initial.items()}, counters
+
+        return device, run
+
+    run_schedules(result, schedules, prepare)
+    return result
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary") from error
+
+
+def _download(device: "Device", address: int, like: "Array") -> "Array":
+    return device.read(address, like.nbytes).view(like.dtype).reshape(like.shape)
+
+
+def _require_memory(arguments: Arguments) -> None:
+    limit = available_memory() / 2
+    if COPIES * arguments.nbytes > limit:
+        raise ValueError(
+            f"the arrays of --arg take {arguments.nbytes / 1e9:,.1f} GB, {COPIES} times that in the check, and half of "
+            f"what is available here is {limit / 1e9:,.1f} GB: take smaller ones"
+        )
+
+
+def _require_arguments(kernel: "Kernel", given: Sequence[str]) -> None:
+    if len(given) != len(kernel.parameters):
+        wanted = ", ".join(f"{parameter.name} ({parameter.size} bytes)" for parameter in kernel.parameters) or "none"
+        raise ValueError(
+            f"--arg is given {len(given)} times and {kernel.name} takes {len(kernel.parameters)} arguments: {wanted}"
+        )
+
+
+def _extents(option: str, text: str | None, default: tuple[int, ...] | None) -> tuple[int, ...]:
+    """(x, y, z) of "X", "X,Y" or "X,Y,Z"."""
+    if text is None:
+        if default is None:
+            raise ValueError(f"{option} is missing and the PTX does not say it: give it, such as {option} 128")
+        return default
+    parts = text.lower().replace("x", ",").split(",")
+    if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts) or prod(map(int, parts)) < 1:
+        raise ValueError(f"{option}={text!r} must be one to three positive numbers, such as 4 or 4,2 or 4,2,1")
+    return tuple(map(int, parts))

@@ -1,0 +1,180 @@
+"""What `tilewright check` finds: one kernel under every schedule, with reports and counters."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from tilewright.cli.output import console, counter_rows, line_table, progress, table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tilewright.emulator import Counters, Device
+
+    Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+    Run: TypeAlias = Callable[[], tuple[dict[str, Array], Counters | None]]
+
+_SOURCE_LINE = re.compile(r"[\w/.+-]+\.\w+:\d+")
+_PTX_LINE = re.compile(r"PTX line (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When asynchronous copies and multiplications complete; see `tilewright.emulator.Device`."""
+
+    asynchrony: Literal["eager", "lazy", "random"]
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"random({self.seed})" if self.asynchrony == "random" else self.asynchrony
+
+    def options(self, progress: Callable[[float], None]) -> dict[str, Any]:
+        """Of a Device, or a backend, that checks and counts everything under this schedule."""
+        return {**dataclasses.asdict(self), "count_memory": True, "checks": True, "progress": progress}
+
+
+def schedules_of(count: int, seed: int) -> list[Schedule]:
+    """Eager, lazy, and so many random ones."""
+    return [Schedule("eager"), Schedule("lazy"), *(Schedule("random", seed + number) for number in range(count))]
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was found about one kernel; where nothing ran, `verified` is None and `skipped` says why.
+
+    reports: a kind, the rule, locations and the schedules under which it was found, each once.
+    """
+
+    kernel: str
+    product: str = ""
+    config: str = ""
+    verified: bool | None = None
+    skipped: str = ""
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    counters: "Counters | None" = None
+    schedules: list[str] = field(default_factory=list)
+
+    def report(self, schedule: Schedule, kind: str, rule: str) -> None:
+        """Add a finding that names its source lines, or those of the PTX, itself."""
+        lines = _SOURCE_LINE.findall(rule) or [f"PTX:{line}" for line in _PTX_LINE.findall(rule)]
+        self.add(schedule, {"kind": kind, "rule": rule, "locations": list(dict.fromkeys(lines))})
+
+    def add(self, schedule: Schedule, report: dict[str, Any]) -> None:
+        """Add a finding, or the schedule to an earlier finding of this kind at the same places."""
+        report = {**report, "locations": list(report["locations"])}
+        for earlier in self.reports:
+            if all(earlier[key] == report[key] for key in ("kind", "rule", "locations")):
+                if str(schedule) not in earlier["schedules"]:
+                    earlier["schedules"].append(str(schedule))
+                return
+        self.reports.append({**report, "schedules": [str(schedule)]})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        plain = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        counters = self.counters
+        plain["counters"] = {} if counters is None else {
+            "totals": counters.as_dict(),
+            "by_line": {line: counts.as_dict() for line, counts in counters.by_line.items()},
+            "by_line_inclusive": {line: counts.as_dict() for line, counts in counters.by_line_inclusive.items()},
+        }  # fmt: skip
+        return plain
+
+    def show(self, lines: bool) -> None:
+        """Tell people; `lines`: with counters per source line."""
+        from rich.markup import escape
+
+        product = escape(self.product)
+        if self.skipped:
+            console().print(f"[bold]{self.kernel}[/bold]{product and f' {product}:'} {self.skipped}")
+            return
+        count = len(self.reports)
+        verdict = "[green]clean[/green]" if self.verified else f"[red]{count} report{'s' * (count > 1)}[/red]"
+        console().print(f"[bold]{self.kernel}[/bold] {product} under {', '.join(self.schedules)}: {verdict}")
+        if self.config:
+            console().print(f"  {self.config}", markup=False)
+        for alike in _grouped(self.reports):
+            console().print(f"  {_in_words(alike[0])}", markup=False)
+            if len(alike) > 1:
+                console().print(f"    and {len(alike) - 1} more like it on these lines")
+        if self.counters is not None:
+            table("", counter_rows(self.counters.as_dict()))
+            if lines:
+                line_table({line: counts.as_dict() for line, counts in self.counters.by_line.items()})
+
+
+def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    """Reports of one kind at the same source lines, as an unrolled loop gives them."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for number, report in enumerate(reports):
+        lines = _SOURCE_LINE.findall(" ".join(report["locations"])) or [str(number)]
+        groups.setdefault((report["kind"], *lines), []).append(report)
+    return groups.values()
+
+
+def _in_words(report: dict[str, Any]) -> str:
+    where = f"{report['kind']} ({', '.join(report['schedules'])})"
+    if "message" not in report:
+        return f"{where}: {report['rule']}"
+    places = "".join(f"\n    at {location}" for location in report["locations"])
+    return f"{where}: {report['message']}{places}\n    rule: {report['rule']} (PTX ISA, {report['section']})"
+
+
+def run_schedules(
+    result: Checked,
+    schedules: Sequence[Schedule],
+    prepare: "Callable[[Schedule, dict[str, Any]], tuple[Device, Run]]",
+) -> None:
+    """Run a kernel under every schedule and add what is found, differences of results included, to `result`.
+
+    prepare: from a schedule and the options of its device to the device, and what runs the kernel there and returns its
+    results by name and its counters.
+
+    Raises:
+        EmulatorError: where the kernel or its launch is nothing that the emulator takes.
+    """
+    from tilewright.emulator.errors import EmulatorError, LaunchError, PtxSyntaxError, UnsupportedInstruction
+
+    first: tuple[Schedule, dict[str, Array]] | None = None
+    with progress(f"checking {result.kernel}") as report_progress:
+        for number, schedule in enumerate(schedules):
+
+            def share(done: float, number: int = number) -> None:
+                report_progress((number + done) / len(schedules))
+
+            result.schedules.append(str(schedule))
+            device, run = prepare(schedule, schedule.options(share))
+            try:
+                results, counters = run()
+            except (LaunchError, PtxSyntaxError, UnsupportedInstruction):
+                raise
+            except EmulatorError as error:
+                result.report(schedule, type(error).__name__, str(error))
+                continue
+            finally:
+                for report in device.reports:
+                    result.add(schedule, report.as_dict())
+            if first is None:
+                first, result.counters = (schedule, results), counters
+            else:
+                for difference in _differences(results, first[1], str(first[0])):
+                    result.report(schedule, "ScheduleDependence", difference)
+    result.verified = not result.reports
+
+
+def _differences(results: "dict[str, Array]", expected: "dict[str, Array]", schedule: str) -> "Iterable[str]":
+    """Sentences about the results that differ, bit for bit, from those of another schedule."""
+    import numpy as np
+
+    for name, array in results.items():
+        here, there = (np.frombuffer(value.tobytes(), f"V{array.itemsize}") for value in (array, expected[name]))
+        different = np.flatnonzero(here != there)
+        if different.size:
+            place = tuple(int(index) for index in np.unravel_index(different[0], array.shape))
+            yield (
+                f"{name} differs from that of {schedule} in {different.size:,} of {array.size:,} elements, first at "
+                f"{place}, {array[place]} instead of {expected[name][place]}: the result depends on when asynchronous "
+                "operations complete"
+            )

@@ -1,0 +1,49 @@
+"""Element types by name, as NumPy holds them: of buffers, tensor maps and arguments."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+_NUMPY_NAMES = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "tf32": "float32",
+    **{f"{kind}{bits}": f"{'u' * (kind == 'u')}int{bits}" for kind in "usi" for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+_ML_NAMES = {"bf16": "bfloat16", "bfloat16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+
+ELEMENT_NAMES = (
+    "f16",
+    "bf16",
+    "f32",
+    "tf32",
+    "f64",
+    "e4m3",
+    "e5m2",
+    "s8",
+    "u8",
+    "s16",
+    "u16",
+    "s32",
+    "u32",
+    "s64",
+    "u64",
+)
+"""The names as PTX has them; i8 to i64 are the same as s8 to s64, and NumPy's own names are taken too."""
+
+
+@cache
+def element_dtype(name: str) -> "np.dtype[Any]":
+    """The NumPy dtype of elements named as in PTX or as in NumPy; bf16 and 8-bit floats come from ml_dtypes.
+
+    Raises:
+        ValueError: with the names that there are.
+    """
+    if name in _ML_NAMES:
+        import ml_dtypes  # NumPy has none of them
+
+        narrow: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_NAMES[name]))
+        return narrow
+    numpy_name = _NUMPY_NAMES.get(name, name)
+    if numpy_name not in _NUMPY_NAMES.values():
+        raise ValueError(f"{name!r} is not an element type: use one of {', '.join(ELEMENT_NAMES)}")
+    return np.dtype(numpy_name)

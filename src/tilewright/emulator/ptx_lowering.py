@@ -1,0 +1,29 @@
+"""What the parser expresses by simpler means: registers of unusual widths, accesses of b128."""
+
+from tilewright.emulator.ptx import Negated, Operand, Register, Vector
+
+
+def new_register(name: str, bits: int) -> Register | Vector:
+    """A register. One of 8 bits has 16, of which instructions use 8; one of 128 bits is the pair of its halves."""
+    if bits == 128:
+        return Vector((Register(f"{name}.low", 64), Register(f"{name}.high", 64)))
+    return Register(name, 16 if bits == 8 else bits)
+
+
+def in_halves(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tuple[tuple[str, ...], tuple[Operand, ...]]:
+    """An access of b128 values as one of twice as many b64 values."""
+    count = 4 if "v2" in modifiers else 2
+
+    def flat(operand: Operand) -> Operand:
+        if not isinstance(operand, Vector):
+            return operand
+        nested = [part.elements if isinstance(part, Vector) else (part,) for part in operand.elements]
+        return Vector(tuple(element for elements in nested for element in elements))
+
+    kept = tuple(modifier for modifier in modifiers if modifier not in ("v2", "b128"))
+    return (*kept, f"v{count}", "b64"), tuple(map(flat, operands))
+
+
+def inverted(predicate: Register | Negated) -> Register | Negated:
+    """The predicate that holds where this one does not."""
+    return predicate.register if isinstance(predicate, Negated) else Negated(predicate)

@@ -1,0 +1,151 @@
+"""wmma: matrices of a warp that are loaded, multiplied and stored as a whole.
+
+PTX leaves open which elements a lane holds (PTX ISA, "Matrix Fragments for WMMA"). Here lane l has the elements
+l n .. l n + n - 1 of the matrix in row order, n being its 32nd part, whatever the layout in memory; registers beyond
+(of f16, which always has eight) repeat them.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.emulator.fragments import ELEMENT_TYPES, Array, Values, Words, add_integers, check_types
+from tilewright.emulator.lanes import WARP, Group
+
+if TYPE_CHECKING:
+    from tilewright.emulator.machine import Machine
+
+_SHAPES = {
+    **dict.fromkeys(("f16", "bf16", "s8", "u8"), ("m16n16k16", "m32n8k16", "m8n32k16")),
+    "tf32": ("m16n16k8",),
+    "f64": ("m8n8k4",),
+    **dict.fromkeys(("s4", "u4"), ("m8n8k32",)),
+    "b1": ("m8n8k128",),
+}  # fmt: skip
+"""Type of A and B -> shapes."""
+_WORD_BITS = {"f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "f64": 64}
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A fragment: matrix a, b, c or d of a shape, the PTX type of its elements, and its order in memory."""
+
+    matrix: str
+    shape: str
+    kind: str
+    layout: str = "row"
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Rows and columns."""
+        m, n, k = extents_of(self.shape)
+        return {"a": (m, k), "b": (k, n)}.get(self.matrix, (m, n))
+
+    @property
+    def elements(self) -> int:
+        """Different elements of a lane."""
+        rows, columns = self.extents
+        return rows * columns // WARP
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of an element in memory. Raises ValueError if it is not whole bytes."""
+        if self.kind not in _WORD_BITS:
+            raise ValueError(f"wmma fragments of {self.kind} in memory")
+        return _WORD_BITS[self.kind] // 8
+
+    @property
+    def per_register(self) -> int:
+        """Elements in a register."""
+        return max(4 // self.element_bytes, 1)
+
+    @property
+    def registers(self) -> int:
+        """Registers of a lane."""
+        return 8 if self.kind == "f16" and self.matrix in "ab" else self.elements // self.per_register
+
+
+def extents_of(shape: str) -> tuple[int, int, int]:
+    """M, N and K of a shape such as m16n8k16."""
+    m, rest = shape.removeprefix("m").split("n")
+    n, k = rest.split("k")
+    return int(m), int(n), int(k)
+
+
+def _addresses(fragment: Fragment, group: Group, address: Values, stride: Values) -> list[Values]:
+    """Where each element of a lane lies. stride: elements between the starts of rows, or of columns."""
+    columns = fragment.extents[1]
+    size = address.dtype.type(fragment.element_bytes)
+    places = []
+    for index in range(fragment.elements):
+        row, column = np.divmod(group.thread % WARP * fragment.elements + index, columns)
+        major, minor = (row, column) if fragment.layout == "row" else (column, row)
+        offset = major.astype(address.dtype) * stride.astype(address.dtype) + minor.astype(address.dtype)
+        places.append(address + offset * size)
+    return places
+
+
+def load(
+    machine: "Machine", site: int, group: Group, fragment: Fragment, space: str, address: Values, stride: Values
+) -> list[Array]:
+    """wmma.load: the registers of a fragment."""
+    dtype = np.dtype(f"u{fragment.element_bytes}")
+    loaded = [
+        np.broadcast_to(machine.access.load(site, group, space, place, dtype, 1, None)[0], (group.size,))
+        for place in _addresses(fragment, group, address, stride)
+    ]
+    per_register = fragment.per_register
+    stacked = np.stack(loaded, axis=-1)
+    words = np.ascontiguousarray(stacked).view(f"u{per_register * dtype.itemsize}")
+    return [words[:, index % words.shape[1]] for index in range(fragment.registers)]
+
+
+def store(
+    machine: "Machine",
+    site: int,
+    group: Group,
+    fragment: Fragment,
+    space: str,
+    address: Values,
+    stride: Values,
+    values: list[Array],
+) -> None:
+    """wmma.store of the registers of a fragment."""
+    words = np.stack([np.broadcast_to(value, (group.size,)) for value in values], axis=-1)
+    elements = words.view(f"u{fragment.element_bytes}")
+    for index, place in enumerate(_addresses(fragment, group, address, stride)):
+        machine.access.store(site, group, space, place, [elements[:, index]], None)
+
+
+def multiply(
+    shape: str, a_type: str, b_type: str, c_type: str, d_type: str, saturate: bool, a: Array, b: Array, c: Array
+) -> list[Array]:
+    """wmma.mma for every warp.
+
+    a, b, c: registers (registers, W, 32, C), float32 for f32, float64 for f64, else words. Returns registers of D.
+    Raises ValueError for an unsupported combination.
+    """
+    check_types(a_type, b_type, d_type)
+    if shape not in _SHAPES[a_type]:
+        raise ValueError(f"wmma shape {shape} of {a_type} is not supported: shapes are {', '.join(_SHAPES[a_type])}")
+    matrix_a = _matrix(Fragment("a", shape, a_type), a)
+    product = np.matmul(matrix_a, _matrix(Fragment("b", shape, b_type), b))
+    warps, ctas = product.shape[:2]
+    lanes = np.moveaxis(product.reshape(warps, ctas, WARP, -1), 1, 2)  # (W, 32, C, elements)
+    if d_type == "s32":
+        total: Array = add_integers(lanes, np.moveaxis(c, 0, -1), saturate)
+    else:
+        addend = np.moveaxis(c, 0, -1)
+        total = lanes + (ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(addend)) if c_type == "f16" else addend)
+    if d_type == "f16":
+        total = np.ascontiguousarray(total.astype(np.float16)).view(np.uint32)
+    return list(np.moveaxis(total, -1, 0))
+
+
+def _matrix(fragment: Fragment, registers: Array) -> Values:
+    """The matrix (W, C, rows, columns) of registers (registers, W, 32, C)."""
+    used = registers[: fragment.elements // ELEMENT_TYPES[fragment.kind].per_register]
+    words: Words = np.ascontiguousarray(used.transpose(1, 3, 2, 0))
+    warps, ctas = words.shape[:2]
+    return ELEMENT_TYPES[fragment.kind].decode(words).reshape(warps, ctas, *fragment.extents)

@@ -1,0 +1,150 @@
+"""What a host can ask of the emulated GPU: arguments, tensor maps and PTX of any kind, and what it refuses."""
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from emulate.nvrtc import compile_ptx
+from tilewright.emulator import Device, LaunchError, PtxSyntaxError
+from tilewright.emulator.elements import ELEMENT_NAMES, element_dtype
+from tilewright.emulator.tensor_map import decode_tensor_map
+
+ARGUMENTS = """
+struct Pair { int a, b; };
+extern "C" __global__ void arguments(double* out, float f, double d, signed char c, unsigned short h, Pair pair) {
+  out[0] = f; out[1] = d; out[2] = c; out[3] = h; out[4] = pair.a; out[5] = pair.b;
+}
+"""
+BEFORE = (0.5, 1e300, -128, 65535, bytes(8))
+
+
+def arguments(*values):
+    device = Device(memory_bytes=1 << 16)
+    out = device.allocate(48)
+    device.launch(device.load(compile_ptx(ARGUMENTS)), (1,), (1,), [out, *values])
+    return device.read(out, 48).view(np.float64).tolist()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (0.5, 1e300, -128, 65535, np.int32([3, -4]).tobytes()),
+        (np.float32(0.5), np.float64(1e300), np.int8(-128), np.uint16(65535), bytearray(np.int32([3, -4]).tobytes())),
+        (np.uint32(0x3F000000), np.float64(1e300), 128, -1, b"\3\0\0\0\xfc\xff\xff\xff"),
+    ],
+)
+def test_arguments_take_the_size_of_their_parameters(values):
+    assert arguments(*values) == [0.5, 1e300, -128, 65535, 3, -4]
+
+
+@pytest.mark.parametrize(
+    ("index", "value", "message"),
+    [
+        (0, np.float64(1), r"args\[1\] has 8 bytes; parameter arguments_param_1 of arguments has 4"),
+        (2, 256, r"args\[3\] is 256, which does not fit the 1 bytes of parameter arguments_param_3"),
+        (2, -129, r"args\[3\] is -129, which does not fit"),
+        (2, 1.5, r"args\[3\] is a float; parameter arguments_param_3 has 1 bytes: give a NumPy scalar"),
+        (4, b"1234", r"args\[5\] has 4 bytes"),
+        (0, np.zeros(1, np.float32), r"args\[1\] is a ndarray.*pass the address that Device\.upload returns"),
+        (0, "1", r"args\[1\] is a str"),
+    ],
+)
+def test_arguments_that_do_not_fit(index, value, message):
+    values = list(BEFORE)
+    values[index] = value
+    with pytest.raises(LaunchError, match=message):
+        arguments(*values)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grid": (1, 70000)}, r"grid \(1, 70000, 1\) has an extent above the limits, \(2147483647, 65535, 65535\)"),
+        ({"block": (1, 1, 65)}, r"block \(1, 1, 65\) has an extent above the limits"),
+        ({"grid": (32,), "cluster": (32,)}, "more than 16 CTAs"),
+        ({"smem": -1}, "smem is -1 and must not be negative"),
+        ({"smem": 233_000}, "needs 233000 bytes of shared memory; a CTA has 232448"),
+    ],
+)
+def test_launches_that_no_gpu_takes(options, message):
+    device = Device(memory_bytes=1 << 16)
+    kernel = device.load(compile_ptx('extern "C" __global__ void nothing() {}'))
+    with pytest.raises(LaunchError, match=message):
+        device.launch(kernel, options.pop("grid", (1,)), options.pop("block", (1,)), [], **options)
+
+
+VALID = {"dtype": "bf16", "address": 1 << 20, "shape": (64, 8), "strides": (128,), "box": (64, 8), "swizzle": 128}
+
+
+@pytest.mark.parametrize("rank", range(1, 6))
+@pytest.mark.parametrize("dtype", ["bf16", np.float16, "u16", ml_dtypes.bfloat16])
+def test_a_tensor_map_keeps_what_it_was_made_of(rank, dtype):
+    shape, strides = (64, 5, 4, 3, 2)[:rank], (128, 640, 2560, 7680)[: rank - 1]
+    data = Device(memory_bytes=1 << 16).tensor_map(
+        dtype=dtype,
+        address=1 << 20,
+        shape=shape,
+        strides=strides,
+        box=(32,) * rank,
+        element_strides=(1,) * rank,
+        interleave=0,
+        swizzle=64,
+        l2_promotion=256,
+        oob_fill="zeros",
+    )
+    assert len(data) == 128
+    decoded = decode_tensor_map(data)
+    assert (decoded.shape, decoded.strides, decoded.box) == (shape, strides, (32,) * rank)
+    assert (decoded.address, decoded.element_bytes, decoded.swizzle) == (1 << 20, 2, 64)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"dtype": "bf17"}, ValueError, "'bf17' is not an element type: use one of f16, bf16"),
+        ({"address": 8}, ValueError, "address is 8 and must be positive and 16-byte aligned"),
+        ({"shape": (64,) * 6}, ValueError, "must have 1 to 5 dimensions"),
+        ({"strides": (129,)}, ValueError, r"strides\[0\] is 129 and must be a multiple of 16"),
+        ({"box": (128, 8)}, ValueError, "at most the swizzle's 128"),
+        ({"swizzle": 16}, ValueError, "swizzle is 16 and must be one of"),
+        ({"l2_promotion": 32}, ValueError, "l2_promotion is 32 and must be 0, 64, 128 or 256"),
+        ({"element_strides": (2, 1)}, NotImplementedError, "element_strides is (2, 1)"),
+        ({"interleave": 16}, NotImplementedError, "interleave is 16"),
+        ({"oob_fill": "nan"}, NotImplementedError, "oob_fill is 'nan'"),
+    ],
+)
+def test_tensor_maps_that_are_refused(changed, error, message):
+    with pytest.raises(error, match=re.escape(message) if error is NotImplementedError else message):
+        Device(memory_bytes=1 << 16).tensor_map(**{**VALID, **changed})
+
+
+@pytest.mark.parametrize("name", ELEMENT_NAMES)
+def test_element_types_have_the_width_of_their_names(name):
+    bits = {"tf32": 32, "bf16": 16, "e4m3": 8, "e5m2": 8}.get(name) or int(name[1:])
+    assert element_dtype(name).itemsize * 8 == bits
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"PTX line 1: unexpected '' where PTX has \.version and \.target"),
+        ("#include <cuda.h>", r"PTX line 1: unexpected '#include <cuda\.h>'"),
+        (".version 8.0\n.address_size 64\n", r"PTX line 1: unexpected"),
+        ("\n// x\n.version 17.0\n.target sm_90\n", r"PTX line 3: \.version 17\.0 is unknown: use one of 6\.0 to 9\.x"),
+        (".version 8.0\n/* x */ .target sm_52\n", r"PTX line 2: \.target sm_52 is unknown: compile for one of sm_70,"),
+        (".version 8.0\n.target sm_90b, debug\n", r"\.target sm_90b is unknown"),
+    ],
+)
+def test_headers_that_are_refused(text, message):
+    with pytest.raises(PtxSyntaxError, match=message):
+        Device(memory_bytes=1 << 16).load(text)
+
+
+@pytest.mark.parametrize("target", ["sm_70", "sm_80, debug", "sm_90a"])
+def test_headers_that_are_taken(target):
+    kernel = Device(memory_bytes=1 << 16).load(
+        f"// by hand\n.version 8.0 .target {target}\n.address_size 64\n.visible .entry e() {{ ret; }}"
+    )
+    assert kernel.name == "e"

@@ -1,0 +1,145 @@
+"""Atomics and reductions of every type and vector length, and predicates on address spaces."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from emulate.lane_programs import LANES, evaluate, integer_inputs
+from tilewright.emulator import Device
+
+HEADER = ".version 8.6\n.target sm_90a\n.address_size 64\n"
+DTYPES = {
+    "f32": np.float32, "f64": np.float64, "f16x2": np.float16, "bf16x2": ml_dtypes.bfloat16, "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+}  # fmt: skip
+
+
+def run(body, cells, declarations=""):
+    """Run a body that acts on the cells at %p, a 32-bit lane number %t and shared memory %s, by 64 threads."""
+    ptx = f"""{HEADER}
+.visible .entry op(.param .u64 cells) {{
+  .reg .b64 %p; .reg .b32 %t, %s; {declarations}
+  .shared .align 16 .b8 tile[64];
+  ld.param.u64 %p, [cells]; mov.u32 %t, %tid.x; mov.u32 %s, tile;
+  {body}
+  ret;
+}}
+"""
+    device = Device(memory_bytes=1 << 20)
+    place = device.upload(cells)
+    device.launch(device.load(ptx), (1,), (64,), [place])
+    return device.read(place, cells.nbytes).view(cells.dtype)
+
+
+def bits(number, kind):
+    return int.from_bytes(np.array(number).astype(DTYPES[kind]).tobytes(), "little")
+
+
+VECTORS = [
+    ("add", "f32", 1), ("add", "f32", 2), ("add", "f32", 4), ("add.noftz", "f16x2", 1), ("add.noftz", "f16x2", 2),
+    ("add.noftz", "f16x2", 4), ("add.noftz", "bf16x2", 4), ("add", "f64", 1), ("add.noftz", "f16", 1),
+    ("min.noftz", "f16", 8), ("max.noftz", "bf16", 4), ("max.noftz", "bf16x2", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("returns", [False, True])
+@pytest.mark.parametrize(("operation", "kind", "length"), VECTORS)
+def test_floating_point(operation, kind, length, returns):
+    """Each lane adds, or compares with, a small number of its own, so that every sum is exact."""
+    dtype, halves = DTYPES[kind], 2 if kind.endswith("x2") else 1
+    width = 8 * np.dtype(dtype).itemsize * halves
+    suffix = f".v{length}.{kind}" if length > 1 else f".{kind}"
+    # Lane t contributes (t & 7) - 4 + element.
+    contributions = np.array([[(t & 7) - 4 + e % 3 for e in range(length * halves)] for t in range(64)])
+    cells = np.full(length * halves, 2, dtype)
+    tables = [int(c) for c in contributions[:8].reshape(-1)]
+    moves = []
+    for lane in range(8):
+        for e in range(length):
+            numbers = tables[(lane * length + e) * halves :][:halves]
+            word = sum(bits(number, kind) << (i * 8 * np.dtype(dtype).itemsize) for i, number in enumerate(numbers))
+            moves.append(f"@%q{lane} mov.b{width} %v{e}, {word};")
+    guards = " ".join(f"and.b32 %x, %t, 7; setp.eq.u32 %q{lane}, %x, {lane};" for lane in range(8))
+    values = ", ".join(f"%v{e}" for e in range(length))
+    values = "{" + values + "}" if length > 1 else values
+    old = values.replace("%v", "%o")
+    opcode = f"atom.global.{operation}{suffix} {old}," if returns else f"red.global.{operation}{suffix}"
+    declarations = f".reg .b{width} %v<{length}>, %o<{length}>; .reg .pred %q<8>; .reg .b32 %x;"
+    result = run(f"{guards} {' '.join(moves)} {opcode} [%p], {values};", cells, declarations)
+    combined = {"add": contributions.sum(0) + 2, "min": np.minimum(contributions.min(0), 2),
+                "max": np.maximum(contributions.max(0), 2)}[operation.split(".")[0]]  # fmt: skip
+    np.testing.assert_array_equal(result.astype(float), combined)
+
+
+INTEGERS = {
+    "add.u32": lambda old, t: old + t, "add.u64": lambda old, t: old + t, "min.s64": lambda old, t: min(old, t),
+    "max.u32": lambda old, t: max(old, t), "and.b64": lambda old, t: old & t, "or.b32": lambda old, t: old | t,
+    "xor.b64": lambda old, t: old ^ t, "exch.b64": lambda old, t: t, "exch.b32": lambda old, t: t,
+    "inc.u32": lambda old, t: 0 if old >= t else old + 1,
+    "dec.u32": lambda old, t: t if old == 0 or old > t else old - 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_in_the_order_of_lanes(name, space):
+    width = int(name[-2:])
+    address = "%p" if space == "global" else "%s"
+    setup = f"cvt.u{width}.u32 %w, %t;" if width == 64 else "mov.u32 %w, %t;"
+    copy = f"ld.global.b{width} %v, [%p]; setp.eq.u32 %q, %t, 0; @%q st.shared.b{width} [%s], %v; bar.sync 0;"
+    back = f"bar.sync 0; ld.shared.b{width} %v, [%s]; @%q st.global.b{width} [%p], %v;"
+    body = f"{setup} {copy} atom.{space}.{name} %o, [{address}], %w; {back if space == 'shared' else ''}"
+    cells = np.array([37], f"u{width // 8}")
+    result = run(body, cells, f".reg .b{width} %v, %w, %o; .reg .pred %q;")
+    expected = 37
+    for lane in range(64):
+        expected = INTEGERS[name](expected, lane)
+    assert int(result[0]) == expected
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+def test_compare_and_swap(width):
+    """Lane t replaces t by t + 1, so the last lane leaves 64."""
+    declarations = f".reg .b{width} %v, %w, %o;"
+    body = f"cvt.u{width}.u32 %v, %t; add.u{width} %w, %v, 1; atom.global.cas.b{width} %o, [%p], %v, %w;"
+    assert run(body, np.zeros(1, f"u{width // 8}"), declarations)[0] == 64
+
+
+SPACES = """
+  .reg .b64 %g, %l; .reg .b32 %s; .reg .pred %p0;
+  .shared .align 8 .b8 tile[16]; .local .align 8 .b8 frame[16];
+  mov.u32 %s, tile; cvt.u64.u32 %g, %s; cvta.shared.u64 %g, %g;
+  mov.u64 %l, frame; cvta.local.u64 %l, %l;
+"""
+
+
+@pytest.mark.parametrize(
+    ("space", "address", "expected"),
+    [
+        ("shared", "%g", 1), ("shared::cta", "%g", 1), ("shared::cluster", "%g", 1), ("global", "%g", 0),
+        ("local", "%l", 1), ("shared", "%l", 0), ("global", "%q", 1), ("local", "%q", 0),
+    ],
+)  # fmt: skip
+def test_spaces_of_generic_addresses(space, address, expected):
+    body = f"{{ {SPACES} isspacep.{space} %p0, {address}; selp.b32 %d, 1, 0, %p0; }}"
+    assert evaluate(body, integer_inputs(), 32) == [expected] * LANES
+
+
+def test_shared_memory_of_another_cta_is_only_the_clusters():
+    ptx = f"""{HEADER}
+.visible .entry op(.param .u64 out) .reqnctapercluster 2, 1, 1 {{
+  .reg .b64 %p, %g, %r; .reg .b32 %s, %x, %y, %z, %o; .reg .pred %q;
+  .shared .align 8 .b8 tile[16];
+  ld.param.u64 %p, [out]; mov.u32 %s, tile; cvt.u64.u32 %g, %s; cvta.shared.u64 %g, %g;
+  mapa.u64 %r, %g, 1;
+  isspacep.shared::cta %q, %r; selp.b32 %x, 1, 0, %q;
+  isspacep.shared::cluster %q, %r; selp.b32 %y, 2, 0, %q; or.b32 %x, %x, %y;
+  mov.u32 %o, %cluster_ctarank; mul.wide.u32 %r, %o, 4; add.u64 %p, %p, %r;
+  st.global.u32 [%p], %x;
+  ret;
+}}
+"""
+    device = Device(memory_bytes=1 << 20)
+    out = device.allocate(8)
+    device.launch(device.load(ptx), (2,), (1,), [out], cluster=(2,))
+    assert device.read(out, 8).view(np.uint32).tolist() == [2, 3]

@@ -1,0 +1,116 @@
+"""Mutants that break no rule: why, in a sentence, from the PTX manual.
+
+An entry covers the mutants of one kernel and kind that stand on a source line. Those that the emulator does not report
+are left out of the mutation score.
+"""
+
+from dataclasses import dataclass
+
+MOST_SHARE = 0.1
+"""Of all mutants, how many may be argued away."""
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """`source` is the text of the line and, as far as they matter, of those that it was inlined into.
+
+    first_copy: the least `copy` of the mutants that it is about. subjects: the only ones that it is about; all if there
+    are none.
+    """
+
+    kernel: str
+    kind: str
+    source: tuple[str, ...]
+    argument: str
+    first_copy: int = 1
+    subjects: tuple[str, ...] = ()
+
+    def covers(self, subject, mutant):
+        """Whether the argument is about this mutant of this subject."""
+        return (
+            (self.kernel, self.kind) == (subject.kernel, mutant.kind)
+            and mutant.source[: len(self.source)] == self.source
+            and mutant.copy >= self.first_copy
+            and (not self.subjects or subject.name in self.subjects)
+        )
+
+
+def argument_for(subject, mutant):
+    """Why a mutant is as good as the original; None where nobody has argued so."""
+    return next((entry.argument for entry in EQUIVALENTS if entry.covers(subject, mutant)), None)
+
+
+_NO_COPIES = (
+    "cp.async.commit_group and wait_group are about the executing thread's own cp.async operations, and this "
+    "translation unit has none: it copies element by element (cp.async.wait_group)"
+)
+_STAGES = ("cp_async_wait<Config::stages - 2>();",)
+_LAST = ("cp_async_wait<0>();  // of the zeros beyond the end of k: no copy outlives the CTA",)
+_LAST_COPIES = (
+    "cp.async completes without being waited for; waiting only makes its writes visible to the executing thread, and "
+    "nothing reads shared memory after this wait (cp.async.wait_group)"
+)
+_ONE_LANE = (
+    "bar.warp.sync only orders memory accesses among the warp's lanes, and nothing that one of them accessed is "
+    "accessed by another afterwards: the exit and barrier.cluster count each thread for itself (bar.warp.sync)"
+)
+
+EQUIVALENTS = (
+    *(
+        Equivalent("mma", kind, source, _NO_COPIES, subjects=("mma, odd rows",))
+        for kind, source in (
+            ("drop cp.async.commit_group", ("cp_async_commit();",)),
+            ("drop cp.async.wait_group", _STAGES),
+            ("shift: wait for one group less", _STAGES),
+        )
+    ),
+    Equivalent("mma", "drop cp.async.wait_group", _LAST, _LAST_COPIES),
+    Equivalent("mma", "shift: wait for one group less", _LAST, _LAST_COPIES),
+    *(
+        Equivalent("wgmma", "drop bar.warp.sync", ("__syncwarp();", caller), _ONE_LANE)
+        for caller in (
+            "run_wgmma<Config>(map_a, map_b, &map_out, parameters);",
+            "run_wgmma<Config>(map_a, map_b, nullptr, parameters);",
+            "output.drain();",
+        )
+    ),
+    Equivalent(
+        "wgmma",
+        "weaken bulk.wait_group to .read",
+        ("if (lane == 0) bulk_wait<0>();", "output.drain();"),
+        "the CTA's end only asks that the stores have read their source, which .read waits for; nobody in the kernel "
+        "reads what they write (cp.async.bulk.wait_group)",
+    ),
+    Equivalent(
+        "wgmma",
+        "drop wgmma.fence",
+        ("wgmma_fence();",),
+        "since the fence ahead of the tile's first wgmma, the accumulators were accessed by wgmmas of one shape only, "
+        "among which the manual asks for no fence (wgmma.fence)",
+        first_copy=2,
+    ),
+    Equivalent(
+        "wgmma",
+        "weaken mbarrier.arrive to .relaxed",
+        ("mbarrier_arrive_expect_tx(full + 8 * at.slot, Config::stage_bytes);",),
+        "the arrival has nothing to release: what the phase hands over is written by the bulk copies, whose "
+        "complete_tx releases it at .cluster scope (cp.async.bulk.tensor)",
+    ),
+    Equivalent(
+        "wgmma",
+        "weaken mbarrier wait to .cta",
+        ("mbarrier_wait_cluster(empty + 8 * at.slot, previous);",),
+        "an acquire synchronises only with a release whose scope includes its thread, and the arrivals from other CTAs "
+        "that this wait observes are .release.cta: a wider scope of the wait adds nothing to them (Memory Consistency "
+        "Model: Morally strong operations)",
+    ),
+    Equivalent(
+        "wgmma",
+        "shift: ring of one stage more",
+        ("if (++buffer == Config::store_buffers) buffer = 0;",),
+        "this copy of the line never wraps: the stores of the two row blocks alternate, so that it always takes the "
+        "buffer from 0 to 1, and the other copy takes it back",
+        first_copy=2,
+        subjects=("wgmma tma, overlap, two row blocks",),
+    ),
+)

@@ -1,0 +1,172 @@
+"""Whether the emulator reports a mutant: it runs on a small product, under every order of asynchronous completion."""
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+import tilewright as tw
+from support import mutants
+from tilewright import dtypes
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.emulator import device as emulated_device
+from tilewright.emulator.asynchrony import Asynchrony
+from tilewright.emulator.errors import EmulatorError, PtxSyntaxError, UnsupportedInstruction
+from tilewright.hardware import H200
+from tilewright.jit.compile import SOURCE_ROOT
+from tilewright.jit.source import package_headers
+from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.simt import SimtConfig
+from tilewright.kernels.wgmma import WgmmaConfig
+
+RECORD = Path(__file__).parents[2] / "results" / "mutation_score.json"
+"""What tools/mutation_score.py wrote last."""
+
+TWO_SMS = dataclasses.replace(H200, sm_count=2)
+"""So few that persistent CTAs go through several tiles each."""
+
+SCHEDULES = (("eager", 0), ("lazy", 0), ("random", 1), ("random", 2))
+
+MOST_STEPS = 200_000
+"""Basic blocks after which a launch counts as endless; the products here take under 10 000."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel with a Config, and a product (m, n, k) that goes round its ring several times and ends within a tile.
+
+    A second product has one k-block only, so that the ends of a tile's main loop meet.
+    """
+
+    name: str
+    kernel: str
+    config: object
+    dtype: str
+    shape: tuple[int, int, int]
+    out_dtype: str | None = None
+
+    @property
+    def shapes(self):
+        """The products that a mutant has to get right."""
+        m, n, k = self.shape
+        return self.shape, (m, n, 8 + k % 8)
+
+    @property
+    def plain(self):
+        """Its translation unit, run as it is."""
+        return _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
+
+    def mutants(self):
+        """All mutants of its PTX."""
+        return _mutants(self)
+
+
+def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, **options):
+    return Subject(f"wgmma {name}", "wgmma", WgmmaConfig(tile_m, tile_n, stages, **options), "bf16", shape, out_dtype)
+
+
+SUBJECTS = (
+    Subject("simt", "simt", SimtConfig(64, 64, 16, 32, 32, 8, 4), "fp32", (70, 134, 60)),
+    Subject("simt, odd rows", "simt", SimtConfig(64, 64, 8, 32, 32, 8, 4), "fp32", (69, 131, 45)),
+    Subject("mma, 3 stages", "mma", MmaConfig(64, 64, 32, 3), "bf16", (72, 136, 264)),
+    Subject("mma, 4 stages of 64", "mma", MmaConfig(64, 64, 64, 4), "fp16", (72, 136, 456)),
+    Subject("mma, odd rows", "mma", MmaConfig(32, 64, 32, 4, 1, 2, 1), "fp16", (37, 67, 203)),
+    _wgmma("tma, overlap", 128, 64, 3),
+    _wgmma("tma, overlap, two row blocks", 256, 64, 2, (520, 136, 392)),
+    _wgmma("tma, overlap, cluster 2x1", 128, 64, 3, cluster_m=2),
+    _wgmma("tma, overlap, cluster 1x2", 128, 64, 3, cluster_n=2),
+    _wgmma("tma, wait depth 1", 128, 64, 4, overlap=False, wait_depth=1),
+    _wgmma("direct, overlap, cluster 2x1", 128, 64, 3, epilogue="direct", cluster_m=2),
+    _wgmma("direct, wait depth 1, fp32", 128, 64, 3, out_dtype="fp32", epilogue="direct", overlap=False, wait_depth=1),
+)  # fmt: skip
+"""Every kernel of the registry, in the variants that synchronise differently."""
+
+
+def finding(subject: Subject, ptx: str) -> str | None:
+    """What the emulator finds wrong when the subject's products are multiplied by this PTX, first of all; else None.
+
+    Operands are small integers, whose product is exact, so that orders of completion can only differ by a wrong one.
+    PTX that the emulator does not take is no finding but an error.
+    """
+    for shape, (asynchrony, seed) in product(subject.shapes, SCHEDULES):
+        backend = _Substituting(ptx, asynchrony=asynchrony, seed=seed)
+        expected = _product(subject, shape)
+        out = np.full_like(expected, np.nan)
+        kind = None
+        try:
+            with mock.patch.object(emulated_device, "Asynchrony", _Counted):
+                _planned(subject, shape, backend, out)(*_operands(subject, shape), out=out)
+        except (PtxSyntaxError, UnsupportedInstruction):
+            raise
+        except EmulatorError as error:
+            kind = type(error).__name__
+        if kind is None and backend.device.reports:
+            kind = backend.device.reports[0].kind
+        if kind is None and out.tobytes() != expected.tobytes():
+            kind = "wrong product"
+        if kind is not None:
+            return f"{kind}, {asynchrony if asynchrony != 'random' else f'random({seed})'}, k = {shape[2]}"
+    return None
+
+
+class Endless(EmulatorError):
+    """A launch that took more than MOST_STEPS."""
+
+
+class _Substituting(EmulatedBackend):
+    """Runs other PTX than what was compiled, with every check."""
+
+    def __init__(self, ptx, **options):
+        super().__init__(TWO_SMS, checks=True, **options)
+        self._ptx = ptx
+
+    def prepare(self, compiled, shape, arguments):
+        return super().prepare(dataclasses.replace(compiled, ptx=self._ptx), shape, arguments)
+
+
+class _Counted(Asynchrony):
+    """Counts the steps of a launch and ends it when they are too many."""
+
+    steps = 0
+
+    def step(self):
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Endless(f"the launch has not ended after {MOST_STEPS} steps")
+        super().step()
+
+
+def _planned(subject, shape, backend, out=None):
+    return tw.plan(
+        *_operands(subject, shape),
+        out=out,
+        out_dtype=subject.out_dtype,
+        kernel=subject.kernel,
+        config=subject.config,
+        backend=backend,
+    )
+
+
+@cache
+def _operands(subject, shape):
+    m, n, k = shape
+    numbers = np.random.default_rng(0)
+    dtype = dtypes.parse(subject.dtype, "dtype").numpy_dtype
+    return tuple(array.astype(dtype) for array in (numbers.integers(-4, 5, (m, k)), numbers.integers(-4, 5, (n, k)).T))
+
+
+@cache
+def _product(subject, shape):
+    a, b = _operands(subject, shape)
+    dtype = dtypes.parse(subject.out_dtype or subject.dtype, "out_dtype").numpy_dtype
+    return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32).astype(dtype)
+
+
+@cache
+def _mutants(subject):
+    sources = {SOURCE_ROOT + name: text for name, text in package_headers().items()}
+    return tuple(mutants.generate(subject.plain, sources))

@@ -1,0 +1,181 @@
+"""Runs every mutant of every kernel in the emulator and writes how many it reports to results/mutation_score.json.
+
+python tools/mutation_score.py [--processes N] [--only SUBJECT] [--list]
+
+Ctrl-C ends it within one mutant per process and leaves the results as they were.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.equivalents import argument_for  # noqa: E402
+from support.mutation import RECORD, SUBJECTS, finding  # noqa: E402
+
+LONGEST = 300
+"""Seconds after which a mutant counts as reported, as one that never ends; all others take a few."""
+
+CRASH = "crash"
+"""How a finding begins that is a fault of the emulator itself; such a mutant is not reported."""
+
+
+def main():
+    """Run, show, and write where nothing was left out."""
+    options = _options()
+    subjects = [subject for subject in SUBJECTS if options.only in subject.name]
+    jobs = [(subject.name, mutant.name) for subject in subjects for mutant in subject.mutants()]
+    if options.list:
+        _list(subjects)
+        return
+    found = _run(jobs, options.processes)
+    record = _record(subjects, found)
+    _show(record)
+    if subjects == list(SUBJECTS):
+        RECORD.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many mutants run at a time")
+    parser.add_argument("--only", default="", metavar="TEXT", help="subjects whose name has it; nothing is written")
+    parser.add_argument("--list", action="store_true", help="say which mutants there are, and run none")
+    return parser.parse_args()
+
+
+def _run(jobs, processes):
+    """What is found about each (subject, mutant), by names."""
+    found = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start)
+    try:
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            task = progress.add_task("mutants", total=len(jobs))
+            futures = {pool.submit(find, *job): job for job in jobs}
+            for future in as_completed(futures):
+                found[futures[future]] = future.result()
+                progress.advance(task)
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)
+        sys.exit(f"Stopped after {len(found)} of {len(jobs)} mutants; {RECORD.name} is as it was.")
+    pool.shutdown()
+    return found
+
+
+def _start():
+    """In each process: Ctrl-C is for the parent to act on."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def find(subject_name, mutant_name):
+    """The finding about one mutant; what goes wrong in the emulator itself is told apart."""
+    subject = next(subject for subject in SUBJECTS if subject.name == subject_name)
+    mutant = next(mutant for mutant in subject.mutants() if mutant.name == mutant_name)
+
+    def give_up(number, frame):
+        raise TimeoutError
+
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, give_up)
+        signal.alarm(LONGEST)
+    try:
+        return finding(subject, mutant.apply(subject.plain))
+    except TimeoutError:
+        return f"not ended within {LONGEST} s"
+    except Exception as error:
+        return f"{CRASH}: {type(error).__name__}: {error}"
+    finally:
+        if hasattr(signal, "SIGALRM"):
+            signal.alarm(0)
+
+
+def _record(subjects, found):
+    """All that is kept: numbers by kernel and by kind, and for each subject how each mutant was reported."""
+    rows = [
+        (subject, mutant, found[subject.name, mutant.name], argument_for(subject, mutant))
+        for subject in subjects
+        for mutant in subject.mutants()
+    ]
+    kernels = list(dict.fromkeys(subject.kernel for subject in subjects))
+    kinds = sorted({mutant.kind for _, mutant, _, _ in rows})
+    return {
+        "command": "python tools/mutation_score.py",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "total": _numbers(rows),
+        "kernels": {kernel: _numbers([row for row in rows if row[0].kernel == kernel]) for kernel in kernels},
+        "kinds": {kind: _numbers([row for row in rows if row[1].kind == kind]) for kind in kinds},
+        "subjects": {subject.name: _details([row for row in rows if row[0] is subject]) for subject in subjects},
+    }
+
+
+def _numbers(rows):
+    """Mutants generated, reported, and left out as equivalent; the score is what is reported of the others."""
+    reported = sum(is_reported(how) for _, _, how, _ in rows)
+    equivalent = sum(not is_reported(how) and argument is not None for _, _, how, argument in rows)
+    counted = len(rows) - equivalent
+    score = round(reported / counted, 4) if counted else None
+    return {"generated": len(rows), "reported": reported, "equivalent": equivalent, "score": score}
+
+
+def _details(rows):
+    subject = rows[0][0]
+    m, n, k = subject.shape
+    survivors = [
+        {
+            "mutant": mutant.name,
+            "original": mutant.original,
+            "replacement": mutant.replacement,
+            "place": mutant.place,
+            "argument": argument,
+            **({"found": how} if how else {}),
+        }
+        for _, mutant, how, argument in rows
+        if not is_reported(how)
+    ]
+    return {
+        "config": str(subject.config),
+        "product": f"{m}x{n}x{k} {subject.dtype} -> {subject.out_dtype or subject.dtype}",
+        **_numbers(rows),
+        "survivors": survivors,
+        "reported_as": {mutant.name: how for _, mutant, how, _ in rows if is_reported(how)},
+    }
+
+
+def is_reported(how):
+    """Whether a finding is a report about the kernel."""
+    return how is not None and not how.startswith(CRASH)
+
+
+def _show(record):
+    for title in ("kinds", "kernels"):
+        for name, row in record[title].items():
+            print(f"{row['reported']:4} of {row['generated']:4}, {row['equivalent']:2} equivalent  {name}")
+    for name, row in record["subjects"].items():
+        for survivor in row["survivors"]:
+            print(f"survivor in {name}: {survivor['mutant']} [{survivor['original']}] {survivor.get('found', '')}")
+    print(f"total: {record['total']}")
+
+
+def _list(subjects):
+    every = [(subject, mutant) for subject in subjects for mutant in subject.mutants()]
+    for subject, mutant in every:
+        print(f"{subject.name}: {mutant.name}", mutant.place, sep="\n  ")
+        print(f"  {mutant.original} -> {mutant.replacement or 'nothing'}")
+    for kind, count in sorted(Counter(mutant.kind for _, mutant in every).items()):
+        print(f"{count:4} {kind}")
+
+
+if __name__ == "__main__":
+    main()
