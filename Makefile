@@ -47,7 +47,7 @@ test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of 
 	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
 
 proof: $(READY)  ## The emulator against a GPU: instructions, TMA and (where ncu may count) memory counters
-	@$(PYTEST) tests/gpu/proof --require-gpu --tb=no --no-summary --proof results/emulator_proof.json
+	@$(PYTEST) tests/gpu/proof --require-gpu --tb=no -rN --proof results/emulator_proof.json
 
 lint: $(READY)  ## Style, types and spelling
 	$(BIN)ruff check $(SOURCES)

@@ -60,9 +60,15 @@ def _emulated(launch):
         return None, ("failed in the emulator", [f"{type(error).__name__}: {error}"[:300]])
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    if path := config.getoption("--proof"):
+@pytest.fixture(scope="module", autouse=True)
+def written(pytestconfig):
+    """The record is written after each part, so that one that is killed leaves the others'."""
+    yield
+    if path := pytestconfig.getoption("--proof"):
         _proof.write(path, **_about())
+
+
+def pytest_terminal_summary(terminalreporter):
     if lines := list(_proof.summary()):
         terminalreporter.section("the emulator against the GPU")
         for line in lines:

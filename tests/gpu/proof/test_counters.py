@@ -15,7 +15,7 @@ from support.profiles import PROFILES
 from support.proof import EQUAL
 
 TESTS = Path(__file__).parents[2]
-SECONDS = 150
+SECONDS = 120
 WAVEFRONT_TOLERANCE = 0.02
 
 METRICS = {
