@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 EQUAL = "equal"
+_SHOWN = 6
 
 
 class Proof:
@@ -54,12 +55,13 @@ class Proof:
         path.write_text(json.dumps(content, indent=1) + "\n")
 
     def summary(self):
-        """A line for each part, and one for each of the first that differ."""
+        """A line for each of the first that differ, and at the end one for each part."""
+        for part, differing in self._differing.items():
+            for entry in differing[:_SHOWN]:
+                yield f"  {part}: {entry['form'][:90]}: {'; '.join(entry['examples'])[:120]}"
+            if len(differing) > _SHOWN:
+                yield f"  {part}: and {len(differing) - _SHOWN} more"
         for part, outcomes in self._outcomes.items():
             others = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if outcome != EQUAL)
-            yield f"{part:12} {outcomes.total():5} tried, {outcomes[EQUAL]:5} equal{others and f'; {others}'}"
-        for part, differing in self._differing.items():
-            for entry in differing[:12]:
-                yield f"  {part}: {entry['form'][:110]}: {'; '.join(entry['examples'])[:160]}"
-            if len(differing) > 12:
-                yield f"  {part}: and {len(differing) - 12} more"
+            note = self._extra.get(part, {}).get("ncu", "")[-200:] if not outcomes else ""
+            yield f"{part:14} {outcomes.total():5} tried, {outcomes[EQUAL]:5} equal{others and f'; {others}'} {note}".rstrip()
