@@ -64,4 +64,5 @@ class Proof:
         for part, outcomes in self._outcomes.items():
             others = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if outcome != EQUAL)
             note = self._extra.get(part, {}).get("ncu", "")[-200:] if not outcomes else ""
-            yield f"{part:14} {outcomes.total():5} tried, {outcomes[EQUAL]:5} equal{others and f'; {others}'} {note}".rstrip()
+            totals = f"{part:14} {outcomes.total():5} tried, {outcomes[EQUAL]:5} equal"
+            yield "; ".join(filter(None, (totals, others, note)))
