@@ -29,7 +29,7 @@ FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu lint format clean python
+.PHONY: help run test test-all test-gpu proof lint format clean python
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,7 +44,10 @@ test-all: $(READY)  ## The same on every Config, mutant and case
 	@TILEWRIGHT_TESTS=all $(PYTEST) $(PARALLEL) $(FOLDERS)
 
 test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of two GPUs skip on one
-	@$(PYTEST) tests/gpu --require-gpu --record results/gpu_verification.json
+	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
+
+proof: $(READY)  ## The emulator against a GPU: instructions, TMA and (where ncu may count) memory counters
+	@$(PYTEST) tests/gpu/proof --require-gpu --tb=no -rN --proof results/emulator_proof.json
 
 lint: $(READY)  ## Style, types and spelling
 	$(BIN)ruff check $(SOURCES)

@@ -12,6 +12,7 @@ GPU_TESTS = Path(__file__).parent / "gpu"
 
 def pytest_addoption(parser):
     parser.addoption("--require-gpu", action="store_true", help="fail where there is no GPU, instead of skipping")
+    parser.addoption("--proof", metavar="FILE", help="write how the emulator compares with the GPU to FILE")
     parser.addoption("--record", metavar="FILE", help="write the record of a passed GPU run to FILE")
 
 

@@ -1,0 +1,57 @@
+"""What is compared with hardware assembles, runs here, and leaves no report of the checks."""
+
+import os
+
+import pytest
+
+from support.forms import FORMS
+from support.launches import emulate
+from support.tiles import TILES
+
+CASES = {**FORMS, "tile": TILES}
+SAMPLED = 1 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 12
+"""Of so many cases of a kind one runs with the checks on; all do without."""
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_every_form_has_a_name_of_its_own(kind):
+    assert len({case.name for case in CASES[kind]}) == len(CASES[kind])
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_every_form_runs(kind):
+    for number, case in enumerate(CASES[kind]):
+        launch = case.launch()
+        results = emulate(launch, checks=number % SAMPLED == 0)
+        assert not case.differences(results, results, emulate), case.name
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_every_form_assembles(kind):
+    nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
+    try:
+        nvjitlink.version()
+    except Exception as error:
+        pytest.skip(f"nvJitLink is not installed: {error}")
+    for ptx in dict.fromkeys(case.ptx for case in CASES[kind][::SAMPLED]):
+        linker = nvjitlink.create(1, ["-arch=sm_90a"])
+        text = ptx.encode()
+        try:
+            nvjitlink.add_data(linker, nvjitlink.InputType.PTX, text, len(text), "form")
+            nvjitlink.complete(linker)
+        except nvjitlink.nvJitLinkError:
+            log = bytearray(nvjitlink.get_error_log_size(linker))
+            nvjitlink.get_error_log(linker, log)
+            raise AssertionError(f"{log.decode(errors='replace')}\n{ptx}") from None
+        finally:
+            nvjitlink.destroy(linker)
+
+
+def test_a_result_that_differs_is_found():
+    for kind in ("integer", "float", "wgmma", "tile"):
+        case = CASES[kind][0]
+        results = emulate(case.launch())
+        index = 0 if kind == "tile" else 1
+        wrong = [buffer.copy() for buffer in results]
+        wrong[index][0] ^= 1
+        assert case.differences(results, wrong, emulate), case.name

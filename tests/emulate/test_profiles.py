@@ -1,0 +1,19 @@
+"""The kernels whose counters are compared with hardware run and are counted here."""
+
+import pytest
+
+from support.profiles import PROFILES, Snippet
+
+SAMPLE = [profile for profile in PROFILES if isinstance(profile, Snippet)]
+SAMPLE += [profile for profile in PROFILES if not isinstance(profile, Snippet)][::9]
+
+
+def test_every_profile_has_a_name_of_its_own():
+    assert len({profile.name for profile in PROFILES}) == len(PROFILES)
+
+
+@pytest.mark.parametrize("profile", SAMPLE, ids=lambda profile: profile.name)
+def test_a_profile_is_counted(profile):
+    counters = profile.count().as_dict()
+    assert counters["global_requests"]["ld"] > 0
+    assert counters["global_sectors"]["st"] >= counters["global_requests"]["st"] > 0

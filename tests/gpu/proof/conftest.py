@@ -1,0 +1,86 @@
+"""Both machines, and the record of how they compare, which is written whatever the outcome."""
+
+import pytest
+
+from support.gpu_process import GpuFailure, GpuProcess
+from support.launches import emulate
+from support.proof import EQUAL, Proof
+from tilewright.emulator import UnsupportedInstruction
+
+_proof = Proof()
+
+
+@pytest.fixture(scope="session")
+def proof():
+    """The record of this run."""
+    return _proof
+
+
+@pytest.fixture(scope="session")
+def gpu_process():
+    """The process that launches on GPU 0."""
+    process = GpuProcess()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def prove(proof, gpu_process):
+    """Run a case on both machines and record how the results compare; equal is what passes."""
+
+    def compare(part, case):
+        outcome, examples = _outcome(case, gpu_process)
+        proof.add(part, case.name, outcome, examples)
+        assert outcome == EQUAL, examples
+
+    return compare
+
+
+def _outcome(case, gpu_process):
+    launch = case.launch()
+    try:
+        gpu_process.submit(launch)
+        emulated, refusal = _emulated(launch)
+        hardware = gpu_process.result()
+    except GpuFailure as error:
+        return "failed on the GPU", [str(error)[:300]]
+    if emulated is None:
+        return refusal
+    differences = case.differences(emulated, hardware, lambda other: emulate(other, checks=False))
+    return ("different", differences) if differences else (EQUAL, [])
+
+
+def _emulated(launch):
+    """The buffers after the launch and None, or None and the outcome that is to be recorded."""
+    try:
+        return emulate(launch, checks=False), None
+    except UnsupportedInstruction as error:
+        return None, ("not emulated", [str(error)[:300]])
+    except Exception as error:  # whatever it is, the launch on the GPU goes on and the others are still to come
+        return None, ("failed in the emulator", [f"{type(error).__name__}: {error}"[:300]])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def written(pytestconfig):
+    """The record is written after each part, so that one that is killed leaves the others'."""
+    yield
+    if path := pytestconfig.getoption("--proof"):
+        _proof.write(path, **_about())
+
+
+def pytest_terminal_summary(terminalreporter):
+    if lines := list(_proof.summary()):
+        terminalreporter.section("the emulator against the GPU")
+        for line in lines:
+            terminalreporter.line(line)
+
+
+def _about():
+    """Which GPU and driver this is."""
+    from tilewright import api
+    from tilewright.backends.gpu import backend, checked, driver
+
+    if not api.gpu_count():
+        return {"gpu": None}
+    version = checked(driver.cuDriverGetVersion(), "cuDriverGetVersion")
+    return {"gpu": backend(0).hardware.name, "driver": f"CUDA {version // 1000}.{version % 1000 // 10}"}

@@ -1,0 +1,99 @@
+"""Loads and stores of every width and extension, atomics and reductions in global and shared memory."""
+
+from support.forms.form import written
+
+_ATOMICS = {
+    "add": ("u32", "s32", "u64", "f32", "f64", "f16x2", "bf16x2", "f16", "bf16"),
+    "min": ("u32", "s32", "u64", "s64"),
+    "max": ("u32", "s32", "u64", "s64"),
+    "and": ("b32", "b64"),
+    "or": ("b32", "b64"),
+    "xor": ("b32", "b64"),
+    "exch": ("b32", "b64"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+}
+_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32}
+
+
+def _atomics():
+    for space, place in (("global", "%cell"), ("shared", "%row")):
+        for operation, kinds in _ATOMICS.items():
+            for kind in kinds:
+                bits = _BITS.get(kind) or int(kind[1:])
+                noftz = ".noftz" if kind in _BITS else ""
+                prepare = f"st.{space}.b{bits} [{place}], %a0;"
+                opcode = f"{space}.{operation}{noftz}.{kind}"
+                yield written(
+                    f"{prepare} atom.{opcode} %d0, [{place}], %a1; ld.{space}.b{bits} %d1, [{place}];",
+                    f"{kind} {kind}",
+                    f"{kind} {kind}",
+                )
+                if operation != "exch":
+                    yield written(
+                        f"{prepare} red.{opcode} [{place}], %a1; ld.{space}.b{bits} %d0, [{place}];",
+                        kind,
+                        f"{kind} {kind}",
+                    )
+        for bits in (16, 32, 64):
+            kind = f"b{bits}"
+            yield written(
+                f"st.{space}.{kind} [{place}], %a0; atom.{space}.cas.{kind} %d0, [{place}], %a1, %a2; "
+                f"ld.{space}.{kind} %d1, [{place}];",
+                f"{kind} {kind}",
+                f"{kind}{'' if bits == 16 else ':few'} {kind}{'' if bits == 16 else ':few'} {kind}",
+            )
+    for operation, kind in (("add", "u32"), ("min", "s32"), ("max", "u64"), ("xor", "b32"), ("or", "b64")):
+        # Of all lanes on one word, whose order does not matter.
+        yield written(
+            f"mov.b{kind[1:]} %d0, 0; mov.u32 %row, rows; setp.eq.u32 %p, %word, 0; "
+            f"@%p st.shared.b{kind[1:]} [%row], %d0; bar.sync 0; red.shared.{operation}.{kind} [%row], %a0; "
+            f"bar.sync 0; ld.shared.b{kind[1:]} %d0, [%row];",
+            kind,
+            kind,
+        )
+
+
+def _accesses():
+    for space, place in (("global", "%cell"), ("shared", "%row")):
+        for bits in (8, 16, 32, 64):
+            for sign in "us":
+                wide = max(16, bits)
+                for register in {wide, max(32, wide), 64}:
+                    kind = f"{sign}{bits}"
+                    yield written(
+                        f"st.{space}.b64 [{place}], %a0; ld.{space}.{kind} %d0, [{place}+{8 - bits // 8}];",
+                        f"b{register}",
+                        "b64",
+                    )
+                yield written(
+                    f"mov.b64 %d0, 0; st.{space}.b64 [{place}], %d0; st.{space}.{sign}{bits} [{place}], %a0; "
+                    f"ld.{space}.b64 %d0, [{place}];",
+                    "b64",
+                    f"b{wide}",
+                )
+        for count, bits in ((2, 16), (4, 16), (2, 32), (4, 32), (2, 64)):
+            sources = [f"%a{index}" for index in range(count)]
+            results = [f"%d{index}" for index in range(count)]
+            kinds = " ".join([f"b{bits}"] * count)
+            yield written(
+                f"st.{space}.v{count}.b{bits} [{place}], {{{', '.join(sources)}}}; "
+                f"ld.{space}.v{count}.b{bits} {{{', '.join(reversed(results))}}}, [{place}];",
+                kinds,
+                kinds,
+            )
+
+
+def _asynchronous_copies():
+    """cp.async of every size: whole, with zeros beyond the bytes that are taken, and with its source ignored."""
+    start = "st.global.v2.b64 [%cell], {%a0, %a1}; mov.b64 %d0, -1; st.shared.v2.b64 [%row], {%d0, %d0};"
+    end = "cp.async.wait_all; ld.shared.v2.b64 {%d0, %d1}, [%row];"
+    for size in (4, 8, 16):
+        for cache in ("ca", "cg") if size == 16 else ("ca",):
+            copy = f"cp.async.{cache}.shared.global [%row], [%cell], {size}"
+            yield written(f"{start} {copy}; {end}", "b64 b64", "b64 b64")
+            yield written(f"{start} min.u32 %a2, %a2, {size}; {copy}, %a2; {end}", "b64 b64", "b64 b64 u32:lane")
+            yield written(f"{start} {copy}, %a2; {end}", "b64 b64", "b64 b64 pred")
+
+
+MEMORY = [*_atomics(), *_accesses(), *_asynchronous_copies()]

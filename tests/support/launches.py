@@ -1,0 +1,69 @@
+"""A launch described once, for the emulator and for the driver: PTX text, buffers, tensor maps."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.emulator import Device
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor map over a buffer of the launch, as cuTensorMapEncodeTiled takes it.
+
+    buffer: its index. offset: bytes from the buffer's start to the tensor's. shape, box: elements, innermost first.
+    strides: bytes, of dimensions 1 and up. swizzle: span in bytes. dtype: the driver's name of the element type.
+    """
+
+    buffer: int
+    offset: int
+    dtype: str
+    element_bytes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """One launch of the only entry of a PTX module.
+
+    The entry takes the tensor maps, then the addresses of the buffers, then the numbers (64 bits each). Buffers are
+    arrays of bytes: what they hold before, and in a result what they hold afterwards.
+    """
+
+    ptx: str
+    buffers: tuple[np.ndarray, ...]
+    tensors: tuple[Tensor, ...] = ()
+    numbers: tuple[int, ...] = ()
+    grid: int = 1
+    block: int = 32
+    cluster: int = 1
+    shared_bytes: int = 0
+
+
+def emulate(launch, **options):
+    """The buffers after the launch in the emulator; `options` are the device's."""
+    device = Device(memory_bytes=1 << 26, **options)
+    addresses = [device.upload(buffer) for buffer in launch.buffers]
+    maps = [
+        device.tensor_map(
+            address=addresses[tensor.buffer] + tensor.offset,
+            dtype=np.dtype(f"u{tensor.element_bytes}"),
+            shape=tensor.shape,
+            strides=tensor.strides,
+            box=tensor.box,
+            swizzle=tensor.swizzle,
+        )
+        for tensor in launch.tensors
+    ]
+    device.launch(
+        device.load(launch.ptx),
+        (launch.grid,),
+        (launch.block,),
+        [*maps, *addresses, *launch.numbers],
+        cluster=(launch.cluster,),
+        smem=launch.shared_bytes,
+    )
+    return [device.read(address, buffer.nbytes) for address, buffer in zip(addresses, launch.buffers, strict=True)]

@@ -1,0 +1,202 @@
+"""Kernels whose memory counters are compared with Nsight Compute's: each is one launch on either machine.
+
+Run under ncu as `python -m support.profiles FILE`: launches all on the GPU and writes the names to FILE, in order.
+"""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+import tilewright as tw
+from emulate.nvrtc import compile_ptx
+from support.gpu_process import launch_here
+from support.launches import Launch
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.emulator import Device
+from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.simt import SimtConfig
+
+_DTYPES = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16, "fp32": np.float32}
+
+_SOURCE = """
+struct alignas(16) Four { float x, y, z, w; };
+struct alignas(8) Two { float x, y; };
+extern "C" __global__ void kernel(float* out, const float* in, long long stride) {
+  int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+  BODY
+}
+"""
+_SNIPPETS = {
+    "copy": "out[i] = in[i];",
+    "copy, stride 2": "out[i] = in[2 * i];",
+    "copy, stride given": "out[i] = in[i * stride % 65536];",
+    "copy, misaligned": "out[i] = in[i + 1];",
+    "copy backwards": "out[i] = in[65535 - i];",
+    "copy by pairs": "((Two*)out)[i] = ((const Two*)in)[i];",
+    "copy by fours": "((Four*)out)[i] = ((const Four*)in)[i];",
+    "fours, stride 2": "((Four*)out)[i] = ((const Four*)in)[2 * i % 16384];",
+    "bytes": "((char*)out)[i] = ((const char*)in)[i];",
+    "broadcast": "out[i] = in[blockIdx.x];",
+    "some lanes": "if (t % 3 == 0) out[i] = in[i];",
+    "scatter": "out[i * 37 % 65536] = in[i * 61 % 65536];",
+    "transpose without SMEM": "out[i % 256 * 256 + i / 256] = in[i];",
+    "naive product": "float sum = 0; for (int k = 0; k < 64; k++) sum += in[i / 64 % 64 * 64 + k] * "
+    "in[k * 64 + i % 64]; out[i] = sum;",
+    "naive product, columns": "float sum = 0; for (int k = 0; k < 64; k++) sum += in[i % 64 * 64 + k] * "
+    "in[k * 64 + i / 64 % 64]; out[i] = sum;",
+    "transpose with conflicts": "__shared__ float tile[32][32]; int x = t % 32, y = t / 32; tile[y][x] = in[i];"
+    " __syncthreads(); out[i] = tile[x][y];",
+    "transpose, padded": "__shared__ float tile[32][33]; int x = t % 32, y = t / 32; tile[y][x] = in[i];"
+    " __syncthreads(); out[i] = tile[x][y];",
+    "SMEM, stride given": "__shared__ float tile[4096]; tile[t] = tile[t + 1024] = in[i]; __syncthreads();"
+    " out[i] = tile[t * stride % 2048];",
+    "SMEM by pairs": "__shared__ Two tile[1024]; tile[t] = Two{in[i], 1}; __syncthreads();"
+    " Two v = tile[t ^ 1]; out[i] = v.x + v.y;",
+    "SMEM by fours": "__shared__ Four tile[1024]; tile[t] = Four{in[i], 1, 2, 3}; __syncthreads();"
+    " Four v = tile[t ^ 5]; out[i] = v.x + v.y + v.z + v.w;",
+    "SMEM by fours, stride 2": "__shared__ Four tile[2048]; tile[2 * t] = Four{in[i], 1, 2, 3}; __syncthreads();"
+    " Four v = tile[2 * (t ^ 1)]; out[i] = v.x + v.y + v.z + v.w;",
+    "SMEM by fours, broadcast": "__shared__ Four tile[1024]; tile[t] = Four{in[i], 1, 2, 3}; __syncthreads();"
+    " Four v = tile[t / 8]; out[i] = v.x + v.y + v.z + v.w;",
+    "SMEM broadcast": "__shared__ float tile[1024]; tile[t] = in[i]; __syncthreads(); out[i] = tile[t / 32];",
+    "SMEM bytes": "__shared__ char tile[1024]; tile[t] = (char)in[i]; __syncthreads(); out[i] = tile[t ^ 3];",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A CUDA kernel of a line or two on 64 CTAs of 1024 threads."""
+
+    title: str
+    stride: int = 1
+
+    @property
+    def name(self):
+        """What it does."""
+        return f"{self.title} ({self.stride})" if "given" in self.title else self.title
+
+    def _launch(self):
+        data = np.zeros(1 << 20, np.uint8)
+        ptx = compile_ptx(_SOURCE.replace("BODY", _SNIPPETS[self.title]))
+        return Launch(ptx, (data, data), numbers=(self.stride,), grid=64, block=1024)
+
+    def run(self):
+        """Launch on the GPU."""
+        launch_here(self._launch())
+
+    def count(self):
+        """The emulator's counters."""
+        launch = self._launch()
+        device = Device(count_memory=True, checks=False)
+        arguments = [*(device.upload(buffer) for buffer in launch.buffers), *launch.numbers]
+        return device.launch(device.load(launch.ptx), (launch.grid,), (launch.block,), arguments)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product by one of the package's kernels."""
+
+    config: object
+    dtype: str
+    layout: str = "nt"
+    extents: tuple[int, int, int] = (192, 160, 96)
+    epilogue: dict = field(default_factory=dict)
+
+    @property
+    def kernel(self):
+        """The kernel's name."""
+        return "simt" if isinstance(self.config, SimtConfig) else "mma"
+
+    @property
+    def name(self):
+        """All of it."""
+        extents = "x".join(map(str, self.extents))
+        extras = "".join(f", {key}={value}" for key, value in self.epilogue.items())
+        return f"{self.kernel} {self.dtype} {self.layout} {extents}{extras}, {self.config}"
+
+    def _arguments(self):
+        m, n, k = self.extents
+        random = np.random.default_rng(1)
+        a = _aligned(random, (m, k) if self.layout[0] == "n" else (k, m), self.dtype)
+        b = _aligned(random, (k, n) if self.layout[1] == "n" else (n, k), self.dtype)
+        a, b = a if self.layout[0] == "n" else a.T, b if self.layout[1] == "n" else b.T
+        out = _aligned(random, (m, n), self.dtype)
+        keywords = dict(self.epilogue)
+        if keywords.pop("bias", None):
+            keywords["bias"] = _aligned(random, (n,), self.dtype)
+        if keywords.pop("c", None):
+            keywords["c"] = _aligned(random, (m, n), self.dtype)
+        return (a, b), {**keywords, "out": out, "kernel": self.kernel, "config": self.config}
+
+    def run(self):
+        """Launch on the GPU."""
+        arrays, keywords = self._arguments()
+        tw.matmul(*arrays, backend="gpu", **keywords)
+
+    def count(self):
+        """The emulator's counters."""
+        arrays, keywords = self._arguments()
+        plan = tw.plan(*arrays, backend=_counting_backend(), **keywords)
+        called = {name: value for name, value in keywords.items() if name in ("c", "bias", "out")}
+        plan(*arrays, **called)
+        return plan.counters
+
+
+@cache
+def _counting_backend():
+    return EmulatedBackend(count_memory=True)
+
+
+def _aligned(random, shape, dtype):
+    """Small integers at an address that both machines align alike."""
+    dtype = np.dtype(_DTYPES[dtype])
+    nbytes = int(np.prod(shape)) * dtype.itemsize
+    memory = np.zeros(nbytes + 1024, np.uint8)
+    start = -memory.ctypes.data % 512
+    array = memory[start : start + nbytes].view(dtype).reshape(shape)
+    array[...] = random.integers(-4, 5, shape)
+    return array
+
+
+def _all():
+    for title in _SNIPPETS:
+        strides = {"copy, stride given": (8, 32, 33), "SMEM, stride given": (2, 4, 8, 3, 32, 33)}.get(title, (1,))
+        yield from (Snippet(title, stride) for stride in strides)
+    square = SimtConfig(64, 64, 16, 32, 32, 8, 4)
+    for layout in ("nt", "nn", "tn", "tt"):
+        yield Product(square, "fp32", layout)
+        yield Product(SimtConfig(), "fp32", layout)
+        yield Product(MmaConfig(64, 64), "bf16", layout)
+        yield Product(MmaConfig(), "fp16", layout)
+    yield Product(SimtConfig(64, 64, 8, 32, 32, 8, 4), "fp32", extents=(130, 90, 70))
+    yield Product(SimtConfig(256, 128, 16, 64, 64, 16, 8), "fp32")
+    yield Product(MmaConfig(64, 64, 64, 3), "bf16", extents=(130, 90, 70))
+    yield Product(MmaConfig(128, 256, 32, 3, 2, 4), "bf16", extents=(256, 256, 128))
+    for config, dtype in ((square, "fp32"), (MmaConfig(64, 64), "bf16")):
+        yield Product(config, dtype, epilogue={"bias": True, "activation": "relu"})
+        yield Product(config, dtype, epilogue={"c": True, "beta": 0.5})
+
+
+PROFILES = tuple(_all())
+
+
+def main():
+    """Launch all on the GPU; a profile that fails is left out."""
+    launched = []
+    for profile in PROFILES:
+        try:
+            profile.run()
+        except Exception as error:
+            print(f"{profile.name}: {type(error).__name__}: {error}", file=sys.stderr)
+        else:
+            launched.append(profile.name)
+        Path(sys.argv[1]).write_text(json.dumps(launched))
+
+
+if __name__ == "__main__":
+    main()

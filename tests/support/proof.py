@@ -1,0 +1,68 @@
+"""The record of how the emulator compares with hardware."""
+
+import json
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+EQUAL = "equal"
+_SHOWN = 6
+
+
+class Proof:
+    """Outcomes by part: how many forms were tried, how many were equal, and all that were not, with examples."""
+
+    def __init__(self):
+        self._outcomes = defaultdict(Counter)
+        self._differing = defaultdict(list)
+        self._extra = {}
+
+    def add(self, part, name, outcome, examples=()):
+        """Note one form: its outcome is `EQUAL` or says what happened instead."""
+        self._outcomes[part][outcome] += 1
+        if outcome != EQUAL:
+            self._differing[part].append({"form": name, "outcome": outcome, "examples": list(examples)[:4]})
+
+    def attach(self, part, **extra):
+        """Keep further data of a part, such as a table."""
+        self._outcomes[part] += Counter()
+        self._extra[part] = extra
+
+    def tabulate(self, name, hardware, counted):
+        """Add a line to the table of the counters: both machines' numbers of one kernel."""
+        keys = ("global_requests", "global_sectors", "shared_requests", "shared_wavefronts", "shared_conflicts")
+        emulator = {key: counted[key] for key in keys if key in counted}
+        self._extra["counters"]["table"].append({"kernel": name, "ncu": hardware, "emulator": emulator})
+
+    def as_dict(self):
+        """By part: tried, equal, other outcomes, and those that are not equal."""
+        return {
+            part: {
+                "tried": outcomes.total(),
+                "equal": outcomes[EQUAL],
+                "outcomes": dict(outcomes),
+                **self._extra.get(part, {}),
+                "differing": self._differing[part],
+            }
+            for part, outcomes in self._outcomes.items()
+        }
+
+    def write(self, path, **about):
+        """Write the record, below what it is about and when it was made."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **about, "parts": self.as_dict()}
+        path.write_text(json.dumps(content, indent=1) + "\n")
+
+    def summary(self):
+        """A line for each of the first that differ, and at the end one for each part."""
+        for part, differing in self._differing.items():
+            for entry in differing[:_SHOWN]:
+                yield f"  {part}: {entry['form'][:90]}: {'; '.join(entry['examples'])[:120]}"
+            if len(differing) > _SHOWN:
+                yield f"  {part}: and {len(differing) - _SHOWN} more"
+        for part, outcomes in self._outcomes.items():
+            others = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if outcome != EQUAL)
+            note = self._extra.get(part, {}).get("ncu", "")[-200:] if not outcomes else ""
+            totals = f"{part:14} {outcomes.total():5} tried, {outcomes[EQUAL]:5} equal"
+            yield "; ".join(filter(None, (totals, others, note)))

@@ -1,0 +1,243 @@
+"""TMA tiles: shared memory as a load leaves it, global memory as a store leaves it, at every edge of a tensor."""
+
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from support.launches import Launch, Tensor
+
+THREADS = 128
+GUARD_BYTES = 1024
+POISON = 0xA5
+
+_HEADER = """\
+.version 8.6
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 tile[];
+.visible .entry move(.param .align 64 .b8 map[128], .param .u64 tensor, .param .u64 data, .param .u64 places)
+{
+  .shared .align 8 .b64 arrived;
+  .reg .b32 %thread, %place, %end, %word, %rank, %barrier, %c<5>, %x<4>;
+  .reg .b64 %map, %data, %places, %offset;
+  .reg .b16 %everyone;
+  .reg .pred %more, %first;
+  mov.u32 %thread, %tid.x;
+  setp.eq.u32 %first, %thread, 0;
+  mov.b64 %map, map;
+  cvta.param.u64 %map, %map;
+  mov.u32 %word, tile;
+  mov.u32 %barrier, arrived;
+  mov.u32 %rank, %ctaid.x;
+  ld.param.u64 %data, [data];
+  mul.wide.u32 %offset, %rank, SHARED_BYTES;
+  add.s64 %data, %data, %offset;
+  ld.param.u64 %places, [places];
+  mul.wide.u32 %offset, %rank, 20;
+  add.s64 %places, %places, %offset;
+"""
+_TO_SHARED = """
+  shl.b32 %place, %thread, 4;
+  cvt.u64.u32 %offset, %place;
+  add.s64 %offset, %data, %offset;
+  add.s32 %end, %word, SHARED_BYTES;
+  add.s32 %place, %word, %place;
+FILL:
+  ld.global.v4.b32 {%x0, %x1, %x2, %x3}, [%offset];
+  st.shared.v4.b32 [%place], {%x0, %x1, %x2, %x3};
+  add.s64 %offset, %offset, 2048;
+  add.s32 %place, %place, 2048;
+  setp.lt.u32 %more, %place, %end;
+  @%more bra FILL;
+  fence.proxy.async;
+  bar.sync 0;
+"""
+_TO_GLOBAL = """
+  shl.b32 %place, %thread, 4;
+  cvt.u64.u32 %offset, %place;
+  add.s64 %offset, %data, %offset;
+  add.s32 %end, %word, SHARED_BYTES;
+  add.s32 %place, %word, %place;
+DUMP:
+  ld.shared.v4.b32 {%x0, %x1, %x2, %x3}, [%place];
+  st.global.v4.b32 [%offset], {%x0, %x1, %x2, %x3};
+  add.s64 %offset, %offset, 2048;
+  add.s32 %place, %place, 2048;
+  setp.lt.u32 %more, %place, %end;
+  @%more bra DUMP;
+"""
+_EXPECT = """
+  @%first mbarrier.init.shared.b64 [%barrier], 1;
+  @%first fence.mbarrier_init.release.cluster;
+  bar.sync 0;
+  @%first mbarrier.arrive.expect_tx.shared.b64 _, [%barrier], EXPECTED_BYTES;
+"""
+_WAIT = """
+WAIT:
+  mbarrier.try_wait.parity.shared.b64 %more, [%barrier], 0;
+  @!%more bra WAIT;
+"""
+_CLUSTER_BARRIER = "  barrier.cluster.arrive.aligned;\n  barrier.cluster.wait.aligned;\n"
+_MULTICAST_PLACE = """
+  mov.u32 %rank, %cluster_ctarank;
+  mad.lo.s32 %place, %rank, TILE_BYTES, %word;
+  mov.b16 %everyone, 3;
+"""
+
+
+def _rounded(number, unit):
+    return -(-number // unit) * unit
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Boxes at some coordinates of one tensor, moved one way.
+
+    kind: "load" (one CTA for each place), "multicast" (two places by the CTAs of a cluster, to both) or "store" (one).
+    shape, box: elements, innermost first. places: coordinates of boxes.
+    """
+
+    kind: str
+    element_bytes: int
+    swizzle: int
+    shape: tuple[int, ...]
+    box: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
+
+    @property
+    def name(self):
+        """All of it in words."""
+        where = f" at {self.places[0]}" if self.kind == "store" else ""
+        return (
+            f"{self.kind} {len(self.box)}d of {self.element_bytes}-byte elements, swizzle {self.swizzle}, "
+            f"box {self.box} of {self.shape}{where}"
+        )
+
+    @property
+    def _strides(self):
+        """Rows and planes with some bytes between them."""
+        pitch, strides = _rounded(self.shape[0] * self.element_bytes, 16), []
+        for extent in self.shape[1:]:
+            pitch += 16
+            strides.append(pitch)
+            pitch *= extent
+        return tuple(strides)
+
+    @property
+    def _tile_bytes(self):
+        return prod(self.box) * self.element_bytes
+
+    @property
+    def _slot_bytes(self):
+        return _rounded(self._tile_bytes, 2048)
+
+    @property
+    def _shared_bytes(self):
+        return self._slot_bytes * (2 if self.kind == "multicast" else 1)
+
+    @property
+    def ptx(self):
+        """The module."""
+        rank = len(self.box)
+        axes = "\n".join(f"  ld.global.b32 %c{axis}, [%places+{4 * axis}];" for axis in range(rank))
+        box = f"[%map, {{{', '.join(f'%c{axis}' for axis in range(rank))}}}]"
+        operation = f"cp.async.bulk.tensor.{rank}d"
+        load = f"{operation}.shared::cluster.global.mbarrier::complete_tx::bytes"
+        parts = {
+            "load": [_TO_SHARED, axes, _EXPECT, f"  @%first {load} [%word], {box}, [%barrier];", _WAIT, _TO_GLOBAL],
+            "multicast": [
+                _TO_SHARED, axes, _EXPECT, _CLUSTER_BARRIER, _MULTICAST_PLACE,
+                f"  @%first {load}.multicast::cluster [%place], {box}, [%barrier], %everyone;",
+                _WAIT, _TO_GLOBAL, _CLUSTER_BARRIER,
+            ],
+            "store": [
+                _TO_SHARED, axes, f"  @%first {operation}.global.shared::cta.bulk_group {box}, [%word];",
+                "  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;",
+            ],
+        }[self.kind]  # fmt: skip
+        text = "\n".join([_HEADER, *parts, "  ret;\n}\n"])
+        expected = self._tile_bytes * (2 if self.kind == "multicast" else 1)
+        text = text.replace("SHARED_BYTES", str(self._shared_bytes)).replace("EXPECTED_BYTES", str(expected))
+        return text.replace("TILE_BYTES", str(self._slot_bytes))
+
+    @cached_property
+    def _buffers(self):
+        """The tensor between guard bands, what shared memory holds before (and after), coordinates."""
+        generator = np.random.default_rng(zlib.crc32(self.name.encode()))
+        outermost = self._strides[-1] if self._strides else _rounded(self.shape[0] * self.element_bytes, 16)
+        extent = _rounded(outermost * (self.shape[-1] if self._strides else 1), 16)
+        nbytes, shared = extent + 2 * GUARD_BYTES, len(self.places) * self._shared_bytes
+        places = np.zeros((len(self.places), 5), np.int32)
+        places[:, : len(self.box)] = self.places
+        if self.kind == "store":
+            tensor = np.full(nbytes, POISON, np.uint8)
+            data = generator.integers(0, 256, shared, np.uint8)
+        else:
+            tensor = generator.integers(0, 256, nbytes, np.uint8)
+            data = np.full(shared, POISON, np.uint8)
+        return tensor, data, places.reshape(-1).view(np.uint8)
+
+    def launch(self):
+        """The launch."""
+        tensor = Tensor(
+            0, GUARD_BYTES, f"UINT{8 * self.element_bytes}", self.element_bytes, self.shape, self._strides, self.box,
+            self.swizzle,
+        )  # fmt: skip
+        return Launch(
+            self.ptx,
+            self._buffers,
+            (tensor,),
+            grid=len(self.places),
+            block=THREADS,
+            cluster=2 if self.kind == "multicast" else 1,
+            shared_bytes=self._shared_bytes,
+        )
+
+    def differences(self, emulated, hardware, run):
+        """Sentences about bytes that differ, of the tensor and of shared memory."""
+        found = []
+        for what, one, other in zip(("tensor", "SMEM"), emulated, hardware, strict=False):
+            wrong = np.flatnonzero(one != other)
+            if wrong.size:
+                first = wrong[0]
+                cta = "" if what == "tensor" else f" of the box at {self.places[first // self._shared_bytes]}"
+                byte = first - GUARD_BYTES if what == "tensor" else first % self._shared_bytes
+                found.append(
+                    f"byte {byte} of {what}{cta}: emulator {one[first]:#x}, GPU {other[first]:#x}; {wrong.size} differ"
+                )
+        return found
+
+
+def _places(shape, box):
+    """Coordinates within, across each border and beyond it."""
+    zero = (0,) * len(box)
+    yield zero
+    yield tuple(min(1, extent - 1) for extent in shape)
+    for axis, (extent, side) in enumerate(zip(shape, box, strict=True)):
+        for start in (-1, -side + 1, -side, -side - 3, extent - 1, extent - side + 1, extent, extent + 2):
+            yield (*zero[:axis], start, *zero[axis + 1 :])
+    yield tuple(-side // 2 for side in box)
+    yield tuple(extent - side // 2 for extent, side in zip(shape, box, strict=True))
+
+
+def _all():
+    for rank, size, span in product(range(1, 6), (1, 2, 4, 8), (0, 32, 64, 128)):
+        for row_bytes in {span or 48, span // 2 or 64}:
+            if row_bytes % 16:
+                continue
+            row = row_bytes // size
+            box = (row, 5, 3, 2, 2)[:rank]
+            for shape in ((2 * row + 3, 7, 5, 3, 3)[:rank], (row // 2 + 1, 3, 2, 1, 1)[:rank]):
+                places = tuple(dict.fromkeys(_places(shape, box)))
+                yield Tile("load", size, span, shape, box, places)
+                yield Tile("multicast", size, span, shape, box, places[: len(places) // 2 * 2])
+                if row_bytes == (span or 48):
+                    for place in places[:: 1 if rank == 2 else 3]:
+                        yield Tile("store", size, span, shape, box, (place,))
+
+
+TILES = list(_all())
