@@ -137,7 +137,7 @@ class Access:
                 f"{self._describe(site)} accesses {width} bytes at {space} address {int(lane_address):#x}, "
                 f"which is not a multiple of {width}"
             )
-        if space == "global":
+        if space in ("global", "param"):
             where = (address - np.uint64(GLOBAL_BASE)).view(np.int64)
             outside = self.memory.first_outside(where, width)
             if outside is not None:
@@ -199,6 +199,8 @@ class Access:
             address = np.broadcast_to(address, (group.size,))[chosen]
         if space != "generic":
             memory, where = self.locate(site, group, space, address, width, chosen)
+            if space == "param":  # which the hardware reads as constants
+                return [(chosen, act(memory, where, chosen))]
             if self.counter is not None:
                 self.counter.access(site, kind, space, width, group, where, chosen)
             if self.checker is not None:

@@ -61,7 +61,7 @@ def _load(w: BlockWriter, i: Instruction) -> None:
         return
     where = _address(w, address, space)
     if space == "param":
-        space, where = "global", w.variable(f"{where} + m.parameters_address")
+        where = w.variable(f"{where} + m.parameters_address")
     loaded = w.variable(f"m.access.load({w.site}, g, {space!r}, {where}, {dtype}, {count}, {w.active})")
     for index, target in enumerate(targets):
         w.assign(target, f"{loaded}[{index}]", dtype)

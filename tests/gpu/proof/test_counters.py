@@ -24,10 +24,14 @@ METRICS = {
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": ("global_sectors", ("ld",)),
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": ("global_sectors", ("st",)),
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": ("shared_wavefronts", ("ld", "ldmatrix")),
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": ("shared_wavefronts", ("st", "stmatrix", "cp.async")),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": ("shared_wavefronts", ("st", "stmatrix")),
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": ("shared_conflicts", None),
 }
-"""ncu's metrics, and the emulator's counter with the keys that add up to them; None stands for all keys."""
+"""ncu's metrics, and the emulator's counter with the keys that add up to them; None stands for all keys.
+
+What cp.async (LDGSTS) writes to shared memory is in none of these wavefronts. The conflicts count it, together with the
+collisions of its writes and other accesses, which depend on timing: they are compared only where there is no cp.async.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +99,7 @@ def test_the_counters_are_the_hardwares(profile, hardware, proof):
     differing = []
     for metric, value in hardware[profile.name].items():
         counter, keys = METRICS[metric]
-        if counter not in counted or value is None:
+        if counter not in counted or value is None or (keys is None and "cp.async" in counted[counter]):
             continue
         ours = sum(number for key, number in counted[counter].items() if keys is None or key in keys)
         tolerance = WAVEFRONT_TOLERANCE * value if counter.startswith("shared") else 0
