@@ -212,16 +212,21 @@ class Tile:
         return found
 
 
-def _places(shape, box):
-    """Coordinates within, across each border and beyond it."""
+def _places(shape, box, element_bytes):
+    """Coordinates within, across each border and beyond it; along a row, multiples of 16 bytes."""
+
+    def aligned(place):
+        unit = 16 // element_bytes
+        return (place[0] // unit * unit, *place[1:])
+
     zero = (0,) * len(box)
     yield zero
-    yield tuple(min(1, extent - 1) for extent in shape)
+    yield aligned(tuple(min(1, extent - 1) for extent in shape))
     for axis, (extent, side) in enumerate(zip(shape, box, strict=True)):
-        for start in (-1, -side + 1, -side, -side - 3, extent - 1, extent - side + 1, extent, extent + 2):
-            yield (*zero[:axis], start, *zero[axis + 1 :])
-    yield tuple(-side // 2 for side in box)
-    yield tuple(extent - side // 2 for extent, side in zip(shape, box, strict=True))
+        for start in (-1, -side + 1, -side, -side - 3, extent - 1, extent - side + 1, extent, extent + 2, extent + 19):
+            yield aligned((*zero[:axis], start, *zero[axis + 1 :]))
+    yield aligned(tuple(-side // 2 for side in box))
+    yield aligned(tuple(extent - side // 2 for extent, side in zip(shape, box, strict=True)))
 
 
 def _all():
@@ -232,11 +237,11 @@ def _all():
             row = row_bytes // size
             box = (row, 5, 3, 2, 2)[:rank]
             for shape in ((2 * row + 3, 7, 5, 3, 3)[:rank], (row // 2 + 1, 3, 2, 1, 1)[:rank]):
-                places = tuple(dict.fromkeys(_places(shape, box)))
+                places = tuple(dict.fromkeys(_places(shape, box, size)))
                 yield Tile("load", size, span, shape, box, places)
                 yield Tile("multicast", size, span, shape, box, places[: len(places) // 2 * 2])
                 if row_bytes == (span or 48):
-                    for place in places[:: 1 if rank == 2 else 3]:
+                    for place in [place for place in places if min(place) >= 0][:: 1 if rank == 2 else 2]:
                         yield Tile("store", size, span, shape, box, (place,))
 
 

@@ -121,6 +121,11 @@ class BulkCopies:
         for issue in self._issues(site, group, [source], [handle, *coordinates], None, active):
             [(cta, offset)] = issue.places
             tensor_map = self._tensor_map(site, issue.values[0])
+            if min(issue.values[1:]) < 0:
+                raise OutOfBounds(
+                    f"{self._machine.describe(site)} stores a box at {tuple(issue.values[1:])}: an H200 stops with an "
+                    "illegal instruction where a store begins before its tensor; only loads may"
+                )
             self._check_tiles(site, tensor_map.as_stored, np.array([issue.values[1:]]), np.array([offset]))
             place = cta * access.topology.shared_stride + offset
             write = partial(
@@ -266,6 +271,13 @@ class BulkCopies:
             raise EmulatorError(
                 f"{self._machine.describe(site)} takes {boxes.shape[1]} coordinates and its tensor map has "
                 f"{len(tensor_map.shape)} dimensions"
+            )
+        uneven = boxes[:, 0] * tensor_map.element_bytes % tma.BOX_ALIGNMENT != 0
+        if uneven.any():
+            raise Misaligned(
+                f"{self._machine.describe(site)} has its box at {tuple(boxes[uneven.argmax()].tolist())}, "
+                f"{int(boxes[uneven.argmax(), 0]) * tensor_map.element_bytes} bytes into a row, which is not a multiple "
+                f"of {tma.BOX_ALIGNMENT}: an H200 stops with an illegal instruction"
             )
         first, last, inside = tma.extents(tensor_map, boxes)
         memory = self._machine.access.memory

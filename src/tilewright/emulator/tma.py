@@ -19,6 +19,8 @@ from tilewright.emulator.swizzle import CHUNK, SWIZZLE_PERIOD, SWIZZLE_SPANS, sw
 
 Bytes = npt.NDArray[np.uint8]
 
+BOX_ALIGNMENT = 16
+"""Bytes of which the place of a box in its row is a multiple (seen on an H200, of loads and stores)."""
 TILE_ALIGNMENT = 128
 """Bytes to which the shared-memory address of a tile must be aligned."""
 
