@@ -24,7 +24,8 @@ def elements(tensor_map, coordinates, shared_address):
         index = [c + o for c, o in zip(coordinates, reversed(offsets), strict=True)]
         inside = all(0 <= i < n for i, n in zip(index, tensor_map.shape, strict=True))
         address = tensor_map.address + sum(i * p for i, p in zip(index, pitches, strict=True))
-        linear = shared_address + position * tensor_map.element_bytes
+        row, column = divmod(position * tensor_map.element_bytes, tensor_map.box[0] * tensor_map.element_bytes)
+        linear = shared_address + row * max(tensor_map.box[0] * tensor_map.element_bytes, tensor_map.swizzle) + column
         yield address if inside else None, linear ^ (linear >> 3 & XOR_MASK[tensor_map.swizzle])
 
 
@@ -53,7 +54,7 @@ def random_bytes(count):
 
 def shared_size(tensor_map):
     """Room for the tile at the highest address drawn, in whole periods of the swizzle."""
-    return 1024 * (3 + tensor_map.tile_bytes // 1024)
+    return 1024 * (3 + tensor_map.shared_bytes // 1024)
 
 
 def arena_size(tensor_map):

@@ -133,7 +133,9 @@ class Tile:
 
     @property
     def _slot_bytes(self):
-        return _rounded(self._tile_bytes, 2048)
+        # A row that is narrower than the swizzle's span is followed by a gap.
+        pitch = max(self.box[0] * self.element_bytes, self.swizzle)
+        return _rounded(prod(self.box[1:]) * pitch, 2048)
 
     @property
     def _shared_bytes(self):

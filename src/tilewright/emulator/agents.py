@@ -153,15 +153,12 @@ class AgentChecks:
         checker.touch(targets[outside], clocks.column[lanes[outside]], now)
         checker.touch(targets, columns, now)
 
-    def read_by_bulk(self, site: int, lane: int, start: int, nbytes: int) -> int:
-        """A bulk store of a lane reads flat shared memory; returns when, for the wait."""
-        checker, shadow = self._checker, self._checker.shared
-        thread, cta = int(checker.topology.thread[lane]), int(checker.topology.cta[lane])
-        now = checker.tick()
-        offset = start - cta * checker.topology.shared_stride
-        cells = np.arange(offset // shadow.cell, -(-(offset + nbytes) // shadow.cell))
-        lanes, ctas = np.array([lane]), np.array([cta])
-        self._read(site, lanes, ctas, checker.clocks.facts[:, lanes], cells, thread // WARP, ("bulk", thread), now)
+    def read_by_bulk(self, site: int, lane: int, chunks: Indices) -> int:
+        """A bulk store of a lane reads 16-byte chunks of its CTA's shared memory; returns when, for the wait."""
+        thread, ctas = int(self._checker.topology.thread[lane]), self._checker.topology.cta[[lane]]
+        now, lanes = self._checker.tick(), np.array([lane])
+        rows = self._checker.clocks.facts[:, lanes]
+        self._read(site, lanes, ctas, rows, self._cells(chunks), thread // WARP, ("bulk", thread), now)
         return now
 
     def read_by_wgmma(self, site: int, lanes: Indices, chunks: Indices) -> int:
@@ -169,17 +166,18 @@ class AgentChecks:
 
         Returns when, for the wait.
         """
-        checker, shadow = self._checker, self._checker.shared
+        checker = self._checker
         warpgroup = int(checker.topology.thread[lanes[0, 0]]) // WARPGROUP
         now = checker.tick()
-        cells = chunks
-        if shadow.cell < _CHUNK:
-            count = _CHUNK // shadow.cell
-            cells = (chunks[:, None] * count + np.arange(count)).reshape(-1)
         rows = checker.clocks.facts[:, lanes[:, ::WARP]].min(axis=2)
         ctas = checker.topology.cta[lanes[:, 0]]
-        self._read(site, lanes[:, 0], ctas, rows, cells, warpgroup, ("wgmma", warpgroup), now)
+        self._read(site, lanes[:, 0], ctas, rows, self._cells(chunks), warpgroup, ("wgmma", warpgroup), now)
         return now
+
+    def _cells(self, chunks: Indices) -> Indices:
+        count = _CHUNK // self._checker.shared.cell
+        cells: Indices = (chunks[:, None] * count + np.arange(count)).reshape(-1)
+        return cells
 
     def _read(
         self,

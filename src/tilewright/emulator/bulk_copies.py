@@ -64,7 +64,7 @@ class BulkCopies:
             self._machine.counters[site].load_by_tma(tensor_map.tile_bytes * some.size, read, targets.shape[1])
             if self._machine.checker is not None:
                 self._check_landings(
-                    site, lanes.indices[some], targets, offset[some], tensor_map.tile_bytes, signals, signal[some]
+                    site, lanes.indices[some], targets, offset[some], tensor_map.shared_bytes, signals, signal[some]
                 )
             land = partial(self._land, site, tensor_map, boxes[some], targets, offset[some], signals, signal[some])
             together = self._machine.asynchrony.policy != "random"
@@ -133,7 +133,12 @@ class BulkCopies:
                 access.shared.bytes, place, offset,
             )  # fmt: skip
             stores.append(
-                _Store(issue.lane, place, self._shared_range(site, cta, offset, tensor_map.tile_bytes), write)
+                _Store(
+                    issue.lane,
+                    tma.tile_chunks(tensor_map, offset),
+                    self._shared_range(site, cta, offset, tensor_map.shared_bytes),
+                    write,
+                )
             )
         self._issue_stores(site, stores)
 
@@ -187,8 +192,8 @@ class BulkCopies:
             length, address = issue.values
             origin = self._shared_range(site, cta, offset, length)
             write = partial(_copy, self._global_range(site, address, length), origin)
-            place = cta * self._machine.topology.shared_stride + offset
-            stores.append(_Store(issue.lane, place, origin, write))
+            chunks = np.arange(offset // 16, (offset + length) // 16)
+            stores.append(_Store(issue.lane, chunks, origin, write))
         self._issue_stores(site, stores)
 
     def _issue_stores(self, site: int, stores: "list[_Store]") -> None:
@@ -209,7 +214,7 @@ class BulkCopies:
         owners = np.array([store.lane for store in stores])
         if (checker := self._machine.checker) is not None:
             agents, threads = checker.agents, self._machine.topology.thread
-            times = [agents.read_by_bulk(site, store.lane, store.offset, store.source.size) for store in stores]
+            times = [agents.read_by_bulk(site, store.lane, store.chunks) for store in stores]
 
             def retire(some: Indices) -> None:
                 for index in some.tolist():
@@ -266,7 +271,7 @@ class BulkCopies:
                     f"{self._machine.describe(site)} has its tile at shared address {offset:#x}, which is not a "
                     f"multiple of {tma.TILE_ALIGNMENT}"
                 )
-            self._check_range(site, offset, tensor_map.tile_bytes)
+            self._check_range(site, offset, tensor_map.shared_bytes)
         if boxes.shape[1] != len(tensor_map.shape):
             raise EmulatorError(
                 f"{self._machine.describe(site)} takes {boxes.shape[1]} coordinates and its tensor map has "
@@ -276,8 +281,8 @@ class BulkCopies:
         if uneven.any():
             raise Misaligned(
                 f"{self._machine.describe(site)} has its box at {tuple(boxes[uneven.argmax()].tolist())}, "
-                f"{int(boxes[uneven.argmax(), 0]) * tensor_map.element_bytes} bytes into a row, which is not a multiple "
-                f"of {tma.BOX_ALIGNMENT}: an H200 stops with an illegal instruction"
+                f"{int(boxes[uneven.argmax(), 0]) * tensor_map.element_bytes} bytes into a row, which is no multiple of "
+                f"{tma.BOX_ALIGNMENT}: an H200 stops with an illegal instruction"
             )
         first, last, inside = tma.extents(tensor_map, boxes)
         memory = self._machine.access.memory
@@ -316,13 +321,13 @@ class BulkCopies:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """A bulk store: the issuing lane, the flat shared memory that it reads, and what writes that to global memory.
+    """A bulk store: the issuing lane, the shared memory that it reads, and what writes that to global memory.
 
-    `write` returns how many bytes it wrote.
+    chunks: of 16 bytes, of the CTA's shared memory. `write` returns how many bytes it wrote.
     """
 
     lane: int
-    offset: int
+    chunks: Indices
     source: npt.NDArray[np.uint8]
     write: Callable[[], int]
 

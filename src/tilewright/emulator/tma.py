@@ -100,6 +100,14 @@ class TensorMap:
         return prod(self.box) * self.element_bytes
 
     @property
+    def shared_bytes(self) -> int:
+        """Bytes from the first to behind the last row of the tile in shared memory.
+
+        A row narrower than the swizzle's span is followed by a gap up to the span (seen on an H200).
+        """
+        return prod(self.box[1:]) * max(self.box[0] * self.element_bytes, self.swizzle)
+
+    @property
     def as_stored(self) -> "TensorMap":
         """The tensor that stores are clipped to: rows end with a whole piece of 16 bytes.
 
@@ -349,9 +357,15 @@ def _chunk_indices(tensor_map: TensorMap, shared: Bytes, offset: int, shared_add
         pattern.lowest <= offset and offset + pattern.highest < shared.size,
         "offset of the tile",
         offset,
-        f"must leave room for {tensor_map.tile_bytes} bytes in shared memory of {shared.size} bytes",
+        f"must leave room for {tensor_map.shared_bytes} bytes in shared memory of {shared.size} bytes",
     )
     return pattern.chunks + offset // 16
+
+
+def tile_chunks(tensor_map: TensorMap, shared_address: int) -> npt.NDArray[np.int64]:
+    """The 16-byte chunks of shared memory, numbered from address 0, that hold the tile at an address."""
+    pattern = _tile_pattern(_tile_shape(tensor_map), tensor_map.swizzle, shared_address % SWIZZLE_PERIOD)
+    return pattern.chunks.reshape(-1) + shared_address // 16
 
 
 class _TilePattern(NamedTuple):
@@ -365,7 +379,8 @@ class _TilePattern(NamedTuple):
 @lru_cache(maxsize=256)
 def _tile_pattern(tile_shape: tuple[int, ...], span: int, phase: int) -> _TilePattern:
     """Where the 16-byte chunks of a tile lie that starts at `phase` in the swizzle's period."""
-    linear = phase + 16 * np.arange(prod(tile_shape) // 16)
+    rows, row_bytes = prod(tile_shape[:-1]), tile_shape[-1]
+    linear = phase + max(row_bytes, span) * np.arange(rows)[:, None] + np.arange(0, row_bytes, 16)
     chunks = (swizzle(linear, span) - phase) // 16
     chunks.flags.writeable = False
     return _TilePattern(chunks.reshape(*tile_shape[:-1], -1), 16 * int(chunks.min()), 16 * int(chunks.max()) + 15)
