@@ -281,7 +281,7 @@ class BulkCopies:
         if uneven.any():
             raise Misaligned(
                 f"{self._machine.describe(site)} has its box at {tuple(boxes[uneven.argmax()].tolist())}, "
-                f"{int(boxes[uneven.argmax(), 0]) * tensor_map.element_bytes} bytes into a row, which is no multiple of "
+                f"{int(boxes[uneven.argmax(), 0]) * tensor_map.element_bytes} bytes into a row, no multiple of "
                 f"{tma.BOX_ALIGNMENT}: an H200 stops with an illegal instruction"
             )
         first, last, inside = tma.extents(tensor_map, boxes)
