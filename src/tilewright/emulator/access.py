@@ -12,6 +12,7 @@ from tilewright.emulator.arithmetic import (
     f16_to_float,
     float_to_bf16,
     float_to_f16,
+    flush,
     high_half,
     low_half,
     pack_halves,
@@ -114,12 +115,17 @@ class Access:
             lanes = np.arange(group.size) if chosen is None else chosen
             where = np.broadcast_to(where, lanes.shape)
             cells = memory.elements(value.dtype)
+            flushes = form == ("add", "f32") and memory is self.memory  # but not in shared memory: PTX ISA, "atom"
             cell = where // value.dtype.itemsize
             operands = _select(np.broadcast_to(value, group.size), chosen)
             expected = None if compare is None else _select(np.broadcast_to(compare, group.size), chosen)
             for turn in _turns(cell):
                 old = cells[cell[turn]]
-                new = _combine(form, old, operands[turn], None if expected is None else expected[turn])
+                operand = operands[turn]
+                if flushes:
+                    new = flush(_combine(form, flush(old), flush(operand), None))
+                else:
+                    new = _combine(form, old, operand, None if expected is None else expected[turn])
                 cells[cell[turn]] = new
                 found[lanes[turn]] = old
 

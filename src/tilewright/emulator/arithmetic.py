@@ -4,6 +4,7 @@ Functions take and return arrays of lanes or scalars alike. Code generation refe
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,7 +48,10 @@ _SUBNORMAL_BITS = (np.float64(2.0**-126).view(u8) << u8(1)) - u8(1)
 
 
 def fused_double(a: Values, b: Values, c: Values) -> Values:
-    """fma.rn of float64, from exact products and sums of halves (source: as for sum_to_odd)."""
+    """fma.rn of float64, from exact products and sums of halves (source: as for sum_to_odd).
+
+    Where a half or an error would leave the range of float64, from fractions.
+    """
 
     def two_sum(x: Values, y: Values) -> tuple[Values, Values]:
         total = x + y
@@ -65,21 +69,43 @@ def fused_double(a: Values, b: Values, c: Values) -> Values:
     sum_low, sum_low_error = two_sum(c, product_error)
     sum_high, sum_high_error = two_sum(product, sum_low)
     total = sum_high + sum_to_odd(sum_low_error, sum_high_error)
-    return np.where(np.isfinite(total), total, product + c)  # splitting overflows near the end of the range
+    total = np.where(np.isfinite(a) & np.isfinite(b) & np.isfinite(c), total, product + c)
+    largest = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.maximum(np.abs(c), np.abs(product)))
+    small = (np.abs(product) < 2.0**-900) & (a != 0) & (b != 0)
+    extreme = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (small | (largest > 2.0**990))
+    return _fused_fractions(a, b, c, total, extreme) if extreme.any() else total
+
+
+def _fused_fractions(a: Values, b: Values, c: Values, total: Values, chosen: Values) -> Values:
+    """`total` with a * b + c, rounded to nearest, where chosen; sums of zero have the sign that float64 gives them."""
+    a, b, c, chosen = np.broadcast_arrays(a, b, c, chosen)
+    result = np.array(np.broadcast_to(total, chosen.shape))
+    for lane in zip(*np.nonzero(chosen), strict=True):
+        exact = Fraction(float(a[lane])) * Fraction(float(b[lane])) + Fraction(float(c[lane]))
+        try:
+            result[lane] = float(exact) if exact else a[lane] * b[lane] + c[lane]
+        except OverflowError:
+            result[lane] = np.inf if exact > 0 else -np.inf
+    return result
 
 
 def rounded(exact: Values, mode: str, dtype: Any = f4) -> Values:
     """A wider value in `dtype`, rounded to nearest (rn) or in a direction (rz, rm, rp)."""
     nearest = exact.astype(dtype)
+    return directed(nearest, nearest > exact, nearest < exact, mode)
+
+
+def directed(nearest: Values, above: Values, below: Values, mode: str) -> Values:
+    """The value rounded to nearest, or its neighbour in a direction if it is above or below the exact one."""
     if mode == "rn":
         return nearest
+    dtype = nearest.dtype.type
     low, high = dtype(-np.inf), dtype(np.inf)
-    above, below = nearest > exact, nearest < exact
     if mode == "rm":
         return np.where(above, np.nextafter(nearest, low), nearest)
     if mode == "rp":
         return np.where(below, np.nextafter(nearest, high), nearest)
-    too_large = np.where(exact > 0, above, below)
+    too_large = np.where(nearest > 0, above, below)
     return np.where(too_large, np.nextafter(nearest, dtype(0)), nearest)
 
 
@@ -156,6 +182,12 @@ def float_to_f16(values: Values, mode: str = "rn") -> Values:
     return np.where(np.isnan(values), u2(0x7FFF), rounded(values, mode, f2).view(u2))
 
 
+def float_to_f16_flushed(values: Values) -> Values:
+    """The same to nearest with .ftz: hardware rounds to 11 bits first, so what is subnormal still then is zero."""
+    subnormal = np.abs(values) < 2.0**-14 * (1 - 2.0**-12)
+    return float_to_f16(np.where(subnormal, np.copysign(values.dtype.type(0), values), values))
+
+
 def low_half(word: Values) -> Values:
     """Bits 0 to 15."""
     return word.astype(u2)
@@ -201,7 +233,7 @@ def test_property(a: Values, name: str) -> Values:
         "infinite": np.isinf,
         "number": lambda x: ~np.isnan(x),
         "notanumber": np.isnan,
-        "normal": lambda x: np.isfinite(x) & (np.abs(x) >= np.finfo(x.dtype).tiny),
+        "normal": lambda x: np.isfinite(x) & ((x == 0) | (np.abs(x) >= np.finfo(x.dtype).tiny)),
         "subnormal": lambda x: (x != 0) & (np.abs(x) < np.finfo(x.dtype).tiny),
     }
     return tests[name](a)

@@ -18,6 +18,11 @@ _FUSED = {"f32": "fused({0}, {1}, {2})", "f64": "fused_double({0}, {1}, {2})"}
 _EXACT = {**_FLOAT, "add": "sum_to_odd({0}, {1})", "sub": "sum_to_odd({0}, -{1})"}
 """In float64, for a rounding that follows."""
 _EXACT |= dict.fromkeys(("fma", "mad"), "sum_to_odd({0} * {1}, {2})")
+_EXACT_DOWN = {
+    **_EXACT, "add": "-sum_to_odd(-{0}, -{1})", "sub": "-sum_to_odd(-{0}, {1})",
+    **dict.fromkeys(("fma", "mad"), "-sum_to_odd(-{0} * {1}, -{2})"),
+}  # fmt: skip
+"""The same for .rm, where a sum of zero is -0, unless both of its terms are +0."""
 _BITS_OF_HALVES = {
     "abs": {"f16": 0x7FFF, "f16x2": 0x7FFF7FFF, "bf16": 0x7FFF, "bf16x2": 0x7FFF7FFF},
     "neg": {"f16": 0x8000, "f16x2": 0x80008000, "bf16": 0x8000, "bf16x2": 0x80008000},
@@ -97,7 +102,8 @@ def _float(w: BlockWriter, i: Instruction, kind: str) -> None:
         if kind == "f64":
             raise UnsupportedInstruction(f"no directed rounding of {i}")
         wide = [w.variable(f"{source}.astype(f8)") for source in sources]
-        expression = f"rounded({_EXACT[i.opcode].format(*wide)}, {mode!r})"
+        exact = (_EXACT_DOWN if mode == "rm" else _EXACT)[i.opcode].format(*wide)
+        expression = f"rounded({exact}, {mode!r})"
     elif i.opcode in ("fma", "mad"):
         expression = _FUSED[kind].format(*sources)
     elif i.opcode in ("min", "max"):
@@ -135,8 +141,7 @@ def _half(w: BlockWriter, i: Instruction, kind: str) -> None:
             exact = _EXACT["fma"].format(*(f"{value}.astype(f8)" for value in wide))
         else:  # of two numbers: float32 is so much wider that rounding twice is rounding once
             exact = _FLOAT[i.opcode].format(*wide)
-        result = f"float_to_{form}({clamped(i, exact)})"
-        return w.variable(f"flush_f16({result})" if flushed else result)
+        return w.variable(f"float_to_{form}{'_flushed' if flushed else ''}({clamped(i, exact)})")
 
     w.assign(i.operands[0], each_half(w, i.operands[1:], kind, compute), dtype)
 

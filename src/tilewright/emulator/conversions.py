@@ -7,6 +7,7 @@ import numpy as np
 
 from tilewright.emulator.arithmetic import (
     Values,
+    directed,
     f4,
     f8,
     float_to_f16,
@@ -55,13 +56,23 @@ def integer_to_integer(values: Values, dtype: Any) -> Values:
 
 
 def integer_to_float(values: Values) -> Values:
-    """Any integers as float64; those with more than 53 bits are rounded to odd, for a rounding that follows."""
+    """Any integers as float64; those with more than 53 bits are rounded to odd, for a narrower type that follows."""
     if values.dtype.itemsize < 8:
         return values.astype(f8)
     kind = values.dtype.type
     large = values.view(u8) + u8(1 << 53) > u8(1 << 54) if values.dtype == i8 else values > kind(1 << 53)
     scaled = values >> kind(11) | (values & kind(0x7FF) != 0)
     return np.where(large, scaled.astype(f8) * f8(2048), values.astype(f8))
+
+
+def integer_to_double(values: Values, mode: str) -> Values:
+    """cvt of any integers to float64: the sum of their upper and lower 32 bits, with its error, rounded as asked."""
+    wide = values.astype(np.dtype(f"{values.dtype.kind}8"))
+    kind = wide.dtype.type
+    high, low = (wide >> kind(32)).astype(f8) * f8(1 << 32), (wide & kind(0xFFFFFFFF)).astype(f8)
+    nearest = high + low
+    error = low - (nearest - high)
+    return directed(nearest, error < 0, error > 0, mode)
 
 
 def clamp_finite(values: Values, kind: str) -> Values:

@@ -113,8 +113,8 @@ def extract_field(a: Values, position: Values, length: Values) -> Values:
     """bfe: `length` bits of a from bit `position` on, extended by the field's top bit if a is signed."""
     bits = _bits(a)
     unsigned = np.dtype(f"u{bits // 8}").type
-    position, length = position & u4(0xFF), length & u4(0xFF)
-    kept = np.minimum(length, u4(bits) - np.minimum(position, u4(bits)))
+    position, length = _field_bound(position, bits), _field_bound(length, bits)
+    kept = np.minimum(length, u4(bits) - position)
     mask = shift_left(unsigned(1), kept) - unsigned(1)
     word = a.view(unsigned)
     field = shift_right(word, position) & mask
@@ -127,9 +127,17 @@ def extract_field(a: Values, position: Values, length: Values) -> Values:
 
 def insert_field(a: Values, b: Values, position: Values, length: Values) -> Values:
     """bfi: b with its `length` bits from bit `position` on replaced by the low bits of a."""
-    position, length = position & u4(0xFF), length & u4(0xFF)
+    position, length = _field_bound(position, _bits(b)), _field_bound(length, _bits(b))
     mask = shift_left(shift_left(b.dtype.type(1), length) - b.dtype.type(1), position)
     return (b & ~mask) | (shift_left(a, position) & mask)
+
+
+def _field_bound(bound: Values, bits: int) -> Values:
+    """The position or length of a field, which ends with its word.
+
+    PTX allows 0 to 255. Of what is beyond, hardware takes the low byte for words of 32 bits and all for those of 64.
+    """
+    return np.minimum(bound & u4(0xFF) if bits == 32 else bound, u4(bits))
 
 
 def reverse_bits(a: Values) -> Values:

@@ -110,7 +110,11 @@ def _convert(w: BlockWriter, i: Instruction) -> None:
         _convert_float(w, i, to, source, mode)
     elif is_float(to):
         value = w.read(i.operands[1], DTYPES[source])
-        w.assign(i.operands[0], _to_float_type(clamped(i, f"integer_to_float({value})"), to, mode), DTYPES[to])
+        if to == "f64":
+            expression = clamped(i, f"integer_to_double({value}, {mode!r})")
+        else:
+            expression = _to_float_type(clamped(i, f"integer_to_float({value})"), to, mode)
+        w.assign(i.operands[0], expression, DTYPES[to])
     else:
         value, dtype = w.read(i.operands[1], DTYPES[source]), DTYPES[to]
         convert = f"integer_to_integer({value}, {dtype})" if "sat" in i.modifiers else f"{value}.astype({dtype})"
