@@ -59,6 +59,13 @@ def evaluate(body, inputs, width):
     return device.read(out, LANES * 32).view(f"u{width // 8}")[:: 256 // width].tolist()
 
 
+def evaluate_one(body, lane, width):
+    """The result for three inputs, which all lanes have."""
+    results = set(evaluate(body, np.tile(np.array(lane, np.uint64), (LANES, 1)), width))
+    assert len(results) == 1
+    return results.pop()
+
+
 def integer_inputs(seed=0):
     generator = np.random.default_rng(seed)
     values = generator.integers(0, 1 << 63, (LANES, 3), np.uint64) * 2 + generator.integers(0, 2, (LANES, 3), np.uint64)

@@ -14,6 +14,7 @@ from emulate.lane_programs import (
     U64,
     as_inputs,
     evaluate,
+    evaluate_one,
     float_inputs,
     integer_inputs,
     signed,
@@ -120,7 +121,7 @@ LONG_CASES = {
     "cvt.s64.s32 %D, %a;": lambda a, b, c: signed(a),
     "mov.b64 %D, {%b, %a};": lambda a, b, c: (a & U32) << 32 | b & U32,
     "popc.b64 %d, %A; cvt.u64.u32 %D, %d;": lambda a, b, c: a.bit_count(),
-    "bfe.u64 %D, %A, %b, 20;": lambda a, b, c: (a >> (b & 0xFF)) & 0xFFFFF,
+    "bfe.u64 %D, %A, %b, 20;": lambda a, b, c: (a >> (b & U32)) & 0xFFFFF,
     "mov.u64 %D, 7; { .reg .pred %P; setp.lt.u64 %P, %A, %B; @%P mov.u64 %D, 8; }": lambda a, b, c: 8 if a < b else 7,
 }
 
@@ -226,6 +227,51 @@ def test_directed_rounding(mode, step):
 
 
 @pytest.mark.parametrize(
+    ("body", "lane", "expected"),
+    [
+        # Rounded down, a sum of zero is -0 unless both terms are +0.
+        ("add.rm.f32 %fa, %fa, %fb;", (0x80000000, 0, 0), 0x80000000),
+        ("add.rm.f32 %fa, %fa, %fb;", (0xBF800000, 0x3F800000, 0), 0x80000000),
+        ("add.rm.f32 %fa, %fa, %fb;", (0, 0, 0), 0),
+        ("add.rp.f32 %fa, %fa, %fb;", (0xBF800000, 0x3F800000, 0), 0),
+        ("sub.rm.f32 %fa, %fa, %fb;", (0, 0, 0), 0x80000000),
+        ("sub.rm.f32 %fa, %fa, %fb;", (0, 0x80000000, 0), 0),
+        ("sub.rm.f32 %fa, %fa, %fb;", (0x3F800000, 0x3F800000, 0), 0x80000000),
+        ("add.rm.ftz.f32 %fa, %fa, %fb;", (0x800116C2, 0, 0), 0x80000000),
+        ("sub.rm.ftz.f32 %fa, %fa, %fb;", (0x000116C2, 0, 0), 0x80000000),
+        ("fma.rm.f32 %fa, %fa, %fb, %fc;", (0x3F800000, 0x3F800000, 0xBF800000), 0x80000000),
+        ("fma.rm.ftz.f32 %fa, %fa, %fb, %fc;", (0x5F800000, 0, 0x80000001), 0x80000000),
+        ("fma.rm.ftz.f32 %fa, %fa, %fb, %fc;", (0xC0200000, 0, 0x007FFFFF), 0x80000000),
+    ],
+)
+def test_sign_of_a_directed_zero(body, lane, expected):
+    assert evaluate_one(f"{body} mov.b32 %d, %fa;", lane, 32) == expected
+
+
+@pytest.mark.parametrize(("kind", "register", "bits"), [("f32", "%fa", 32), ("f64", "%da", 64)])
+def test_zero_is_a_normal_number(kind, register, bits):
+    """PTX ISA, "testp"."""
+    body = f"testp.normal.{kind} %P, {register}; testp.subnormal.{kind} %Q, {register};"
+    body += " selp.b32 %d, 1, 0, %P; @%Q or.b32 %d, %d, 2;"
+    results = [evaluate_one(body, (value, 0, 0), 32) for value in (0, 1 << bits - 1, 1, 0x7FF << bits - 12)]
+    assert results == [1, 1, 2, 0]
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("source", ["u64", "s64"])
+def test_long_integers_to_float64(source, mode):
+    inputs = integer_inputs(9)
+    inputs[:9, 0] = [(1 << 63) - 1, (1 << 63) + 1, U64 - 0xFF, U64, (1 << 53) + 1, (1 << 53) + 3, 0, 1 << 63, U64 >> 10]
+    results = np.array(evaluate(f"cvt.{mode}.f64.{source} %da, %A; mov.b64 %D, %da;", inputs, 64), np.uint64)
+    for number, result in zip(inputs[:, 0], results.view(F8), strict=True):
+        number = signed(int(number), 64) if source == "s64" else int(number)
+        nearest = float(number)  # Python rounds to nearest, ties to even
+        down = nearest if int(nearest) <= number else math.nextafter(nearest, -math.inf)
+        up = nearest if int(nearest) >= number else math.nextafter(nearest, math.inf)
+        assert result == {"rn": nearest, "rm": down, "rp": up, "rz": down if number > 0 else up}[mode]
+
+
+@pytest.mark.parametrize(
     ("name", "function", "low", "high"),
     [
         ("ex2.approx.ftz.f32", np.exp2, -20, 20),
@@ -287,6 +333,30 @@ def test_fma_rounds_once(kind, dtype):
     result = np.array(evaluate(f"fma.rn.{kind} {names}", as_inputs(values), bits), f"u{bits // 8}").view(dtype)
     expected = [nearest(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)), dtype) for a, b, c in values]
     np.testing.assert_array_equal(result, np.array(expected))
+
+
+LARGEST, SMALLEST = 0x7FEFFFFFFFFFFFFF, 0x0000000000000001
+
+
+@pytest.mark.parametrize(
+    ("lane", "expected"),
+    [
+        ((0x01D1AC89F9CAF6CC, 0xFFEFFFFFFFFFFFFF, 0x402C171C24C041B8), 0xC1D1AC89F6481347),
+        ((LARGEST, 0x4000000000000000, 0xFFEFFFFFFFFFFFFF), LARGEST),  # the product alone would be infinite
+        ((LARGEST, 0x4000000000000000, 0), 0x7FF0000000000000),
+        ((LARGEST, 0xC000000000000000, 0), 0xFFF0000000000000),
+        ((LARGEST, 0x3FF0000000000000, 0xFFEFFFFFFFFFFFFF), 0),
+        ((SMALLEST, 0xBFE0000000000000, 0), 0x8000000000000000),
+        ((SMALLEST, 0x3FE0000000000000, SMALLEST), 2),  # a tie of subnormal numbers
+        ((SMALLEST, 0x3FDFFFFFFFFFFFFF, SMALLEST), 1),
+        ((SMALLEST, SMALLEST, 0x3FF0000000000001), 0x3FF0000000000001),
+        ((LARGEST, 0, 0x8000000000000000), 0),
+        ((LARGEST, LARGEST, 0xFFF0000000000000), 0xFFF0000000000000),
+        ((0x7FF0000000000000, SMALLEST, LARGEST), 0x7FF0000000000000),
+    ],
+)
+def test_fma_at_the_ends_of_float64(lane, expected):
+    assert evaluate_one("fma.rn.f64 %da, %da, %db, %dc; mov.b64 %D, %da;", lane, 64) == expected
 
 
 @pytest.mark.parametrize(

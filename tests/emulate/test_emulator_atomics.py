@@ -97,6 +97,33 @@ def test_integers_in_the_order_of_lanes(name, space):
     assert int(result[0]) == expected
 
 
+TINY = 0x000116C2  # a subnormal number
+ADDITIONS = [
+    (TINY, 0, 0), (TINY | 1 << 31, 0x80000000, 0x80000000), (0, TINY, 0), (0x00800000, TINY, 0x00800000),
+    (0x00C00000, 0x80800000, 0), (0x80C00000, 0x00800000, 0x80000000), (0x3F800000, 0x3F800000, 0x40000000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("opcode", ["atom", "red"])
+@pytest.mark.parametrize("space", ["global", "shared", "generic"])
+@pytest.mark.parametrize(("old", "added", "flushed"), ADDITIONS)
+def test_float32_additions_flush_subnormals_in_global_memory_only(old, added, flushed, space, opcode):
+    """PTX ISA, "atom" and "red". What atom returns is what it found."""
+    address = "%s" if space == "shared" else "%p"
+    suffix = "" if space == "generic" else f".{space}"
+    result = "%o, " if opcode == "atom" else ""
+    body = f"""
+      setp.eq.u32 %q, %t, 0; mov.b32 %v, {added}; mov.b32 %o, {old}; @%q ld.global.b32 %w, [%p];
+      @%q st.shared.b32 [%s], %w;
+      @%q {opcode}{suffix}.add.f32 {result}[{address}], %v;
+      {"@%q ld.shared.b32 %w, [%s]; @%q st.global.b32 [%p], %w;" if space == "shared" else ""}
+      @%q st.global.b32 [%p+4], %o;
+    """
+    cells = run(body, np.array([old, 0], np.uint32), ".reg .b32 %v, %w, %o; .reg .pred %q;")
+    exact = np.array([old, added], np.uint32).view(np.float32).sum(dtype=np.float32).view(np.uint32)
+    assert cells.tolist() == [int(exact) if space == "shared" else flushed, old]
+
+
 @pytest.mark.parametrize("width", [16, 32, 64])
 def test_compare_and_swap(width):
     """Lane t replaces t by t + 1, so the last lane leaves 64."""

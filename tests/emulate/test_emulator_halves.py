@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from emulate.lane_programs import LANES, as_inputs, evaluate, float_inputs, integer_inputs, signed
+from emulate.lane_programs import LANES, as_inputs, evaluate, evaluate_one, float_inputs, integer_inputs, signed
 
 F4, F8 = np.float32, np.float64
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -129,6 +129,25 @@ def test_fma_of_bf16_rounds_once(addend, expected):
     lane = np.array([1 + 2**-7, 1.5, addend]).astype(ml_dtypes.bfloat16).view(np.uint16).astype(np.uint64)
     result = evaluate("fma.rn.bf16 %h, %ha, %hb, %hc;", np.tile(lane, (LANES, 1)), 16)
     assert np.array(result, np.uint16).view(ml_dtypes.bfloat16)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "lane", "expected"),
+    [
+        ("mul.ftz", (0x040003FF, 0xBBFF3C00, 0), 0x80000000),
+        ("mul", (0x04000400, 0xBBFF3C00, 0), 0x84000400),
+        ("mul.ftz", (0x840083FF, 0xBBFF3C00, 0), 0x00008000),
+        ("mul.ftz.sat", (0x840083FF, 0xBBFF3C00, 0), 0),
+        ("fma.rn.ftz", (0x040003FF, 0xBBFF3C00, 0x80A43E04), 0x80003E04),
+        # 2^-14 less 1/4 and 1/2 of the distance to the number of 11 bits below it, and less 3/4 and all of it.
+        ("fma.rn.ftz", (0x84008400, 0x08000C00, 0x04000400), 0x04000400),
+        ("fma.rn.ftz", (0x84008400, 0x0E001000, 0x04000400), 0),
+    ],
+)
+def test_flushing_follows_rounding(name, lane, expected):
+    """What 11 bits round up to the smallest normal number stays; what a subnormal's fewer bits round up does not."""
+    registers = "%d, %a, %b, %c" if name.startswith("fma") else "%d, %a, %b"
+    assert evaluate_one(f"{name}.f16x2 {registers};", lane, 32) == expected
 
 
 @pytest.mark.parametrize("kind", DTYPES)

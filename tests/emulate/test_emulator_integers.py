@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from emulate.lane_programs import LANES, U32, U64, evaluate, integer_inputs, signed
+from emulate.lane_programs import LANES, U32, U64, evaluate, evaluate_one, integer_inputs, signed
 
 
 def part(word, index, bits, is_signed):
@@ -182,6 +182,28 @@ def test_long_words(body):
     inputs = integer_inputs(3)
     expected = [LONG_CASES[body](*(int(x) for x in lane)) & U64 for lane in inputs]
     assert evaluate("{ .reg .b32 %t; " + body + " }", inputs, 64) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "lane", "expected"),
+    [
+        ("bfe.u64 %D, %A, %b, %c;", (0x7C9369002D25232E, 0x93A1832E, 0xD3E8EBDB), 0),
+        ("bfe.u64 %D, %A, %b, %c;", (0x7C9369002D25232E, 46, 219), 0x1F24D),
+        ("bfe.u64 %D, %A, %b, %c;", (0x7C9369002D25232E, 0, 0x100), 0x7C9369002D25232E),
+        ("bfe.s64 %D, %A, %b, %c;", (0xDF4C90CCACB512DB, 0xAC5F0E22, 0x721CDEC6), U64),
+        ("bfe.s64 %D, %A, %b, %c;", (0xE3739A61DEC4A341, 0xAE2A0A0A, 0x92F96214), U64),
+        ("bfe.s64 %D, %A, %b, %c;", (0xE3739A61DEC4A341, 0xAE2A0A0A, 0x92F96200), U64),
+        ("bfe.s64 %D, %A, %b, %c;", (0xE3739A61DEC4A341, 64, 0), 0),
+        ("bfi.b64 %D, %A, %B, %c, 0x44cea4ce;", (0xF, 1, 0xC2FB503E), 1),
+        ("bfi.b64 %D, %A, %B, %c, 0x5735ee01;", (0x7F, 2, 0x9ED03820), 2),
+        ("bfi.b64 %D, %A, %B, %c, 200;", (0x7F, 2, 60), 0xF000000000000002),
+        # Of 32 bits, where the low bytes count.
+        ("bfe.u32 %a, %a, %b, %c; cvt.u64.u32 %D, %a;", (0x2D25232E, 0x93A18304, 0xD3E8EB08), 0x32),
+    ],
+)
+def test_fields_whose_bounds_are_beyond_the_word(body, lane, expected):
+    """PTX allows bounds of 0 to 255; what is beyond these was measured on an H200."""
+    assert evaluate_one(body, lane, 64) == expected
 
 
 @pytest.mark.parametrize(

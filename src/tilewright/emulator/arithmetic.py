@@ -69,10 +69,12 @@ def fused_double(a: Values, b: Values, c: Values) -> Values:
     sum_low, sum_low_error = two_sum(c, product_error)
     sum_high, sum_high_error = two_sum(product, sum_low)
     total = sum_high + sum_to_odd(sum_low_error, sum_high_error)
-    total = np.where(np.isfinite(a) & np.isfinite(b) & np.isfinite(c), total, product + c)
+    finite_product = np.isfinite(a) & np.isfinite(b)
+    finite = finite_product & np.isfinite(c)
+    total = np.where(finite, total, np.where(finite_product, c, product + c))
     largest = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.maximum(np.abs(c), np.abs(product)))
     small = (np.abs(product) < 2.0**-900) & (a != 0) & (b != 0)
-    extreme = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (small | (largest > 2.0**990))
+    extreme = finite & (small | (largest > 2.0**990))
     return _fused_fractions(a, b, c, total, extreme) if extreme.any() else total
 
 

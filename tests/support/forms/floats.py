@@ -26,6 +26,11 @@ def _exact():
             "f32",
             "f32 f32",
         )
+    for ftz in ("", ".ftz"):
+        # Products and sums about the smallest normal number, which .ftz flushes or not.
+        smallest = "mov.b32 %d0, 0x00800000; "
+        yield written(f"{smallest}mul.rn{ftz}.f32 %d0, %a0, %d0;", "f32", "f32")
+        yield written(f"{smallest}fma.rn{ftz}.f32 %d0, %a0, %d0, %d0;", "f32", "f32")
     yield from forms("copysign.f32", "f32", "f32 f32")
     yield from forms("copysign.f64 min.f64 max.f64", "f64", "f64 f64")
     yield from forms("add.rn.f64 sub.rn.f64 mul.rn.f64 div.rn.f64", "f64", "f64 f64")

@@ -15,6 +15,11 @@ def _arithmetic():
                 )
             yield from forms(f"fma.rn{modifiers}.{kind}", kind, three)
         yield from forms(f"fma.rn.relu.{kind} fma.rn.ftz.relu.{kind}", kind, three)
+    for modifiers in ("", ".ftz", ".ftz.sat"):
+        # All products and sums about the smallest normal number, which .ftz flushes or not.
+        smallest = "mov.b16 %d0, 0x0400; "
+        yield written(f"{smallest}mul{modifiers}.f16 %d0, %a0, %d0;", "f16", "f16")
+        yield written(f"{smallest}fma.rn{modifiers}.f16 %d0, %a0, %d0, %d0;", "f16", "f16")
     for kind in ("bf16", "bf16x2"):
         yield from forms(f"add.{kind} sub.{kind} mul.{kind} add.rn.{kind} mul.rn.{kind}", kind, f"{kind} {kind}")
         yield from forms(f"fma.rn.{kind} fma.rn.relu.{kind}", kind, f"{kind} {kind} {kind}")
