@@ -116,6 +116,12 @@ def flush(values: Values) -> Values:
     return np.where(np.abs(values) < f4(2.0**-126), np.copysign(f4(0), values), values)
 
 
+def flush_rounded(values: Values, exact: Values) -> Values:
+    """The same after rounding to nearest: hardware rounds to 24 bits first, so what is still subnormal then is zero."""
+    subnormal = np.abs(exact) < 2.0**-126 * (1 - 2.0**-25)
+    return np.where(subnormal, np.copysign(f4(0), values), values)
+
+
 def flush_f16(bits: Values) -> Values:
     """The same for the bits of binary16."""
     return np.where(bits & u2(0x7C00), bits, bits & u2(0x8000))

@@ -110,8 +110,12 @@ def _float(w: BlockWriter, i: Instruction, kind: str) -> None:
         expression = _extremum(w, i, sources)
     else:
         expression = _FLOAT[i.opcode].format(*sources)
-    expression = clamped(i, expression)
-    w.assign(i.operands[0], f"flush({expression})" if flushed else expression, dtype)
+    if flushed and mode == "rn" and i.opcode in ("mul", "fma", "mad"):
+        exact = _EXACT[i.opcode].format(*(w.variable(f"{source}.astype(f8)") for source in sources))
+        expression = f"flush_rounded({expression}, {exact})"
+    elif flushed:
+        expression = f"flush({expression})"
+    w.assign(i.operands[0], clamped(i, expression), dtype)
 
 
 def clamped(i: Instruction, expression: str) -> str:
