@@ -1,10 +1,11 @@
-"""Rewrites the tables between the markers of README.md from results/*.json; `--check` only says whether they agree.
+"""Rewrites the tables between the markers of README.md and docs/emulator.md from results/*.json.
 
-python tools/readme_numbers.py
+python tools/readme_numbers.py [--check], which only says whether they agree
 """
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -57,18 +58,43 @@ def verification() -> list[str]:
     return [f"Generated cases verified on {record['gpu']} ({record['date'][:10]}): {counts}. Again: `make test-gpu`"]
 
 
+def proof() -> list[str]:
+    """How the emulator compares with a GPU, and what it reports of planted faults."""
+    record = json.loads((ROOT / "results" / "emulator_proof.json").read_text())
+    lines = ["| compared | tried | equal |", "|---|---|---|"]
+    lines += [f"| {kind} | {part['tried']:,} | {part['equal']:,} |" for kind, part in record["parts"].items()]
+    score = json.loads((ROOT / "results" / "mutation_score.json").read_text())["total"]
+    return [
+        *lines,
+        "",
+        f"{record['gpu']}, {record['date'][:10]}; approximations and sums of floats within a bound, all else bit for bit. "
+        "counters: requests, sectors and wavefronts against Nsight Compute's.",
+        "",
+        f"Of {score['generated']} mutants of the kernels the emulator reports {score['reported']}, and "
+        f"{score['equivalent']} are argued to break no rule.",
+    ]
+
+
 def main() -> int:
     """Rewrite or check; 1 where --check finds a difference."""
-    readme = ROOT / "README.md"
-    text = readme.read_text()
+    changed = [
+        _rewrite("README.md", (throughput, host_time, verification)),
+        _rewrite("docs/emulator.md", (proof,)),
+    ]
+    return int("--check" in sys.argv and any(changed))
+
+
+def _rewrite(name: str, parts: tuple[Callable[[], list[str]], ...]) -> bool:
+    """Whether the tables of a document are not what the results say; they are rewritten unless --check asks only."""
+    path = ROOT / name
+    text = path.read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    tables = "\n\n".join("\n".join(part()) for part in (throughput, host_time, verification))
+    tables = "\n\n".join("\n".join(part()) for part in parts)
     expected = f"{before}{BEGIN}{tables}\n{END}{after}"
-    if "--check" in sys.argv:
-        return int(text != expected)
-    readme.write_text(expected)
-    return 0
+    if "--check" not in sys.argv:
+        path.write_text(expected)
+    return text != expected
 
 
 if __name__ == "__main__":
