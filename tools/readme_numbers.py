@@ -67,7 +67,7 @@ def proof() -> list[str]:
     return [
         *lines,
         "",
-        f"{record['gpu']}, {record['date'][:10]}; approximations and sums of floats within a bound, all else bit for bit. "
+        f"{record['gpu']}, {record['date'][:10]}; approximations and sums within a bound, all else bit for bit. "
         "counters: requests, sectors and wavefronts against Nsight Compute's.",
         "",
         f"Of {score['generated']} mutants of the kernels the emulator reports {score['reported']}, and "

@@ -1,4 +1,4 @@
-"""Arithmetic and comparisons of float32 and float64. Bounds of approximations: PTX ISA, the instructions' tables."""
+"""Arithmetic and comparisons of float32 and float64, approximations within bounds chosen here."""
 
 from support.forms.form import forms, written
 

@@ -1,4 +1,4 @@
-"""Arithmetic and comparisons of 16-bit floating point and pairs of it. Bounds: PTX ISA, the instructions' tables."""
+"""Arithmetic and comparisons of 16-bit floating point and pairs of it, approximations within bounds chosen here."""
 
 from support.forms.form import forms, written
 
