@@ -30,6 +30,7 @@ class MbarrierChecks:
         self._initialiser = np.zeros(ctas, np.int64)
         self._initialised, self._fenced = np.zeros(ctas, np.int64), np.zeros(ctas, np.int64)
         self._site = 0
+        self._copies: int | None = None
         self._used = np.zeros((ctas, checker.clocks.base), np.int64)  # when each thread of the cluster last used it
 
     def columns(self, cta: Indices) -> Indices:
@@ -62,7 +63,7 @@ class MbarrierChecks:
         now = self._checker.tick()
         self._fenced[np.isin(self._initialiser, lanes) & (self._fenced == 0) & (self._initialised > 0)] = now
 
-    def use(self, site: int, lanes: Indices, cta: Indices) -> None:
+    def use(self, site: int, lanes: Indices, cta: Indices, by_copy: bool = False) -> None:
         """Lanes use the mbarriers of CTAs, themselves or through a copy that will signal them."""
         checker = self._checker
         clocks, topology = checker.clocks, checker.topology
@@ -83,7 +84,8 @@ class MbarrierChecks:
             checker.report("mbarrier-init", (), message, (site, self._site), group, self.offset)
         now, remote = checker.tick(), topology.cta[lanes] != cta
         self._used[cta, clocks.column[lanes]] = now
-        checker.touch(cta[remote], clocks.column[lanes[remote]], now)
+        if not by_copy:  # whose end the phase tells
+            checker.touch(cta[remote], clocks.column[lanes[remote]], now)
 
     def arrive(self, lanes: Indices, cta: Indices) -> None:
         """Lanes arrive at the mbarriers of CTAs."""
@@ -97,14 +99,25 @@ class MbarrierChecks:
         joined = np.maximum.reduceat(facts[:, order], starts, axis=1)
         self._pending[:, slots] = np.maximum(self._pending[:, slots], joined)
 
+    def column_of_copies(self, cta: Indices) -> Indices:
+        """The columns of the cp.async that signal each CTA's mbarrier."""
+        size = self._checker.topology.cluster_size
+        if self._copies is None:
+            self._copies = self._checker.clocks.agent(("cp.async", self.offset), size, ordinary=True)
+        return self._copies + cta % size
+
     def complete(self, over: Mask) -> None:
         """The current phase ends in some CTAs: copies that signalled it have landed."""
         clocks = self._checker.clocks
         self._pending, self._done = clocks.fit(self._pending), clocks.fit(self._done)
-        self._done[:, over] = self._pending[:, over]
+        self._done[:, over] = np.maximum(self._done[:, over], self._pending[:, over])
         self._pending[:, over] = 0
         ctas = np.flatnonzero(over)
         self._done[KNOWN, ctas, self.columns(ctas)] = self._checker.tick()
+        if self._copies is not None:
+            columns = self.column_of_copies(ctas)
+            self._done = clocks.fit(self._done)
+            self._done[KNOWN, ctas, columns] = self._checker.tick()
 
     def wait(self, group: Group) -> None:
         """A group goes on, having seen the last phase of its CTAs' mbarriers end."""
@@ -149,8 +162,6 @@ class AgentChecks:
             shadow.by_cta(reads)[of_ctas, cells] = 0
         columns = barrier.columns(signals)
         shadow.by_cta(shadow.writes)[of_ctas, cells] = pack(now, columns, site, True)[:, None]
-        outside = (targets != topology.cta[lanes]) | (targets != signals)
-        checker.touch(targets[outside], clocks.column[lanes[outside]], now)
         checker.touch(targets, columns, now)
 
     def read_by_bulk(self, site: int, lane: int, chunks: Indices) -> int:
@@ -216,7 +227,7 @@ class AgentChecks:
         if verb == "reads" and not writes.all():
             self._report_first("uninitialised-shared", site, lanes, cells, writes, writes == 0, verb)
         column, time = column_of(writes), time_of(writes)
-        agents = column >= checker.clocks.base
+        agents = ~checker.clocks.ordinary[column]
         known = np.take_along_axis(rows[KNOWN], column, axis=1) >= time
         seen = known if agents.all() else np.where(
             agents, known, np.take_along_axis(rows[VISIBLE], column, axis=1) >= time

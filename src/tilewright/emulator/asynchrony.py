@@ -65,7 +65,7 @@ class _Operation:
 
     owners: Indices
     number: Indices
-    perform: Callable[[Any], None]
+    perform: Callable[..., None]
     chosen: Indices  # which of the owners that `perform` knows are left
 
 
@@ -87,16 +87,9 @@ class CommitGroups:
         """Have `retire` called, for each of the owners by index, when its wait covers what it issues now."""
         self._tracked.append(_Operation(owners, self._committed[owners], retire, np.arange(owners.size)))
 
-    def settle(self, owners: Indices, settle: Callable[[Callable[..., None], Indices], None]) -> None:
-        """Take what these lanes issued off the track, and have it settled: (its `retire`, indices of owners)."""
-        wanted = np.zeros(self._committed.size, np.bool_)
-        wanted[owners] = True
-        for operation in self._tracked:
-            here = wanted[operation.owners]
-            settle(operation.perform, operation.chosen[here])
-            for name in ("owners", "number", "chosen"):
-                setattr(operation, name, getattr(operation, name)[~here])
-        self._tracked = [operation for operation in self._tracked if operation.owners.size]
+    def settle(self, owners: Indices, **how: Any) -> None:
+        """Retire all that these lanes issued, in some way: something else than their wait tells when it is over."""
+        self._tracked = _perform_below(self._tracked, self._limit(owners), **how)
 
     def issue(
         self,
@@ -134,9 +127,13 @@ class CommitGroups:
 
     def complete(self, lanes: Indices) -> None:
         """Perform everything that these lanes have issued."""
+        self._operations = _perform_below(self._operations, self._limit(lanes))
+
+    def _limit(self, lanes: Indices) -> Indices:
+        """Of each lane the number that its groups are below: any for these lanes, none for others."""
         limit = np.full(self._committed.size, -1, np.int64)
         limit[lanes] = np.iinfo(np.int64).max
-        self._operations = _perform_below(self._operations, limit)
+        return limit
 
     def require_retired(self, group: Group, what: str) -> None:
         """Raise AsyncHazard if a lane of an exiting group has issued operations that it did not wait for."""
@@ -146,7 +143,7 @@ class CommitGroups:
             raise AsyncHazard(f"{group.take(left)} exit without waiting for their {what}")
 
 
-def _perform_below(operations: list[_Operation], limit: Indices) -> list[_Operation]:
+def _perform_below(operations: list[_Operation], limit: Indices, **how: Any) -> list[_Operation]:
     """Perform the operations whose group number is below their lane's limit; returns the others."""
     kept = []
     for operation in operations:
@@ -154,7 +151,7 @@ def _perform_below(operations: list[_Operation], limit: Indices) -> list[_Operat
         if not due.any():
             kept.append(operation)
             continue
-        operation.perform(operation.chosen[due])
+        operation.perform(operation.chosen[due], **how)
         if not due.all():
             left = ~due
             kept.append(

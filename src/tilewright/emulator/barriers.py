@@ -111,7 +111,8 @@ class Barriers:
             for entry in barrier.waiting:
                 checker.acquire(barrier.rows, entry.group.take(full[entry.group.cta]))
             barrier.rows[:, full] = 0
-            checker.met(full & (expected == self._machine.topology.threads))
+            waiting = sum(np.bincount(entry.group.cta, minlength=full.size) for entry in barrier.waiting)
+            checker.met(full & (waiting == self._machine.topology.threads))
         barrier.waiting = self._wake(barrier.waiting, full)
 
     def _wake(self, waiting: list[_Waiting], ctas: Mask) -> list[_Waiting]:

@@ -13,7 +13,8 @@ from tilewright.emulator import collectives
 from tilewright.emulator.accumulators import AccumulatorChecks
 from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
-from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
+from tilewright.emulator.errors import EmulatorError
+from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Indices, Mask
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.releases import History, Published, Releases, active_lanes
@@ -59,6 +60,8 @@ class Checker:
     def tick(self) -> int:
         """Time passes."""
         self.state.now += 1
+        if self.state.now >= NEVER:
+            raise EmulatorError("the launch is too long to check: run fewer CTAs, or a Device with checks=False")
         return self.state.now
 
     # Accesses of threads ---------------------------------------------------------------------------------------------
@@ -128,11 +131,11 @@ class Checker:
             address = GLOBAL_BASE + place
         self._conflict("st", site, lane, access, address, foreign)
 
-    def copied(self, site: int, lanes: Indices, where: Indices, width: int, column: Array | None) -> None:
-        """cp.async of lanes are over: seen by the lanes' own waits, or by who waits for the mbarriers of `column`."""
+    def copied(self, site: int, lanes: Indices, where: Indices, width: int, columns: Array | None = None) -> None:
+        """cp.async of lanes are over: ordinary writes of these from now on, or of the agents of `columns`."""
         now, cells = self.tick(), self.shared.cells(where, width)
         pending = pack(NEVER, self.clocks.column[lanes], site, True)[:, None]
-        over = pack(now, self.clocks.column[lanes], site) if column is None else pack(now, column, site, True)
+        over = pack(now, self.clocks.column[lanes], site) if columns is None else pack(now, columns, site, True)
         self.shared.writes[cells] = np.where(
             self.shared.writes[cells] == pending, over[:, None], self.shared.writes[cells]
         )
@@ -232,11 +235,16 @@ class Checker:
 
     def release_fenced(self, rows: Array, group: Group) -> Array:
         """The rows after a relaxed arrival of a group: it releases what its threads had fenced before."""
-        times = np.maximum(self.releases.last_fences(group.lanes), self._mbarrier_fences[group.lanes])
         rows = self.clocks.fit(rows)
-        for lane, time in zip(group.indices[times > 0].tolist(), times[times > 0].tolist(), strict=True):
-            cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
-            rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], time)
+        for times, whole in (
+            (self.releases.last_fences(group.lanes), True),
+            (self._mbarrier_fences[group.lanes], False),
+        ):
+            for lane, time in zip(group.indices[times > 0].tolist(), times[times > 0].tolist(), strict=True):
+                cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
+                if whole:  # fences are cumulative
+                    rows[:, cta] = np.maximum(rows[:, cta], self.clocks.facts[:, lane])
+                rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], time)
         return rows
 
     def acquire(self, rows: Array, group: Group) -> None:
@@ -256,13 +264,15 @@ class Checker:
         """bar.warp.sync."""
         tiles = group.warps
         lanes = tiles.spread(group.indices).swapaxes(1, 2).reshape(-1, WARP)
-        members = collectives.members_of(tiles, mask).swapaxes(1, 2).reshape(-1, WARP)
+        masks = tiles.spread(np.broadcast_to(mask, (group.size,))).swapaxes(1, 2).reshape(-1, WARP)
         now = self.tick()
-        if members.all():
+        if tiles.present is None and (masks == FULL_WARP).all():
             self.clocks.meet(lanes, now)
             return
-        for row, here in zip(lanes, members, strict=True):
-            self.clocks.meet(row[here][None], now)
+        members = collectives.members_of(tiles, mask).swapaxes(1, 2).reshape(-1, WARP)
+        for row, here, of_lanes in zip(lanes, members, masks, strict=True):
+            for named in np.unique(of_lanes[here]):
+                self.clocks.meet(row[here & (of_lanes == named)][None], now)
 
     def proxy_fence(self, group: Group) -> None:
         """fence.proxy.async."""
@@ -320,6 +330,7 @@ class Checker:
             "mbarrier": "a copy that signals the mbarrier at shared address {:#x}",
             "wgmma": "a wgmma of warpgroup {}",
             "bulk": "a bulk store of thread {}",
+            "cp.async": "a cp.async that signals the mbarrier at shared address {:#x}",
             "cluster": "cluster {}",
         }[key[0]].format(key[1])
 

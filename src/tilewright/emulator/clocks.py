@@ -27,12 +27,14 @@ class Clocks:
         self.facts = np.zeros((2 if proxies else 1, topology.lanes, self.base + _SPARE), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
+        self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
         self._used = self.base
 
-    def agent(self, key: Hashable, count: int = 1) -> int:
-        """The first of an agent's `count` columns, made at first use."""
+    def agent(self, key: Hashable, count: int = 1, ordinary: bool = False) -> int:
+        """The first of an agent's `count` columns, made at first use; `ordinary` if it writes as threads do."""
         if key not in self._agents:
             self._agents[key] = self._used
+            self.ordinary = np.append(self.ordinary, np.full(count, ordinary))
             self._used += count
             if self._used > self.facts.shape[2]:
                 self.facts = self.fit(self.facts, self._used + _SPARE)

@@ -227,6 +227,10 @@ class BlockWriter:
             self._touched.add(register)
             self.emit(f"m.touch_accumulator({self.site}, g, {self.program.rows[register]})")
 
+    def touch_again(self) -> None:
+        """After wgmma.fence, accesses of accumulators count anew."""
+        self._touched.clear()
+
     def alias(self, destination: Register, source: Register) -> None:
         """Let a register hold what another of the same width holds."""
         self._touch(source)

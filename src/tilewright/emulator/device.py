@@ -198,7 +198,7 @@ class Device:
         by_site: defaultdict[int, Counts] = defaultdict(Counts)
         asynchrony = Asynchrony(self._asynchrony, self._seed)
         total = grid_[0] * grid_[1] * grid_[2]
-        resident = _resident_ctas(kernel, total, _volume(block_), _volume(cluster_), smem)
+        resident = _resident_ctas(kernel, total, _volume(block_), _volume(cluster_), smem, self._checks)
         _require(
             -(-total // resident) <= max_steps,
             f"grid {grid_} has {total} CTAs, of which {resident} run together: more turns than max_steps, {max_steps}",
@@ -301,20 +301,21 @@ def _compile(ptx: str, entry: str) -> Program:
     return compile_entry(_parse(ptx).entries[entry])
 
 
-def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem: int) -> int:
+def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem: int, checks: bool) -> int:
     """How many CTAs run together: all of a small grid, else whole clusters up to CHUNK_LANES threads.
 
     Raises LaunchError if MACHINE_BYTES are too few for one cluster.
     """
     program = kernel.program
     registers = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
-    clocks = 8 * threads * cluster
+    clocks = 8 * threads * cluster if checks else 0
     nbytes = threads * (registers + program.entry.local_bytes + clocks) + program.entry.dynamic_offset + smem
-    most = MACHINE_BYTES // (nbytes * cluster) * cluster
+    most = MACHINE_BYTES // max(nbytes * cluster, 1) * cluster
     _require(
         most > 0,
         f"a cluster of {kernel.name} takes {nbytes * cluster} bytes to emulate, of which local memory and registers "
-        f"{threads * cluster * (registers + program.entry.local_bytes)}; the limit is {MACHINE_BYTES}",
+        f"{threads * cluster * (registers + program.entry.local_bytes)} and checks {threads * cluster * clocks}; "
+        f"the limit is {MACHINE_BYTES}",
     )
     if total * threads <= RESIDENT_LANES:
         return min(total, most)

@@ -16,6 +16,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 WARP = 32
 WARPGROUP = 128
+FULL_WARP = 0xFFFFFFFF
+"""The member mask of all lanes."""
 
 
 class Topology:

@@ -107,6 +107,7 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
     action = i.modifiers[0]
     if action == "fence":
         w.emit("m.tensor.fence(g)")
+        w.touch_again()
         return
     if action == "commit_group":
         w.emit("m.tensor.groups.commit(g, None)")

@@ -137,11 +137,11 @@ class Mbarriers:
         np.subtract.at(self._valid(site, offset, cta).bytes, cta, size)
         self._advance(offset)
 
-    def test(self, site: int, group: Group, space: str, address: Array, parity: Array) -> Mask:
+    def test(self, site: int, group: Group, space: str, address: Array, parity: Array, active: Any) -> Mask:
         """mbarrier.test_wait: whether the phase of each lane's parity is over."""
         parities = lanes_of(parity, group.size).astype(np.int64)
         done = np.zeros(group.size, np.bool_)
-        for offset, cta, lanes in self._locate(site, group, space, address, None):
+        for offset, cta, lanes in self._locate(site, group, space, address, active):
             barrier = self._valid(site, offset, cta)
             over = done[lanes] = barrier.phase[cta] % 2 != parities[lanes]
             if barrier.checks is not None:
@@ -189,7 +189,7 @@ class Mbarriers:
         """The checks of the mbarriers, of some CTAs, that copies issued by lanes will signal."""
         checks = self._valid(site, offset, cta).checks
         assert checks is not None
-        checks.use(site, lanes, cta)
+        checks.use(site, lanes, cta, by_copy=True)
         return checks
 
     def fence(self, lanes: Indices) -> None:

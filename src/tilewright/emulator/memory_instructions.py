@@ -263,7 +263,7 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
         phase = w.read(rest[0], "u4" if "parity" in i.modifiers else "u8")
         parity = w.variable(f"{phase} & {w.constant(1, 'u4' if 'parity' in i.modifiers else 'u8')}")
         if action == "test_wait":
-            w.assign(target, f"m.mbarriers.test({place}, {parity})", "b1")
+            w.assign(target, f"m.mbarriers.test({place}, {parity}, {w.active})", "b1")
         else:
             stays = w.variable(f"m.mbarriers.attempt({place}, {parity})")
             w.assign(target, stays, "b1")

@@ -8,12 +8,12 @@ import numpy as np
 
 from tilewright.emulator.arithmetic import lane_values, lanes_of
 from tilewright.emulator.asynchrony import CommitGroups
+from tilewright.emulator.clocks import KNOWN
 from tilewright.emulator.errors import Misaligned
 from tilewright.emulator.lanes import Array, Group, Indices
 from tilewright.emulator.memory import GLOBAL_BASE
 
 if TYPE_CHECKING:
-    from tilewright.emulator.agents import MbarrierChecks
     from tilewright.emulator.machine import Machine
 
 _WIDE = {4: np.uint32, 8: np.uint64, 16: np.complex128}
@@ -73,19 +73,28 @@ class ThreadCopies:
         return origin
 
     def _copied(
-        self,
-        site: int,
-        lanes: Indices,
-        where: Indices,
-        size: int,
-        some: Indices,
-        barrier: "MbarrierChecks | None" = None,
+        self, site: int, lanes: Indices, where: Indices, size: int, some: Indices, columns: Array | None = None
     ) -> None:
-        """For the checks: some copies are over, as their lanes' waits or an mbarrier's will tell."""
+        """For the checks: some copies are over, as their lanes' waits, or those for agents' `columns`, will tell."""
         checker = self._machine.checker
         assert checker is not None
-        column = None if barrier is None else barrier.columns(self._machine.topology.cta[lanes[some]])
-        checker.copied(site, lanes[some], where[some], size, column)
+        checker.copied(site, lanes[some], where[some], size, None if columns is None else columns[lanes[some]])
+
+    def _signal(self, lanes: Indices, columns: Array) -> None:
+        """For the checks: mbarriers, agents of these columns, tell of what lanes copied; so do the lanes' waits."""
+        checker = self._machine.checker
+        assert checker is not None
+        of_lanes = np.zeros(self._machine.topology.lanes, np.int64)
+        of_lanes[lanes] = columns
+        self.groups.settle(lanes, columns=of_lanes)
+        now, facts = checker.tick(), checker.clocks
+
+        own = columns
+
+        def waited(some: Indices, columns: Array | None = None) -> None:  # also where later copies are settled
+            facts.facts[KNOWN, lanes[some], own[some]] = now
+
+        self.groups.track(lanes, waited)
 
     def arrive_when_done(self, site: int, group: Group, space: str, address: Array, noinc: bool, active: Any) -> None:
         """cp.async.mbarrier.arrive: an arrival once all earlier cp.async of the thread are done."""
@@ -101,7 +110,7 @@ class ThreadCopies:
             machine.mbarriers.arrive_later(site, int(offset), cta[here], not noinc)
             if machine.checker is not None:
                 barrier = machine.mbarriers.used_by_copies(site, int(offset), lanes.indices[here], cta[here])
-                self.groups.settle(lanes.indices[here], partial(_signal, barrier))
+                self._signal(lanes.indices[here], barrier.column_of_copies(cta[here]))
 
             def finish(
                 offset: int = int(offset), owners: Indices = lanes.indices[here], cta: Indices = cta[here]
@@ -111,8 +120,3 @@ class ThreadCopies:
 
             operations.append(finish)
         machine.asynchrony.defer(operations)
-
-
-def _signal(barrier: "MbarrierChecks", copied: Callable[..., None], some: Indices) -> None:
-    """Some copies are over when a phase of an mbarrier is."""
-    copied(some, barrier=barrier)
