@@ -19,6 +19,8 @@ COPIES = 5
 
 SPARE_BYTES = 1 << 24
 """Of device memory beyond the buffers: redzones, parameters and variables of the module."""
+MAX_STEPS = 1_000_000
+"""Steps of a launch, a basic block each: some ten seconds, after which it counts as endless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
         def run() -> "tuple[dict[str, Array], Counters | None]":
             loaded = device.load(text, kernel.name)
             values = arguments.values(device, addresses)
-            counters = device.launch(loaded, grid, block, values, cluster=cluster, smem=options.smem)
+            counters = device.launch(
+                loaded, grid, block, values, cluster=cluster, smem=options.smem, max_steps=MAX_STEPS
+            )
             return {name: _download(device, addresses[name], array) for name, array in initial.items()}, counters
 
         return device, run
@@ -72,7 +76,7 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8").rstrip("\0")
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

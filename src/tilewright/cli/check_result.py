@@ -59,7 +59,7 @@ class Checked:
     def report(self, schedule: Schedule, kind: str, rule: str) -> None:
         """Add a finding that names its source lines, or those of the PTX, itself."""
         lines = _SOURCE_LINE.findall(rule) or [f"PTX:{line}" for line in _PTX_LINE.findall(rule)]
-        self.add(schedule, {"kind": kind, "rule": rule, "locations": list(dict.fromkeys(lines))})
+        self.add(schedule, {"kind": kind, "rule": rule, "message": rule, "locations": list(dict.fromkeys(lines))})
 
     def add(self, schedule: Schedule, report: dict[str, Any]) -> None:
         """Add a finding, or the schedule to an earlier finding of this kind at the same places."""
@@ -75,7 +75,7 @@ class Checked:
         """Plain data, ready for JSON."""
         plain = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         counters = self.counters
-        plain["counters"] = {} if counters is None else {
+        plain["counters"] = {"totals": {}, "by_line": {}, "by_line_inclusive": {}} if counters is None else {
             "totals": counters.as_dict(),
             "by_line": {line: counts.as_dict() for line, counts in counters.by_line.items()},
             "by_line_inclusive": {line: counts.as_dict() for line, counts in counters.by_line_inclusive.items()},
@@ -116,7 +116,7 @@ def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
 
 def _in_words(report: dict[str, Any]) -> str:
     where = f"{report['kind']} ({', '.join(report['schedules'])})"
-    if "message" not in report:
+    if "section" not in report:
         return f"{where}: {report['rule']}"
     places = "".join(f"\n    at {location}" for location in report["locations"])
     return f"{where}: {report['message']}{places}\n    rule: {report['rule']} (PTX ISA, {report['section']})"

@@ -154,13 +154,16 @@ class Device:
         width = element_dtype(dtype).itemsize if isinstance(dtype, str) else np.dtype(dtype).itemsize
         return encode_tensor_map(TensorMap(address, width, tuple(shape), tuple(strides), tuple(box), swizzle))
 
-    def load(self, ptx: str, entry: str | None = None) -> Kernel:
+    def load(self, ptx: str | bytes, entry: str | None = None) -> Kernel:
         """Prepare a kernel of a PTX module; `entry` may be left out if the module has one only.
+
+        ptx: the text, also as nvrtcGetPTX gives it: bytes that a zero ends.
 
         Raises:
             PtxSyntaxError, UnsupportedInstruction: naming the line.
             ValueError: if the entry is not there.
         """
+        ptx = (ptx if isinstance(ptx, str) else ptx.decode()).rstrip("\0")
         module = _parse(ptx)
         if entry is None and len(module.entries) == 1:
             entry = next(iter(module.entries))
