@@ -154,7 +154,7 @@ class Machine:
         if self.checker is not None:
             lanes = group if active is None else group.take(lanes_of(active, group.size))
             self.checker.proxy_fence(lanes)
-            self.checker.fence_mbarriers(lanes.indices)
+            self.mbarriers.fence(lanes.indices)
 
     def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
         """fence.mbarrier_init."""
