@@ -39,7 +39,7 @@ class BulkCopies:
         active: Any,
     ) -> None:
         """A box of a tensor to shared memory; signals mbarriers at the same place in each destination CTA."""
-        lanes = group if active is None else group.take(lanes_of(active, group.size))
+        lanes = group.active(active)
         if not lanes.size:
             return
         chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
@@ -234,7 +234,7 @@ class BulkCopies:
         active: Any,
     ) -> "list[_Issue]":
         """What each active lane asks for: places in shared memory, and plain values."""
-        lanes = group if active is None else group.take(lanes_of(active, group.size))
+        lanes = group.active(active)
         if not lanes.size:
             return []
         chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))

@@ -97,6 +97,10 @@ class Group:
             return self.topology.group(chosen + self.lanes.start)
         return self.topology.group(self.lanes[chosen])
 
+    def active(self, active: Any) -> "Group":
+        """The lanes where a guard holds: None for all, one truth value, or one for each lane."""
+        return self if active is None else self.take(np.broadcast_to(active, (self.size,)))
+
     def __str__(self) -> str:
         ctas = ranges(np.unique(self.cta))
         warps = np.unique(self.thread // WARP)

@@ -145,21 +145,21 @@ class Machine:
 
     def trap(self, site: int, group: Group, active: Mask | None) -> None:
         """End the launch if a lane is active; otherwise go on."""
-        lanes = group if active is None else group.take(lanes_of(active, group.size))
+        lanes = group.active(active)
         if lanes.size:
             raise KernelTrap(f"{self.name(lanes)} executed {self.describe(site)}")
 
     def proxy_fence(self, group: Group, active: Mask | None) -> None:
         """fence.proxy.async."""
         if self.checker is not None:
-            lanes = group if active is None else group.take(lanes_of(active, group.size))
+            lanes = group.active(active)
             self.checker.proxy_fence(lanes)
             self.mbarriers.fence(lanes.indices)
 
     def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
         """fence.mbarrier_init."""
         if self.checker is not None:
-            lanes = group if active is None else group.take(lanes_of(active, group.size))
+            lanes = group.active(active)
             self.checker.fence_mbarriers(lanes.indices)
 
     def memory_fence(self, site: int, group: Group, active: Mask | None) -> None:

@@ -99,7 +99,7 @@ class ThreadCopies:
     def arrive_when_done(self, site: int, group: Group, space: str, address: Array, noinc: bool, active: Any) -> None:
         """cp.async.mbarrier.arrive: an arrival once all earlier cp.async of the thread are done."""
         machine = self._machine
-        lanes = group if active is None else group.take(lanes_of(active, group.size))
+        lanes = group.active(active)
         if not lanes.size:
             return
         chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
