@@ -2,6 +2,7 @@
 
 from tilewright.dtypes import fp32
 from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.kernels.ladder.rung import GORDIC, Published, Rung
 
 
 class CudaCoreKernel(LadderKernel):
@@ -20,3 +21,14 @@ class Uncoalesced(CudaCoreKernel):
     tile_m = tile_n = 32
     threads = 1024
     whole_tiles = False
+
+
+RUNGS = (
+    Rung(
+        Uncoalesced(),
+        "CUDA cores",
+        "Uncoalesced",
+        "One thread for each element of out, and threads side by side take elements below each other.",
+        (Published(0.243, (4096, 4096, 4096), "H100 PCIe", GORDIC),),
+    ),
+)

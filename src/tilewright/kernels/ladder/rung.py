@@ -1,10 +1,9 @@
-"""The rungs in the order in which they are climbed, and what was published about them."""
+"""A rung: a kernel with its idea in words, and what was published about such kernels."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.kernels.family import Kernel
-from tilewright.kernels.ladder import cuda_cores
 
 Road = Literal["CUDA cores", "warp tensor cores", "Hopper"]
 """What a part of the ladder multiplies with; each road ends with the production kernel of its unit."""
@@ -36,17 +35,5 @@ class Rung:
         return self.kernel.name
 
 
-GORDIC = "Gordić, Inside NVIDIA GPUs (2025)"
-
-_RUNGS = (
-    Rung(
-        cuda_cores.Uncoalesced(),
-        "CUDA cores",
-        "Uncoalesced",
-        "One thread for each element of out, and threads side by side take elements below each other.",
-        (Published(0.243, (4096, 4096, 4096), "H100 PCIe", GORDIC),),
-    ),
-)
-
-LADDER: dict[str, Rung] = {rung.name: rung for rung in _RUNGS}
-"""Every rung by its kernel's name, the first to be climbed first."""
+GORDIC = "Gordić, Inside NVIDIA GPUs: anatomy of high performance matmul kernels (2025)"
+"""The article that most rungs follow; its Hopper figures are Pranjal Shankhdhar's."""
