@@ -5,3 +5,5 @@ from tilewright.kernels.ladder.rung import Rung
 
 LADDER: dict[str, Rung] = {rung.name: rung for rung in cuda_cores.RUNGS}
 """Every rung by its kernel's name, the first to be climbed first."""
+
+__all__ = ["LADDER", "Rung"]
