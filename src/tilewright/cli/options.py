@@ -79,7 +79,7 @@ def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int
 
 
 def wants_gpu(backend: BackendName) -> bool:
-    """Whether to run on a GPU: where there is one, unless told otherwise. RuntimeError where --backend gpu finds none."""
+    """Whether to run on a GPU: where there is one, unless told otherwise; a RuntimeError where `gpu` finds none."""
     from tilewright.api import gpu_count
 
     on_gpu = backend != BackendName.emulator and gpu_count() > 0
