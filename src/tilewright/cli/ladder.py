@@ -68,7 +68,7 @@ def ladder(
     chosen = _chosen(rungs)
     kind = dtype.value if dtype else None
     climbed = [_begin(rung, (m, n, k), kind) for rung in chosen]
-    interrupted = _count(climbed, schedule, seed, settled)
+    interrupted = _climb(climbed, schedule, seed, settled, on_gpu)
     if as_json:
         print_json(_record(climbed, on_gpu, (m, n, k), interrupted))
     else:
@@ -126,26 +126,20 @@ def _config(climbed: "Climbed", schedule: str | None, hardware: "Hardware") -> A
     return next((config for config in configs if schedule == getattr(config, "schedule", None)), configs[0])
 
 
-def _count(climbed: "list[Climbed]", schedule: str | None, seed: int, settled: bool) -> bool:
-    """Every rung in the emulator; whether Ctrl-C ended it early."""
-    from tilewright.cli.ladder_emulated import count
-    from tilewright.hardware import H200
+def _climb(climbed: "list[Climbed]", schedule: str | None, seed: int, settled: bool, on_gpu: bool) -> bool:
+    """Measure or count every rung that is not skipped; whether Ctrl-C ended it early."""
+    from tilewright.cli import ladder_emulated, ladder_measured
 
-    if settled:
+    if settled and not on_gpu:
         raise ValueError("--settled is a way of measuring time, which needs a GPU: leave it out")
-    running = [each for each in climbed if not each.skipped]
+
+    def config_of(each: "Climbed", hardware: "Hardware") -> Any:
+        return _config(each, schedule, hardware)
+
     with progress("climbing") as report:
-        for number, each in enumerate(running):
-
-            def part(share: float, number: int = number) -> None:
-                report((number + share) / len(running))
-
-            part(0.0)
-            try:
-                count(each, _config(each, schedule, H200), seed, part)
-            except KeyboardInterrupt:
-                return True
-    return False
+        if on_gpu:
+            return ladder_measured.measure(climbed, config_of, seed, settled, report)
+        return ladder_emulated.count_all(climbed, config_of, seed, report)
 
 
 def _record(climbed: "list[Climbed]", on_gpu: bool, shape: tuple[int, int, int], interrupted: bool) -> dict[str, Any]:

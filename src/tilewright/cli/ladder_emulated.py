@@ -1,13 +1,37 @@
 """The ladder without a GPU: each rung's own PTX in the emulator, verified and counted."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.ladder_result import Climbed
 
 if TYPE_CHECKING:
     from tilewright.emulator import Counters
+    from tilewright.hardware import Hardware
+
+
+def count_all(
+    climbed: Sequence[Climbed],
+    config_of: "Callable[[Climbed, Hardware], Any]",
+    seed: int,
+    progress: Callable[[float], None],
+) -> bool:
+    """Verify and count every rung that is not skipped; whether Ctrl-C ended it early."""
+    from tilewright.hardware import H200
+
+    running = [each for each in climbed if not each.skipped]
+    for number, each in enumerate(running):
+
+        def part(share: float, number: int = number) -> None:
+            progress((number + share) / len(running))
+
+        part(0.0)
+        try:
+            count(each, config_of(each, H200), seed, part)
+        except KeyboardInterrupt:
+            return True
+    return False
 
 
 def count(climbed: Climbed, config: Any, seed: int, progress: Callable[[float], None]) -> None:
