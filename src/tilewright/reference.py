@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.dtypes import parse
+from tilewright.dtypes import DType, parse
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -76,25 +76,34 @@ def compare(
 def reference(
     a: Array, b: Array, *, bias: Array | None = None, activation: str | None = None, out_dtype: Any
 ) -> tuple[Array, Array]:
-    """activation(a @ b + bias) in float64, and per element how far a right result in `out_dtype` can be from it.
-
-    The sum is kept in fp32, where tensor cores may truncate: each of its at most k steps errs by at most 2^-23 of a
-    partial sum. For more than 64 steps the bound grows with sqrt(k) instead, as errors of either sign do (Higham and
-    Mary, "A new approach to probabilistic rounding error analysis", 2019, with lambda = 8): operands are to be random.
-    """
+    """activation(a @ b + bias) in float64, and per element how far a right result in `out_dtype` can be from it."""
     kind = parse(out_dtype, "out_dtype")
     a, b = a.astype(np.float64), b.astype(np.float64)
-    k = a.shape[1]
     total = a @ b
-    error = min(k, 8 * sqrt(k)) * 2.0**-23 * (np.abs(a) @ np.abs(b))
+    magnitudes = np.abs(a) @ np.abs(b)
     if bias is not None:
         total = total + bias.astype(np.float64)
-    error = error + 2.0**-22 * np.abs(total)
+    error = sum_bound(a.shape[1], magnitudes, total)
     expected = _ACTIVATIONS[activation](total)
     if activation is not None:
         error = _STEEPEST * error + 2.0**-20 * np.abs(total)  # exponentials of the fp32 kind
+    return expected, stored_bound(kind, expected, error)
+
+
+def sum_bound(k: int, magnitudes: Any, total: Any) -> Any:
+    """How far a right sum in fp32 can be from `total`, before it is stored; arrays of any library.
+
+    `magnitudes` is |a| @ |b|. Tensor cores may truncate: each of the at most k steps errs by at most 2^-23 of a partial
+    sum. For more than 64 steps the bound grows with sqrt(k) instead, as errors of either sign do (Higham and Mary, "A
+    new approach to probabilistic rounding error analysis", 2019, with lambda = 8): operands are to be random.
+    """
+    return min(k, 8 * sqrt(k)) * 2.0**-23 * magnitudes + 2.0**-22 * abs(total)
+
+
+def stored_bound(kind: DType, expected: Any, error: Any) -> Any:
+    """How far a result stored as `kind` can be from `expected`, computed within `error`; arrays of any library."""
     smallest = float(np.finfo(np.float16).smallest_subnormal) if kind.name == "fp16" else 2.0**-133
-    return expected, error + kind.epsilon / 2 * (np.abs(expected) + error) + smallest
+    return error + kind.epsilon / 2 * (abs(expected) + error) + smallest
 
 
 def _sample(rng: np.random.Generator, extent: int) -> Array:
