@@ -35,7 +35,8 @@ def draw_rung(variant, random, liberties):
     kernel = RUNGS[variant.kernel]
     free = liberties > 0
     while True:
-        m, n, k = (_extent(kernel, tile, random, free) for tile in (kernel.tile_m, kernel.tile_n, kernel.tile_k))
+        tiles = (kernel.tile_m * kernel.cluster_m, kernel.tile_n, kernel.tile_k)
+        m, n, k = (_extent(kernel, tile, random, free) for tile in tiles)
         if -(-m // kernel.tile_m) * -(-n // kernel.tile_n) <= MAX_CTAS:
             break
 

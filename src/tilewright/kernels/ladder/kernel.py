@@ -23,8 +23,9 @@ class LadderKernel(Kernel):
     """A kernel that shows one idea.
 
     It takes one layout of packed or padded rows, `layout`, and element types `inputs`; out is row-major. A CTA of
-    `threads` threads makes one (`tile_m`, `tile_n`) tile of out, `tile_k` of k at a time. With `whole_tiles` the
-    extents are multiples of the tile and rows start on 16 bytes; otherwise the kernel guards the edges.
+    `threads` threads makes one (`tile_m`, `tile_n`) tile of out, `tile_k` of k at a time, and a cluster `cluster_m` of
+    them below each other. With `whole_tiles` the extents are multiples of the cluster's tile and rows start on 16
+    bytes; otherwise the kernel guards the edges.
     """
 
     config_type: ClassVar[type] = LadderConfig
@@ -35,6 +36,7 @@ class LadderKernel(Kernel):
     tile_m: ClassVar[int]
     tile_n: ClassVar[int]
     tile_k: ClassVar[int] = 1
+    cluster_m: ClassVar[int] = 1
     threads: ClassVar[int]
     smem_bytes: ClassVar[int] = 0  # dynamic; static arrays are the compiler's
     whole_tiles: ClassVar[bool] = True
@@ -77,7 +79,7 @@ class LadderKernel(Kernel):
         if not self.whole_tiles:
             return None
         for name, extent, tile in (
-            ("m", problem.m, self.tile_m),
+            ("m", problem.m, self.tile_m * self.cluster_m),
             ("n", problem.n, self.tile_n),
             ("k", problem.k, self.tile_k),
         ):
@@ -116,7 +118,7 @@ class LadderKernel(Kernel):
 
     def launch_shape(self, config: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out."""
-        return LaunchShape(self.tile_count(config, problem), self.threads, 1, self.smem_bytes)
+        return LaunchShape(self.tile_count(config, problem), self.threads, self.cluster_m, self.smem_bytes)
 
 
 def is_row_major(matrix: Matrix, columns: int) -> bool:
