@@ -35,7 +35,7 @@ class SimtConfig:
     @property
     def smem_bytes(self) -> int:
         """Shared memory of a CTA: two buffers of A's and B's tiles."""
-        return 2 * (self.tile_m + self.tile_n) * self.tile_k * fp32.nbytes
+        return 2 * (self.tile_m + 4 + self.tile_n + 4) * self.tile_k * fp32.nbytes
 
 
 _CANDIDATES = (

@@ -47,6 +47,11 @@ struct TileCursor {
     return pass * rows_per_pass < rows_left ? maximum(minimum(columns_left, elements), 0) : 0;
   }
 
+  // Whether all of this thread's elements of the tile lie inside the matrix.
+  __device__ __forceinline__ bool whole() const {
+    return rows_left > rows - rows_per_pass && columns_left >= elements;
+  }
+
   // To the pass that follows `pass`.
   __device__ __forceinline__ void advance(int pass) {
     step(source, rows_per_pass * row_stride);
