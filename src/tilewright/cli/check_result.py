@@ -44,7 +44,8 @@ def schedules_of(count: int, seed: int) -> list[Schedule]:
 class Checked:
     """What was found about one kernel; where nothing ran, `verified` is None and `skipped` says why.
 
-    reports: a kind, the rule, locations and the schedules under which it was found, each once.
+    reports: a kind, the rule, locations and the schedules under which it was found, each once, and always the same
+    keys. error: why the check ended before its time, if it did; interrupted: whether that was Ctrl-C.
     """
 
     kernel: str
@@ -52,6 +53,8 @@ class Checked:
     config: str = ""
     verified: bool | None = None
     skipped: str = ""
+    error: str = ""
+    interrupted: bool = False
     reports: list[dict[str, Any]] = field(default_factory=list)
     counters: "Counters | None" = None
     schedules: list[str] = field(default_factory=list)
@@ -59,7 +62,8 @@ class Checked:
     def report(self, schedule: Schedule, kind: str, rule: str) -> None:
         """Add a finding that names its source lines, or those of the PTX, itself."""
         lines = _SOURCE_LINE.findall(rule) or [f"PTX:{line}" for line in _PTX_LINE.findall(rule)]
-        self.add(schedule, {"kind": kind, "rule": rule, "message": rule, "locations": list(dict.fromkeys(lines))})
+        found = {"kind": kind, "message": rule, "locations": dict.fromkeys(lines), "threads": None, "address": None}
+        self.add(schedule, {**found, "rule": rule, "section": None})
 
     def add(self, schedule: Schedule, report: dict[str, Any]) -> None:
         """Add a finding, or the schedule to an earlier finding of this kind at the same places."""
@@ -74,6 +78,9 @@ class Checked:
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         plain = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        del plain["interrupted"]
+        if not self.error:
+            del plain["error"]
         counters = self.counters
         plain["counters"] = {"totals": {}, "by_line": {}, "by_line_inclusive": {}} if counters is None else {
             "totals": counters.as_dict(),
@@ -91,7 +98,9 @@ class Checked:
             console().print(f"[bold]{self.kernel}[/bold]{product and f' {product}:'} {self.skipped}")
             return
         count = len(self.reports)
-        verdict = "[green]clean[/green]" if self.verified else f"[red]{count} report{'s' * (count > 1)}[/red]"
+        verdict = f"[red]{count} report{'s' * (count > 1)}[/red]" if count else "[green]clean[/green]"
+        if self.error:
+            verdict = f"[yellow]ended early[/yellow], {verdict if count else 'nothing reported'} until then"
         console().print(f"[bold]{self.kernel}[/bold] {product} under {', '.join(self.schedules)}: {verdict}")
         if self.config:
             console().print(f"  {self.config}", markup=False)
@@ -116,9 +125,10 @@ def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
 
 def _in_words(report: dict[str, Any]) -> str:
     where = f"{report['kind']} ({', '.join(report['schedules'])})"
-    if "section" not in report:
+    if report["section"] is None:
         return f"{where}: {report['rule']}"
-    places = "".join(f"\n    at {location}" for location in report["locations"])
+    threads = [f", by {report['threads']}"] + [""] * len(report["locations"])
+    places = "".join(f"\n    at {place}{by}" for place, by in zip(report["locations"], threads, strict=False))
     return f"{where}: {report['message']}{places}\n    rule: {report['rule']} (PTX ISA, {report['section']})"
 
 
@@ -126,11 +136,14 @@ def run_schedules(
     result: Checked,
     schedules: Sequence[Schedule],
     prepare: "Callable[[Schedule, dict[str, Any]], tuple[Device, Run]]",
+    limit: Callable[[float], None] = lambda done: None,
 ) -> None:
     """Run a kernel under every schedule and add what is found, differences of results included, to `result`.
 
+    Ctrl-C ends it with what was found until then.
+
     prepare: from a schedule and the options of its device to the device, and what runs the kernel there and returns its
-    results by name and its counters.
+    results by name and its counters. limit: called with the share of the check that is done; ends it with TimeoutError.
 
     Raises:
         EmulatorError: where the kernel or its launch is nothing that the emulator takes.
@@ -143,11 +156,17 @@ def run_schedules(
 
             def share(done: float, number: int = number) -> None:
                 report_progress((number + done) / len(schedules))
+                limit((number + done) / len(schedules))
 
             result.schedules.append(str(schedule))
             device, run = prepare(schedule, schedule.options(share))
             try:
                 results, counters = run()
+            except (KeyboardInterrupt, TimeoutError) as end:
+                result.interrupted = isinstance(end, KeyboardInterrupt)
+                reason = f"interrupted under {schedule}" if result.interrupted else str(end)
+                result.error = ": ".join((reason, *getattr(end, "__notes__", ())))
+                break
             except (LaunchError, PtxSyntaxError, UnsupportedInstruction):
                 raise
             except EmulatorError as error:
@@ -161,7 +180,7 @@ def run_schedules(
             else:
                 for difference in _differences(results, first[1], str(first[0])):
                     result.report(schedule, "ScheduleDependence", difference)
-    result.verified = not result.reports
+    result.verified = None if result.error and not result.reports else not result.reports
 
 
 def _differences(results: "dict[str, Array]", expected: "dict[str, Array]", schedule: str) -> "Iterable[str]":

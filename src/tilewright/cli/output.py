@@ -45,16 +45,21 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt:
-            typer.echo("tilewright: interrupted", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+            code, message = INTERRUPTED, "interrupted"
         except Exception as error:
             if _is_out_of_memory(error):
-                typer.echo(f"tilewright: not enough memory: take a smaller product ({error})", err=True)
+                message = f"not enough memory: take a smaller product ({error})"
             elif _is_for_the_caller(error):
-                typer.echo(f"tilewright: {error}", err=True)
+                message = str(error)
             else:
                 raise
-            raise typer.Exit(BAD_REQUEST) from None
+            code = BAD_REQUEST
+        else:
+            return
+        typer.echo(f"tilewright: {message}", err=True)
+        if kwargs.get("as_json"):
+            print_json({"error": message})
+        raise typer.Exit(code)
 
     return reporting
 
@@ -96,12 +101,23 @@ def console() -> "Console":
 
 @contextmanager
 def progress(description: str) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr that the yielded function sets to a share from 0 to 1; invisible unless stderr is a terminal."""
+    """A bar with the time left on a terminal's stderr; the yielded function sets its share from 0 to 1."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     stderr = Console(stderr=True)
-    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+    columns = (
+        "{task.description}", BarColumn(20), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("so far,"),
+        TimeRemainingColumn(), TextColumn("left"),
+    )  # fmt: skip
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task(description, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
