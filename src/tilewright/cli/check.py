@@ -76,16 +76,25 @@ def check(
 ) -> None:
     """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
 
-    A product of a kernel of tilewright is verified each time; without M N K it is small and fits no tile. The results,
-    or all arrays that a PTX file's kernel gets, must be equal bit for bit under every order. Exit code 1 when something
-    is reported, 2 for what cannot run.
+    A product of a kernel of tilewright is verified each time; without M N K it is
+    small and fits no tile. The results, or all arrays that a PTX file's kernel
+    gets, must be equal bit for bit under every order.
+
+    A launch of a PTX file that would take minutes ends early with the estimate;
+    TILEWRIGHT_EMULATOR_SECONDS sets the limit. Ctrl-C shows what was found so far.
+
+    Exit code 1 when something is reported, 2 for what cannot run or ends early,
+    130 after Ctrl-C. --json prints {kernel, verified, reports, counters: {totals,
+    by_line}, schedules, ...}; of all kernels {verified, results: [such an object,
+    ...]}; of what cannot run {error}.
 
     \b
     Examples:
       tilewright check all
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
-      tilewright check scale.ptx --grid 4 --block 256 --arg out=f32[1000] --arg f32[1000]:random --arg 1000
+      tilewright check scale.ptx --grid 4 --block 256 --arg out=f32[1000] --arg 2.5
+      tilewright check lib.ptx --entry scale --block 64 --arg f32[64]:random --smem 256
     """
     orders = schedules_of(schedules, seed)
     launch = {"entry": entry, "grid": grid, "block": block, "cluster": cluster, "smem": smem, "arg": arg}

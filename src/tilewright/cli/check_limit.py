@@ -6,6 +6,8 @@ from tilewright.api import emulation_limit, long_emulation
 
 SETTLING_SECONDS = 2.0
 """Of a check, before an estimate counts: the first blocks are compiled meanwhile."""
+FIRM = 0.75
+"""Share of the limit after which a check that is nearly done may take up to twice the limit: estimates waver."""
 
 
 class TimeLimit:
@@ -23,8 +25,9 @@ class TimeLimit:
         """Go on from a share of the check from 0 to 1, or raise TimeoutError with the estimate."""
         elapsed = time.monotonic() - self._start
         seconds = elapsed / min(done + self._batch, 1.0)
-        if elapsed > min(SETTLING_SECONDS, self._limit) and seconds > self._limit:
+        allowed = self._limit if elapsed < FIRM * self._limit else 2 * self._limit
+        if elapsed > min(SETTLING_SECONDS, self._limit) and seconds > allowed:
+            state = f"{done:.2%} is done" if done else "no thread has ended: does the kernel end?"
             raise TimeoutError(
-                f"after {elapsed:.0f} s, {done:.1%} of {self._subject} are done: "
-                + long_emulation("it", seconds, self._remedy)
+                f"{long_emulation(self._subject, seconds, self._remedy)}\n  after {elapsed:.0f} s {state}"
             )

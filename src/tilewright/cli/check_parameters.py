@@ -32,8 +32,8 @@ def fit(arguments: Arguments, texts: Sequence[str], kernel: "Kernel") -> None:
             item = arguments.items[number] = float(item)
         if not _fits(item, parameter):
             raise ValueError(
-                f"--arg {text!r} does not fit {name_of(parameter)} of {kernel.name}, parameter {number + 1} of "
-                f"{len(parameters)}, which takes {taken_by(parameter)}"
+                f"--arg {text!r}: parameter {number + 1} of {kernel.name}, {name_of(parameter)}, takes "
+                f"{taken_by(parameter)}"
             )
 
 

@@ -10,6 +10,7 @@ from tilewright.cli.check_arguments import Arguments, parse_arguments
 from tilewright.cli.check_parameters import fit
 from tilewright.cli.check_result import Checked, Schedule, run_schedules
 from tilewright.cli.memory import available_memory
+from tilewright.cli.output import progress
 
 if TYPE_CHECKING:
     from tilewright.cli.check_result import Array, Run
@@ -48,7 +49,8 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
     text = _read(path)
     arguments = parse_arguments(options.arguments)
     _require_memory(arguments)
-    kernel = Device(memory_bytes=SPARE_BYTES).load(text, _entry(path, Device.entries(text), options.entry))
+    with progress(f"reading {path.name}"):
+        kernel = Device(memory_bytes=SPARE_BYTES).load(text, _entry(path, Device.entries(text), options.entry))
     fit(arguments, options.arguments, kernel)
     directives = kernel.program.entry.directives
     grid = _extents("--grid", options.grid, (1,))
@@ -74,7 +76,7 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
     threads = prod(grid) * prod(block)
     together = min(max(CHUNK_LANES, prod(cluster) * prod(block)) if threads > RESIDENT_LANES else threads, threads)
     ctas = f"the {prod(grid):,} CTAs under {len(schedules)} schedules"
-    remedy = "look whether the kernel ends, take a smaller --grid or fewer --schedules"
+    remedy = "take a smaller --grid or fewer --schedules"
     run_schedules(result, schedules, prepare, TimeLimit(ctas, together / threads / len(schedules), remedy))
     return result
 
@@ -99,7 +101,7 @@ def _entry(path: Path, entries: list[str], wanted: str | None) -> str:
     if len(fitting) == 1:
         return fitting[0]
     if not entries:
-        raise ValueError(f"{path} has no entry: compile a __global__ function that is used or not a template")
+        raise ValueError(f"{path} has no entry: compile a __global__ function, of a template an instantiation")
     given = "" if wanted is None else f", and --entry {wanted} names {'several' if fitting else 'none'} of them"
     names = "".join(f"\n  {entry}" for entry in fitting or entries)
     raise ValueError(f"{path} has {len(entries)} entries{given}: choose with --entry NAME, or a part of a name:{names}")

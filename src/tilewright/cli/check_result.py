@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from tilewright.cli.output import console, counter_rows, line_table, progress, table
+from tilewright.cli.output import console, counter_rows, line_table, paragraph, progress, table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,9 +103,9 @@ class Checked:
             verdict = f"[yellow]ended early[/yellow], {verdict if count else 'nothing reported'} until then"
         console().print(f"[bold]{self.kernel}[/bold] {product} under {', '.join(self.schedules)}: {verdict}")
         if self.config:
-            console().print(f"  {self.config}", markup=False)
+            paragraph(self.config, 2)
         for alike in _grouped(self.reports):
-            console().print(f"  {_in_words(alike[0])}", markup=False)
+            _show_report(alike[0])
             if len(alike) > 1:
                 console().print(f"    and {len(alike) - 1} more like it on these lines")
         if self.counters is not None:
@@ -123,13 +123,16 @@ def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     return groups.values()
 
 
-def _in_words(report: dict[str, Any]) -> str:
-    where = f"{report['kind']} ({', '.join(report['schedules'])})"
-    if report["section"] is None:
-        return f"{where}: {report['rule']}"
-    threads = [f", by {report['threads']}"] + [""] * len(report["locations"])
-    places = "".join(f"\n    at {place}{by}" for place, by in zip(report["locations"], threads, strict=False))
-    return f"{where}: {report['message']}{places}\n    rule: {report['rule']} (PTX ISA, {report['section']})"
+def _show_report(report: dict[str, Any]) -> None:
+    message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
+    paragraph(message, 2)
+    if report["section"] is not None:
+        details += [f"at {location}" for location in report["locations"]]
+        if report["locations"]:
+            details[-len(report["locations"])] += f", by {report['threads']}"
+        details.append(f"rule: {report['rule']} (PTX ISA, {report['section']})")
+    for detail in details:
+        paragraph(detail.strip(), 4)
 
 
 def run_schedules(
@@ -151,12 +154,15 @@ def run_schedules(
     from tilewright.emulator.errors import EmulatorError, LaunchError, PtxSyntaxError, UnsupportedInstruction
 
     first: tuple[Schedule, dict[str, Array]] | None = None
+    done = 0.0
     with progress(f"checking {result.kernel}") as report_progress:
         for number, schedule in enumerate(schedules):
 
-            def share(done: float, number: int = number) -> None:
-                report_progress((number + done) / len(schedules))
-                limit((number + done) / len(schedules))
+            def share(part: float, number: int = number) -> None:
+                nonlocal done
+                done = (number + part) / len(schedules)
+                report_progress(done)
+                limit(done)
 
             result.schedules.append(str(schedule))
             device, run = prepare(schedule, schedule.options(share))
@@ -164,8 +170,10 @@ def run_schedules(
                 results, counters = run()
             except (KeyboardInterrupt, TimeoutError) as end:
                 result.interrupted = isinstance(end, KeyboardInterrupt)
-                reason = f"interrupted under {schedule}" if result.interrupted else str(end)
-                result.error = ": ".join((reason, *getattr(end, "__notes__", ())))
+                reason = (
+                    f"interrupted under {schedule}, {done:.1%} of the check done" if result.interrupted else str(end)
+                )
+                result.error = "\n  ".join((reason, *getattr(end, "__notes__", ())))
                 break
             except (LaunchError, PtxSyntaxError, UnsupportedInstruction):
                 raise

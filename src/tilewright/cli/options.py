@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tilewright.hardware import Hardware
 
 
-UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+UsageError: Any = typer.BadParameter.__bases__[0]
 """Of click, which typer has under different names."""
 
 
@@ -38,8 +38,8 @@ class Program(TyperGroup):
         try:
             yield
         except UsageError as error:
-            if self._in_json and str(error):  # none where it is the help that is shown
-                print_json({"error": str(error)})
+            if self._in_json:
+                print_json({"error": error.format_message()})
             raise
 
 

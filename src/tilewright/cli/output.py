@@ -4,6 +4,7 @@ import dis
 import functools
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -99,6 +100,16 @@ def console() -> "Console":
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
+def paragraph(text: str, indent: int) -> None:
+    """Lines behind an indent; what a terminal wraps goes two columns further in."""
+    for line in text.splitlines():
+        width = console().width if console().is_terminal else sys.maxsize
+        console().out(textwrap.fill(
+            line, width, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2), break_long_words=False,
+            break_on_hyphens=False, drop_whitespace=True,
+        ), highlight=False)  # fmt: skip
+
+
 @contextmanager
 def progress(description: str) -> Iterator[Callable[[float], None]]:
     """A bar with the time left on a terminal's stderr; the yielded function sets its share from 0 to 1."""
@@ -114,12 +125,12 @@ def progress(description: str) -> Iterator[Callable[[float], None]]:
 
     stderr = Console(stderr=True)
     columns = (
-        "{task.description}", BarColumn(20), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("so far,"),
-        TimeRemainingColumn(), TextColumn("left"),
+        "{task.description}", BarColumn(20), TaskProgressColumn(), TextColumn("elapsed"), TimeElapsedColumn(),
+        TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task(description, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+        task = bar.add_task(description, total=None)  # unknown until there is a share
+        yield lambda share: bar.update(task, total=1.0, completed=share)
 
 
 def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
@@ -145,7 +156,8 @@ def line_table(by_line: dict[str, dict[str, Any]]) -> None:
     rows = [["", *(LINE_COLUMNS[name][0] for name in names)], ["line", *(LINE_COLUMNS[name][1] for name in names)]]
     rows += [[line, *(_compact(row[name]) for name in names)] for line, row in shown.items()]
     others = [row[instructions] for line, row in totals.items() if line not in shown]
-    rows.append([f"{len(others)} other lines", _compact(sum(others)), *[""] * (len(names) - 1)])
+    if others:
+        rows.append([f"{len(others)} other lines", _compact(sum(others)), *[""] * (len(names) - 1)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for line, *cells in rows:
         numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
@@ -182,7 +194,7 @@ def table(title: str, rows: dict[str, object]) -> None:
     """Names and values in two columns."""
     from rich.table import Table
 
-    grid = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+    grid = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 0, 0, 2))
     grid.add_column(overflow="fold")
     grid.add_column(justify="right")
     for name, value in rows.items():

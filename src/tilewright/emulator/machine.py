@@ -117,7 +117,8 @@ class Machine:
                     index = min(self._ready)
                     self._execute(self.program.blocks[index], self.topology.merge(self._ready.pop(index)))
             except (KeyboardInterrupt, TimeoutError) as error:
-                error.add_note(self._whereabouts(self.topology.group(np.flatnonzero(self.alive))))
+                if self.alive.any():
+                    error.add_note(self._whereabouts(self.topology.group(np.flatnonzero(self.alive))))
                 raise
             while self.asynchrony.complete_one():  # what is still in flight lands in CTAs that have exited
                 pass
@@ -300,7 +301,7 @@ class Machine:
     def _whereabouts(self, group: Group) -> str:
         """Where the launch seems to spend its time while a group runs."""
         busiest = self.program.blocks[int(self._executed.argmax())].instructions[0]
-        return f"{self.name(group)} run, and most often executed is what follows {busiest}"
+        return f"{self.name(group).rstrip(',')} run, and most often executed is what follows {busiest}"
 
     def _report_divergence(self) -> None:
         """Where only warps wait for their own lanes, these have gone another way."""
