@@ -145,12 +145,12 @@ def _check_kernels(
 ) -> Iterator[Checked]:
     """Check the kernel of that name, or all."""
     from tilewright.cli.check_kernel import check_kernel
-    from tilewright.cli.product import NotTaken, first_accepted, kernel_named
+    from tilewright.cli.product import NotTaken, first_accepted
     from tilewright.hardware import H200
-    from tilewright.kernels.registry import KERNELS
+    from tilewright.kernels.registry import KERNELS, kernel_named
 
     hardware = dataclasses.replace(H200, sm_count=SMS)
-    chosen = list(KERNELS.values()) if name == "all" else [kernel_named(name)]
+    chosen = list(KERNELS.values()) if name == "all" else [kernel_named(name, "KERNEL")]
     products: dict[str, Product] = {}
     refusals: dict[str, NotTaken] = {}
     for kernel in chosen:

@@ -78,6 +78,14 @@ class ActivationName(StrEnum):
     silu = "silu"
 
 
+class BackendName(StrEnum):
+    """Where to run."""
+
+    auto = "auto"
+    gpu = "gpu"
+    emulator = "emulator"
+
+
 M = Annotated[int | None, typer.Argument(help="Rows of A and of the result.", min=0, show_default=False)]
 N = Annotated[int | None, typer.Argument(help="Columns of B and of the result.", min=0, show_default=False)]
 K = Annotated[int | None, typer.Argument(help="Columns of A, rows of B.", min=0, show_default=False)]
@@ -88,6 +96,7 @@ LayoutOption = Annotated[
 ActivationOption = Annotated[
     ActivationName | None, typer.Option("--activation", help="Applied to the result.", show_default=False)
 ]
+BackendOption = Annotated[BackendName, typer.Option("--backend", help="Where to run.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -99,6 +108,19 @@ def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int
     if n is None or k is None:
         raise ValueError(f"M is {m}, and {'N' if n is None else 'K'} is missing: give all of M N K, or none of them")
     return m, n, k
+
+
+def wants_gpu(backend: BackendName) -> bool:
+    """Whether to run on a GPU: where there is one, unless told otherwise; a RuntimeError where `gpu` finds none."""
+    from tilewright.api import gpu_count
+
+    on_gpu = backend != BackendName.emulator and gpu_count() > 0
+    if backend == BackendName.gpu and not on_gpu:
+        raise RuntimeError(
+            "--backend gpu needs an NVIDIA GPU with its driver, and none is usable here: leave --backend at auto, or "
+            "see what `tilewright doctor` finds"
+        )
+    return on_gpu
 
 
 def parse_shape(text: str, option: str) -> tuple[int, int, int]:

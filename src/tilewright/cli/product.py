@@ -12,7 +12,6 @@ from tilewright.cli.memory import available_memory
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels.family import Kernel
-from tilewright.kernels.registry import KERNELS
 from tilewright.problem import Matrix, Problem
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
@@ -99,13 +98,6 @@ class NotTaken(ValueError):
     def __init__(self, kernel: Kernel, hardware: Hardware, refusal: str):
         super().__init__(f"kernel {kernel.name!r} does not take this product on {hardware.name}: {refusal}")
         self.refusal = refusal
-
-
-def kernel_named(name: str) -> Kernel:
-    """The registry's kernel of that name, or a ValueError that lists what there is."""
-    if name not in KERNELS:
-        raise ValueError(f"kernel {name!r} does not exist: name one of {', '.join(KERNELS)}")
-    return KERNELS[name]
 
 
 def first_accepted(
