@@ -85,16 +85,16 @@ def check(
 
     Exit code 1 when something is reported, 2 for what cannot run or ends early,
     130 after Ctrl-C. --json prints {kernel, verified, reports, counters: {totals,
-    by_line}, schedules, ...}; of all kernels {verified, results: [such an object,
-    ...]}; of what cannot run {error}.
+    by_line}, schedules}, and error where it ends early; of all kernels {verified,
+    results}, a list of such objects; of what cannot run {error}.
 
     \b
     Examples:
       tilewright check all
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
-      tilewright check scale.ptx --grid 4 --block 256 --arg out=f32[1000] --arg 2.5
-      tilewright check lib.ptx --entry scale --block 64 --arg f32[64]:random --smem 256
+      tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
+      tilewright check lib.ptx --entry scale --block 64 --smem 256 --arg f32[64]
     """
     orders = schedules_of(schedules, seed)
     launch = {"entry": entry, "grid": grid, "block": block, "cluster": cluster, "smem": smem, "arg": arg}
@@ -105,7 +105,7 @@ def check(
         lines = lines is not False
     else:
         if given := ", ".join(f"--{name}" for name, value in launch.items() if value):
-            raise ValueError(f"{given} is for the launch of a PTX file, and {kernel!r} is none: write ./{kernel}")
+            raise ValueError(f"{given} is for the launch of a PTX file, and {kernel!r} is none: name FILE.ptx")
         epilogue = {"bias": bias, "activation": activation.value if activation else None}
         element_type = dtype.value if dtype else None
         found = _check_kernels(kernel, shape_of(m, n, k), element_type, layout.value, epilogue, orders, seed)

@@ -47,14 +47,18 @@ def taken_by(parameter: "Parameter") -> str:
     """What may be written for a parameter."""
     if _is_float(parameter):
         return "a number such as 1.5"
-    integer = f"an integer of {parameter.size} byte{'s' * (parameter.size > 1)} such as 5"
+    integer = f"a {parameter.size}-byte integer such as 5"
     if _is_scalar(parameter):
-        return f"an array such as f32[1024]:random, ptr:NAME, or {integer}" if parameter.size == 8 else integer
+        return "f32[1024]:random or the like, ptr:NAME or an integer" if parameter.size == 8 else integer
     typed = {2: ", or f16:1.5 or bf16:1.5", 4: ", or f32:1.5", TENSOR_MAP_BYTES: ", or tensormap(...)"}
     return f"a structure: bytes:HEX of {parameter.size} bytes{typed.get(parameter.size, '')}"
 
 
 def _fits(item: "Item", parameter: "Parameter") -> bool:
+    import numpy as np
+
+    if isinstance(item, np.generic):  # of which np.float64 is a float, too
+        return parameter.size == item.nbytes
     if isinstance(item, Pointer):
         return parameter.size == 8 and not _is_float(parameter)
     if isinstance(item, TensorMapOf):
@@ -63,7 +67,7 @@ def _fits(item: "Item", parameter: "Parameter") -> bool:
         return _is_float(parameter)
     if isinstance(item, int):
         return parameter.size <= 8 and -(1 << 8 * parameter.size - 1) <= item < 1 << 8 * parameter.size
-    return parameter.size == (len(item) if isinstance(item, bytes) else item.nbytes)
+    return parameter.size == len(item)
 
 
 def _is_float(parameter: "Parameter") -> bool:
