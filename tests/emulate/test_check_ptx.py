@@ -99,6 +99,24 @@ def test_a_result_that_depends_on_the_schedule_is_reported(ptx):
 
 
 @pytest.mark.planted_fault
+def test_reports_name_arrays_and_state_each_rule_once(ptx):
+    source = """
+    extern "C" __global__ void shift(float* out, const float* in) {
+      out[threadIdx.x + 1] = in[threadIdx.x];
+      out[threadIdx.x] = out[threadIdx.x + 2];
+    }
+    """
+    path, arguments = ptx(source), ("--block", 64, "--arg", "out=f32[80]", "--arg", "f32[64]:random", "--schedules", 0)
+    record = in_json("check", path, *arguments, code=1)
+    messages = [report["message"] for report in record["reports"]]
+    assert len(messages) > 1
+    assert all(re.search(r"address 0x7[0-9a-f]+ \(out \+ \d+\), which", message) for message in messages)
+    assert invoke("check", path, *arguments, code=1).stdout.count("rule: two accesses") == 1
+    (report,) = in_json("check", path, "--block", 96, *arguments[2:], code=1)["reports"][-1:]
+    assert re.search(r"past the end of the allocation of 256 bytes at 0x7[0-9a-f]+ \(arg1\)$", report["rule"])
+
+
+@pytest.mark.planted_fault
 def test_a_deadlock_is_a_report(ptx):
     source = (
         PTX_WRAPPERS
@@ -130,6 +148,8 @@ def test_without_line_information_reports_name_lines_of_the_ptx(ptx):
     number = next(number for number, line in enumerate(text.splitlines(), 1) if "st.global" in line)
     assert report["kind"] == "OutOfBounds"
     assert report["locations"] == [f"PTX:{number}"]
+    clean = invoke("check", path, *options[:4], "--arg", "f32[128]", *options[6:]).stdout
+    assert clean.endswith("-lineinfo for those of the source\n")
 
 
 def test_tensor_maps(ptx):

@@ -1,7 +1,9 @@
 """Checks of any compiler's PTX: a kernel of a file, launched on arguments that the command line describes."""
 
+import re
 import sys
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +64,7 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
     def prepare(schedule: Schedule, device_options: dict[str, Any]) -> "tuple[Device, Run]":
         device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, **device_options)
         addresses = {name: device.upload(array) for name, array in initial.items()}
+        result.named = partial(_named, addresses=addresses, arrays=initial)
 
         def run() -> "tuple[dict[str, Array], Counters | None]":
             loaded = device.load(text, kernel.name)
@@ -109,6 +112,18 @@ def _entry(path: Path, entries: list[str], wanted: str | None) -> str:
 
 def _download(device: "Device", address: int, like: "Array") -> "Array":
     return device.read(address, like.nbytes).view(like.dtype).reshape(like.shape)
+
+
+def _named(text: str, addresses: dict[str, int], arrays: "dict[str, Array]") -> str:
+    """The text with the array and the offset in bytes behind each address in one."""
+
+    def with_name(match: re.Match[str]) -> str:
+        for name, start in addresses.items():
+            if 0 <= (offset := int(match[0], 16) - start) < arrays[name].nbytes:
+                return f"{match[0]} ({name}{f' + {offset}' if offset else ''})"
+        return match[0]
+
+    return re.sub(r"\b0x[0-9a-f]+\b", with_name, text)
 
 
 def _require_memory(arguments: Arguments) -> None:

@@ -45,7 +45,8 @@ class Checked:
     """What was found about one kernel; where nothing ran, `verified` is None and `skipped` says why.
 
     reports: a kind, the rule, locations and the schedules under which it was found, each once, and always the same
-    keys. error: why the check ended before its time, if it did; interrupted: whether that was Ctrl-C.
+    keys. error: why the check ended before its time, if it did; interrupted: whether that was Ctrl-C. named: puts the
+    names of arrays behind the addresses in a sentence.
     """
 
     kernel: str
@@ -55,6 +56,7 @@ class Checked:
     skipped: str = ""
     error: str = ""
     interrupted: bool = False
+    named: Callable[[str], str] = str
     reports: list[dict[str, Any]] = field(default_factory=list)
     counters: "Counters | None" = None
     schedules: list[str] = field(default_factory=list)
@@ -68,6 +70,7 @@ class Checked:
     def add(self, schedule: Schedule, report: dict[str, Any]) -> None:
         """Add a finding, or the schedule to an earlier finding of this kind at the same places."""
         report = {**report, "locations": list(report["locations"])}
+        report |= {key: self.named(report[key]) for key in ("message", "rule")}
         for earlier in self.reports:
             if all(earlier[key] == report[key] for key in ("kind", "rule", "locations")):
                 if str(schedule) not in earlier["schedules"]:
@@ -77,10 +80,9 @@ class Checked:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        plain = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        del plain["interrupted"]
-        if not self.error:
-            del plain["error"]
+        hidden = {"interrupted", "named"} | (set() if self.error else {"error"})
+        fields = [item.name for item in dataclasses.fields(self) if item.name not in hidden]
+        plain = {name: getattr(self, name) for name in fields}
         counters = self.counters
         plain["counters"] = {"totals": {}, "by_line": {}, "by_line_inclusive": {}} if counters is None else {
             "totals": counters.as_dict(),
@@ -104,14 +106,17 @@ class Checked:
         console().print(f"[bold]{self.kernel}[/bold] {product} under {', '.join(self.schedules)}: {verdict}")
         if self.config:
             paragraph(self.config, 2)
+        stated: set[str] = set()
         for alike in _grouped(self.reports):
-            _show_report(alike[0])
+            _show_report(alike[0], stated)
             if len(alike) > 1:
                 console().print(f"    and {len(alike) - 1} more like it on these lines")
         if self.counters is not None:
             table("", counter_rows(self.counters.as_dict()))
             if lines:
                 line_table({line: counts.as_dict() for line, counts in self.counters.by_line.items()})
+                if all(line.startswith("PTX:") for line in self.counters.by_line):
+                    paragraph("lines are those of the PTX: compile with -lineinfo for those of the source", 2)
 
 
 def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
@@ -123,14 +128,17 @@ def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     return groups.values()
 
 
-def _show_report(report: dict[str, Any]) -> None:
+def _show_report(report: dict[str, Any], stated: set[str]) -> None:
+    """Tell people about a report; a rule that is in `stated` is known, any other is then."""
     message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
     paragraph(message, 2)
     if report["section"] is not None:
         details += [f"at {location}" for location in report["locations"]]
         if report["locations"]:
             details[-len(report["locations"])] += f", by {report['threads']}"
-        details.append(f"rule: {report['rule']} (PTX ISA, {report['section']})")
+        if report["kind"] not in stated:
+            details.append(f"rule: {report['rule']} (PTX ISA, {report['section']})")
+            stated.add(report["kind"])
     for detail in details:
         paragraph(detail.strip(), 4)
 
