@@ -403,7 +403,12 @@ def test_an_endless_kernel_ends_with_its_loop(ptx, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "0")
     record = in_json("check", ptx(ENDLESS), *NEVER, code=2)
     assert record["verified"] is None
-    for words in ("1 CTAs under 4 schedules", "set TILEWRIGHT_EMULATOR_SECONDS=", "does the kernel end?", "test.cu:4"):
+    for words in (
+        "4 schedules of 1 CTA would",
+        "set TILEWRIGHT_EMULATOR_SECONDS=",
+        "does the kernel end?",
+        "test.cu:4",
+    ):
         assert words in record["error"]
 
 

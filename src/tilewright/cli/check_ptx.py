@@ -78,7 +78,7 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
 
     threads = prod(grid) * prod(block)
     together = min(max(CHUNK_LANES, prod(cluster) * prod(block)) if threads > RESIDENT_LANES else threads, threads)
-    ctas = f"the {prod(grid):,} CTAs under {len(schedules)} schedules"
+    ctas = f"{len(schedules)} schedules of {prod(grid):,} CTA{'s' * (prod(grid) > 1)}"
     remedy = "take a smaller --grid or fewer --schedules"
     run_schedules(result, schedules, prepare, TimeLimit(ctas, together / threads / len(schedules), remedy))
     return result
