@@ -9,11 +9,12 @@ import typer
 
 from tilewright import __version__
 from tilewright.cli import check, doctor, inspect, ladder, run
-from tilewright.cli.options import Command
+from tilewright.cli.options import Command, Program
 from tilewright.cli.output import BAD_REQUEST
 
 app = typer.Typer(
     name="tilewright",
+    cls=Program,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",

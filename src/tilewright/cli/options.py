@@ -1,14 +1,46 @@
 """The options that several commands take, and what their values mean."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+from tilewright.cli.output import print_json
 
 if TYPE_CHECKING:
     from tilewright.hardware import Hardware
+
+
+UsageError: Any = typer.BadParameter.__bases__[0]
+"""Of click, which typer has under different names."""
+
+
+class Program(TyperGroup):
+    """Says under --json also as JSON what is wrong with the options, so that stdout always holds one object."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the words of the command line up to the command's name."""
+        self._in_json = "--json" in args
+        with self._usage_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the rest and run the command."""
+        with self._usage_errors():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _usage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except UsageError as error:
+            if self._in_json:
+                print_json({"error": error.format_message()})
+            raise
 
 
 class Command(TyperCommand):
