@@ -66,65 +66,69 @@ class Climbed:
 
 
 def show(climbed: Sequence[Climbed], measured: bool) -> None:
-    """The table for people: what was measured, or what was counted."""
-    table = _measured_table(climbed) if measured else _counted_table(climbed)
-    console().print(table, soft_wrap=False)
+    """The table for people: what was measured, or what was counted; then what was skipped, and whether all is right."""
+    console().print(_measured_table(climbed) if measured else _counted_table(climbed), soft_wrap=False)
+    console().print()
     for each in climbed:
         if each.skipped:
-            console().print(f"{each.rung.name}: skipped, {each.skipped}", markup=False)
+            console().print(f"{each.rung.name} is left out: {each.skipped}", markup=False)
+    ran = [each for each in climbed if each.verified is not None]
+    wrong = [each.rung.name for each in ran if not each.verified]
+    if wrong:
+        console().print(f"[red]WRONG products: {', '.join(wrong)}[/red]")
+    elif ran:
+        console().print(f"All {len(ran)} products are right, by float64.")
+    console().print("" if measured else _LEGEND, style="dim", soft_wrap=False)
+
+
+_LEGEND = (
+    "Per request of a warp: 32-byte sectors of GMEM (4 where lanes read neighbouring floats), and wavefronts of SMEM "
+    "that bank conflicts add. L2 reads: how often each byte of A, B and out crosses between the SMs and L2."
+)
 
 
 def _table(*columns: str) -> "Table":
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="left" if number == 0 or name == "what it means" else "right")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in columns:
+        words = name in ("rung", "what it means")
+        table.add_column(name, justify="left" if words else "right", no_wrap=name == "rung")
     return table
 
 
-def _verdict(each: Climbed) -> str:
-    return {True: "yes", False: "[red]NO[/red]", None: ""}[each.verified]
-
-
 def _counted_table(climbed: Sequence[Climbed]) -> "Table":
-    table = _table(
-        "rung", "right", "sectors/\nrequest", "conflicts/\nSMEM req.", "read from\nL2, times", "what it means"
-    )
+    table = _table("rung", "sectors a\nrequest", "conflicts\na request", "L2\nreads", "what it means")
     for each, road in _by_road(climbed):
         if road:
             table.add_row(f"[dim]{road}[/dim]")
-        if each.traffic is not None:
-            traffic = each.traffic
+        if (traffic := each.traffic) is not None:
             table.add_row(
                 each.rung.name,
-                _verdict(each),
                 f"{traffic.sectors_per_request:.1f}" if traffic.global_requests else "",
                 f"{traffic.conflicts_per_request:.2f}" if traffic.shared_requests else "",
-                f"{traffic.rereads:.1f}",
+                f"{traffic.rereads:.1f}x",
                 each.explanation,
             )
     return table
 
 
 def _measured_table(climbed: Sequence[Climbed]) -> "Table":
-    table = _table("rung", "right", "TFLOP/s", "speed\nof light", "of cuBLAS", "gain", "published", "on")
+    table = _table("rung", "TFLOP/s", "speed of\nlight", "of\ncuBLAS", "gain", "published", "on")
     for each, road in _by_road(climbed):
         if road:
             table.add_row(f"[dim]{road}[/dim]")
-        if each.tflops is None and each.verified is None:
-            continue
-        figure = next((f for f in each.rung.published if f.shape == (each.m, each.n, each.k)), None)
-        table.add_row(
-            each.rung.name,
-            _verdict(each),
-            "" if each.tflops is None else f"{each.tflops:.3g}",
-            "" if each.speed_of_light_share is None else f"{each.speed_of_light_share:.1%}",
-            "" if each.cublas_ratio is None else f"{each.cublas_ratio:.3f}",
-            "" if each.gain is None else f"{each.gain:.2f}x",
-            f"{figure.tflops:g}" if figure else "",
-            figure.gpu if figure else "",
-        )
+        if each.tflops is not None:
+            figure = next((f for f in each.rung.published if f.shape == (each.m, each.n, each.k)), None)
+            table.add_row(
+                each.rung.name,
+                f"{each.tflops:.3g}",
+                "" if each.speed_of_light_share is None else f"{each.speed_of_light_share:.1%}",
+                "" if each.cublas_ratio is None else f"{each.cublas_ratio:.3f}",
+                "" if each.gain is None else f"{each.gain:.2f}x",
+                f"{figure.tflops:g}" if figure else "",
+                figure.gpu if figure else "",
+            )
     return table
 
 

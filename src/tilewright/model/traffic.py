@@ -61,16 +61,14 @@ class Traffic:
     def explanation(self, worst_line: str = "") -> str:
         """The most striking of these numbers in one sentence; `worst_line` is where most bank conflicts are."""
         if self.sectors_per_request > MOST_SECTORS:
-            return (
-                f"{self.sectors_per_request:.0f} sectors a request: lanes side by side do not access neighbours in GMEM"
-            )
+            return "lanes side by side do not access neighbours in GMEM"
         if self.shared_conflicts * 8 > self.shared_wavefronts:
             share = self.shared_conflicts / self.shared_wavefronts
-            where = f", most of them at {worst_line}" if worst_line else ""
-            return f"{share:.0%} of the SMEM wavefronts are bank conflicts{where}"
+            where = f", most at {worst_line}" if worst_line else ""
+            return f"{share:.0%} of SMEM wavefronts are bank conflicts{where}"
         if not self.shared_requests and not self.tma_read_bytes:
-            return f"no reuse on chip: every byte crosses from L2 {self.rereads:.0f} times"
-        return f"{self.flops_per_l2_byte:.0f} flop for each byte that crosses from L2"
+            return "nothing is reused on chip but what L1 holds"
+        return f"{self.flops_per_l2_byte:.0f} flop per byte from L2"
 
 
 def traffic(flops: int, minimum_bytes: int, counters: Mapping[str, int | Mapping[str, int]]) -> Traffic:
