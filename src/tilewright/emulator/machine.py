@@ -154,13 +154,13 @@ class Machine:
         if self.checker is not None:
             lanes = group.active(active)
             self.checker.proxy_fence(lanes)
-            self.mbarriers.fence(lanes.indices)
+            self.mbarriers.fence(lanes.indices, publishes=False)
 
     def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
         """fence.mbarrier_init."""
         if self.checker is not None:
             lanes = group.active(active)
-            self.checker.fence_mbarriers(lanes.indices)
+            self.mbarriers.fence(lanes.indices, publishes=True)
 
     def memory_fence(self, site: int, group: Group, active: Mask | None) -> None:
         """membar, and fence with a memory order."""

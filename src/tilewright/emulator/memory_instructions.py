@@ -212,12 +212,21 @@ def _barrier(w: BlockWriter, i: Instruction) -> None:
             raise ValueError("neither arrive nor wait")
         w.emit(f"m.barriers.cluster_{i.modifiers[1]}({w.site}, g)")
         return
-    if kind not in ("sync", "arrive") and not (kind == "cta" and i.modifiers[1] in ("sync", "arrive")):
-        raise UnsupportedInstruction(f"no emulation of {i}")
-    kind = i.modifiers[1] if kind == "cta" else kind
-    name = w.stable(w.read(i.operands[0], "u4"))
-    count = w.stable(w.read(i.operands[1], "u4")) if len(i.operands) > 1 else None
-    w.emit(f"m.barriers.{kind}({w.site}, g, {name}, {count})")
+    check_modifiers(i, {"cta", "sync", "arrive", "red", "popc", "and", "or", "aligned", "u32", "pred"}, types=0)
+    action = next(modifier for modifier in i.modifiers if modifier in ("sync", "arrive", "red"))
+    operands = list(i.operands)
+    target = operands.pop(0) if action == "red" else Sink()
+    condition = w.stable(w.read(operands.pop(), "b1")) if action == "red" else None
+    name = w.stable(w.read(operands[0], "u4"))
+    count = w.stable(w.read(operands[1], "u4")) if len(operands) > 1 else None
+    if action == "red":
+        operation = next(modifier for modifier in i.modifiers if modifier in ("popc", "and", "or"))
+        if isinstance(target, Register) and target.bits != (32 if operation == "popc" else 1):
+            raise ValueError(f"a {target.bits}-bit destination")
+        arguments = f"{name}, {count}, {operation!r}, {condition}, {w.place_of(target)}"
+        w.emit(f"m.barriers.reduce({w.site}, g, {arguments})")
+    else:
+        w.emit(f"m.barriers.{action}({w.site}, g, {name}, {count})")
 
 
 @emits("setmaxnreg")
