@@ -81,8 +81,13 @@ class Checker:
         else:
             self.access_shared(kind, site, lanes, where, width)
 
-    def access_shared(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
-        """Ordinary accesses of lanes to shared memory; `kind` is "copy" for cp.async, which writes later."""
+    def access_shared(
+        self, kind: str, site: int, lanes: Indices, where: Indices, width: int, agents: Indices | None = None
+    ) -> None:
+        """Ordinary accesses of lanes to shared memory; `kind` is "copy" for cp.async, which writes later.
+
+        agents: the columns of those that access in the place of lanes, until an mbarrier tells that it is over.
+        """
         shadow, now = self.shared, self.tick()
         cells = shadow.cells(where, width)
         cta, target = self.topology.cta[lanes], where // self.topology.shared_stride
@@ -100,11 +105,12 @@ class Checker:
                     self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > floor, reads=True)
             for slot in shadow.reads[shadow.slots :]:
                 self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > 0, reads=True)
-        columns = self.clocks.column[lanes]
+        columns = self.clocks.column[lanes] if agents is None else agents
         access = pack(NEVER if kind == "copy" else now, columns, site, kind == "copy")
-        if remote.any():
-            access = np.where(remote, pack(now, columns, site, True), access)
-            self.touch(target[remote], columns[remote], now)
+        foreign = remote | (agents is not None)
+        if foreign.any():
+            access = np.where(foreign, pack(now, columns, site, True), access)
+            self.touch(target[foreign], columns[foreign], now)
         if reads:
             slots = np.where(remote, shadow.slots - 1, self.topology.thread[lanes] // WARP)
             shadow.mark_read(slots, cells, access[:, None])

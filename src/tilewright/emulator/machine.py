@@ -27,6 +27,7 @@ from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
 from tilewright.emulator.program import Program, bank_dtype
 from tilewright.emulator.ptx import Integer, Register, round_up
+from tilewright.emulator.remote_stores import RemoteStores
 from tilewright.emulator.specials import Extent, Specials
 from tilewright.emulator.tensor import Tensor
 from tilewright.emulator.thread_copies import ThreadCopies
@@ -90,6 +91,7 @@ class Machine:
         self.collectives = collectives
         self.barriers, self.mbarriers = Barriers(self), Mbarriers(self)
         self.tensor, self.copies, self.bulk = Tensor(self), ThreadCopies(self), BulkCopies(self)
+        self.remote = RemoteStores(self)
         self._clock, self._max_steps = 0, max_steps
         self._executed = np.zeros(len(program.blocks), np.int64)
         self._ready: dict[int, list[Group]] = {}

@@ -38,7 +38,7 @@ from tilewright.emulator.ptx_lexical import (
     variable_of,
 )
 from tilewright.emulator.ptx_lowering import in_halves, inverted, new_register, waits_for_others
-from tilewright.emulator.ptx_variables import place_variables
+from tilewright.emulator.ptx_variables import Scope, place_variables
 
 _NUMBERS = r"\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
 _LOC = re.compile(rf"\.loc{_NUMBERS}(?:[^\n]*?\binlined_at{_NUMBERS})?[^\n]*", re.A)
@@ -62,22 +62,6 @@ _MOST_INSTRUCTIONS = 1 << 18
 LocationKey: TypeAlias = tuple[int, int, int]
 
 
-class _Scope:
-    """Names declared between one pair of braces."""
-
-    def __init__(self, parent: "_Scope | None") -> None:
-        self.parent = parent
-        self.names: dict[str, Operand] = {}
-        self.labels: dict[str, int] = {}
-        self.tables: dict[str, list[str]] = {}  # of branches
-
-    def chain(self) -> "Iterator[_Scope]":
-        scope: _Scope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope.parent
-
-
 class BodyParser:
     """Parses the body of one entry, with the bodies of the functions that it calls in the places of the calls."""
 
@@ -85,8 +69,8 @@ class BodyParser:
         self.module, self.entry, self.text = module, entry, text
         self.position = start
         self.line, self.line_position = line_of(text, start), start
-        self.module_scope = _Scope(None)
-        self.branches: list[tuple[Instruction, str, _Scope]] = []
+        self.module_scope = Scope(None)
+        self.branches: list[tuple[Instruction, str, Scope]] = []
         self.callers: list[str] = []  # functions whose bodies are being parsed
         self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
         self.last_label = ""
@@ -97,7 +81,7 @@ class BodyParser:
         names = self.module_scope.names
         names.update({name: Symbol(name, "global") for name in module.variables})
         names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
-        self.scope = _Scope(self.module_scope)
+        self.scope = Scope(self.module_scope)
         self.scope.names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
 
     def parse(self) -> int:
@@ -117,7 +101,7 @@ class BodyParser:
             head = text[self.position]
             if head == "{":
                 depth += 1
-                self.scope = _Scope(self.scope)
+                self.scope = Scope(self.scope)
                 self.position += 1
             elif head == "}":
                 depth -= 1
@@ -260,7 +244,7 @@ class BodyParser:
     def _expand(self, function: Function, arguments: list[Operand], results: list[Operand]) -> None:
         """Append the body of a function."""
         caller = self.scope, self.position, self.line, self.line_position, self.location
-        self.scope = formal = _Scope(self.module_scope)
+        self.scope = formal = Scope(self.module_scope)
         for parameter, argument in zip(function.parameters, arguments, strict=True):
             self._bind(parameter, argument, reads=True)
         for parameter, result in zip(function.results, results, strict=True):

@@ -37,7 +37,7 @@ class Release:
 
 @dataclass(slots=True)
 class Written:
-    """The last strong write of a place: by a thread of which CTA, of which scope, and the releases it carries, by CTA."""
+    """The last strong write of a place: the CTA of its thread, its scope, and the releases it carries, by CTA."""
 
     cta: int
     scope: int
@@ -71,9 +71,7 @@ class Releases:
     def __init__(self, checker: "Checker") -> None:
         self._checker = checker
         self._published: dict[str, Published] = {"shared": {}, "global": checker.state.published}
-        self._fenced = np.zeros(
-            (DEVICE + 1, checker.topology.lanes), np.int64
-        )  # the last fence of each scope or a wider
+        self._fenced = np.zeros((DEVICE + 1, checker.topology.lanes), np.int64)  # the last of each scope or a wider
         self._made: dict[int, tuple[list[int], Release]] = {}  # by lane: of which fences
         self._unacquired: dict[int, dict[tuple[str, int], dict[int, Release]]] = {}  # by lane: read, not fenced
 

@@ -23,7 +23,8 @@ class Traits:
     """Of one program.
 
     strong: (instructions,), the accesses that do not race with each other if their scopes allow: atomic, volatile, and
-    with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest access. asynchronous: whether bulk copies or wgmma are used.
+    with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest
+    access. asynchronous: whether bulk copies or wgmma are used.
     """
 
     strong: Mask
