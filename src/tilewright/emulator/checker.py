@@ -76,6 +76,8 @@ class Checker:
         where = np.broadcast_to(where, lanes.shape)
         if self.traits.strong[site]:
             self.releases.access(kind, space, site, lanes, where)
+            if kind != "ld" and self.traits.scopes[site] < DEVICE:
+                self._require_scope(kind, space, site, lanes, where)
         if space == "global":
             self._access_global(kind, site, lanes, where, width)
         else:
@@ -231,6 +233,19 @@ class Checker:
         needed = np.where(foreign, DEVICE, np.where(same_cta, CTA, CLUSTER))
         scopes = np.minimum(self.traits.scopes[sites], self.traits.scopes[site])
         return np.asarray(self.traits.strong[sites] & (scopes >= needed))
+
+    def _require_scope(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
+        """Report lanes of one instruction that meet at a place and that its scope does not include."""
+        ctas = np.asarray(self.machine.cta_numbers[self.topology.cta[lanes]])
+        teams = ctas if self.traits.scopes[site] == CTA else self.clusters_of(lanes)
+        order = np.lexsort((teams, where))
+        place, team = where[order], teams[order]
+        met = np.flatnonzero((place[1:] == place[:-1]) & (team[1:] != team[:-1]))
+        for first, second in zip(order[met[:1]].tolist(), order[met[:1] + 1].tolist(), strict=True):
+            access = int(pack(self.state.now, self.clocks.column[lanes[first]], site))
+            lane, foreign = int(lanes[second]), bool(np.diff(self.clusters_of(lanes[[first, second]]))[0])
+            address = GLOBAL_BASE + int(where[second]) if space == "global" else self.shared_address(int(where[second]))
+            self._conflict(kind, site, lane, access, address, foreign)
 
     def fence(self, group: Group, active: Any, modifiers: tuple[str, ...]) -> None:
         """membar, or fence with a memory order."""
