@@ -101,6 +101,17 @@ ARRIVE_AT_THE_PEER = """
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(there) : "memory");
 """
 
+TAIL = """
+extern "C" __global__ void kernel(int* out) {
+  __shared__ unsigned long long empty;
+  unsigned rank, there;
+  asm("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+  if (threadIdx.x == 0) init(at(&empty), 32);
+  asm volatile("fence.mbarrier_init.release.cluster; barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  FREE
+}
+"""
+
 FLAG = """
 extern "C" __global__ void kernel(int* out) {
   volatile int* flag = out + 32;
@@ -171,6 +182,13 @@ def test_named_barrier_whose_readers_only_arrive():
 def test_arrival_of_any_scope_tells_a_peer_that_reads_are_over(wait):
     """What CUTLASS's pipelines of clusters rely on; see memory-rules.md, "Where practice and the letter differ"."""
     assert kinds(FREED.replace("FREE", ARRIVE_AT_THE_PEER + wait), [64], 32, 2)[0] == set()
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(("wait", "found"), [("wait(at(&empty), 0);", set()), ("", {"cluster-exit"})])
+def test_exit_after_the_last_arrival_of_the_peers(wait, found):
+    """CUTLASS's producers end so: they wait for every slot to be free, and the cluster does not meet again."""
+    assert kinds(TAIL.replace("FREE", ARRIVE_AT_THE_PEER + wait), [64], 32, 2)[0] == found
 
 
 @pytest.mark.planted_fault

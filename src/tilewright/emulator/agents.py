@@ -53,7 +53,7 @@ class MbarrierChecks:
         """mbarrier.inval: whoever has used it must be known to be done."""
         clocks = self._checker.clocks
         used = self._used[cta]
-        late = used > clocks.facts[KNOWN, lanes, : clocks.base]
+        late = used > clocks.overwritable(lanes[:, None], np.arange(clocks.base))
         late[np.arange(lanes.size), clocks.column[lanes]] = False
         if late.any():
             first, column = (int(index[0]) for index in np.nonzero(late))

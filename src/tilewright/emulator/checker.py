@@ -319,7 +319,8 @@ class Checker:
                 continue
             self.registers.exited(cta, group)
             touched = self._touched[cta]
-            late = np.flatnonzero(touched > self._exited[KNOWN, cta, : touched.size])
+            known = self._exited[[KNOWN, self.clocks.over], cta, : touched.size].max(axis=0)
+            late = np.flatnonzero(touched > known)
             for column in late[:1].tolist():
                 lanes = self.topology.group(np.array([group.indices[group.cta == cta][0]]))
                 number = int(self.machine.cta_numbers[cta])
