@@ -115,8 +115,7 @@ class Barriers:
         barrier = self._named.get(number)
         if barrier is None:
             barrier = self._named[number] = _NamedBarrier(ctas)
-        self._set_expected(site, group, number, barrier, count)
-        self._set_operation(site, group, number, barrier, reduction)
+        self._join_phase(site, group, number, barrier, count, "" if reduction is None else reduction.operation)
         barrier.arrived += np.bincount(group.cta, minlength=ctas)
         if condition is not None:
             barrier.trues += np.bincount(group.cta[lanes_of(condition, group.size)], minlength=ctas)
@@ -128,19 +127,10 @@ class Barriers:
             barrier.waiting.append(_Waiting(group, block, site, reduction))
         self._release(site, number, barrier)
 
-    def _set_operation(
-        self, site: int, group: Group, number: int, barrier: _NamedBarrier, reduction: _Reduction | None
+    def _join_phase(
+        self, site: int, group: Group, number: int, barrier: _NamedBarrier, count: Array | None, operation: str
     ) -> None:
-        operation = "" if reduction is None else reduction.operation
-        started = barrier.arrived[group.cta] > 0
-        if (barrier.operation[group.cta][started] != operation).any():
-            raise BarrierProtocol(
-                f"{self._at(site)} meets an arrival of another kind at barrier {number}: all threads of a phase "
-                "execute bar.red with one operation, or none does"
-            )
-        barrier.operation[group.cta] = operation
-
-    def _set_expected(self, site: int, group: Group, number: int, barrier: _NamedBarrier, count: Array | None) -> None:
+        """Require what the arrivals of a phase have in common, and note it."""
         threads = 0 if count is None else int(np.max(count))
         if count is not None and (count != threads).any():
             raise BarrierProtocol(f"{self._at(site)} expects another number of threads in some threads than in others")
@@ -152,7 +142,12 @@ class Barriers:
                 f"{self._at(site)} expects {threads or 'all'} threads at barrier {number}; an earlier arrival "
                 "of the same phase expected another number"
             )
-        barrier.expected[group.cta] = threads
+        if (barrier.operation[group.cta][started] != operation).any():
+            raise BarrierProtocol(
+                f"{self._at(site)} meets an arrival of another kind at barrier {number}: all threads of a phase "
+                "execute bar.red with one operation, or none does"
+            )
+        barrier.expected[group.cta], barrier.operation[group.cta] = threads, operation
 
     def _release(self, site: int, number: int, barrier: _NamedBarrier) -> None:
         expected = np.where(barrier.expected > 0, barrier.expected, self._machine.alive_threads)
