@@ -49,8 +49,8 @@ def _guards():
         "b32",
     )
     yield written(
-        f"{start} and.b32 %word, %word, 1; setp.eq.u32 %p, %word, 0; @%p barrier.cluster.arrive; "
-        "@!%p barrier.cluster.arrive; @!%p barrier.cluster.wait; @%p barrier.cluster.wait; ld.shared.b32 %d0, [%row];",
+        f"{start} setp.lt.u32 %p, %word, 128; @%p barrier.cluster.arrive.aligned; @!%p barrier.cluster.arrive.aligned; "
+        "@!%p barrier.cluster.wait.aligned; @%p barrier.cluster.wait.aligned; ld.shared.b32 %d0, [%row];",
         "b32",
         "b32",
         cluster=2,
