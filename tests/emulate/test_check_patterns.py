@@ -13,6 +13,10 @@ __device__ void wait(unsigned b, unsigned parity) {
   asm volatile("{.reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra D; bra W; D: }"
                :: "r"(b), "r"(parity) : "memory");
 }
+__device__ void wait_for_cluster(unsigned b, unsigned parity) {
+  asm volatile("{.reg .pred p; W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;"
+               " @p bra D; bra W; D: }" :: "r"(b), "r"(parity) : "memory");
+}
 __device__ void copy(void* to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(at(to)), "l"(from) : "memory");
 }
@@ -73,6 +77,57 @@ extern "C" __global__ void kernel(int* out) {
 }
 """
 
+FREED = """
+extern "C" __global__ void kernel(int* out) {
+  __shared__ int row[32];
+  __shared__ unsigned long long empty;
+  unsigned rank, there;
+  int t = threadIdx.x;
+  asm("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+  row[t] = out[t];
+  if (t == 0) init(at(&empty), 32);
+  asm volatile("fence.mbarrier_init.release.cluster; barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  int found = row[t ^ 1];
+  asm volatile("" : "+r"(found) :: "memory");
+  FREE
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at(row + t)), "r"(rank ^ 1));
+  asm volatile("st.shared::cluster.s32 [%0], %1;" :: "r"(there), "r"(found) : "memory");
+  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  out[32 * blockIdx.x + t] = row[t];
+}
+"""
+ARRIVE_AT_THE_PEER = """
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at(&empty)), "r"(rank ^ 1));
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(there) : "memory");
+"""
+
+TAIL = """
+extern "C" __global__ void kernel(int* out) {
+  __shared__ unsigned long long empty;
+  unsigned rank, there;
+  asm("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+  if (threadIdx.x == 0) init(at(&empty), 32);
+  asm volatile("fence.mbarrier_init.release.cluster; barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  FREE
+}
+"""
+
+FLAG = """
+extern "C" __global__ void kernel(int* out) {
+  volatile int* flag = out + 32;
+  if (threadIdx.x) return;
+  if (blockIdx.x == 0) {
+    out[0] = 3;
+    FENCE_BEFORE
+    *flag = -1;
+  } else {
+    while (*flag != -1) {}
+    FENCE_AFTER
+    out[1] = out[0];
+  }
+}
+"""
+
 WAIT_AND_READ_OTHERS = "wait(at(&full[slot]), i / 2 & 1); sum += ring[slot][t ^ 1];"
 WAIT_AND_READ_OWN = (
     'asm volatile("cp.async.wait_all;" ::: "memory"); sum += ring[slot][t]; wait(at(&full[slot]), i / 2 & 1);'
@@ -81,11 +136,13 @@ READ_OWN_AT_ONCE = "sum += ring[slot][t];"
 FENCE = 'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");'
 
 
-def kinds(source, sizes, block, cluster=1, asynchrony="eager"):
-    """Launch one cluster; returns the kinds of reports and the first buffer."""
+def kinds(source, sizes, block, cluster=1, asynchrony="eager", grid=None):
+    """Launch one cluster, or so many CTAs; returns the kinds of reports and the first buffer."""
     device = Device(memory_bytes=1 << 20, asynchrony=asynchrony)
     buffers = [device.upload(np.arange(size, dtype=np.int32)) for size in sizes]
-    device.launch(device.load(compile_ptx(WRAPPERS + source)), (cluster,), (block,), buffers, cluster=(cluster,))
+    device.launch(
+        device.load(compile_ptx(WRAPPERS + source)), (grid or cluster,), (block,), buffers, cluster=(cluster,)
+    )
     return {report.kind for report in device.reports}, device.read(buffers[0], 4 * sizes[0]).view(np.int32)
 
 
@@ -119,3 +176,36 @@ def test_named_barrier_whose_writers_only_arrive():
 @pytest.mark.planted_fault
 def test_named_barrier_whose_readers_only_arrive():
     assert kinds(NAMED.replace("WRITER", "sync").replace("READER", "arrive"), [128], 256)[0] == {"race"}
+
+
+@pytest.mark.parametrize("wait", ["wait(at(&empty), 0);", "wait_for_cluster(at(&empty), 0);"])
+def test_arrival_of_any_scope_tells_a_peer_that_reads_are_over(wait):
+    """What CUTLASS's pipelines of clusters rely on; see memory-rules.md, "Where practice and the letter differ"."""
+    assert kinds(FREED.replace("FREE", ARRIVE_AT_THE_PEER + wait), [64], 32, 2)[0] == set()
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(("wait", "found"), [("wait(at(&empty), 0);", set()), ("", {"cluster-exit"})])
+def test_exit_after_the_last_arrival_of_the_peers(wait, found):
+    """CUTLASS's producers end so: they wait for every slot to be free, and the cluster does not meet again."""
+    assert kinds(TAIL.replace("FREE", ARRIVE_AT_THE_PEER + wait), [64], 32, 2)[0] == found
+
+
+@pytest.mark.planted_fault
+def test_peer_that_does_not_wait_for_reads_to_be_over():
+    assert kinds(FREED.replace("FREE", ARRIVE_AT_THE_PEER), [64], 32, 2)[0] == {"race"}
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("__threadfence();", "__threadfence();", set()),
+        ("__threadfence(); __threadfence_block();", "__threadfence_block(); __threadfence();", set()),
+        ("__threadfence_block();", "__threadfence();", {"race"}),
+        ("__threadfence();", "__threadfence_block();", {"race"}),
+    ],
+)
+def test_a_narrow_fence_takes_nothing_from_a_wide_one(before, after, found):
+    source = FLAG.replace("FENCE_BEFORE", before).replace("FENCE_AFTER", after)
+    assert kinds(source, [64], 32, grid=2)[0] == found

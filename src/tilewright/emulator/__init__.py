@@ -7,6 +7,7 @@ instruction tables (blocks to Python functions) and `machine` (which lanes run n
 # The instruction tables register themselves.
 from tilewright.emulator import (
     arithmetic_instructions,
+    barrier_instructions,
     integer_instructions,
     matrix_instructions,
     memory_instructions,
@@ -44,6 +45,7 @@ __all__ = [
     "StepLimit",
     "UnsupportedInstruction",
     "arithmetic_instructions",
+    "barrier_instructions",
     "integer_instructions",
     "matrix_instructions",
     "memory_instructions",

@@ -114,20 +114,10 @@ class Access:
         def update(memory: FlatMemory, where: Indices, chosen: Indices | None) -> None:
             lanes = np.arange(group.size) if chosen is None else chosen
             where = np.broadcast_to(where, lanes.shape)
-            cells = memory.elements(value.dtype)
-            flushes = form == ("add", "f32") and memory is self.memory  # but not in shared memory: PTX ISA, "atom"
-            cell = where // value.dtype.itemsize
             operands = _select(np.broadcast_to(value, group.size), chosen)
             expected = None if compare is None else _select(np.broadcast_to(compare, group.size), chosen)
-            for turn in _turns(cell):
-                old = cells[cell[turn]]
-                operand = operands[turn]
-                if flushes:
-                    new = flush(_combine(form, flush(old), flush(operand), None))
-                else:
-                    new = _combine(form, old, operand, None if expected is None else expected[turn])
-                cells[cell[turn]] = new
-                found[lanes[turn]] = old
+            flushes = form == ("add", "f32") and memory is self.memory  # but not in shared memory: PTX ISA, "atom"
+            found[lanes] = modify(memory, where, form, operands, expected, flushes)
 
         self._each_space(site, group, space, address, value.dtype.itemsize, active, update, "atom")
         return found
@@ -176,12 +166,14 @@ class Access:
         rank = (address >> address.dtype.type(RANK_SHIFT)).astype(np.int64) & 0xFF
         return np.where(rank > 0, rank - 1, group.cta % self.topology.cluster_size).astype(np.uint32)
 
-    def cta_and_offset(self, site: int, group: Group, space: str, address: Array) -> tuple[Indices, Indices]:
-        """The CTA slot and the offset in its shared memory that each lane's address means (8-byte objects)."""
+    def cta_and_offset(
+        self, site: int, group: Group, space: str, address: Array, width: int = 8
+    ) -> tuple[Indices, Indices]:
+        """The CTA slot and the offset in its shared memory that each lane's address means, of an object of 8 bytes."""
         if space == "generic":
             self._require_window(site, "shared", address)
             space, address = "cluster", address.astype(np.uint32)
-        _, where = self.locate(site, group, space, address, 8)
+        _, where = self.locate(site, group, space, address, width)
         where = np.broadcast_to(where, (group.size,))
         cta = where // self.topology.shared_stride
         return cta, where - cta * self.topology.shared_stride
@@ -257,6 +249,31 @@ class Access:
                 f"{self._describe(site)} accesses {width} bytes at {space} address {int(wrong):#x}, outside the "
                 f"{end - start} bytes from {start:#x} that it has{remedy}"
             )
+
+
+def modify(
+    memory: FlatMemory,
+    where: Indices,
+    form: tuple[str, str],
+    operands: Array,
+    expected: Array | None = None,
+    flushes: bool = False,
+) -> Array:
+    """Read-modify-write at byte offsets, one after the other where they repeat; returns what was found.
+
+    form: operation and PTX type. expected: of a compare-and-swap. flushes: subnormal numbers to zero.
+    """
+    cells, cell = memory.elements(operands.dtype), where // operands.dtype.itemsize
+    found = np.empty(where.size, operands.dtype)
+    for turn in _turns(cell):
+        old, operand = cells[cell[turn]], operands[turn]
+        if flushes:
+            new = flush(_combine(form, flush(old), flush(operand), None))
+        else:
+            new = _combine(form, old, operand, None if expected is None else expected[turn])
+        cells[cell[turn]] = new
+        found[turn] = old
+    return found
 
 
 def _chosen(active: Active, size: int) -> Indices | None:

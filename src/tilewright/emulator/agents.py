@@ -7,6 +7,7 @@ import numpy as np
 from tilewright.emulator.clocks import KNOWN, VISIBLE
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask
 from tilewright.emulator.shadow import column_of, is_asynchronous, pack, site_of, time_of
+from tilewright.emulator.traits import CLUSTER
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
@@ -18,17 +19,21 @@ _CHUNK = 16
 class MbarrierChecks:
     """What one shared-memory offset's mbarriers, of all resident CTAs, carry from arrivals to waits.
 
-    pending: rows of the current phase's arrivals; done: of the last completed phase. initialised, fenced: when the
-    mbarrier was initialised and when that was fenced, by the lane `initialiser`.
+    pending: rows of the current phase's arrivals; done: of the completed phases; each (2, kinds, ctas, columns), of
+    arrivals from the mbarrier's own CTA and from peers. initialised: when the mbarrier was initialised, by the lane
+    `initialiser`; fenced: when that was fenced, and published: when by fence.mbarrier_init. Who knows of the
+    initialisation or its fence has learned of it in a column of its own.
     """
 
     def __init__(self, checker: "Checker", offset: int) -> None:
         ctas = checker.topology.ctas
         self._checker, self.offset = checker, offset
         self.column = checker.clocks.agent(("mbarrier", offset), checker.topology.cluster_size)
-        self._pending, self._done = checker.clocks.nothing(ctas), checker.clocks.nothing(ctas)
+        self._made = checker.clocks.agent(("init", offset), checker.topology.cluster_size)
+        self._pending, self._done = (np.stack([checker.clocks.nothing(ctas)] * 2) for _ in range(2))
+        self._peers = False  # whether any have arrived
         self._initialiser = np.zeros(ctas, np.int64)
-        self._initialised, self._fenced = np.zeros(ctas, np.int64), np.zeros(ctas, np.int64)
+        self._initialised, self._fenced, self._published = (np.zeros(ctas, np.int64) for _ in range(3))
         self._site = 0
         self._copies: int | None = None
         self._used = np.zeros((ctas, checker.clocks.base), np.int64)  # when each thread of the cluster last used it
@@ -41,13 +46,14 @@ class MbarrierChecks:
         """mbarrier.init."""
         self._site = site
         self._initialiser[cta], self._initialised[cta] = lanes, self._checker.tick()
-        self._fenced[cta] = self._used[cta] = 0
+        self._fenced[cta] = self._published[cta] = self._used[cta] = 0
+        self._remember(cta, self._initialised)
 
     def invalidate(self, site: int, lanes: Indices, cta: Indices) -> None:
         """mbarrier.inval: whoever has used it must be known to be done."""
         clocks = self._checker.clocks
         used = self._used[cta]
-        late = used > clocks.facts[KNOWN, lanes, : clocks.base]
+        late = used > clocks.overwritable(lanes[:, None], np.arange(clocks.base))
         late[np.arange(lanes.size), clocks.column[lanes]] = False
         if late.any():
             first, column = (int(index[0]) for index in np.nonzero(late))
@@ -58,20 +64,33 @@ class MbarrierChecks:
             group = self._checker.topology.group(np.array([lanes[first]]))
             self._checker.report("race", (), message, (site,), group, self.offset)
 
-    def fence(self, lanes: Indices) -> None:
-        """fence.mbarrier_init or fence.proxy.async by some lanes."""
-        now = self._checker.tick()
-        self._fenced[np.isin(self._initialiser, lanes) & (self._fenced == 0) & (self._initialised > 0)] = now
+    def fence(self, lanes: Indices, publishes: bool) -> None:
+        """fence.mbarrier_init, which publishes, or fence.proxy.async by some lanes."""
+        now, own = self._checker.tick(), np.isin(self._initialiser, lanes) & (self._initialised > 0)
+        self._fenced[own & (self._fenced == 0)] = now
+        if publishes:
+            self._published[own & (self._published == 0)] = now
+        self._remember(np.flatnonzero(own), np.maximum(self._fenced, self._published))
+
+    def _remember(self, cta: Indices, times: Indices) -> None:
+        """The initialisers of some CTAs' mbarriers know of what they did to these."""
+        column = self._made + cta % self._checker.topology.cluster_size
+        self._checker.clocks.facts[KNOWN, self._initialiser[cta], column] = times[cta]
+
+    def release_initialised(self, rows: Array, lanes: Indices) -> None:
+        """Add to the rows of a barrier the initialisations that lanes, who arrive, have published by a fence."""
+        cta = np.flatnonzero(np.isin(self._initialiser, lanes) & (self._published > 0))
+        column = self._made + cta % self._checker.topology.cluster_size
+        rows[KNOWN, cta, column] = np.maximum(rows[KNOWN, cta, column], self._published[cta])
 
     def use(self, site: int, lanes: Indices, cta: Indices, by_copy: bool = False) -> None:
         """Lanes use the mbarriers of CTAs, themselves or through a copy that will signal them."""
         checker = self._checker
         clocks, topology = checker.clocks, checker.topology
-        own = lanes == self._initialiser[cta]
         needs_fence = topology.cta[lanes] != cta
         made = np.where(needs_fence, self._fenced[cta], self._initialised[cta])
-        known = clocks.facts[KNOWN, lanes, clocks.column[self._initialiser[cta]]]
-        bad = np.where(needs_fence & (made == 0), True, ~own & (known < made))
+        known = clocks.facts[KNOWN, lanes, self._made + cta % topology.cluster_size]
+        bad = (made == 0) | (known < made)
         if bad.any():
             first = int(bad.argmax())
             lane = int(lanes[first])
@@ -87,41 +106,51 @@ class MbarrierChecks:
         if not by_copy:  # whose end the phase tells
             checker.touch(cta[remote], clocks.column[lanes[remote]], now)
 
-    def arrive(self, lanes: Indices, cta: Indices) -> None:
+    def arrive(self, lanes: Indices, cta: Indices, scope: int) -> None:
         """Lanes arrive at the mbarriers of CTAs."""
         clocks = self._checker.clocks
         now = self._checker.tick()
-        facts = clocks.facts[:, lanes]
-        facts[KNOWN, np.arange(lanes.size), clocks.column[lanes]] = now
         self._pending = clocks.fit(self._pending)
-        order = np.argsort(cta, kind="stable")
-        slots, starts = np.unique(cta[order], return_index=True)
-        joined = np.maximum.reduceat(facts[:, order], starts, axis=1)
-        self._pending[:, slots] = np.maximum(self._pending[:, slots], joined)
+        remote = self._checker.topology.cta[lanes] != cta
+        self._peers |= bool(remote.any())
+        for peers, these in enumerate((~remote, remote)):
+            if not these.any():
+                continue
+            facts, slots = clocks.facts[:, lanes[these]], cta[these]
+            facts[KNOWN, np.arange(slots.size), clocks.column[lanes[these]]] = now
+            order = np.argsort(slots, kind="stable")
+            slots, starts = np.unique(slots[order], return_index=True)
+            joined = np.maximum.reduceat(facts[:, order], starts, axis=1)
+            if peers and scope < CLUSTER:
+                joined = clocks.only_over(joined)
+            self._pending[peers][:, slots] = np.maximum(self._pending[peers][:, slots], joined)
 
     def column_of_copies(self, cta: Indices) -> Indices:
-        """The columns of the cp.async that signal each CTA's mbarrier."""
+        """The columns of the cp.async, st.async and red.async that signal each CTA's mbarrier."""
         size = self._checker.topology.cluster_size
         if self._copies is None:
-            self._copies = self._checker.clocks.agent(("cp.async", self.offset), size, ordinary=True)
+            self._copies = self._checker.clocks.agent(("store", self.offset), size, ordinary=True)
         return self._copies + cta % size
 
     def complete(self, over: Mask) -> None:
         """The current phase ends in some CTAs: copies that signalled it have landed."""
         clocks = self._checker.clocks
         self._pending, self._done = clocks.fit(self._pending), clocks.fit(self._done)
-        self._done[:, over] = np.maximum(self._done[:, over], self._pending[:, over])
-        self._pending[:, over] = 0
+        self._done[..., over, :] = np.maximum(self._done[..., over, :], self._pending[..., over, :])
+        self._pending[..., over, :] = 0
         ctas = np.flatnonzero(over)
-        self._done[KNOWN, ctas, self.columns(ctas)] = self._checker.tick()
+        self._done[0, KNOWN, ctas, self.columns(ctas)] = self._checker.tick()
         if self._copies is not None:
             columns = self.column_of_copies(ctas)
             self._done = clocks.fit(self._done)
-            self._done[KNOWN, ctas, columns] = self._checker.tick()
+            self._done[0, KNOWN, ctas, columns] = self._checker.tick()
 
-    def wait(self, group: Group) -> None:
+    def wait(self, group: Group, scope: int) -> None:
         """A group goes on, having seen the last phase of its CTAs' mbarriers end."""
-        self._checker.clocks.learn(group, self._done)
+        clocks = self._checker.clocks
+        clocks.learn(group, self._done[0])
+        if self._peers:
+            clocks.learn(group, self._done[1] if scope >= CLUSTER else clocks.only_over(self._done[1]))
 
 
 class AgentChecks:
@@ -150,6 +179,8 @@ class AgentChecks:
             of_ctas = slice(None)  # so that shadow memory is viewed and not copied
         rows = clocks.facts[:, lanes]
         rows[KNOWN, np.arange(lanes.size), clocks.column[lanes]] = now
+        over, agents = np.maximum(rows[KNOWN], rows[clocks.over]), np.flatnonzero(~clocks.ordinary)
+        rows[KNOWN][:, agents] = over[:, agents]
         place = np.arange(cells.start, cells.stop)
         self._require_seen(
             "overwrite-before-wait", site, lanes, rows, place, shadow.by_cta(shadow.writes)[of_ctas, cells], "writes"
@@ -157,7 +188,7 @@ class AgentChecks:
         for reads in shadow.used_reads():
             past = shadow.by_cta(reads)[of_ctas, cells]
             if past.any():
-                late = (np.take_along_axis(rows[KNOWN], column_of(past), axis=1) < time_of(past)) & (past > 0)
+                late = (np.take_along_axis(over, column_of(past), axis=1) < time_of(past)) & (past > 0)
                 self._report_first("overwrite-before-wait", site, lanes, place, past, late, "writes")
             shadow.by_cta(reads)[of_ctas, cells] = 0
         columns = barrier.columns(signals)

@@ -211,6 +211,13 @@ def pack_halves(low: Values, high: Values) -> Values:
     return low.astype(u4) | (high.astype(u4) << u4(16))
 
 
+def pair(low: Values, high: Values) -> Values:
+    """128 bits of two words."""
+    both = np.empty(np.broadcast_shapes(np.shape(low), np.shape(high)), [("low", "u8"), ("high", "u8")])
+    both["low"], both["high"] = low, high
+    return both
+
+
 def compare(a: Values, relation: str, b: Values) -> Values:
     """setp: ordered comparisons are false for NaN, those with a trailing u (and num, nan) tell it."""
     match relation:

@@ -1,6 +1,6 @@
 """Barriers of a CTA (bar, barrier.cta) and of a cluster (barrier.cluster)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,21 +15,43 @@ if TYPE_CHECKING:
 NAMED_BARRIERS = 16
 
 
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """What bar.red makes of the predicates of all threads: popc, and, or.
+
+    place: the lanes of the register that the result goes to; None if nobody reads it.
+    """
+
+    operation: str
+    place: Array | None
+
+    def give(self, group: Group, trues: Indices, arrived: Indices) -> None:
+        """Hand the result to lanes, from how many predicates held and how many there were, by CTA."""
+        if self.place is not None:
+            results = {"popc": trues, "and": trues == arrived, "or": trues > 0}[self.operation]
+            self.place[group.lanes] = results[group.cta]
+
+
 @dataclass(slots=True)
 class _Waiting:
     group: Group
     block: int
     site: int
+    reduction: _Reduction | None = None
 
 
-@dataclass(slots=True)
 class _NamedBarrier:
-    """One barrier number in all resident CTAs. expected: threads per CTA, 0 for all that have not exited."""
+    """One barrier number in all resident CTAs; arrays of shape (ctas,).
 
-    arrived: Indices
-    expected: Indices
-    rows: Array | None = None  # what its arrivals released, for the checks
-    waiting: list[_Waiting] = field(default_factory=list)
+    expected: threads per CTA, 0 for all that have not exited. trues: threads that arrived with a predicate that holds.
+    operation: what the phase reduces with, empty for nothing. rows: what its arrivals released, for the checks.
+    """
+
+    def __init__(self, ctas: int) -> None:
+        self.arrived, self.expected, self.trues = (np.zeros(ctas, np.int64) for _ in range(3))
+        self.operation = np.full(ctas, "", "U4")
+        self.rows: Array | None = None
+        self.waiting: list[_Waiting] = []
 
 
 class Barriers:
@@ -54,33 +76,61 @@ class Barriers:
         """bar.arrive: count without waiting."""
         self._arrive(site, group, name, count, None)
 
-    def _arrive(self, site: int, group: Group, name: Array, count: Array | None, block: int | None) -> None:
+    def reduce(
+        self,
+        site: int,
+        group: Group,
+        name: Array,
+        count: Array | None,
+        operation: str,
+        condition: Array,
+        place: Array | None,
+    ) -> None:
+        """bar.red: like bar.sync, with a result of the predicates of all threads (see _Reduction)."""
+        self._machine.counters[site].barrier_waits += group.warps.count
+        self._arrive(site, group, name, count, self._machine.block + 1, _Reduction(operation, place), condition)
+
+    def _arrive(
+        self,
+        site: int,
+        group: Group,
+        name: Array,
+        count: Array | None,
+        block: int | None,
+        reduction: _Reduction | None = None,
+        condition: Array | None = None,
+    ) -> None:
         names = lanes_of(name, group.size)
         number = int(names[0])
         same = names == number
         if not same.all():
             rest = ~same
-            others = None if count is None else lanes_of(count, group.size)[rest]
-            self._arrive(site, group.take(rest), names[rest], others, block)
-            count = None if count is None else lanes_of(count, group.size)[same]
-            group = group.take(same)
+            of_lanes = [None if values is None else lanes_of(values, group.size) for values in (count, condition)]
+            others, these = ([None if v is None else v[some] for v in of_lanes] for some in (rest, same))
+            self._arrive(site, group.take(rest), names[rest], others[0], block, reduction, others[1])
+            group, (count, condition) = group.take(same), these
         if number >= NAMED_BARRIERS:
             raise BarrierProtocol(f"{self._at(site)} names barrier {number}; there are {NAMED_BARRIERS}")
         ctas = self._machine.topology.ctas
         barrier = self._named.get(number)
         if barrier is None:
-            barrier = self._named[number] = _NamedBarrier(np.zeros(ctas, np.int64), np.zeros(ctas, np.int64))
-        self._set_expected(site, group, number, barrier, count)
+            barrier = self._named[number] = _NamedBarrier(ctas)
+        self._join_phase(site, group, number, barrier, count, "" if reduction is None else reduction.operation)
         barrier.arrived += np.bincount(group.cta, minlength=ctas)
+        if condition is not None:
+            barrier.trues += np.bincount(group.cta[lanes_of(condition, group.size)], minlength=ctas)
         if (checker := self._machine.checker) is not None:
             barrier.rows = checker.release(
                 checker.clocks.nothing(ctas) if barrier.rows is None else barrier.rows, group
             )
         if block is not None:
-            barrier.waiting.append(_Waiting(group, block, site))
+            barrier.waiting.append(_Waiting(group, block, site, reduction))
         self._release(site, number, barrier)
 
-    def _set_expected(self, site: int, group: Group, number: int, barrier: _NamedBarrier, count: Array | None) -> None:
+    def _join_phase(
+        self, site: int, group: Group, number: int, barrier: _NamedBarrier, count: Array | None, operation: str
+    ) -> None:
+        """Require what the arrivals of a phase have in common, and note it."""
         threads = 0 if count is None else int(np.max(count))
         if count is not None and (count != threads).any():
             raise BarrierProtocol(f"{self._at(site)} expects another number of threads in some threads than in others")
@@ -92,7 +142,12 @@ class Barriers:
                 f"{self._at(site)} expects {threads or 'all'} threads at barrier {number}; an earlier arrival "
                 "of the same phase expected another number"
             )
-        barrier.expected[group.cta] = threads
+        if (barrier.operation[group.cta][started] != operation).any():
+            raise BarrierProtocol(
+                f"{self._at(site)} meets an arrival of another kind at barrier {number}: all threads of a phase "
+                "execute bar.red with one operation, or none does"
+            )
+        barrier.expected[group.cta], barrier.operation[group.cta] = threads, operation
 
     def _release(self, site: int, number: int, barrier: _NamedBarrier) -> None:
         expected = np.where(barrier.expected > 0, barrier.expected, self._machine.alive_threads)
@@ -106,13 +161,17 @@ class Barriers:
         full = (barrier.arrived > 0) & (barrier.arrived == expected)
         if not full.any():
             return
-        barrier.arrived[full] = 0
         if (checker := self._machine.checker) is not None and barrier.rows is not None:
+            rows = checker.with_exited(barrier.rows, full & (barrier.expected == 0))
             for entry in barrier.waiting:
-                checker.acquire(barrier.rows, entry.group.take(full[entry.group.cta]))
+                checker.clocks.learn(entry.group.take(full[entry.group.cta]), rows)
             barrier.rows[:, full] = 0
             waiting = sum(np.bincount(entry.group.cta, minlength=full.size) for entry in barrier.waiting)
             checker.met(full & (waiting == self._machine.topology.threads))
+        for entry in barrier.waiting:
+            if entry.reduction is not None:
+                entry.reduction.give(entry.group.take(full[entry.group.cta]), barrier.trues, barrier.arrived)
+        barrier.arrived[full] = barrier.trues[full] = 0
         barrier.waiting = self._wake(barrier.waiting, full)
 
     def _wake(self, waiting: list[_Waiting], ctas: Mask) -> list[_Waiting]:
@@ -124,7 +183,7 @@ class Barriers:
                 self._machine.push(entry.block, entry.group)
             elif released.any():
                 self._machine.push(entry.block, entry.group.take(released))
-                left.append(_Waiting(entry.group.take(~released), entry.block, entry.site))
+                left.append(replace(entry, group=entry.group.take(~released)))
             else:
                 left.append(entry)
         return left
@@ -142,7 +201,6 @@ class Barriers:
             rows = self._cluster_rows
             relaxed = "relaxed" in self._machine.modifiers(site)
             self._cluster_rows = checker.release_fenced(rows, group) if relaxed else checker.release(rows, group)
-            self._acquired_rows = checker.clocks.fit(self._acquired_rows)
         self._advance_clusters()
 
     def cluster_wait(self, site: int, group: Group) -> None:
@@ -167,11 +225,15 @@ class Barriers:
         full = by_cta.reshape(-1, topology.cluster_size).all(axis=1)
         if full.any():
             self._cluster_phase[full] += 1
-            if self._cluster_rows is not None and self._acquired_rows is not None:
-                kinds, _, columns = self._cluster_rows.shape
-                by_cluster = self._cluster_rows.reshape(kinds, -1, topology.cluster_size, columns)
+            checker = self._machine.checker
+            if checker is not None and self._cluster_rows is not None and self._acquired_rows is not None:
+                everybody = np.ones(topology.ctas, np.bool_)
+                rows = checker.with_exited(self._cluster_rows, everybody)
+                kinds, _, columns = rows.shape
+                by_cluster = rows.reshape(kinds, -1, topology.cluster_size, columns)
                 joined = np.repeat(by_cluster.max(axis=2), topology.cluster_size, axis=1)
                 over = np.repeat(full, topology.cluster_size)
+                self._acquired_rows = checker.clocks.fit(self._acquired_rows)
                 self._acquired_rows[:, over] = joined[:, over]
                 self._cluster_rows[:, over] = 0
             self._wake_clusters()
@@ -181,10 +243,10 @@ class Barriers:
         for entry in waiting:
             over = self._arrived_phase[entry.group.lanes] < self._cluster_phase[self._cluster(entry.group)]
             if not over.all():
-                self._cluster_waiting.append(_Waiting(entry.group.take(~over), entry.block, entry.site))
+                self._cluster_waiting.append(replace(entry, group=entry.group.take(~over)))
             if over.any():
                 if self._machine.checker is not None and self._acquired_rows is not None:
-                    self._machine.checker.acquire(self._acquired_rows, entry.group.take(over))
+                    self._machine.checker.clocks.learn(entry.group.take(over), self._acquired_rows)
                 self._machine.push(entry.block, entry.group.take(over))
 
     def _phase_of_cta(self) -> Indices:

@@ -34,12 +34,9 @@ _WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stma
 
 def blocks_threads(instruction: Instruction) -> bool:
     """Whether a thread that executes this may have to wait for others."""
-    opcode, modifiers = instruction.opcode, instruction.modifiers
-    if opcode == "bar":
-        return instruction.action in ("sync", "red")
-    if opcode == "barrier":
-        return "sync" in modifiers or "red" in modifiers or "wait" in modifiers
-    return opcode == "mbarrier" and instruction.action == "try_wait"
+    if instruction.opcode in ("bar", "barrier"):
+        return not {"sync", "red", "wait"}.isdisjoint(instruction.modifiers)
+    return instruction.opcode == "mbarrier" and instruction.action == "try_wait"
 
 
 def ends_block(instruction: Instruction) -> bool:

@@ -20,6 +20,7 @@ from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.releases import History, Published, Releases, active_lanes
 from tilewright.emulator.rules import Report, Reports
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
+from tilewright.emulator.traits import CLUSTER, CTA, DEVICE
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
@@ -32,7 +33,7 @@ class LaunchState:
         self.reports = reports
         self.now = 0
         self.allocations: dict[int, GlobalShadow] = {}
-        self.published: dict[int, Published] = {}  # by place in global memory
+        self.published: Published = {}  # in global memory
         self.histories: dict[int, History] = {}  # by cluster
 
 
@@ -54,7 +55,6 @@ class Checker:
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
         self._touched = self.clocks.nothing(topology.ctas)[KNOWN]  # when others last accessed a CTA's shared memory
-        self._mbarrier_fences = np.zeros(topology.lanes, np.int64)  # each lane's last fence.mbarrier_init
         self.releases = Releases(self)
 
     def tick(self) -> int:
@@ -76,13 +76,20 @@ class Checker:
         where = np.broadcast_to(where, lanes.shape)
         if self.traits.strong[site]:
             self.releases.access(kind, space, site, lanes, where)
+            if kind != "ld" and self.traits.scopes[site] < DEVICE:
+                self._require_scope(kind, space, site, lanes, where)
         if space == "global":
             self._access_global(kind, site, lanes, where, width)
         else:
             self.access_shared(kind, site, lanes, where, width)
 
-    def access_shared(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
-        """Ordinary accesses of lanes to shared memory; `kind` is "copy" for cp.async, which writes later."""
+    def access_shared(
+        self, kind: str, site: int, lanes: Indices, where: Indices, width: int, agents: Indices | None = None
+    ) -> None:
+        """Ordinary accesses of lanes to shared memory; `kind` is "copy" for cp.async, which writes later.
+
+        agents: the columns of those that access in the place of lanes, until an mbarrier tells that it is over.
+        """
         shadow, now = self.shared, self.tick()
         cells = shadow.cells(where, width)
         cta, target = self.topology.cta[lanes], where // self.topology.shared_stride
@@ -97,14 +104,15 @@ class Checker:
             latest = shadow.latest[cells]
             if (latest > floor).any():
                 for slot in shadow.reads[: shadow.slots]:
-                    self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > floor)
+                    self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > floor, reads=True)
             for slot in shadow.reads[shadow.slots :]:
-                self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > 0)
-        columns = self.clocks.column[lanes]
+                self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > 0, reads=True)
+        columns = self.clocks.column[lanes] if agents is None else agents
         access = pack(NEVER if kind == "copy" else now, columns, site, kind == "copy")
-        if remote.any():
-            access = np.where(remote, pack(now, columns, site, True), access)
-            self.touch(target[remote], columns[remote], now)
+        foreign = remote | (agents is not None)
+        if foreign.any():
+            access = np.where(foreign, pack(now, columns, site, True), access)
+            self.touch(target[foreign], columns[foreign], now)
         if reads:
             slots = np.where(remote, shadow.slots - 1, self.topology.thread[lanes] // WARP)
             shadow.mark_read(slots, cells, access[:, None])
@@ -188,17 +196,19 @@ class Checker:
         late: Mask,
         shadow: GlobalShadow | None = None,
         clusters: Array | None = None,
+        reads: bool = False,
     ) -> None:
         """Report what the lanes do not know of, among the past accesses that are `late`.
 
-        shadow, clusters: of global memory, and the clusters of the past accesses; None for shared memory.
+        shadow, clusters: of global memory, and the clusters of the past accesses; None for shared memory. reads: the
+        past accesses are reads of shared memory, which may be overwritten once they are over.
         """
         if not late.any():
             return
         row, place = np.nonzero(late)
         access, lane = past[row, place], lanes[row]
         column, time = column_of(access), time_of(access)
-        known = self.clocks.facts[KNOWN, lane, column]
+        known = self.clocks.overwritable(lane, column) if reads else self.clocks.facts[KNOWN, lane, column]
         unordered = (known < time) & ((column != self.clocks.column[lane]) | (time == NEVER))
         foreign = np.zeros(lane.size, np.bool_)
         if clusters is not None:
@@ -208,11 +218,34 @@ class Checker:
                 known = self.releases.knows(lane[foreign], past_clusters[foreign], column[foreign], time[foreign])
                 unordered[foreign] = ~known
         if self.traits.strong[site]:
-            unordered &= ~self.traits.strong[site_of(access)]
+            unordered &= ~self._morally_strong(site, lane, site_of(access), column, foreign)
         for index in np.flatnonzero(unordered)[:: max(int(unordered.sum()) // 8, 1)].tolist():
             where = int(cells[row[index], place[index]]) * (self.shared.cell if shadow is None else shadow.cell)
             address = self.shared_address(where) if shadow is None else GLOBAL_BASE + shadow.start + where
             self._conflict(kind, site, int(lane[index]), int(access[index]), address, bool(foreign[index]))
+
+    def _morally_strong(self, site: int, lanes: Indices, sites: Array, columns: Array, foreign: Mask) -> Mask:
+        """Whether past accesses are strong and their scopes and that of this one include each other's threads.
+
+        columns, foreign: whose the past accesses are, and whether of another cluster.
+        """
+        same_cta = columns // self.topology.threads == self.topology.cta[lanes] % self.topology.cluster_size
+        needed = np.where(foreign, DEVICE, np.where(same_cta, CTA, CLUSTER))
+        scopes = np.minimum(self.traits.scopes[sites], self.traits.scopes[site])
+        return np.asarray(self.traits.strong[sites] & (scopes >= needed))
+
+    def _require_scope(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
+        """Report lanes of one instruction that meet at a place and that its scope does not include."""
+        ctas = np.asarray(self.machine.cta_numbers[self.topology.cta[lanes]])
+        teams = ctas if self.traits.scopes[site] == CTA else self.clusters_of(lanes)
+        order = np.lexsort((teams, where))
+        place, team = where[order], teams[order]
+        met = np.flatnonzero((place[1:] == place[:-1]) & (team[1:] != team[:-1]))
+        for first, second in zip(order[met[:1]].tolist(), order[met[:1] + 1].tolist(), strict=True):
+            access = int(pack(self.state.now, self.clocks.column[lanes[first]], site))
+            lane, foreign = int(lanes[second]), bool(np.diff(self.clusters_of(lanes[[first, second]]))[0])
+            address = GLOBAL_BASE + int(where[second]) if space == "global" else self.shared_address(int(where[second]))
+            self._conflict(kind, site, lane, access, address, foreign)
 
     def fence(self, group: Group, active: Any, modifiers: tuple[str, ...]) -> None:
         """membar, or fence with a memory order."""
@@ -222,9 +255,13 @@ class Checker:
         """The number in the grid of the clusters of lanes."""
         return np.asarray(self.machine.cta_numbers[self.topology.cta[lanes]] // self.topology.cluster_size)
 
+    def cta_of(self, lane: int) -> int:
+        """The number in the grid of the CTA of a lane."""
+        return int(self.machine.cta_numbers[self.topology.cta[lane]])
+
     def cluster_of(self, lane: int) -> int:
         """The number in the grid of the cluster of a lane."""
-        return int(self.machine.cta_numbers[self.topology.cta[lane]]) // self.topology.cluster_size
+        return self.cta_of(lane) // self.topology.cluster_size
 
     # Barriers --------------------------------------------------------------------------------------------------------
 
@@ -234,31 +271,24 @@ class Checker:
         return np.maximum(self.clocks.fit(rows), released)
 
     def release_fenced(self, rows: Array, group: Group) -> Array:
-        """The rows after a relaxed arrival of a group: it releases what its threads had fenced before."""
+        """The rows after a relaxed arrival at a cluster's barrier: it releases what its threads had fenced before."""
         rows = self.clocks.fit(rows)
-        for times, whole in (
-            (self.releases.last_fences(group.lanes), True),
-            (self._mbarrier_fences[group.lanes], False),
-        ):
-            for lane, time in zip(group.indices[times > 0].tolist(), times[times > 0].tolist(), strict=True):
-                cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
-                if whole:  # fences are cumulative
-                    rows[:, cta] = np.maximum(rows[:, cta], self.clocks.facts[:, lane])
-                rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], time)
+        times = self.releases.last_fences(group.lanes, CLUSTER)
+        for lane, time in zip(group.indices[times > 0].tolist(), times[times > 0].tolist(), strict=True):
+            cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
+            rows[:, cta] = np.maximum(rows[:, cta], self.clocks.facts[:, lane])  # fences are cumulative
+            rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], time)
+        self.machine.mbarriers.release_initialised(rows, group.indices)
         return rows
 
-    def acquire(self, rows: Array, group: Group) -> None:
-        """A group goes on after a barrier with these rows; who has exited counts as arrived."""
-        self.clocks.learn(group, np.maximum(self.clocks.fit(rows), self.clocks.fit(self._exited)))
+    def with_exited(self, rows: Array, ctas: Mask) -> Array:
+        """The rows of a barrier where, in some CTAs, threads that have exited count as arrived."""
+        exited = self.clocks.fit(self._exited)
+        return np.maximum(self.clocks.fit(rows), np.where(ctas[:, None], exited, 0))
 
     def met(self, ctas: Mask) -> None:
         """All threads of these CTAs have met at a barrier."""
         self._floor[ctas] = self.tick()
-
-    def fence_mbarriers(self, lanes: Indices) -> None:
-        """fence.mbarrier_init, or a fence that includes it."""
-        self.machine.mbarriers.fence(lanes)
-        self._mbarrier_fences[lanes] = self.tick()
 
     def warp_barrier(self, group: Group, mask: Any) -> None:
         """bar.warp.sync."""
@@ -289,7 +319,8 @@ class Checker:
                 continue
             self.registers.exited(cta, group)
             touched = self._touched[cta]
-            late = np.flatnonzero(touched > self._exited[KNOWN, cta, : touched.size])
+            known = self._exited[[KNOWN, self.clocks.over], cta, : touched.size].max(axis=0)
+            late = np.flatnonzero(touched > known)
             for column in late[:1].tolist():
                 lanes = self.topology.group(np.array([group.indices[group.cta == cta][0]]))
                 number = int(self.machine.cta_numbers[cta])
@@ -330,7 +361,7 @@ class Checker:
             "mbarrier": "a copy that signals the mbarrier at shared address {:#x}",
             "wgmma": "a wgmma of warpgroup {}",
             "bulk": "a bulk store of thread {}",
-            "cp.async": "a cp.async that signals the mbarrier at shared address {:#x}",
+            "store": "a cp.async, st.async or red.async that signals the mbarrier at shared address {:#x}",
             "cluster": "cluster {}",
         }[key[0]].format(key[1])
 
@@ -349,6 +380,8 @@ class Checker:
             who = f"a cp.async of {who}"
         verb = {"ld": "reads", "st": "writes", "atom": "updates", "copy": "writes"}[kind]
         message = f"{self.machine.describe(site)} {verb} address {address:#x}, which {who} accesses without order"
+        if self.traits.strong[[site, past]].all():
+            message += ", and the scope of one of the two does not include the other thread"
         self.report(rule, (), message, (site, past), self.topology.group(np.array([lane])), address)
 
     def _uninitialised(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:

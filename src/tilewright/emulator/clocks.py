@@ -3,8 +3,11 @@
 Time is one counter that each checked operation advances. For every lane there is a row with a column for each thread of
 its cluster: everything that this thread did up to the time in the column happens before what the lane does next. A
 second row says the same of ordinary writes as asynchronous operations see them, past fence.proxy.async. Further columns
-belong to agents: the copies that signal an mbarrier, the wgmmas of a warpgroup, the bulk stores of a thread; and to
-other clusters as a whole.
+belong to agents: the copies that signal an mbarrier, the wgmmas of a warpgroup, the bulk stores of a thread; to the
+initialisation of an mbarrier; and to other clusters as a whole.
+
+In clusters a third row says what a lane only knows to be over: it may overwrite what was read or copied until then, and
+not read what was written. That is what an mbarrier passes on between CTAs if an arrival or a wait has .cta scope.
 """
 
 from collections.abc import Hashable
@@ -19,12 +22,16 @@ _SPARE = 32
 
 
 class Clocks:
-    """facts[KNOWN] and facts[VISIBLE], each (lanes, columns); VISIBLE is there if `proxies`."""
+    """facts[KNOWN], facts[VISIBLE] and facts[over], each (lanes, columns).
+
+    VISIBLE is there if `proxies`. over: the row of what is only known to be over; without clusters it is KNOWN.
+    """
 
     def __init__(self, topology: Topology, proxies: bool) -> None:
         self._topology = topology
         self.base = topology.cluster_size * topology.threads
-        self.facts = np.zeros((2 if proxies else 1, topology.lanes, self.base + _SPARE), np.int32)
+        self.over = 1 + proxies if topology.cluster_size > 1 else KNOWN
+        self.facts = np.zeros((1 + max(proxies, self.over), topology.lanes, self.base + _SPARE), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
         self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
@@ -66,6 +73,16 @@ class Clocks:
     def nothing(self, count: int) -> Array:
         """Empty rows, (kinds, count, columns)."""
         return np.zeros((self.facts.shape[0], count, self.facts.shape[2]), np.int32)
+
+    def only_over(self, rows: Array) -> Array:
+        """Of rows (kinds, rows, columns) what is known to be over, and nothing else; in clusters."""
+        left = np.zeros_like(rows)
+        left[self.over] = np.maximum(rows[KNOWN], rows[self.over])
+        return left
+
+    def overwritable(self, lanes: Indices, columns: Indices) -> Array:
+        """Until when lanes know that what threads or agents read, or agents copied, is over."""
+        return np.asarray(np.maximum(self.facts[KNOWN, lanes, columns], self.facts[self.over, lanes, columns]))
 
     def released(self, group: Group, now: int) -> Array:
         """What the lanes of a group know together, with all they did until now, by CTA slot: (kinds, ctas, columns)."""

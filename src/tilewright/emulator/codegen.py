@@ -19,6 +19,7 @@ from tilewright.emulator.blocks import (
     build_blocks,
     ends_block,
     member_mask,
+    registers_of,
     suspect_registers,
 )
 from tilewright.emulator.errors import UnsupportedInstruction
@@ -136,8 +137,6 @@ class BlockWriter:
         """The last statement of a block that traps or makes threads wait."""
         if instruction.opcode in ("trap", "call"):
             return f"m.trap({self.site}, g, {self.stable(self.active)})"
-        if self.active:
-            raise UnsupportedInstruction(f"a predicate on {instruction} is not supported: branch around it")
         self._emit_instruction(instruction)
         return self.lines.pop().strip()  # the emitter's last line is the call; write-backs go before it
 
@@ -220,6 +219,15 @@ class BlockWriter:
             number = self.program.suspects[destination]
             self.emit(f"m.give_register(g, {number}, {self.active})")
             value.suspect = number if self.active else None
+
+    def place_of(self, destination: Operand) -> str | None:
+        """The lanes of a register in the register file, which the machine gives its value; None if nobody reads it."""
+        self.forget(registers_of(destination))
+        if not isinstance(destination, Register) or destination not in self.program.rows:
+            return None
+        if destination in self.program.suspects:
+            self.emit(f"m.give_register(g, {self.program.suspects[destination]}, None)")
+        return f"B{bytes_of(destination)}[{self.program.rows[destination]}]"
 
     def _touch(self, register: Register) -> None:
         """Tell the checks that an accumulator is accessed otherwise than by wgmma, once until the next wgmma."""

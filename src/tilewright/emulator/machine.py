@@ -27,6 +27,7 @@ from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
 from tilewright.emulator.program import Program, bank_dtype
 from tilewright.emulator.ptx import Integer, Register, round_up
+from tilewright.emulator.remote_stores import RemoteStores
 from tilewright.emulator.specials import Extent, Specials
 from tilewright.emulator.tensor import Tensor
 from tilewright.emulator.thread_copies import ThreadCopies
@@ -92,6 +93,7 @@ class Machine:
         self.collectives = collectives
         self.barriers, self.mbarriers = Barriers(self), Mbarriers(self)
         self.tensor, self.copies, self.bulk = Tensor(self), ThreadCopies(self), BulkCopies(self)
+        self.remote = RemoteStores(self)
         self._clock, self._max_steps = 0, max_steps
         self._executed = np.zeros(len(program.blocks), np.int64)
         self._ready: dict[int, list[Group]] = {}
@@ -161,13 +163,13 @@ class Machine:
         if self.checker is not None:
             lanes = group.active(active)
             self.checker.proxy_fence(lanes)
-            self.mbarriers.fence(lanes.indices)
+            self.mbarriers.fence(lanes.indices, publishes=False)
 
     def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
         """fence.mbarrier_init."""
         if self.checker is not None:
             lanes = group.active(active)
-            self.checker.fence_mbarriers(lanes.indices)
+            self.mbarriers.fence(lanes.indices, publishes=True)
 
     def memory_fence(self, site: int, group: Group, active: Mask | None) -> None:
         """membar, and fence with a memory order."""

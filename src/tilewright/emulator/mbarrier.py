@@ -14,6 +14,7 @@ from tilewright.emulator.agents import MbarrierChecks
 from tilewright.emulator.arithmetic import lanes_of
 from tilewright.emulator.errors import BarrierProtocol
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
+from tilewright.emulator.traits import CLUSTER, CTA
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
@@ -105,7 +106,7 @@ class Mbarriers:
             if barrier.checks is not None:
                 barrier.checks.use(site, group.indices[lanes], cta)
                 if "relaxed" not in self._machine.modifiers(site):
-                    barrier.checks.arrive(group.indices[lanes], cta)
+                    barrier.checks.arrive(group.indices[lanes], cta, self._scope(site))
             np.add.at(barrier.bytes, cta, sizes[lanes].astype(np.int64))
             np.subtract.at(barrier.pending, cta, counts[lanes].astype(np.int64))
             if drop:
@@ -147,7 +148,8 @@ class Mbarriers:
             if barrier.checks is not None:
                 barrier.checks.use(site, group.indices[lanes], cta)
                 if "relaxed" not in self._machine.modifiers(site):
-                    barrier.checks.wait(group.take(_mask(np.arange(group.size)[lanes][over], group.size)))
+                    observers = group.take(_mask(np.arange(group.size)[lanes][over], group.size))
+                    barrier.checks.wait(observers, self._scope(site))
         return done
 
     def attempt(self, site: int, group: Group, space: str, address: Array, parity: Array) -> Mask:
@@ -192,11 +194,22 @@ class Mbarriers:
         checks.use(site, lanes, cta, by_copy=True)
         return checks
 
-    def fence(self, lanes: Indices) -> None:
-        """fence.mbarrier_init, or a fence that includes it: earlier initialisations are made known to all proxies."""
-        for barrier in self._barriers.values():
-            if barrier.checks is not None:
-                barrier.checks.fence(lanes)
+    def fence(self, lanes: Indices, publishes: bool) -> None:
+        """fence.mbarrier_init, which publishes earlier initialisations, or fence.proxy.async."""
+        for checks in self._checks():
+            checks.fence(lanes, publishes)
+
+    def release_initialised(self, rows: Array, lanes: Indices) -> None:
+        """Add to the rows of a barrier the initialisations that lanes, who arrive, have published."""
+        for checks in self._checks():
+            checks.release_initialised(rows, lanes)
+
+    def _checks(self) -> list[MbarrierChecks]:
+        return [barrier.checks for barrier in self._barriers.values() if barrier.checks is not None]
+
+    def _scope(self, site: int) -> int:
+        """The scope of an arrival or a wait: .cta, unless it names another."""
+        return CLUSTER if "cluster" in self._machine.modifiers(site) else CTA
 
     def describe_waiting(self) -> list[str]:
         """A line for each group that waits, with what it waits for."""
@@ -265,7 +278,7 @@ class Mbarriers:
         barrier = self._barriers[offset]
         done = barrier.phase[waiting.cta] % 2 != waiting.parity
         if barrier.checks is not None and done.any() and "relaxed" not in self._machine.modifiers(waiting.site):
-            barrier.checks.wait(waiting.group.take(done))
+            barrier.checks.wait(waiting.group.take(done), self._scope(waiting.site))
         if done.all():
             self._machine.push(waiting.block, waiting.group)
             return

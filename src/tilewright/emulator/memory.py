@@ -76,7 +76,7 @@ class FlatMemory:
         return np.asarray(np.logical_or.reduce(pairs))
 
     def elements(self, dtype: npt.DTypeLike) -> Array:
-        """The whole memory as one array of a dtype of 1 to 8 bytes."""
+        """The whole memory as one array of a dtype of 1 to 16 bytes."""
         return self._views[np.dtype(dtype).itemsize].view(dtype)
 
 

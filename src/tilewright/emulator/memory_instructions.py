@@ -1,17 +1,17 @@
-"""Emitters of memory accesses, barriers, asynchronous copies and warp collectives.
+"""Emitters of memory accesses, asynchronous copies and warp collectives.
 
 They evaluate operands and call the machine's services, which act on all lanes of the group at once.
 """
 
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
 from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.operands import SPACES, check_modifiers
+from tilewright.emulator.operands import SPACES, check_modifiers, mbarrier_space
 from tilewright.emulator.operands import address_of as _address
 from tilewright.emulator.operands import count_of as _count
 from tilewright.emulator.operands import elements_of as _elements
 from tilewright.emulator.operands import immediate_of as _immediate
 from tilewright.emulator.operands import space_of as _space
-from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Register, Sink, Symbol
+from tilewright.emulator.ptx import Address, Instruction, Register, Sink, Symbol
 
 _ACCESS_MODIFIERS = {
     *SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
@@ -30,13 +30,6 @@ def _writable_space(instruction: Instruction) -> str:
     space = _space(instruction)
     if space == "param" or "const" in instruction.modifiers:
         raise ValueError("a space that nobody writes to")
-    return space
-
-
-def _mbarrier_space(instruction: Instruction) -> str:
-    space = _space(instruction)
-    if space not in ("shared", "cluster", "generic"):
-        raise ValueError("an mbarrier lies in shared memory")
     return space
 
 
@@ -69,6 +62,9 @@ def _load(w: BlockWriter, i: Instruction) -> None:
 
 @emits("st")
 def _store(w: BlockWriter, i: Instruction) -> None:
+    if i.action == "async":
+        _send(w, i)
+        return
     _check_access(i)
     dtype, space = DTYPES[i.modifiers[-1]], _writable_space(i)
     where = _address(w, i.operands[0], space)
@@ -78,11 +74,17 @@ def _store(w: BlockWriter, i: Instruction) -> None:
 
 @emits("atom", "red")
 def _atomic(w: BlockWriter, i: Instruction) -> None:
+    if i.action == "async":
+        _send(w, i)
+        return
     _check_access(i, _ATOMICS | {"noftz"})
     kind, space = i.modifiers[-1], _writable_space(i)
     if kind == "noftz":
         raise ValueError("a type")
     operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
+    if kind == "b128":
+        _atomic_of_pairs(w, i, operation, space)
+        return
     dtype = DTYPES[kind]
     returns = i.opcode == "atom"
     address, *rest = i.operands[returns:]
@@ -100,6 +102,49 @@ def _atomic(w: BlockWriter, i: Instruction) -> None:
             w.assign(targets[index], w.variable(call), dtype)
         else:
             w.emit(call)
+
+
+def _atomic_of_pairs(w: BlockWriter, i: Instruction, operation: str, space: str) -> None:
+    """atom.exch and atom.cas of b128, which registers hold in halves."""
+    if operation not in ("exch", "cas"):
+        raise ValueError("an operation on b128")
+    where = _address(w, i.operands[1], space)
+    *compare, value = (
+        w.variable(f"pair({w.read(low, 'u8')}, {w.read(high, 'u8')})") for low, high in map(_elements, i.operands[2:])
+    )
+    expected = compare[0] if operation == "cas" else None
+    form = w.constant((operation, "b128"))
+    found = w.variable(f"m.access.atomic({w.site}, g, {space!r}, {where}, {form}, {value}, {expected}, {w.active})")
+    for part, target in zip(("low", "high"), _elements(i.operands[0]), strict=False):
+        w.assign(target, f"{found}[{part!r}]", "u8")
+
+
+_ASYNC_REDUCTIONS = {
+    "inc": "u32", "dec": "u32", "min": "u32 s32", "max": "u32 s32", "and": "b32", "or": "b32", "xor": "b32",
+    "add": "u32 s32 u64",
+}  # fmt: skip
+"""The types of each operation of red.async."""
+
+
+def _send(w: BlockWriter, i: Instruction) -> None:
+    """st.async and red.async, to shared memory and with an mbarrier."""
+    completion = "mbarrier::complete_tx::bytes"
+    check_modifiers(i, {"async", "weak", "relaxed", "cluster", "shared::cluster", completion, "v2", "v4"} | _ATOMICS)
+    kind, space = i.modifiers[-1], _space(i)
+    if completion not in i.modifiers or (i.opcode == "red" and not {"relaxed", "cluster"} <= set(i.modifiers)):
+        raise UnsupportedInstruction(f"no emulation of {i}")
+    dtype, form = DTYPES[kind], None
+    if i.opcode == "red":
+        operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
+        if kind not in _ASYNC_REDUCTIONS[operation].split():
+            raise ValueError(f"no type of {operation}")
+        form = w.constant((operation, kind))
+    elements = _elements(i.operands[1])
+    if len(elements) != _vector_length(i) or int(dtype[1:]) * len(elements) not in (4, 8, 16):
+        raise ValueError(f"{len(elements)} values")
+    where, barrier = _address(w, i.operands[0], space), _address(w, i.operands[2], space)
+    values = ", ".join(w.read(element, dtype) for element in elements)
+    w.emit(f"m.remote.send({w.site}, g, {space!r}, {where}, [{values}], {form}, {barrier}, {w.active})")
 
 
 @emits("mapa")
@@ -197,95 +242,6 @@ def _store_matrix(w: BlockWriter, i: Instruction) -> None:
     w.emit(f"m.tensor.store_matrix({w.site}, g, {where}, [{values}], {transpose})")
 
 
-# Barriers ------------------------------------------------------------------------------------------------------------
-
-
-@emits("bar", "barrier")
-def _barrier(w: BlockWriter, i: Instruction) -> None:
-    kind = i.modifiers[0]
-    if kind == "warp":  # the lanes have met at the start of the block
-        w.emit(f"m.warp_barrier(g, {w.read(i.operands[-1], 'u4')})")
-        return
-    if kind == "cluster":
-        check_modifiers(i, {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}, types=0)
-        if i.modifiers[1] not in ("arrive", "wait"):
-            raise ValueError("neither arrive nor wait")
-        w.emit(f"m.barriers.cluster_{i.modifiers[1]}({w.site}, g)")
-        return
-    if kind not in ("sync", "arrive") and not (kind == "cta" and i.modifiers[1] in ("sync", "arrive")):
-        raise UnsupportedInstruction(f"no emulation of {i}")
-    kind = i.modifiers[1] if kind == "cta" else kind
-    name = w.stable(w.read(i.operands[0], "u4"))
-    count = w.stable(w.read(i.operands[1], "u4")) if len(i.operands) > 1 else None
-    w.emit(f"m.barriers.{kind}({w.site}, g, {name}, {count})")
-
-
-@emits("setmaxnreg")
-def _set_registers(w: BlockWriter, i: Instruction) -> None:
-    count = i.operands[0]
-    if not isinstance(count, Integer) or not 24 <= count.value <= 256 or count.value % 8:
-        raise ValueError("the number of registers is a multiple of 8 from 24 to 256")
-    w.emit(f"m.hold_registers({w.site}, g, {count.value})")
-
-
-@emits("membar")
-def _memory_barrier(w: BlockWriter, i: Instruction) -> None:
-    w.emit(f"m.memory_fence({w.site}, g, {w.active})")
-
-
-@emits("fence")
-def _fence(w: BlockWriter, i: Instruction) -> None:
-    """Memory here is always coherent; the checks want to know who fences what."""
-    if i.modifiers[0] == "proxy":
-        if i.modifiers[1] == "async" and "global" not in i.modifiers:
-            w.emit(f"m.proxy_fence(g, {w.active})")
-    elif i.modifiers[0] == "mbarrier_init":
-        w.emit(f"m.mbarrier_fence(g, {w.active})")
-    else:
-        w.emit(f"m.memory_fence({w.site}, g, {w.active})")
-
-
-@emits("mbarrier")
-def _mbarrier(w: BlockWriter, i: Instruction) -> None:
-    action = i.modifiers[0]
-    operands = list(i.operands)
-    target: Operand = Sink()
-    if not isinstance(operands[0], Address):
-        target = operands.pop(0)
-    if isinstance(operands[0], Register):  # mbarrier.pending_count of a state
-        raise UnsupportedInstruction(f"no emulation of {i}")
-    space = _mbarrier_space(i)
-    where = w.stable(_address(w, operands[0], space))
-    place = f"{w.site}, g, {space!r}, {where}"
-    rest = operands[1:]
-    if action in ("try_wait", "test_wait"):
-        # A state and a parity both ask whether the phase of that parity is over.
-        phase = w.read(rest[0], "u4" if "parity" in i.modifiers else "u8")
-        parity = w.variable(f"{phase} & {w.constant(1, 'u4' if 'parity' in i.modifiers else 'u8')}")
-        if action == "test_wait":
-            w.assign(target, f"m.mbarriers.test({place}, {parity}, {w.active})", "b1")
-        else:
-            stays = w.variable(f"m.mbarriers.attempt({place}, {parity})")
-            w.assign(target, stays, "b1")
-            w.emit(f"m.mbarriers.wait({place}, {parity}, {stays})")
-    elif action == "init":
-        w.emit(f"m.mbarriers.init({place}, {w.read(rest[0], 'u4')}, {w.active})")
-    elif action == "inval":
-        w.emit(f"m.mbarriers.invalidate({place}, {w.active})")
-    elif action in ("expect_tx", "complete_tx"):
-        sign = "" if action == "expect_tx" else "-"
-        w.emit(f"m.mbarriers.expect({place}, {sign}{w.read(rest[0], 'u4')}.astype(i8), {w.active})")
-    elif action in ("arrive", "arrive_drop"):
-        expects = "expect_tx" in i.modifiers
-        count = w.read(rest[0], "u4") if rest else w.constant(1, "u4")
-        count, expected = (w.constant(1, "u4"), count) if expects else (count, w.constant(0, "u4"))
-        drop = action == "arrive_drop"
-        state = w.variable(f"m.mbarriers.arrive({place}, {count}, {expected}, {drop}, {w.active})")
-        w.assign(target, state, "u8")
-    else:
-        raise UnsupportedInstruction(f"no emulation of {i}")
-
-
 # Asynchronous copies -------------------------------------------------------------------------------------------------
 
 
@@ -302,7 +258,7 @@ def _copy(w: BlockWriter, i: Instruction) -> None:
         pending = _count(i.operands[0]) if i.operands else 0
         w.emit(f"m.copies.groups.wait(g, {pending}, {w.active})")
     elif "mbarrier" in modifiers:
-        space = _mbarrier_space(i)
+        space = mbarrier_space(i)
         where = _address(w, i.operands[0], space)
         w.emit(f"m.copies.arrive_when_done({w.site}, g, {space!r}, {where}, {'noinc' in modifiers}, {w.active})")
     else:

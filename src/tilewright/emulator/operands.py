@@ -32,6 +32,14 @@ def space_of(instruction: Instruction) -> str:
     return "generic"
 
 
+def mbarrier_space(instruction: Instruction) -> str:
+    """The space of an mbarrier: shared, cluster or generic."""
+    space = space_of(instruction)
+    if space not in ("shared", "cluster", "generic"):
+        raise ValueError("an mbarrier lies in shared memory")
+    return space
+
+
 def address_of(w: BlockWriter, operand: Operand, space: str) -> str:
     """The address in its space: 32 bits in shared and local memory, else 64."""
     if not isinstance(operand, Address):

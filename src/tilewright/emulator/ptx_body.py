@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -10,6 +11,7 @@ from tilewright.emulator.ptx import (
     TYPE_BITS,
     Address,
     Entry,
+    Function,
     FunctionParameter,
     Instruction,
     Integer,
@@ -35,8 +37,8 @@ from tilewright.emulator.ptx_lexical import (
     syntax_error,
     variable_of,
 )
-from tilewright.emulator.ptx_lowering import in_halves, inverted, new_register
-from tilewright.emulator.ptx_variables import place_variables
+from tilewright.emulator.ptx_lowering import in_halves, inverted, new_register, waits_for_others
+from tilewright.emulator.ptx_variables import Scope, place_variables
 
 _NUMBERS = r"\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
 _LOC = re.compile(rf"\.loc{_NUMBERS}(?:[^\n]*?\binlined_at{_NUMBERS})?[^\n]*", re.A)
@@ -60,22 +62,6 @@ _MOST_INSTRUCTIONS = 1 << 18
 LocationKey: TypeAlias = tuple[int, int, int]
 
 
-class _Scope:
-    """Names declared between one pair of braces."""
-
-    def __init__(self, parent: "_Scope | None") -> None:
-        self.parent = parent
-        self.names: dict[str, Operand] = {}
-        self.labels: dict[str, int] = {}
-        self.tables: dict[str, list[str]] = {}  # of branches
-
-    def chain(self) -> "Iterator[_Scope]":
-        scope: _Scope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope.parent
-
-
 class BodyParser:
     """Parses the body of one entry, with the bodies of the functions that it calls in the places of the calls."""
 
@@ -83,8 +69,8 @@ class BodyParser:
         self.module, self.entry, self.text = module, entry, text
         self.position = start
         self.line, self.line_position = line_of(text, start), start
-        self.module_scope = _Scope(None)
-        self.branches: list[tuple[Instruction, str, _Scope]] = []
+        self.module_scope = Scope(None)
+        self.branches: list[tuple[Instruction, str, Scope]] = []
         self.callers: list[str] = []  # functions whose bodies are being parsed
         self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
         self.last_label = ""
@@ -95,7 +81,7 @@ class BodyParser:
         names = self.module_scope.names
         names.update({name: Symbol(name, "global") for name in module.variables})
         names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
-        self.scope = _Scope(self.module_scope)
+        self.scope = Scope(self.module_scope)
         self.scope.names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
 
     def parse(self) -> int:
@@ -115,7 +101,7 @@ class BodyParser:
             head = text[self.position]
             if head == "{":
                 depth += 1
-                self.scope = _Scope(self.scope)
+                self.scope = Scope(self.scope)
                 self.position += 1
             elif head == "}":
                 depth -= 1
@@ -177,13 +163,29 @@ class BodyParser:
             self._append(
                 Instruction(opcode, names, (Label(" ".join(rest.split())),), predicate, self.line, self.location)
             )
+        elif predicate is not None and waits_for_others(opcode, names):
+            with self._only_where(predicate):
+                self._plain(opcode, names, rest, None)
         else:
-            operands = tuple(self._operand(item) for item in split_list(rest))
-            if names[-1:] == ("b128",) and opcode != "mov":
-                names, operands = in_halves(names, operands)
-            if "param" in names and any(_is_local(operand) for operand in operands):  # the argument of a call
-                names = tuple("local" if name == "param" else name for name in names)
-            self._append(Instruction(opcode, names, operands, predicate, self.line, self.location))
+            self._plain(opcode, names, rest, predicate)
+
+    def _plain(self, opcode: str, names: tuple[str, ...], rest: str, predicate: Register | Negated | None) -> None:
+        """An instruction that is no branch and no call."""
+        operands = tuple(self._operand(item) for item in split_list(rest))
+        if names[-1:] == ("b128",) and opcode not in ("mov", "atom"):
+            names, operands = in_halves(names, operands)
+        if "param" in names and any(_is_local(operand) for operand in operands):  # the argument of a call
+            names = tuple("local" if name == "param" else name for name in names)
+        self._append(Instruction(opcode, names, operands, predicate, self.line, self.location))
+
+    @contextmanager
+    def _only_where(self, predicate: Register | Negated | None) -> Iterator[None]:
+        """Let what is appended run only where a predicate holds, by a branch around it."""
+        scope, beyond = self.scope, f"{_AFTER}{len(self.entry.instructions)}"
+        if predicate is not None:
+            self._branch(beyond, inverted(predicate))
+        yield
+        scope.labels[beyond] = len(self.entry.instructions)
 
     def _append(self, instruction: Instruction) -> None:
         if len(self.entry.instructions) >= _MOST_INSTRUCTIONS:
@@ -204,17 +206,14 @@ class BodyParser:
         labels = next((scope.tables[table] for scope in self.scope.chain() if table in scope.tables), None)
         if not labels:
             raise self._error(f"no .branchtargets {table!r}")
-        beyond = f"{_AFTER}{len(self.entry.instructions)}"
-        if predicate is not None:
-            self._branch(beyond, inverted(predicate))
         operand = self._operand(index)
-        for place, label in enumerate(labels[:-1]):
-            chosen = Register(f"%brx{place}", 1)
-            compare = (chosen, operand, Integer(place))
-            self._append(Instruction("setp", ("eq", "u32"), compare, None, self.line, self.location))
-            self._branch(label, chosen)
-        self._branch(labels[-1])
-        self.scope.labels[beyond] = len(self.entry.instructions)
+        with self._only_where(predicate):
+            for place, label in enumerate(labels[:-1]):
+                chosen = Register(f"%brx{place}", 1)
+                compare = (chosen, operand, Integer(place))
+                self._append(Instruction("setp", ("eq", "u32"), compare, None, self.line, self.location))
+                self._branch(label, chosen)
+            self._branch(labels[-1])
 
     # Calls --------------------------------------------------------------------------------------------------------
 
@@ -238,11 +237,14 @@ class BodyParser:
         )
         if (len(results), len(arguments)) != (len(function.results), len(function.parameters)):
             raise self._error(f"a call of {function.name} with another number of arguments than it has")
-        beyond = f"{_AFTER}{len(self.entry.instructions)}"
-        if predicate is not None:
-            self._branch(beyond, inverted(predicate))
+        with self._only_where(predicate):
+            self._expand(function, arguments, results)
+        return True
+
+    def _expand(self, function: Function, arguments: list[Operand], results: list[Operand]) -> None:
+        """Append the body of a function."""
         caller = self.scope, self.position, self.line, self.line_position, self.location
-        self.scope = formal = _Scope(self.module_scope)
+        self.scope = formal = Scope(self.module_scope)
         for parameter, argument in zip(function.parameters, arguments, strict=True):
             self._bind(parameter, argument, reads=True)
         for parameter, result in zip(function.results, results, strict=True):
@@ -259,8 +261,6 @@ class BodyParser:
             source = formal.names[parameter.name]
             if isinstance(source, Register) and source is not result:
                 self._move(result, source)
-        self.scope.labels[beyond] = len(self.entry.instructions)
-        return True
 
     def _drop_last_return(self) -> None:
         """Let the end of an expanded body run on to what follows it."""

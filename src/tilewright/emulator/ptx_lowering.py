@@ -1,4 +1,4 @@
-"""What the parser expresses by simpler means: registers of unusual widths, accesses of b128."""
+"""What the parser expresses by simpler means: registers of unusual widths, accesses of b128, guards of barriers."""
 
 from tilewright.emulator.ptx import Negated, Operand, Register, Vector
 
@@ -22,6 +22,11 @@ def in_halves(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tupl
 
     kept = tuple(modifier for modifier in modifiers if modifier not in ("v2", "b128"))
     return (*kept, f"v{count}", "b64"), tuple(map(flat, operands))
+
+
+def waits_for_others(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    """Whether threads meet others here, so that a guard has to be a branch around it."""
+    return opcode in ("bar", "barrier") or (opcode == "mbarrier" and "try_wait" in modifiers)
 
 
 def inverted(predicate: Register | Negated) -> Register | Negated:

@@ -3,6 +3,9 @@
 A strong store or atomic publishes what its thread released (a fence before it, or .release), and who reads it (with
 .acquire, or a fence after it) knows that too. An atomic carries on what it finds. Within a cluster that is the whole
 row of the clocks; of another cluster a thread knows a moment, up to which it knows all that the cluster released.
+
+All that only where scopes include both threads: those of the write and of the read that finds it, and those of the
+release and of the acquire (PTX ISA, "Morally strong operations", "Memory synchronization").
 """
 
 from bisect import bisect_right
@@ -14,22 +17,34 @@ import numpy as np
 
 from tilewright.emulator.clocks import KNOWN
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
+from tilewright.emulator.traits import CLUSTER, CTA, DEVICE, scope_of
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
 
-_NARROW = frozenset(["cta", "cluster"])
-
 
 @dataclass(slots=True)
 class Release:
-    """What a thread of a cluster published: its row of facts, and moments of clusters, its own among them."""
+    """What threads of a CTA published.
 
-    facts: Array
+    rows: what they knew, for threads of the CTA and for the rest of the cluster; None where scopes leave nothing.
+    moments: of clusters, their own among them, for threads of other clusters.
+    """
+
+    rows: list[Array | None]
     moments: dict[int, int]
 
 
-Published: TypeAlias = dict[int, Release]  # by cluster
+@dataclass(slots=True)
+class Written:
+    """The last strong write of a place: the CTA of its thread, its scope, and the releases it carries, by CTA."""
+
+    cta: int
+    scope: int
+    releases: dict[int, Release]
+
+
+Published: TypeAlias = dict[int, Written]  # by place
 
 
 @dataclass(slots=True)
@@ -55,54 +70,62 @@ class Releases:
 
     def __init__(self, checker: "Checker") -> None:
         self._checker = checker
-        self._published: dict[str, dict[int, Published]] = {"shared": {}, "global": checker.state.published}
-        self._fenced = np.zeros((2, checker.topology.lanes), np.int64)  # the last fence; the last of .gpu or .sys scope
-        self._made: dict[int, tuple[int, int, Release]] = {}  # by lane: of which fences
-        self._unacquired: dict[int, dict[tuple[str, int], tuple[Published, bool]]] = {}  # by lane: read, not fenced
+        self._published: dict[str, Published] = {"shared": {}, "global": checker.state.published}
+        self._fenced = np.zeros((DEVICE + 1, checker.topology.lanes), np.int64)  # the last of each scope or a wider
+        self._made: dict[int, tuple[list[int], Release]] = {}  # by lane: of which fences
+        self._unacquired: dict[int, dict[tuple[str, int], dict[int, Release]]] = {}  # by lane: read, not fenced
 
     def fence(self, lanes: Indices, modifiers: tuple[str, ...]) -> None:
         """membar or fence: what follows it, if it publishes, releases; what preceded it, if it read, acquires."""
-        wide = _NARROW.isdisjoint(modifiers)
-        self._fenced[: 1 + wide, lanes] = self._checker.tick()
+        scope = scope_of(modifiers)
+        self._fenced[: scope + 1, lanes] = self._checker.tick()
         if self._unacquired:
             for lane in lanes.tolist():
-                for published, found_wide in self._unacquired.pop(lane, {}).values():
-                    self._acquire(lane, published, wide and found_wide)
+                for found in self._unacquired.get(lane, {}).values():
+                    self._acquire(lane, found, scope)
+                if scope == DEVICE:
+                    self._unacquired.pop(lane, None)
 
-    def last_fences(self, lanes: slice | Indices) -> Array:
-        """When lanes last fenced; 0 if they have not."""
-        times: Array = self._fenced[0, lanes]
+    def last_fences(self, lanes: slice | Indices, scope: int) -> Array:
+        """When lanes last fenced with this scope or a wider; 0 if they have not."""
+        times: Array = self._fenced[scope, lanes]
         return times
 
     def access(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
         """A strong access: it publishes what its thread released, and finds what others have."""
-        modifiers = self._checker.machine.modifiers(site)
+        modifiers, scope = self._checker.machine.modifiers(site), int(self._checker.traits.scopes[site])
         acquires = any(order in modifiers for order in ("acquire", "acq_rel"))
         releases = any(order in modifiers for order in ("release", "acq_rel"))
-        wide = _NARROW.isdisjoint(modifiers)
         space = "global" if space == "global" else "shared"
         published = self._published[space]
-        if not (published or releases or self._fenced[0, lanes].any()):
+        if not (published or releases or self._fenced[CTA, lanes].any()):
             return
         for lane, place in zip(lanes.tolist(), where.tolist(), strict=True):
-            found = published.get(place, {})
-            if found and kind != "st":
-                if acquires:
-                    self._acquire(lane, found, wide)
-                else:
-                    self._unacquired.setdefault(lane, {})[space, place] = found, wide
+            cta, last = self._checker.cta_of(lane), published.get(place)
+            found = {} if last is None else last.releases
+            if kind == "st":  # of its own cluster, whose threads may store the same
+                found = {other: release for other, release in found.items() if self._apart(cta, other) < DEVICE}
+            elif last is not None and self._apart(cta, last.cta) > min(scope, last.scope):
+                found = {}
+            elif found and acquires:
+                self._acquire(lane, found, scope)
+            elif found:
+                self._unacquired.setdefault(lane, {})[space, place] = found
             if kind == "ld":
                 continue
-            cluster = self._checker.cluster_of(lane)
-            carried = found if kind == "atom" else {key: found[key] for key in (cluster,) if key in found}
             if releases:
-                self._fenced[: 1 + wide, lane] = self._checker.tick()
-            if self._fenced[0, lane]:
-                release = self._release(lane, cluster)
-                if cluster in carried:
-                    release = self._joined(release, carried[cluster])
-                carried = {**carried, cluster: release}
-            published[place] = carried
+                self._fenced[: scope + 1, lane] = self._checker.tick()
+            if self._fenced[CTA, lane]:
+                release = self._release(lane)
+                if cta in found:
+                    release = self._joined(release, found[cta])
+                found = {**found, cta: release}
+            published[place] = Written(cta, scope, found)
+
+    def _apart(self, cta: int, other: int) -> int:
+        """The narrowest scope that includes threads of both CTAs."""
+        size = self._checker.topology.cluster_size
+        return CTA if cta == other else CLUSTER if cta // size == other // size else DEVICE
 
     def knows(self, lanes: Indices, clusters: Array, columns: Array, times: Array) -> Mask:
         """Whether lanes know of accesses that threads of other clusters made."""
@@ -120,42 +143,56 @@ class Releases:
                     known[some] = row[columns[some]] >= times[some]
         return known
 
-    def _release(self, lane: int, cluster: int) -> Release:
+    def _release(self, lane: int) -> Release:
         """What a lane releases: what it knew at its last fences."""
         checker = self._checker
-        fenced, wide = self._fenced[:, lane].tolist()
+        fenced: list[int] = self._fenced[:, lane].tolist()
         made = self._made.get(lane)
-        if made is not None and made[:2] == (fenced, wide):
-            return made[2]
-        own = checker.clocks.column[lane]
-        facts = checker.clocks.facts[:, lane].copy()
-        facts[KNOWN, own] = fenced
+        if made is not None and made[0] == fenced:
+            return made[1]
+        own, cluster = checker.clocks.column[lane], checker.cluster_of(lane)
+        rows: list[Array | None] = []
+        for time in fenced[:DEVICE]:
+            facts = checker.clocks.facts[:, lane].copy()
+            facts[KNOWN, own] = time
+            rows.append(facts if time else None)
         moments = {}
-        if wide:
-            moments = {number: int(facts[KNOWN, column]) for number, column in checker.clocks.of_kind("cluster")}
+        if wide := fenced[DEVICE]:
+            facts = checker.clocks.facts[KNOWN, lane]
+            moments = {number: int(facts[column]) for number, column in checker.clocks.of_kind("cluster")}
             moments[cluster] = checker.tick()
-            row = facts[KNOWN, : checker.clocks.base].copy()
+            row = facts[: checker.clocks.base].copy()
             row[own] = wide
             checker.state.histories.setdefault(cluster, History()).add(moments[cluster], row)
-        release = Release(facts, moments)
-        self._made[lane] = fenced, wide, release
+        release = Release(rows, moments)
+        self._made[lane] = fenced, release
         return release
 
     def _joined(self, first: Release, second: Release) -> Release:
-        facts = np.maximum(self._checker.clocks.fit(first.facts), self._checker.clocks.fit(second.facts))
-        return Release(facts, _latest([first.moments, second.moments]))
+        rows = [self._union(one, other) for one, other in zip(first.rows, second.rows, strict=True)]
+        return Release(rows, _latest([first.moments, second.moments]))
 
-    def _acquire(self, lane: int, published: Published, wide: bool) -> None:
-        clocks = self._checker.clocks
-        own = self._checker.cluster_of(lane)
-        if own in published:
-            facts = clocks.fit(published[own].facts)
-            clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], facts)
-        if wide:
-            for cluster, moment in _latest(release.moments for release in published.values()).items():
-                if cluster != own:
-                    column = clocks.agent(("cluster", cluster))
-                    clocks.facts[:, lane, column] = np.maximum(clocks.facts[:, lane, column], moment)
+    def _union(self, one: Array | None, other: Array | None) -> Array | None:
+        if one is None or other is None:
+            return one if other is None else other
+        return np.maximum(self._checker.clocks.fit(one), self._checker.clocks.fit(other))
+
+    def _acquire(self, lane: int, found: dict[int, Release], scope: int) -> None:
+        """A lane acquires releases, by CTA, as far as its scope includes their threads."""
+        clocks, own = self._checker.clocks, self._checker.cta_of(lane)
+        afar = []
+        for cta, release in found.items():
+            apart = self._apart(own, cta)
+            if apart == DEVICE:
+                afar.append(release.moments)
+            elif apart <= scope and (row := release.rows[apart]) is not None:
+                clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], clocks.fit(row))
+        if scope < DEVICE:
+            return
+        for cluster, moment in _latest(afar).items():
+            if cluster != self._checker.cluster_of(lane):
+                column = clocks.agent(("cluster", cluster))
+                clocks.facts[:, lane, column] = np.maximum(clocks.facts[:, lane, column], moment)
 
 
 def active_lanes(group: Group, active: Any) -> Indices:

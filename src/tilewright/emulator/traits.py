@@ -4,10 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.emulator.lanes import Mask
+from tilewright.emulator.lanes import Indices, Mask
 from tilewright.emulator.ptx import Instruction, Integer
 
 _STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
+CTA, CLUSTER, DEVICE = 0, 1, 2
+"""Scopes; the last stands for .gpu and .sys, which one launch cannot tell apart."""
+
 _WIDEST = 16
 _TYPE_BYTES = {
     "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
@@ -19,11 +22,13 @@ _TYPE_BYTES = {
 class Traits:
     """Of one program.
 
-    strong: (instructions,), the accesses that never race with each other: atomic, volatile, and with a memory order.
-    shared_cell, global_cell: bytes of the narrowest access. asynchronous: whether bulk copies or wgmma are used.
+    strong: (instructions,), the accesses that do not race with each other if their scopes allow: atomic, volatile, and
+    with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest
+    access. asynchronous: whether bulk copies or wgmma are used.
     """
 
     strong: Mask
+    scopes: Indices
     shared_cell: int
     global_cell: int
     asynchronous: bool
@@ -39,10 +44,16 @@ def traits_of(instructions: list[Instruction]) -> Traits:
                 cells[space] = min(cells[space], width)
     return Traits(
         np.array([_is_strong(instruction) for instruction in instructions], np.bool_),
+        np.array([scope_of(instruction.modifiers) for instruction in instructions], np.int64),
         cells["shared"],
         cells["global"],
         any(i.opcode == "wgmma" or (i.opcode == "cp" and "bulk" in i.modifiers) for i in instructions),
     )
+
+
+def scope_of(modifiers: tuple[str, ...]) -> int:
+    """The scope of an access or a fence; one that names none has the whole device's, mbarriers excepted."""
+    return CTA if "cta" in modifiers else CLUSTER if "cluster" in modifiers else DEVICE
 
 
 def _is_strong(instruction: Instruction) -> bool:

@@ -25,6 +25,14 @@ __device__ void mbarrier_wait(unsigned b, unsigned parity) {
       "r"(parity)
       : "memory");
 }
+__device__ void mbarrier_wait_for_cluster(unsigned b, unsigned parity) {
+  asm volatile(
+      "{.reg .pred p; W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1; @p "
+      "bra D;"
+      " bra W; D: }" ::"r"(b),
+      "r"(parity)
+      : "memory");
+}
 __device__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::
                    : "memory");
@@ -64,4 +72,20 @@ __device__ __forceinline__ void wgmma_fence() {
 template <int pending = 0>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+__device__ unsigned at_rank(unsigned address, int rank) {
+  unsigned mapped;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+  return mapped;
+}
+__device__ void store_at_rank(unsigned address, int rank, int value) {
+  asm volatile("st.shared::cluster.s32 [%0], %1;" ::"r"(at_rank(address, rank)), "r"(value)
+               : "memory");
+}
+__device__ __forceinline__ void send_to_rank(unsigned to, unsigned barrier, int rank, int value) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];" ::"r"(
+          at_rank(to, rank)),
+      "r"(value), "r"(at_rank(barrier, rank))
+      : "memory");
 }

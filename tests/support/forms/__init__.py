@@ -1,5 +1,6 @@
 """The instruction forms that the emulator is compared with hardware in."""
 
+from support.forms.barriers import BARRIERS
 from support.forms.conversions import CONVERSIONS
 from support.forms.floats import FLOATS
 from support.forms.fragments import FRAGMENTS
@@ -17,6 +18,7 @@ FORMS = {
     "conversion": CONVERSIONS,
     "warp": WARPS,
     "memory": MEMORY,
+    "barrier": BARRIERS,
     "mma": PRODUCTS,
     "wmma": FRAGMENTS,
     "wgmma": WARPGROUPS,

@@ -50,7 +50,8 @@ class Form:
     text: PTX that computes %d0, %d1, ... from %a0, %a1, ...; it may use the thread's 16 bytes of global memory at
     [%cell], its 32 bytes of shared memory at [%row], the predicates %p and %q, and %word. results, sources: the kinds
     of these registers (see `values`). relative, absolute: how far an approximation may be from the exact result, by
-    the PTX manual. magnitude: the same relative to the sum of the magnitudes that a matrix product adds up.
+    the PTX manual. magnitude: the same relative to the sum of the magnitudes that a matrix product adds up. cluster:
+    CTAs of a cluster.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Form:
     relative: float = 0.0
     absolute: float = 0.0
     magnitude: float = 0.0
+    cluster: int = 1
 
     @property
     def name(self):
@@ -108,7 +110,7 @@ class Form:
         out = np.zeros(self.lanes * len(self.results), np.uint64)
         memory = np.zeros(self.lanes * 16, np.uint8)
         buffers = (np.ascontiguousarray(inputs).reshape(-1).view(np.uint8), out.view(np.uint8), memory)
-        return Launch(self.ptx, buffers, grid=self.lanes // BLOCK, block=BLOCK)
+        return Launch(self.ptx, buffers, grid=self.lanes // BLOCK, block=BLOCK, cluster=self.cluster)
 
     def differences(self, emulated, hardware, run):
         """Sentences about lanes whose results differ; `run` launches in the emulator."""

@@ -54,6 +54,30 @@ def _atomics():
         )
 
 
+def _wide_atomics():
+    """Exchange and compare-and-swap of 128 bits, and loads and stores of them."""
+    pairs = ".reg .b128 %old, %new, %same; mov.b128 %new, {%a2, %a3}; "
+    for space, place in (("global", "%cell"), ("shared", "%row")):
+        start, end = f"st.{space}.v2.b64 [{place}], {{%a0, %a1}};", "mov.b128 {%d0, %d1}, %old;"
+        after = f"{end} ld.{space}.v2.b64 {{%d2, %d3}}, [{place}];"
+        yield written(
+            f"{pairs} {start} atom.{space}.exch.b128 %old, [{place}], %new; {after}",
+            "b64 b64 b64 b64",
+            "b64 b64 b64 b64",
+        )
+        yield written(
+            f"{pairs} mov.b128 %same, {{%a4, %a5}}; {start} "
+            f"atom.{space}.cas.b128 %old, [{place}], %same, %new; {after}",
+            "b64 b64 b64 b64",
+            "b64:few b64:few b64 b64 b64:few b64:few",
+        )
+        yield written(
+            f"{pairs} st.{space}.b128 [{place}], %new; ld.{space}.b128 %old, [{place}]; {end}",
+            "b64 b64",
+            "b64 b64 b64 b64",
+        )
+
+
 def _accesses():
     for space, place in (("global", "%cell"), ("shared", "%row")):
         for bits in (8, 16, 32, 64):
@@ -96,4 +120,4 @@ def _asynchronous_copies():
             yield written(f"{start} {copy}, %a2; {end}", "b64 b64", "b64 b64 pred")
 
 
-MEMORY = [*_atomics(), *_accesses(), *_asynchronous_copies()]
+MEMORY = [*_atomics(), *_wide_atomics(), *_accesses(), *_asynchronous_copies()]

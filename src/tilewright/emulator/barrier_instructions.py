@@ -1,0 +1,101 @@
+"""Emitters of barriers, fences and mbarriers."""
+
+from tilewright.emulator.codegen import BlockWriter, emits
+from tilewright.emulator.errors import UnsupportedInstruction
+from tilewright.emulator.operands import address_of, check_modifiers, mbarrier_space
+from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Register, Sink
+
+
+@emits("bar", "barrier")
+def _barrier(w: BlockWriter, i: Instruction) -> None:
+    kind = i.modifiers[0]
+    if kind == "warp":  # the lanes have met at the start of the block
+        w.emit(f"m.warp_barrier(g, {w.read(i.operands[-1], 'u4')})")
+        return
+    if kind == "cluster":
+        check_modifiers(i, {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}, types=0)
+        if i.modifiers[1] not in ("arrive", "wait"):
+            raise ValueError("neither arrive nor wait")
+        w.emit(f"m.barriers.cluster_{i.modifiers[1]}({w.site}, g)")
+        return
+    check_modifiers(i, {"cta", "sync", "arrive", "red", "popc", "and", "or", "aligned", "u32", "pred"}, types=0)
+    action = next(modifier for modifier in i.modifiers if modifier in ("sync", "arrive", "red"))
+    operands = list(i.operands)
+    target = operands.pop(0) if action == "red" else Sink()
+    condition = w.stable(w.read(operands.pop(), "b1")) if action == "red" else None
+    name = w.stable(w.read(operands[0], "u4"))
+    count = w.stable(w.read(operands[1], "u4")) if len(operands) > 1 else None
+    if action == "red":
+        operation = next(modifier for modifier in i.modifiers if modifier in ("popc", "and", "or"))
+        if isinstance(target, Register) and target.bits != (32 if operation == "popc" else 1):
+            raise ValueError(f"a {target.bits}-bit destination")
+        arguments = f"{name}, {count}, {operation!r}, {condition}, {w.place_of(target)}"
+        w.emit(f"m.barriers.reduce({w.site}, g, {arguments})")
+    else:
+        w.emit(f"m.barriers.{action}({w.site}, g, {name}, {count})")
+
+
+@emits("setmaxnreg")
+def _set_registers(w: BlockWriter, i: Instruction) -> None:
+    count = i.operands[0]
+    if not isinstance(count, Integer) or not 24 <= count.value <= 256 or count.value % 8:
+        raise ValueError("the number of registers is a multiple of 8 from 24 to 256")
+    w.emit(f"m.hold_registers({w.site}, g, {count.value})")
+
+
+@emits("membar")
+def _memory_barrier(w: BlockWriter, i: Instruction) -> None:
+    w.emit(f"m.memory_fence({w.site}, g, {w.active})")
+
+
+@emits("fence")
+def _fence(w: BlockWriter, i: Instruction) -> None:
+    """Memory here is always coherent; the checks want to know who fences what."""
+    if i.modifiers[0] == "proxy":
+        if i.modifiers[1] == "async" and "global" not in i.modifiers:
+            w.emit(f"m.proxy_fence(g, {w.active})")
+    elif i.modifiers[0] == "mbarrier_init":
+        w.emit(f"m.mbarrier_fence(g, {w.active})")
+    else:
+        w.emit(f"m.memory_fence({w.site}, g, {w.active})")
+
+
+@emits("mbarrier")
+def _mbarrier(w: BlockWriter, i: Instruction) -> None:
+    action = i.modifiers[0]
+    operands = list(i.operands)
+    target: Operand = Sink()
+    if not isinstance(operands[0], Address):
+        target = operands.pop(0)
+    if isinstance(operands[0], Register):  # mbarrier.pending_count of a state
+        raise UnsupportedInstruction(f"no emulation of {i}")
+    space = mbarrier_space(i)
+    where = w.stable(address_of(w, operands[0], space))
+    place = f"{w.site}, g, {space!r}, {where}"
+    rest = operands[1:]
+    if action in ("try_wait", "test_wait"):
+        # A state and a parity both ask whether the phase of that parity is over.
+        phase = w.read(rest[0], "u4" if "parity" in i.modifiers else "u8")
+        parity = w.variable(f"{phase} & {w.constant(1, 'u4' if 'parity' in i.modifiers else 'u8')}")
+        if action == "test_wait":
+            w.assign(target, f"m.mbarriers.test({place}, {parity}, {w.active})", "b1")
+        else:
+            stays = w.variable(f"m.mbarriers.attempt({place}, {parity})")
+            w.assign(target, stays, "b1")
+            w.emit(f"m.mbarriers.wait({place}, {parity}, {stays})")
+    elif action == "init":
+        w.emit(f"m.mbarriers.init({place}, {w.read(rest[0], 'u4')}, {w.active})")
+    elif action == "inval":
+        w.emit(f"m.mbarriers.invalidate({place}, {w.active})")
+    elif action in ("expect_tx", "complete_tx"):
+        sign = "" if action == "expect_tx" else "-"
+        w.emit(f"m.mbarriers.expect({place}, {sign}{w.read(rest[0], 'u4')}.astype(i8), {w.active})")
+    elif action in ("arrive", "arrive_drop"):
+        expects = "expect_tx" in i.modifiers
+        count = w.read(rest[0], "u4") if rest else w.constant(1, "u4")
+        count, expected = (w.constant(1, "u4"), count) if expects else (count, w.constant(0, "u4"))
+        drop = action == "arrive_drop"
+        state = w.variable(f"m.mbarriers.arrive({place}, {count}, {expected}, {drop}, {w.active})")
+        w.assign(target, state, "u8")
+    else:
+        raise UnsupportedInstruction(f"no emulation of {i}")

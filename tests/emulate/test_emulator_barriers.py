@@ -1,0 +1,200 @@
+"""Barriers that reduce, barriers under a guard, and what threads send to other CTAs, against what they should give."""
+
+import numpy as np
+import pytest
+
+from emulate.nvrtc import compile_ptx
+from support.forms.barriers import BARRIERS
+from support.forms.form import BLOCK, written
+from support.forms.memory import MEMORY
+from support.launches import emulate
+from tilewright.emulator import BarrierProtocol, Device, UnsupportedInstruction
+
+POLICIES = ("eager", "lazy", "random")
+
+
+def results_of(form, **options):
+    """(lanes, results) words of a form, which takes (lanes, sources) of them."""
+    return emulate(form.launch(), **options)[1].view(np.uint64).reshape(form.lanes, -1)
+
+
+def forms_with(text):
+    found = [form for form in (*BARRIERS, *MEMORY) if text in form.text]
+    assert found
+    return found
+
+
+def peers(values):
+    """What the same threads of the other CTA of the cluster have."""
+    return values.reshape(-1, 2, BLOCK, *values.shape[1:])[:, ::-1].reshape(values.shape)
+
+
+@pytest.mark.parametrize("operation", ["popc", "and", "or"])
+def test_reduction_at_a_barrier(operation):
+    seen = set()
+    for form in forms_with(f"red.{operation}."):
+        if not form.text.startswith(("setp.ne.", "setp.eq.")):
+            continue
+        fives = (form.inputs[:, 0] & 0xFFFFFFFF) == 5
+        holds = fives if form.text.startswith("setp.eq.") else ~fives
+        width = 64 if "%word" in form.text else BLOCK
+        negated = [part.split(",")[-1].strip() == "!%q" for part in form.text.split(";")[1:] if "red." in part]
+        results = results_of(form, asynchrony="random")
+        for column, negate in enumerate(negated):
+            together = (holds ^ negate).reshape(-1, width)
+            combine = {"popc": together.sum, "and": together.all, "or": together.any}[operation]
+            expected = combine(axis=1)
+            seen.update(expected.tolist())
+            np.testing.assert_array_equal(results[:, column], np.repeat(expected, width), form.name)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_barriers_under_a_guard(policy):
+    """Threads, or only some of them, see what their neighbours wrote; the others keep what they had."""
+    thread = np.arange(2048) % BLOCK
+    for form in BARRIERS:
+        if "@%p bar" not in form.text and "WAIT: @%p" not in form.text:
+            continue
+        values = form.inputs[:, 0] & 0xFFFFFFFF
+        neighbours = values.reshape(-1, 2)[:, ::-1].reshape(-1)
+        if "popc" in form.text:
+            counts = (values < 1 << 24).reshape(-1, BLOCK)[:, :128].sum(axis=1)
+            expected = np.where(thread < 128, np.repeat(counts, BLOCK), 7)
+        elif "mbarrier" in form.text:
+            expected = np.where(thread % 2 == 0, neighbours, 7)
+        else:
+            expected = neighbours
+        np.testing.assert_array_equal(results_of(form, asynchrony=policy)[:, 0], expected, form.name)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_stores_to_a_peer(policy):
+    for form in forms_with("st.async"):
+        np.testing.assert_array_equal(results_of(form, asynchrony=policy), peers(form.inputs), form.name)
+
+
+def reduced(operation, kind, old, value):
+    bits = int(kind[1:])
+    limit = 1 << bits
+
+    def signed(word):
+        return word - limit if kind[0] == "s" and word >= limit // 2 else word
+
+    return {
+        "inc": lambda: 0 if old >= value else old + 1,
+        "dec": lambda: value if old == 0 or old > value else old - 1,
+        "min": lambda: min(old, value, key=signed),
+        "max": lambda: max(old, value, key=signed),
+        "and": lambda: old & value,
+        "or": lambda: old | value,
+        "xor": lambda: old ^ value,
+        "add": lambda: (old + value) % limit,
+    }[operation]()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_reductions_in_a_peer(policy):
+    for form in forms_with("red.async"):
+        opcode = next(word for word in form.text.split() if word.startswith("red.async"))
+        operation, kind = opcode.split(".")[-2:]
+        values = form.inputs & np.uint64((1 << int(kind[1:])) - 1)
+        if len(form.sources) == 2:
+            pairs = zip(values[:, 0].tolist(), peers(values[:, 1]).tolist(), strict=True)
+            expected = [reduced(operation, kind, old, value) for old, value in pairs]
+        else:
+            expected = []
+            for sent in peers(values[:, 0]).reshape(-1, BLOCK).tolist():
+                total = 0
+                for value in sent:
+                    total = reduced(operation, kind, total, value)
+                expected += [total] * BLOCK
+        assert results_of(form, asynchrony=policy)[:, 0].tolist() == expected, form.name
+
+
+def test_atomics_of_128_bits():
+    for form in forms_with("b128"):
+        a = form.inputs
+        old, new = a[:, :2], a[:, 2:4]
+        if "exch" in form.text:
+            expected = np.hstack([old, new])
+        elif "cas" in form.text:
+            same = (old == a[:, 4:6]).all(axis=1)
+            assert 0 < same.sum() < same.size
+            expected = np.hstack([old, np.where(same[:, None], new, old)])
+        else:
+            expected = new
+        np.testing.assert_array_equal(results_of(form), expected, form.name)
+
+
+def test_compare_and_swap_of_128_bits_in_the_order_of_lanes():
+    """Lane t finds (t, -t) and leaves (t + 1, -t - 1)."""
+    form = written(
+        ".reg .b128 %old, %new, %same; .reg .b64 %low, %high; mov.u32 %row, rows; mov.b64 %low, 0; "
+        "setp.eq.u32 %p, %word, 0; @%p st.shared.v2.b64 [%row], {%low, %low}; bar.sync 0; "
+        "cvt.u64.u32 %low, %word; neg.s64 %high, %low; mov.b128 %same, {%low, %high}; "
+        "add.u64 %low, %low, 1; neg.s64 %high, %low; mov.b128 %new, {%low, %high}; "
+        "atom.shared.cas.b128 %old, [%row], %same, %new; mov.b128 {%d0, %d1}, %old;",
+        "b64 b64",
+        "b32",
+    )
+    thread = np.arange(form.lanes, dtype=np.uint64) % np.uint64(BLOCK)
+    np.testing.assert_array_equal(results_of(form), np.stack([thread, -thread], axis=1))
+
+
+VOTES = """
+extern "C" __global__ void vote(int* out) {
+  int t = threadIdx.x;
+  if (t >= 96) return;
+  out[3 * t] = __syncthreads_count(t % 3 == 0);
+  out[3 * t + 1] = __syncthreads_and(t < 96);
+  out[3 * t + 2] = __syncthreads_or(t > 96);
+}
+"""
+
+
+def test_threads_that_have_exited_do_not_vote():
+    device = Device(memory_bytes=1 << 20)
+    out = device.upload(np.zeros(288, np.int32))
+    device.launch(device.load(compile_ptx(VOTES)), (1,), (128,), [out])
+    assert device.read(out, 1152).view(np.int32).reshape(96, 3).tolist() == [[32, 1, 0]] * 96
+
+
+SEND = "mapa.shared::cluster.u32 %to, %row, {to}; mapa.shared::cluster.u32 %bar, %bar, {bar}; {send}"
+STORE = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%to], 1, [%bar];"
+REDUCE = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%to], 1, [%bar];"
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(
+    ("text", "cluster", "message"),
+    [
+        ("setp.lt.u32 %p, %word, 32; @%p bra A; bar.sync 0; bra B; A: bar.red.or.pred %q, 0, %p; B:",
+         1, "another kind"),
+        ("setp.lt.u32 %p, %word, 32; @%p bra A; bar.red.and.pred %q, 0, %p; bra B; A: bar.red.or.pred %q, 0, %p; B:",
+         1, "another kind"),
+        (SEND.format(to=0, bar=0, send=STORE), 1, "cluster of more than one"),
+        (SEND.format(to=0, bar=1, send=STORE), 2, "both must be of one"),
+        (SEND.format(to=0, bar=0, send=REDUCE), 2, "another's"),
+    ],
+)  # fmt: skip
+def test_protocol(text, cluster, message):
+    form = written(f".shared .align 8 .b64 signal; .reg .b32 %to, %bar; mov.u32 %bar, signal; {text}", "b32", "b32",
+                   cluster=cluster)  # fmt: skip
+    with pytest.raises(BarrierProtocol, match=message):
+        emulate(form.launch())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "st.async.release.gpu.global.b32 [%cell], %a0;",
+        "red.async.release.gpu.global.add.u32 [%cell], %a0;",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.min.u64 [%row], %a0, [%row];",
+        "bar.red.popc.u32 %p, 0, %q;",
+        "atom.global.add.b128 %a0, [%cell], %a0;",
+    ],
+)
+def test_forms_of_other_gpus_and_of_none_are_refused(text):
+    with pytest.raises(UnsupportedInstruction):
+        emulate(written(text, "b32", "b32").launch())
