@@ -65,10 +65,11 @@ class Tilewright(Contender):
 
 
 def described(kernel: str, config: Any) -> str:
-    """A kernel, or its Config field by field."""
+    """A kernel's name, or the fields of a Config that are not the usual ones."""
     if config is None:
         return kernel
-    return ",".join(f"{key}={value}" for key, value in asdict(config).items())
+    usual = asdict(type(config)())
+    return ",".join(f"{key}={value}" for key, value in asdict(config).items() if value != usual[key]) or "usual"
 
 
 class Cublas(Contender):

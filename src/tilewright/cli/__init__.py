@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tilewright import __version__
-from tilewright.cli import check, doctor, inspect, run
+from tilewright.cli import bench, check, doctor, inspect, run
 from tilewright.cli.options import Command
 from tilewright.cli.output import BAD_REQUEST
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run.run, inspect.inspect, check.check, doctor.doctor):
+for command in (run.run, bench.bench, inspect.inspect, check.check, doctor.doctor):
     app.command(cls=Command)(command)
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import typer
 
@@ -94,16 +94,27 @@ def console() -> "Console":
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
+class Report(Protocol):
+    """Sets a bar to a share from 0 to 1 and, where it is given, to what is being done."""
+
+    def __call__(self, share: float, doing: str | None = None) -> None:
+        """Set the bar."""
+
+
 @contextmanager
-def progress(description: str) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr that the yielded function sets to a share from 0 to 1; invisible unless stderr is a terminal."""
+def progress(description: str, start: float = 0.0) -> Iterator[Report]:
+    """A bar on stderr, from `start` on, with the time left; invisible unless stderr is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
     stderr = Console(stderr=True)
     with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task(description, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+        task = bar.add_task(description, total=1.0, completed=start)  # type: ignore[arg-type]
+
+        def report(share: float, doing: str | None = None) -> None:
+            bar.update(task, completed=share, description=doing)
+
+        yield report
 
 
 def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
