@@ -20,6 +20,7 @@ from tilewright.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from tilewright.bench.contenders import Contender
     from tilewright.bench.inputs import Shape
     from tilewright.bench.session import Outcome, Settings
     from tilewright.cli.output import Report
@@ -115,19 +116,12 @@ def bench(
         _show(record, as_json=as_json)
         _draw(record, plot)
         return
-    from tilewright.bench.contenders import OURS, PEERS, contenders_named
     from tilewright.bench.plot import pyplot
     from tilewright.bench.session import Settings
     from tilewright.measure.protocol import Burst, Settled
 
     shapes = _shapes(suite, shape or ([SELF_CHECK_SHAPE] if self_check and suite is None else []), dtype, layout)
-    chosen = contenders_named(contender or ([OURS] if self_check else [OURS, *PEERS]))
-    if self_check:
-        name = chosen[0].name
-        chosen, baseline = contenders_named([name]) + contenders_named([name]), "second"
-        chosen[0].name, chosen[1].name = "first", "second"
-    elif baseline not in [each.name for each in chosen]:
-        baseline = chosen[0].name
+    chosen, baseline = _contenders(contender, baseline, self_check)
     protocols = (Burst(cycles=rounds), Settled(cycles=cycles, slice_seconds=slice_seconds))
     wanted = tuple(each for each in protocols if protocol in (ProtocolName.both, each.name))
     settings = Settings(
@@ -160,6 +154,21 @@ def _shapes(suite: str | None, texts: list[str], dtype: DTypeName | None, layout
         name: option.value for name, option in (("dtype", dtype), ("layout", layout)) if option is not None
     }
     return [dataclasses.replace(each, **asked) for each in shapes]
+
+
+def _contenders(names: list[str] | None, baseline: str, self_check: bool) -> "tuple[list[Contender], str]":
+    """The contenders of these names, and the one that ratios are to; for the self-check one of them twice."""
+    from tilewright.bench.contenders import OURS, PEERS, contenders_named
+
+    if not self_check:
+        chosen = contenders_named(names or [OURS, *PEERS])
+        return chosen, baseline if baseline in [each.name for each in chosen] else chosen[0].name
+    names = names or [OURS]
+    if len(names) > 1:
+        raise ValueError(f"--self-check times one contender against itself, and {len(names)} are given: name one")
+    (first,), (second,) = contenders_named(names), contenders_named(names)
+    first.name, second.name = "first", "second"
+    return [first, second], second.name
 
 
 def _require_gpu() -> None:

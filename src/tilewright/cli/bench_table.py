@@ -1,5 +1,7 @@
 """What `tilewright bench` measured, for people: a table of each product."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.output import console
@@ -17,54 +19,56 @@ def show(product: dict[str, Any], protocols: list[str]) -> None:
     console().print(f"\n[bold]{title}[/bold]" + (f"  {product['label']}" if product["label"] else ""))
     if product.get("sweep"):
         _show_sweep(product["sweep"], product["baseline"])
-    timed = [(entry, name) for name in protocols for entry in product["contenders"] if entry.get(name)]
-    if timed:
-        table = _table(product["baseline"])
-        for place, (entry, protocol) in enumerate(timed):
-            last = place + 1 == len(timed) or timed[place + 1][1] != protocol
-            table.add_row(*_row(entry["contender"], protocol, entry[protocol]), end_section=last)
-        console().print(table)
+    for protocol in protocols:
+        timed = {entry["contender"]: entry[protocol] for entry in product["contenders"] if entry.get(protocol)}
+        if timed:
+            console().print(_table(protocol, timed, product["baseline"]))
     for entry in product["contenders"]:
         if entry.get("why"):
             style = "red" if entry["status"] in ("wrong", "failed") else "yellow"
             console().print(f"[{style}]{entry['status']}[/{style}]", f"{entry['contender']}: {entry['why']}")
     if product["interrupted"]:
-        console().print("[yellow]interrupted[/yellow] this is what was measured before")
+        console().print("[yellow]interrupted[/yellow]: this is what was measured before")
 
 
-def _table(baseline: str | None) -> "Table":
-    from rich import box
+def _table(protocol: str, timed: dict[str, dict[str, Any]], baseline: str | None) -> "Table":
+    """A row of each contender; columns that nobody fills are left out."""
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column("contender", overflow="fold", max_width=40)
-    table.add_column("state")
-    for name in ("us", "TFLOP/s", "of light"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(f"times {baseline}" if baseline else "", justify="right", no_wrap=True)
-    for name in ("W", "J/TFLOP", "MHz", "°C"):
-        table.add_column(name, justify="right", no_wrap=True)
+    shown = [column for column in _COLUMNS if any(column.key in found for found in timed.values())]
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(protocol, overflow="fold", min_width=10, max_width=40)
+    for column in shown:
+        table.add_column(column.title.format(baseline=baseline), justify="right", no_wrap=True)
+    for name, found in timed.items():
+        table.add_row(name, *(column.text(found[column.key]) if column.key in found else "" for column in shown))
     return table
-
-
-def _row(contender: str, protocol: str, found: dict[str, Any]) -> list[str]:
-    board = [f"{found[name]:.{digits}f}" if name in found else "" for name, digits in _BOARD]
-    return [
-        contender,
-        protocol,
-        f"{found['time_us']:.4g}",
-        f"{found['tflops']:.4g}",
-        f"{found['speed_of_light_share']:.1%}",
-        _ratio(found["ratio"]) if "ratio" in found else "",
-        *board,
-    ]
-
-
-_BOARD = (("watts", 0), ("joules_per_tflop", 3), ("sm_clock_mhz", 0), ("celsius", 0))
 
 
 def _ratio(ratio: dict[str, float]) -> str:
     return f"{ratio['median']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table: its title, what it shows of a measurement, and how."""
+
+    title: str
+    key: str
+    text: Callable[[Any], str]
+
+
+_COLUMNS = (
+    _Column("us", "time_us", "{:.4g}".format),
+    _Column("TFLOP/s", "tflops", "{:.4g}".format),
+    _Column("light", "speed_of_light_share", "{:.0%}".format),
+    _Column("times {baseline}", "ratio", _ratio),
+    _Column("W", "watts", "{:.0f}".format),
+    _Column("J/TFLOP", "joules_per_tflop", "{:.3f}".format),
+    _Column("MHz", "sm_clock_mhz", "{:.0f}".format),
+    _Column("°C", "celsius", "{:.0f}".format),
+)
+"""light: the share of the speed of light that is reached."""
 
 
 def _show_sweep(sweep: list[dict[str, Any]], baseline: str | None) -> None:
