@@ -33,7 +33,7 @@ def draw(record: dict[str, Any], path: Path) -> None:
     plt.close("all")
     if path.suffix.removeprefix(".") not in formats:
         raise ValueError(f"--plot={path} ends in no format that matplotlib writes: use .png, .svg or .pdf")
-    width = min(40.0, max(7.0, 2.5 + 1.4 * len(products)))
+    width = min(40.0, max(7.0, 2.5 + 1.2 * len(products)))
     figure, axes = plt.subplots(
         len(protocols), 1, figsize=(width, 1.4 + 3.2 * len(protocols)), sharex=True, squeeze=False, layout="constrained"
     )
@@ -79,10 +79,15 @@ def _panel(
             above.append(rate["high"] - rate["median"])
         whiskers = {"yerr": (below, above), "capsize": 2, "error_kw": {"lw": 0.9}}
         axis.bar(places, medians, 0.92 * thickness, label=name, color=colors[name], **whiskers)
+    axis.set_ylabel("TFLOP/s")
     all_medians = [rate["median"] for rates in bars.values() for _, rate in rates]
     if max(all_medians) > _LOGARITHMIC * min(all_medians):
         axis.set_yscale("log")
-    axis.set_ylabel("TFLOP/s")
+        axis.set_ylabel("TFLOP/s, logarithmic")
+        axis.set_ylim(bottom=min(all_medians) / 2)
+        for formatted in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
+            formatted(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "125" else "")
+    axis.set_xlim(-0.6, products - 0.4)
     axis.grid(axis="y", alpha=0.3)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)

@@ -2,6 +2,7 @@
 
 import datetime
 import platform
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -109,7 +110,7 @@ def machine() -> dict[str, Any]:
     return {
         "gpu": torch.cuda.get_device_name(0),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["tilewright", *sys.argv[1:]]),
+        "command": shlex.join(["tilewright", *sys.argv[1:]]),
         "versions": {
             "python": platform.python_version(),
             "torch": str(torch.__version__),
