@@ -1,6 +1,6 @@
 """What the board reports while it works: watts, SM clock and temperature, sampled through NVML.
 
-NVML is part of the driver, and four of its functions are all that is needed, so that they are called as they are in C
+NVML is part of the driver; the few functions that are needed are called as they are in C
 (NVML API reference, "Device Queries").
 """
 
