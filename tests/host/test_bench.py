@@ -90,6 +90,12 @@ def test_an_interruption_while_preparing_leaves_what_is_known():
     assert not record.entry("ours").samples
 
 
+def test_what_was_prepared_is_given_up_once_also_where_it_is_wrong_or_interrupted():
+    wrong, cut = FakeContender("wrong", right=False), FakeContender("cut", interrupts=100)
+    assert compare([wrong, cut], FakeInputs(), PROTOCOLS).interrupted
+    assert wrong.launch.released == cut.launch.released == 1
+
+
 def test_contenders_of_one_name_are_refused():
     with pytest.raises(ValueError, match="same name"):
         compare([FakeContender("ours"), FakeContender("ours")], FakeInputs())

@@ -118,6 +118,12 @@ def test_a_table_fits_a_terminal_of_80_columns(machine, monkeypatch):
         assert name in text
 
 
+def test_a_kernel_of_ours_that_fails_exits_with_1_and_a_peer_does_not(machine):
+    machine["tilewright"] = lambda: FakeContender("tilewright", error=OSError("no compiler"))
+    invoke("--shape", "8,8,8", "--contender", "tilewright", "--contender", "cublas", code=1)
+    invoke("--shape", "8,8,8", "--contender", "quack", "--contender", "cublas")
+
+
 def test_nothing_that_could_be_timed_exits_with_1(machine):
     assert "absent cublaslt" in invoke("--shape", "8,8,8", "--contender", "cublaslt", code=1).stdout
 
@@ -247,6 +253,8 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
         (("round",), "suite 'round' does not exist: use decode"),
         (("no/such.toml",), "suite no/such.toml cannot be read"),
         (("--self-check", "--contender", "triton", "--contender", "quack"), "--self-check times one contender"),
+        (("--self-check", "--configs", "all"), "--self-check times one contender, and --configs=all finds several"),
+        (("squares", "--output", "/no/such/record.json"), "--output=/no/such/record.json is in a folder that does not"),
         (("squares", "--contender", "mkl"), "contender 'mkl' does not exist: use tilewright, cublas"),
     ],
 )

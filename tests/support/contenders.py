@@ -58,12 +58,15 @@ class FakeLaunch:
 
     def __init__(self, seconds, right=True, captures=True, interrupts=None):
         self.seconds, self.right, self.captures, self.interrupts = seconds, right, captures, interrupts
-        self.count = 0
+        self.count = self.released = 0
 
     def __call__(self, number):
         self.count += 1
         if self.interrupts is not None and self.count > self.interrupts:
             raise KeyboardInterrupt
+
+    def release(self):
+        self.released += 1
 
     def capture(self):
         if not self.captures:
@@ -82,4 +85,4 @@ class FakeContender(Contender):
             raise Absent(self.absent)
         if self.error:
             raise self.error
-        return Prepared(self.launch, {"version": "1.0"})
+        return Prepared(self.launch, {"version": "1.0"}, self.launch.release)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Literal, TypeAlias
@@ -17,8 +18,8 @@ Status = Literal["right", "wrong", "absent", "failed"]
 Progress: TypeAlias = Callable[[float, str], None]
 """Told the share that is done, from 0 to 1, and what is being done."""
 
-GRAPH_BELOW_SECONDS = 100e-6
-"""Where a contender's launch is shorter, all are replayed from graphs: the host could be slower than the GPU."""
+GRAPH_BELOW_SECONDS = 300e-6
+"""Where a contender's launch is shorter, all are replayed from graphs: some libraries' calls cost the host 100 us."""
 
 
 @dataclass(slots=True)
@@ -148,8 +149,8 @@ def compare(
         raise ValueError(f"contenders have the same name, and records tell them apart by it: {', '.join(names)}")
     comparison = Comparison(inputs.as_dict(), inputs.shape.flops, inputs.light_seconds)
     try:
-        with inputs.current(), Sensors(inputs.device) as sensors:
-            works = _verified(contenders, inputs, comparison, progress)
+        with inputs.current(), ExitStack() as given_up, Sensors(inputs.device) as sensors:
+            works = _verified(contenders, inputs, comparison, given_up, progress)
             comparison.baseline = baseline if baseline in works else None
             if works:
                 _measure(works, protocols, comparison, sensors, progress)
@@ -159,7 +160,11 @@ def compare(
 
 
 def _verified(
-    contenders: Sequence[Contender], inputs: Inputs, comparison: Comparison, progress: Progress
+    contenders: Sequence[Contender],
+    inputs: Inputs,
+    comparison: Comparison,
+    given_up: ExitStack,
+    progress: Progress,
 ) -> dict[str, Work]:
     """The work of those that are right, of graphs where that is to be; all are entered into the comparison."""
     launches, works = {}, {}
@@ -169,6 +174,7 @@ def _verified(
         comparison.entries.append(entry)
         try:
             prepared = contender.prepare(inputs)
+            given_up.callback(prepared.release)
             entry.about = prepared.about
             work = inputs.work(prepared.launch)
             if _verify(entry, inputs, work):

@@ -7,32 +7,30 @@ _LOGARITHMIC = 20
 """Where the quickest is so many times the slowest, bars are drawn on a logarithmic scale."""
 
 
-def pyplot() -> Any:
-    """matplotlib, drawing to files only; a RuntimeError that names the extra where it is not installed."""
+def pyplot(path: Path) -> Any:
+    """matplotlib, drawing into a file whose ending says the format (PNG, SVG, PDF).
+
+    Raises RuntimeError, naming the extra, where it is not installed, ValueError for an ending that it does not know.
+    """
     try:
         import matplotlib
     except ImportError:
         raise RuntimeError("--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'") from None
     matplotlib.use("agg")
-    from matplotlib import pyplot
+    from matplotlib import backend_bases, pyplot
 
+    if path.suffix.removeprefix(".") not in backend_bases.FigureCanvasBase.filetypes:
+        raise ValueError(f"--plot={path} ends in no format that matplotlib writes: use .png, .svg or .pdf")
     return pyplot
 
 
 def draw(record: dict[str, Any], path: Path) -> None:
-    """Draw a record of `tilewright bench` into a file, whose ending says the format (PNG, SVG, PDF).
-
-    Raises ValueError for a record in which nothing was measured, or an ending that matplotlib does not know.
-    """
-    plt = pyplot()
+    """Draw a record of `tilewright bench`; a ValueError where nothing was measured, and what `pyplot` raises."""
+    plt = pyplot(path)
     products = record["products"]
     protocols = [name for name in record["protocols"] if any(_bars(products, name).values())]
     if not protocols:
         raise ValueError("the record holds no measurement, so that there is nothing to draw")
-    formats = plt.figure().canvas.get_supported_filetypes()
-    plt.close("all")
-    if path.suffix.removeprefix(".") not in formats:
-        raise ValueError(f"--plot={path} ends in no format that matplotlib writes: use .png, .svg or .pdf")
     width = min(40.0, max(7.0, 2.5 + 1.2 * len(products)))
     figure, axes = plt.subplots(
         len(protocols), 1, figsize=(width, 1.4 + 3.2 * len(protocols)), sharex=True, squeeze=False, layout="constrained"

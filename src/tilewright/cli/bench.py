@@ -121,7 +121,7 @@ def bench(
     from tilewright.measure.protocol import Burst, Settled
 
     shapes = _shapes(suite, shape or ([SELF_CHECK_SHAPE] if self_check and suite is None else []), dtype, layout)
-    chosen, baseline = _contenders(contender, baseline, self_check)
+    chosen, baseline = _contenders(contender, baseline, self_check, configs)
     protocols = (Burst(cycles=rounds), Settled(cycles=cycles, slice_seconds=slice_seconds))
     wanted = tuple(each for each in protocols if protocol in (ProtocolName.both, each.name))
     settings = Settings(
@@ -133,9 +133,12 @@ def bench(
         configs="" if configs == "all" else configs,
         finalists=finalists,
     )
-    _require_gpu()
+    for option, path in (("--output", output), ("--plot", plot)):
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"{option}={path} is in a folder that does not exist: make it first")
     if plot is not None:
-        pyplot()  # before anything is timed in vain
+        pyplot(plot)  # before anything is timed in vain
+    _require_gpu()
     _measure(shapes, settings, suite, self_check=self_check, plot=plot, output=output, as_json=as_json)
 
 
@@ -156,13 +159,17 @@ def _shapes(suite: str | None, texts: list[str], dtype: DTypeName | None, layout
     return [dataclasses.replace(each, **asked) for each in shapes]
 
 
-def _contenders(names: list[str] | None, baseline: str, self_check: bool) -> "tuple[list[Contender], str]":
+def _contenders(
+    names: list[str] | None, baseline: str, self_check: bool, configs: str | None
+) -> "tuple[list[Contender], str]":
     """The contenders of these names, and the one that ratios are to; for the self-check one of them twice."""
     from tilewright.bench.contenders import OURS, PEERS, contenders_named
 
     if not self_check:
         chosen = contenders_named(names or [OURS, *PEERS])
         return chosen, baseline if baseline in [each.name for each in chosen] else chosen[0].name
+    if configs is not None:
+        raise ValueError(f"--self-check times one contender, and --configs={configs} finds several: leave one out")
     names = names or [OURS]
     if len(names) > 1:
         raise ValueError(f"--self-check times one contender against itself, and {len(names)} are given: name one")
@@ -237,12 +244,15 @@ def _part(report: "Report", start: float, length: float) -> Callable[[float, str
 
 
 def _right(outcomes: "list[Outcome]") -> bool:
-    """Whether every product was timed, and no contender's result is wrong."""
+    """Whether every product was timed, no contender's result is wrong, and none of our kernels failed."""
+    from tilewright.bench.contenders import OURS
+
     comparisons = [outcome.comparison for outcome in outcomes]
     comparisons += [outcome.sweep for outcome in outcomes if outcome.sweep is not None]
     return all(
         any(entry.samples for entry in comparison.entries)
         and not any(entry.status == "wrong" for entry in comparison.entries)
+        and not any(entry.status == "failed" and entry.contender.startswith(OURS) for entry in comparison.entries)
         for comparison in comparisons
     )
 
@@ -252,7 +262,7 @@ def _self_check(record: dict[str, Any], outcomes: "list[Outcome]") -> bool:
     from tilewright.bench.session import AGREEMENT, disagreement
 
     agrees = bool(outcomes)
-    for outcome, product in zip(outcomes, record["products"], strict=True):
+    for outcome, product in zip(outcomes, record["products"], strict=False):
         product["disagreement"] = disagreement(outcome.comparison)
         for protocol in record["protocols"]:
             found = product["disagreement"].get(protocol)
