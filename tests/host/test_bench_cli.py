@@ -288,7 +288,7 @@ def test_a_list_of_extents_stands_for_each_of_them():
 
 def test_a_suite_of_the_users_own(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text('dtype = "fp16"\n[[shapes]]\nm = 1\nn = [2, 3]\nk = 4\nlayout = "nn"\nlabel = "head"\n')
+    path.write_text('dtype = "float16"\n[[shapes]]\nm = 1\nn = [2, 3]\nk = 4\nlayout = "nn"\nlabel = "head"\n')
     assert suites.load(str(path)).shapes == tuple(Shape(1, n, 4, "fp16", "nn", "head") for n in (2, 3))
 
 

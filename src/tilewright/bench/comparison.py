@@ -182,7 +182,7 @@ def _verified(
         except Absent as reason:
             entry.status, entry.reason = "absent", str(reason)
         except Exception as error:  # whatever a library raises: the others are still compared
-            entry.status, entry.reason = "failed", f"{type(error).__name__}: {error}"
+            entry.status, entry.reason = "failed", _first_line(error)
     comparison.graphs = any(
         work.run(len(inputs.sets)) < GRAPH_BELOW_SECONDS * len(inputs.sets) for work in works.values()
     )
@@ -196,7 +196,7 @@ def _verified(
             if _verify(entry, inputs, work):
                 graphs[name] = work
         except Exception as error:
-            entry.status, entry.reason = "failed", f"in a CUDA graph: {type(error).__name__}: {error}"
+            entry.status, entry.reason = "failed", f"in a CUDA graph: {_first_line(error)}"
     return graphs
 
 
@@ -206,8 +206,17 @@ def _verify(entry: Entry, inputs: Inputs, work: Work) -> bool:
     entry.relative_error = verdict.relative_error
     if not verdict.verified:
         entry.status = "wrong"
-        entry.reason = f"its result is not the product: relative error {verdict.relative_error:.2e}"
+        entry.reason = "its result is not the product: " + (
+            f"relative error {verdict.relative_error:.2e}, or elements beyond their bound"
+            if math.isfinite(verdict.relative_error)
+            else "elements are not written, or not finite"
+        )
     return verdict.verified
+
+
+def _first_line(error: Exception) -> str:
+    """The kind of an error and what it says first; compilers say much more."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def _measure(

@@ -76,11 +76,13 @@ def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
         raise ValueError(f"{where} is no table: write [[shapes]] and below it m, n and k")
     _refuse_others(table, {"m", "n", "k", "label", *_DEFAULTS}, where)
     settings = common | {key: table[key] for key in _DEFAULTS if key in table}
-    if not isinstance(settings["dtype"], str) or dtypes.by_name(settings["dtype"]) is None:
+    kind = dtypes.by_name(settings["dtype"]) if isinstance(settings["dtype"], str) else None
+    if kind is None:
         raise ValueError(f"{where} has dtype={settings['dtype']!r}: use {dtypes.NAMES}")
     if settings["layout"] not in LAYOUTS:
         raise ValueError(f"{where} has layout={settings['layout']!r}: use {', '.join(LAYOUTS)}")
     label = _text(table, "label", where)
+    settings["dtype"] = kind.name
     every = (_extents(table, name, where) for name in "mnk")
     return [Shape(m, n, k, label=label, **settings) for m, n, k in product(*every)]
 
