@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from tilewright.bench.contenders import Absent, Contender
 from tilewright.bench.inputs import Inputs
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
-from tilewright.measure.sensors import Reading, Sensors
+from tilewright.measure.sensors import Reading, Sensors, combined
 from tilewright.measure.statistics import Interval, median_interval, paired_ratio
 
 Status = Literal["right", "wrong", "absent", "failed"]
@@ -48,14 +48,7 @@ class Entry:
 
     def reading(self, protocol: str) -> Reading | None:
         """Medians of what the board reported while it was this contender's turn."""
-        readings = [sample.reading for sample in self.samples.get(protocol, ()) if sample.reading is not None]
-        if not readings:
-            return None
-        return Reading(
-            median(reading.watts for reading in readings),
-            median(reading.sm_clock_mhz for reading in readings),
-            median(reading.celsius for reading in readings),
-        )
+        return combined((sample.reading for sample in self.samples.get(protocol, ())), median)
 
 
 @dataclass(slots=True)
