@@ -18,7 +18,7 @@ from tilewright.operand import adopt
 from tilewright.problem import ACTIVATIONS
 from tilewright.reference import Comparison
 
-COMMANDS = ("run", "inspect", "check", "doctor")
+COMMANDS = ("run", "bench", "inspect", "check", "doctor")
 
 
 def invoke(*arguments, code=0):

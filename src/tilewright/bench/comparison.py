@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Literal, TypeAlias
@@ -9,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from tilewright.bench.contenders import Absent, Contender
 from tilewright.bench.inputs import Inputs
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
-from tilewright.measure.sensors import Reading, Sensors
+from tilewright.measure.sensors import Reading, Sensors, combined
 from tilewright.measure.statistics import Interval, median_interval, paired_ratio
 
 Status = Literal["right", "wrong", "absent", "failed"]
@@ -17,8 +18,8 @@ Status = Literal["right", "wrong", "absent", "failed"]
 Progress: TypeAlias = Callable[[float, str], None]
 """Told the share that is done, from 0 to 1, and what is being done."""
 
-GRAPH_BELOW_SECONDS = 100e-6
-"""Where a contender's launch is shorter, all are replayed from graphs: the host could be slower than the GPU."""
+GRAPH_BELOW_SECONDS = 300e-6
+"""Where a contender's launch is shorter, all are replayed from graphs: some libraries' calls cost the host 100 us."""
 
 
 @dataclass(slots=True)
@@ -47,14 +48,7 @@ class Entry:
 
     def reading(self, protocol: str) -> Reading | None:
         """Medians of what the board reported while it was this contender's turn."""
-        readings = [sample.reading for sample in self.samples.get(protocol, ()) if sample.reading is not None]
-        if not readings:
-            return None
-        return Reading(
-            median(reading.watts for reading in readings),
-            median(reading.sm_clock_mhz for reading in readings),
-            median(reading.celsius for reading in readings),
-        )
+        return combined((sample.reading for sample in self.samples.get(protocol, ())), median)
 
 
 @dataclass(slots=True)
@@ -148,8 +142,8 @@ def compare(
         raise ValueError(f"contenders have the same name, and records tell them apart by it: {', '.join(names)}")
     comparison = Comparison(inputs.as_dict(), inputs.shape.flops, inputs.light_seconds)
     try:
-        with inputs.current(), Sensors(inputs.device) as sensors:
-            works = _verified(contenders, inputs, comparison, progress)
+        with inputs.current(), ExitStack() as given_up, Sensors(inputs.device) as sensors:
+            works = _verified(contenders, inputs, comparison, given_up, progress)
             comparison.baseline = baseline if baseline in works else None
             if works:
                 _measure(works, protocols, comparison, sensors, progress)
@@ -159,7 +153,11 @@ def compare(
 
 
 def _verified(
-    contenders: Sequence[Contender], inputs: Inputs, comparison: Comparison, progress: Progress
+    contenders: Sequence[Contender],
+    inputs: Inputs,
+    comparison: Comparison,
+    given_up: ExitStack,
+    progress: Progress,
 ) -> dict[str, Work]:
     """The work of those that are right, of graphs where that is to be; all are entered into the comparison."""
     launches, works = {}, {}
@@ -169,6 +167,7 @@ def _verified(
         comparison.entries.append(entry)
         try:
             prepared = contender.prepare(inputs)
+            given_up.callback(prepared.release)
             entry.about = prepared.about
             work = inputs.work(prepared.launch)
             if _verify(entry, inputs, work):
@@ -176,7 +175,7 @@ def _verified(
         except Absent as reason:
             entry.status, entry.reason = "absent", str(reason)
         except Exception as error:  # whatever a library raises: the others are still compared
-            entry.status, entry.reason = "failed", f"{type(error).__name__}: {error}"
+            entry.status, entry.reason = "failed", _first_line(error)
     comparison.graphs = any(
         work.run(len(inputs.sets)) < GRAPH_BELOW_SECONDS * len(inputs.sets) for work in works.values()
     )
@@ -190,7 +189,7 @@ def _verified(
             if _verify(entry, inputs, work):
                 graphs[name] = work
         except Exception as error:
-            entry.status, entry.reason = "failed", f"in a CUDA graph: {type(error).__name__}: {error}"
+            entry.status, entry.reason = "failed", f"in a CUDA graph: {_first_line(error)}"
     return graphs
 
 
@@ -200,8 +199,17 @@ def _verify(entry: Entry, inputs: Inputs, work: Work) -> bool:
     entry.relative_error = verdict.relative_error
     if not verdict.verified:
         entry.status = "wrong"
-        entry.reason = f"its result is not the product: relative error {verdict.relative_error:.2e}"
+        entry.reason = "its result is not the product: " + (
+            f"relative error {verdict.relative_error:.2e}, or elements beyond their bound"
+            if math.isfinite(verdict.relative_error)
+            else "elements are not written, or not finite"
+        )
     return verdict.verified
+
+
+def _first_line(error: Exception) -> str:
+    """The kind of an error and what it says first; compilers say much more."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def _measure(

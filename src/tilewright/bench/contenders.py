@@ -23,10 +23,11 @@ class Absent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A contender that is ready: how it is launched, and what a record should say of it."""
+    """A contender that is ready: how it is launched, what a record should say of it, and how it is given up."""
 
     launch: Launch
     about: dict[str, Any] = field(default_factory=dict)
+    release: Callable[[], None] = lambda: None
 
 
 class Contender(ABC):
@@ -65,10 +66,11 @@ class Tilewright(Contender):
 
 
 def described(kernel: str, config: Any) -> str:
-    """A kernel, or its Config field by field."""
+    """A kernel's name, or the fields of a Config that are not the usual ones."""
     if config is None:
         return kernel
-    return ",".join(f"{key}={value}" for key, value in asdict(config).items())
+    usual = asdict(type(config)())
+    return ",".join(f"{key}={value}" for key, value in asdict(config).items() if value != usual[key]) or "usual"
 
 
 class Cublas(Contender):
@@ -112,7 +114,11 @@ class CublasLt(Contender):
         def launch(number: int) -> None:
             planned[number].execute()
 
-        return Prepared(launch, {"version": f"nvmath-python {version('nvmath-python')}"})
+        def release() -> None:
+            for multiply in planned:
+                multiply.free()
+
+        return Prepared(launch, {"version": f"nvmath-python {version('nvmath-python')}"}, release)
 
 
 class Triton(Contender):
@@ -134,13 +140,13 @@ class Triton(Contender):
         def launch(number: int) -> None:
             compiled(*inputs.sets[number])
 
-        with settings.patch(
-            {
-                "max_autotune_gemm_backends": "TRITON",
-                "triton.enable_persistent_tma_matmul": True,
-                "autotune_num_choices_displayed": 0,
-            }
-        ):
+        wanted = {
+            "max_autotune_gemm_backends": "TRITON",
+            "triton.enable_persistent_tma_matmul": True,  # one more template to choose from
+            "autotune_num_choices_displayed": 0,
+        }
+        known = settings.get_config_copy()  # releases differ in what can be set
+        with settings.patch({name: value for name, value in wanted.items() if name in known}):
             launch(0)
         return Prepared(launch, {"version": f"triton {triton.__version__}, torch {torch.__version__}"})
 

@@ -200,15 +200,15 @@ class Inputs:
         """Make the GPU torch's current one, and let sums of 2-byte products be kept in fp32, as tilewright's are."""
         matmul = self.torch.backends.cuda.matmul
         names = ("allow_tf32", "allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction")
-        before = {name: getattr(matmul, name) for name in names}
+        allowed = [name for name in names if getattr(matmul, name)]
         try:
-            for name in names:
+            for name in allowed:
                 setattr(matmul, name, False)
             with self.torch.cuda.device(self.device):
                 yield
         finally:
-            for name, value in before.items():
-                setattr(matmul, name, value)
+            for name in allowed:
+                setattr(matmul, name, True)
 
 
 def sets_beyond(l2_bytes: int, set_bytes: int) -> int:

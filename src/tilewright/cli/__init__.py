@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tilewright import __version__
-from tilewright.cli import check, doctor, inspect, ladder, run
+from tilewright.cli import bench, check, doctor, inspect, ladder, run
 from tilewright.cli.options import Command, Program
 from tilewright.cli.output import BAD_REQUEST
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run.run, ladder.ladder, inspect.inspect, check.check, doctor.doctor):
+for command in (run.run, ladder.ladder, bench.bench, inspect.inspect, check.check, doctor.doctor):
     app.command(cls=Command)(command)
 
 

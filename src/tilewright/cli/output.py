@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import typer
 
@@ -110,9 +110,16 @@ def paragraph(text: str, indent: int) -> None:
         ), highlight=False)  # fmt: skip
 
 
+class Report(Protocol):
+    """Sets a bar to a share from 0 to 1 and, where it is given, to what is being done."""
+
+    def __call__(self, share: float, doing: str | None = None) -> None:
+        """Set the bar."""
+
+
 @contextmanager
-def progress(description: str) -> Iterator[Callable[[float], None]]:
-    """A bar with the time left on a terminal's stderr; the yielded function sets its share from 0 to 1."""
+def progress(description: str, start: float | None = None) -> Iterator[Report]:
+    """A bar with the time left on a terminal's stderr, from `start` on; without a start until there is a share."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -129,8 +136,13 @@ def progress(description: str) -> Iterator[Callable[[float], None]]:
         TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task(description, total=None)  # unknown until there is a share
-        yield lambda share: bar.update(task, total=1.0, completed=share)
+        begun = None if start is None else 1.0  # how long it takes is unknown until there is a share
+        task = bar.add_task(description, total=begun, completed=start or 0)  # type: ignore[arg-type]
+
+        def report(share: float, doing: str | None = None) -> None:
+            bar.update(task, total=1.0, completed=share, description=doing)
+
+        yield report
 
 
 def counter_rows(counters: dict[str, Any]) -> dict[str, object]:

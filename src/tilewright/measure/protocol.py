@@ -12,7 +12,7 @@ from math import ceil
 from statistics import fmean
 from typing import ClassVar, TypeAlias
 
-from tilewright.measure.sensors import Reading, Sensors, mean_reading
+from tilewright.measure.sensors import Reading, Sensors, combined
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +144,4 @@ def _once(work: Work) -> float:
 
 
 def _mean(samples: list[Sample]) -> Sample:
-    return Sample(fmean(sample.seconds for sample in samples), mean_reading([sample.reading for sample in samples]))
+    return Sample(fmean(sample.seconds for sample in samples), combined((sample.reading for sample in samples), fmean))

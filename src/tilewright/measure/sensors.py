@@ -1,16 +1,16 @@
 """What the board reports while it works: watts, SM clock and temperature, sampled through NVML.
 
-NVML is part of the driver, and four of its functions are all that is needed, so that they are called as they are in C
+NVML is part of the driver; the few functions that are needed are called as they are in C
 (NVML API reference, "Device Queries").
 """
 
 import ctypes
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import median
 from types import TracebackType
 from typing import Any
 
@@ -95,15 +95,15 @@ class Sensors:
         return Reading(watts, clock, median(sample.celsius for sample in samples))
 
 
-def mean_reading(readings: Sequence[Reading | None]) -> Reading | None:
-    """The mean of intervals of equal length; None where there is none."""
+def combined(readings: Iterable[Reading | None], by: Callable[[list[float]], float]) -> Reading | None:
+    """The means or medians of several intervals, as `by` makes of numbers; None where there is no reading."""
     known = [reading for reading in readings if reading is not None]
     if not known:
         return None
     return Reading(
-        fmean(reading.watts for reading in known),
-        fmean(reading.sm_clock_mhz for reading in known),
-        fmean(reading.celsius for reading in known),
+        by([reading.watts for reading in known]),
+        by([reading.sm_clock_mhz for reading in known]),
+        by([reading.celsius for reading in known]),
     )
 
 
