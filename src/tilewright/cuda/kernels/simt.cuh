@@ -3,9 +3,9 @@
 // One CTA makes one (tile_m, tile_n) tile of out; along k it works through tiles of A and B, which
 // are kept in SMEM with mn contiguous, in two buffers: while one is multiplied, the next tile is on
 // its way through registers to the other. Fragments are read from SMEM one k ahead of their
-// products, also across the barrier between two tiles. A warp makes a block of (warp_m, warp_n), each lane
-// (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes apart, so that
-// lanes side by side read neighbouring float4:
+// products, also across the barrier between two tiles. A warp makes a block of (warp_m, warp_n),
+// each lane (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes apart,
+// so that lanes side by side read neighbouring float4:
 //
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
@@ -94,8 +94,8 @@ class StagedCopy {
   }
 };
 
-// One lane's part of row k of the tiles of A and B, in groups of 4 that lie a row or column of lanes
-// apart.
+// One lane's part of row k of the tiles of A and B, in groups of 4 that lie a row or column of
+// lanes apart.
 template <class Config>
 struct Fragments {
   alignas(16) float a[Config::thread_m];

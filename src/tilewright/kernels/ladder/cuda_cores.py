@@ -118,7 +118,7 @@ RUNGS = (
         DoubleBuffered(),
         "CUDA cores",
         "Double-buffered",
-        "The next tiles are loaded into registers while the present ones are multiplied, and stored to a second buffer.",
+        "The next tiles are loaded while the present ones are multiplied, through registers into a second buffer.",
     ),
     Rung(
         AsyncCopies(),
