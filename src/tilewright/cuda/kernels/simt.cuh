@@ -4,8 +4,8 @@
 // are kept in SMEM with mn contiguous, in two buffers: while one is multiplied, the next tile is on
 // its way through registers to the other. Fragments are read from SMEM one k ahead of their
 // products, also across the barrier between two tiles. A warp makes a block of (warp_m, warp_n),
-// each lane (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes apart,
-// so that lanes side by side read neighbouring float4:
+// each lane (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes
+// apart, so that lanes side by side read neighbouring float4:
 //
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |

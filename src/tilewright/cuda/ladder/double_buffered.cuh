@@ -14,37 +14,51 @@
 
 namespace tilewright {
 
+// A tile of A and one of B in SMEM, as they are in GMEM.
 template <class Config>
-__device__ __forceinline__ void double_buffered_kernel(const GemmParameters& parameters) {
-  __shared__ __align__(16) float a_tiles[2][Config::tile_m][Config::tile_k];
-  __shared__ __align__(16) float b_tiles[2][Config::tile_k][Config::tile_n];
+struct Tiles {
+  alignas(16) float a[Config::tile_m][Config::tile_k];
+  alignas(16) float b[Config::tile_k][Config::tile_n];
 
-  const CtaTile<Config> cta(parameters);
-  ThreadTile<Config> thread;
-  StagedTiles<Config> next;
-  const auto put = [&](int buffer) {
+  __device__ __forceinline__ void put(const CtaTile<Config>& cta,
+                                      const StagedTiles<Config>& staged) {
     cta.for_each_of_a(0, [&](int pass, int row, int column, const float*) {
-      copy4(&a_tiles[buffer][row][column], next.a[pass]);
+      copy4(&a[row][column], staged.a[pass]);
     });
     cta.for_each_of_b(0, [&](int pass, int row, int column, const float*) {
-      copy4(&b_tiles[buffer][row][column], next.b[pass]);
+      copy4(&b[row][column], staged.b[pass]);
     });
-  };
+  }
+};
+
+// Block: what a thread keeps of the CTA's tile of out.
+template <class Config, class Block, class Tiles>
+__device__ __forceinline__ void multiply_double_buffered(const GemmParameters& parameters,
+                                                         Tiles (&tiles)[2]) {
+  const CtaTile<Config> cta(parameters);
+  StagedTiles<Config> next;
+  Block block;
 
   next.fetch(cta, 0);
-  put(0);
+  tiles[0].put(cta, next);
   __syncthreads();
   int buffer = 0;
 #pragma unroll 1
   for (int k = Config::tile_k; k < parameters.k; k += Config::tile_k) {
     next.fetch(cta, k);
-    thread.multiply(a_tiles[buffer], b_tiles[buffer]);
+    block.multiply(tiles[buffer].a, tiles[buffer].b);
     buffer = 1 - buffer;
-    put(buffer);  // everybody was done with it at the last barrier
+    tiles[buffer].put(cta, next);  // everybody was done with it at the last barrier
     __syncthreads();
   }
-  thread.multiply(a_tiles[buffer], b_tiles[buffer]);
-  thread.store(parameters, cta);
+  block.multiply(tiles[buffer].a, tiles[buffer].b);
+  block.store(parameters, cta);
+}
+
+template <class Config>
+__device__ __forceinline__ void double_buffered_kernel(const GemmParameters& parameters) {
+  __shared__ Tiles<Config> tiles[2];
+  multiply_double_buffered<Config, ThreadTile<Config>>(parameters, tiles);
 }
 
 }  // namespace tilewright

@@ -15,6 +15,7 @@
 #include "kernels/epilogue.cuh"
 #include "kernels/parameters.cuh"
 #include "ladder/cta_tile.cuh"
+#include "ladder/double_buffered.cuh"
 
 namespace tilewright {
 
@@ -74,37 +75,26 @@ struct WarpTile {
 };
 
 template <class Config>
-__device__ __forceinline__ void warp_tiles_kernel(const GemmParameters& parameters) {
-  __shared__ __align__(16) float a_tiles[2][Config::tile_k][Config::tile_m];
-  __shared__ __align__(16) float b_tiles[2][Config::tile_k][Config::tile_n];
+struct TransposedTiles {
+  alignas(16) float a[Config::tile_k][Config::tile_m];
+  alignas(16) float b[Config::tile_k][Config::tile_n];
 
-  const CtaTile<Config> cta(parameters);
-  WarpTile<Config> warp;
-  StagedTiles<Config> next;
-  const auto put = [&](int buffer) {
+  __device__ __forceinline__ void put(const CtaTile<Config>& cta,
+                                      const StagedTiles<Config>& staged) {
     cta.for_each_of_a(0, [&](int pass, int row, int column, const float*) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) a_tiles[buffer][column + i][row] = next.a[pass][i];
+      for (int i = 0; i < 4; ++i) a[column + i][row] = staged.a[pass][i];
     });
     cta.for_each_of_b(0, [&](int pass, int row, int column, const float*) {
-      copy4(&b_tiles[buffer][row][column], next.b[pass]);
+      copy4(&b[row][column], staged.b[pass]);
     });
-  };
-
-  next.fetch(cta, 0);
-  put(0);
-  __syncthreads();
-  int buffer = 0;
-#pragma unroll 1
-  for (int k = Config::tile_k; k < parameters.k; k += Config::tile_k) {
-    next.fetch(cta, k);
-    warp.multiply(a_tiles[buffer], b_tiles[buffer]);
-    buffer = 1 - buffer;
-    put(buffer);  // everybody was done with it at the last barrier
-    __syncthreads();
   }
-  warp.multiply(a_tiles[buffer], b_tiles[buffer]);
-  warp.store(parameters, cta);
+};
+
+template <class Config>
+__device__ __forceinline__ void warp_tiles_kernel(const GemmParameters& parameters) {
+  __shared__ TransposedTiles<Config> tiles[2];
+  multiply_double_buffered<Config, WarpTile<Config>>(parameters, tiles);
 }
 
 }  // namespace tilewright
