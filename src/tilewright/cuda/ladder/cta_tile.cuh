@@ -6,9 +6,9 @@
 
 namespace tilewright {
 
-// From or to aligned memory in one access.
-__device__ __forceinline__ void copy4(float* to, const float* from) {
-  *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(from);
+// Four neighbours in one access; the first starts on 16 bytes.
+__device__ __forceinline__ float4 load4(const float* from) {
+  return *reinterpret_cast<const float4*>(from);
 }
 
 // Calls visit(pass, row, column) for each group of four neighbours that this thread copies of
@@ -61,12 +61,12 @@ struct CtaTile {
 // A thread's part of a tile of A and one of B in registers, on the way from GMEM to SMEM.
 template <class Config>
 struct StagedTiles {
-  alignas(16) float a[Config::tile_m * Config::tile_k / (4 * Config::threads)][4];
-  alignas(16) float b[Config::tile_k * Config::tile_n / (4 * Config::threads)][4];
+  float4 a[Config::tile_m * Config::tile_k / (4 * Config::threads)];
+  float4 b[Config::tile_k * Config::tile_n / (4 * Config::threads)];
 
   __device__ __forceinline__ void fetch(const CtaTile<Config>& cta, int k) {
-    cta.for_each_of_a(k, [&](int pass, int, int, const float* from) { copy4(a[pass], from); });
-    cta.for_each_of_b(k, [&](int pass, int, int, const float* from) { copy4(b[pass], from); });
+    cta.for_each_of_a(k, [&](int pass, int, int, const float* from) { a[pass] = load4(from); });
+    cta.for_each_of_b(k, [&](int pass, int, int, const float* from) { b[pass] = load4(from); });
   }
 };
 

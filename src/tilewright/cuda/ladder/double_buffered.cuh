@@ -11,6 +11,7 @@
 #include "kernels/parameters.cuh"
 #include "ladder/cta_tile.cuh"
 #include "ladder/thread_tile.cuh"
+#include "ptx/shared_memory.cuh"
 
 namespace tilewright {
 
@@ -23,10 +24,10 @@ struct Tiles {
   __device__ __forceinline__ void put(const CtaTile<Config>& cta,
                                       const StagedTiles<Config>& staged) {
     cta.for_each_of_a(0, [&](int pass, int row, int column, const float*) {
-      copy4(&a[row][column], staged.a[pass]);
+      store_shared(shared_address(&a[row][column]), staged.a[pass]);
     });
     cta.for_each_of_b(0, [&](int pass, int row, int column, const float*) {
-      copy4(&b[row][column], staged.b[pass]);
+      store_shared(shared_address(&b[row][column]), staged.b[pass]);
     });
   }
 };

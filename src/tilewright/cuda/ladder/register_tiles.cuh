@@ -13,6 +13,7 @@
 #include "kernels/parameters.cuh"
 #include "ladder/cta_tile.cuh"
 #include "ladder/thread_tile.cuh"
+#include "ptx/shared_memory.cuh"
 
 namespace tilewright {
 
@@ -25,10 +26,12 @@ __device__ __forceinline__ void register_tiles_kernel(const GemmParameters& para
   ThreadTile<Config> thread;
 #pragma unroll 1
   for (int k = 0; k < parameters.k; k += Config::tile_k) {
-    cta.for_each_of_a(
-        k, [&](int, int row, int column, const float* from) { copy4(&a_tile[row][column], from); });
-    cta.for_each_of_b(
-        k, [&](int, int row, int column, const float* from) { copy4(&b_tile[row][column], from); });
+    cta.for_each_of_a(k, [&](int, int row, int column, const float* from) {
+      store_shared(shared_address(&a_tile[row][column]), load4(from));
+    });
+    cta.for_each_of_b(k, [&](int, int row, int column, const float* from) {
+      store_shared(shared_address(&b_tile[row][column]), load4(from));
+    });
     __syncthreads();
     thread.multiply(a_tile, b_tile);
     __syncthreads();  // all have read the tiles before they are overwritten

@@ -16,43 +16,47 @@
 #include "kernels/parameters.cuh"
 #include "ladder/cta_tile.cuh"
 #include "ladder/double_buffered.cuh"
+#include "ptx/shared_memory.cuh"
 
 namespace tilewright {
 
 template <class Config>
 struct WarpTile {
-  static constexpr int size = 64;                   // of the warp's block
-  static constexpr int thread_m = 8, thread_n = 4;  // of a lane, in each slice
-  static constexpr int slice_n = 32 / (size / thread_m) * thread_n;
-  static constexpr int slices = size / slice_n;
+  static constexpr int size = 64;                       // of the warp's block
+  static constexpr int thread_m = 8, thread_n = 16;     // of a lane
+  static constexpr int lanes_n = 32 * thread_m / size;  // side by side
+  static constexpr int slice_n = lanes_n * 4;  // columns from one float4 of a lane to the next
   static constexpr int warps_n = Config::tile_n / size;
+  static_assert(size * size == 32 * thread_m * thread_n);
   static_assert(Config::tile_m / size * warps_n * 32 == Config::threads);
 
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   // Of the lane's first element, in the CTA's tile.
-  const int m =
-      threadIdx.x / 32 / warps_n * size + threadIdx.x % 32 / (slice_n / thread_n) * thread_m;
-  const int n = threadIdx.x / 32 % warps_n * size + threadIdx.x % (slice_n / thread_n) * thread_n;
-  float sums[thread_m][slices][thread_n] = {};
+  const int m = warp / warps_n * size + lane / lanes_n * thread_m;
+  const int n = warp % warps_n * size + lane % lanes_n * 4;
+  float sums[thread_m][thread_n] = {};
+
+  // The lane's column number j, in the CTA's tile.
+  __device__ __forceinline__ int column(int j) const { return n + j / 4 * slice_n + j % 4; }
 
   // a_tile: (tile_k, tile_m); b_tile: (tile_k, tile_n).
   __device__ __forceinline__ void multiply(const float (&a_tile)[Config::tile_k][Config::tile_m],
                                            const float (&b_tile)[Config::tile_k][Config::tile_n]) {
 #pragma unroll
     for (int k = 0; k < Config::tile_k; ++k) {
-      alignas(16) float a[thread_m], b[slices][thread_n];
+      alignas(16) float a[thread_m], b[thread_n];
 #pragma unroll
-      for (int i = 0; i < thread_m; i += 4) copy4(a + i, &a_tile[k][m + i]);
+      for (int i = 0; i < thread_m; i += 4) {
+        *reinterpret_cast<float4*>(a + i) = load4(&a_tile[k][m + i]);
+      }
 #pragma unroll
-      for (int slice = 0; slice < slices; ++slice) copy4(b[slice], &b_tile[k][n + slice * slice_n]);
+      for (int j = 0; j < thread_n; j += 4) {
+        *reinterpret_cast<float4*>(b + j) = load4(&b_tile[k][column(j)]);
+      }
 #pragma unroll
       for (int i = 0; i < thread_m; ++i) {
 #pragma unroll
-        for (int slice = 0; slice < slices; ++slice) {
-#pragma unroll
-          for (int j = 0; j < thread_n; ++j) {
-            sums[i][slice][j] = fmaf(a[i], b[slice][j], sums[i][slice][j]);
-          }
-        }
+        for (int j = 0; j < thread_n; ++j) sums[i][j] = fmaf(a[i], b[j], sums[i][j]);
       }
     }
   }
@@ -64,11 +68,8 @@ struct WarpTile {
     for (int i = 0; i < thread_m; ++i) {
       const EpilogueRow<Config> row = epilogue.at_row(cta.m + m + i);
 #pragma unroll
-      for (int slice = 0; slice < slices; ++slice) {
-#pragma unroll
-        for (int j = 0; j < thread_n; j += 2) {
-          row.store_pair(sums[i][slice][j], sums[i][slice][j + 1], cta.n + n + slice * slice_n + j);
-        }
+      for (int j = 0; j < thread_n; j += 2) {
+        row.store_pair(sums[i][j], sums[i][j + 1], cta.n + column(j));
       }
     }
   }
@@ -82,11 +83,13 @@ struct TransposedTiles {
   __device__ __forceinline__ void put(const CtaTile<Config>& cta,
                                       const StagedTiles<Config>& staged) {
     cta.for_each_of_a(0, [&](int pass, int row, int column, const float*) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) a[column + i][row] = staged.a[pass][i];
+      a[column][row] = staged.a[pass].x;
+      a[column + 1][row] = staged.a[pass].y;
+      a[column + 2][row] = staged.a[pass].z;
+      a[column + 3][row] = staged.a[pass].w;
     });
     cta.for_each_of_b(0, [&](int pass, int row, int column, const float*) {
-      copy4(&b[row][column], staged.b[pass]);
+      store_shared(shared_address(&b[row][column]), staged.b[pass]);
     });
   }
 };
