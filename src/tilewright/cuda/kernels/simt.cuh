@@ -115,7 +115,7 @@ struct Fragments {
     }
   }
 
-  // Columns to and fro, so that neighbours in time share an operand that is still at hand.
+  // Columns back and forth, so that neighbours in time share an operand that is still at hand.
   __device__ __forceinline__ void multiply(
       float (&accumulators)[Config::thread_m][Config::thread_n]) const {
 #pragma unroll
