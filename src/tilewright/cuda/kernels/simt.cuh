@@ -39,26 +39,36 @@ class StagedCopy {
   alignas(16) float staged[Cursor::passes][elements];
 
  public:
-  // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k).
+  // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k). The
+  // stride of neighbours is known.
   __device__ __forceinline__ StagedCopy(const float* matrix, int64_t mn_stride, int64_t k_stride,
                                         int mn_start, int mn, int k)
-      : cursor(matrix, mn_stride, k_stride, mn_start, mn, k) {}
+      : cursor(matrix, elements == 4 && !k_major ? 1 : mn_stride,
+               elements == 4 && k_major ? 1 : k_stride, mn_start, mn, k) {}
 
   // One test for the whole tile: inside the matrix, the passes are loads and nothing else.
   __device__ __forceinline__ void fetch() {
     if (cursor.whole()) {
-      fetch<true>();
+      load<true>();
     } else {
-      fetch<false>();
+      load<false>();
     }
+    cursor.next_tile();
   }
 
   template <bool whole>
-  __device__ __forceinline__ void fetch() {
+  __device__ __forceinline__ void load() {
+    const float* source = cursor.source;
 #pragma unroll
     for (int pass = 0; pass < Cursor::passes; ++pass) {
-      load(pass, whole ? elements : cursor.valid(pass));
-      cursor.advance(pass);
+      const int valid = whole ? elements : cursor.valid(pass);
+      if (elements == 4 && valid == 4) {
+        *reinterpret_cast<float4*>(staged[pass]) = *reinterpret_cast<const float4*>(source);
+      } else {
+#pragma unroll
+        for (int i = 0; i < elements; ++i) staged[pass][i] = i < valid ? source[i] : 0.0f;
+      }
+      Cursor::step(source, Cursor::rows_per_pass * cursor.row_stride);
     }
   }
 
@@ -76,19 +86,6 @@ class StagedCopy {
             *reinterpret_cast<const float4*>(staged[pass]);
       } else {
         tile[row * pitch<tile_mn> + cursor.column] = staged[pass][0];
-      }
-    }
-  }
-
- private:
-  // The next pass, of which `valid` elements are inside the matrix.
-  __device__ __forceinline__ void load(int pass, int valid) {
-    if (elements == 4 && valid == 4) {
-      *reinterpret_cast<float4*>(staged[pass]) = *reinterpret_cast<const float4*>(cursor.source);
-    } else {
-#pragma unroll
-      for (int i = 0; i < elements; ++i) {
-        staged[pass][i] = i < valid ? cursor.source[i] : 0.0f;
       }
     }
   }
