@@ -11,6 +11,7 @@ import numpy as np
 
 import tilewright as tw
 from support import mutants
+from support.rungs import RUNGS
 from tilewright import dtypes
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.emulator import device as emulated_device
@@ -39,7 +40,8 @@ MOST_STEPS = 200_000
 class Subject:
     """A kernel with a Config, and a product (m, n, k) that goes round its ring several times and ends within a tile.
 
-    A second product has one k-block only, so that the ends of a tile's main loop meet.
+    A second product has one k-block only, so that the ends of a tile's main loop meet. A rung of the ladder gets both
+    in its layout and in whole tiles; a production kernel gets B transposed.
     """
 
     name: str
@@ -53,7 +55,17 @@ class Subject:
     def shapes(self):
         """The products that a mutant has to get right."""
         m, n, k = self.shape
-        return self.shape, (m, n, 8 + k % 8)
+        return self.shape, (m, n, self.rung.tile_k if self.rung else 8 + k % 8)
+
+    @property
+    def rung(self):
+        """The kernel where it is one of the ladder's own, else None."""
+        return RUNGS.get(self.kernel)
+
+    @property
+    def layout(self):
+        """Which of A and B is stored transposed."""
+        return self.rung.layout if self.rung else "nt"
 
     @property
     def plain(self):
@@ -63,6 +75,10 @@ class Subject:
     def mutants(self):
         """All mutants of its PTX."""
         return _mutants(self)
+
+
+def _rung(name, shape, dtype="fp32"):
+    return Subject(name, name, None, dtype, shape)
 
 
 def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, **options):
@@ -82,6 +98,11 @@ SUBJECTS = (
     _wgmma("tma, wait depth 1", 128, 64, 4, overlap=False, wait_depth=1),
     _wgmma("direct, overlap, cluster 2x1", 128, 64, 3, epilogue="direct", cluster_m=2),
     _wgmma("direct, wait depth 1, fp32", 128, 64, 3, out_dtype="fp32", epilogue="direct", overlap=False, wait_depth=1),
+    _rung("smem_tiles", (37, 41, 101)),
+    _rung("register_tiles", (128, 128, 64)),
+    _rung("double_buffered", (128, 128, 64)),
+    _rung("async_copies", (128, 128, 64)),
+    _rung("warp_tiles", (128, 128, 64)),
 )  # fmt: skip
 """Every kernel of the registry, in the variants that synchronise differently."""
 
@@ -156,7 +177,12 @@ def _operands(subject, shape):
     m, n, k = shape
     numbers = np.random.default_rng(0)
     dtype = dtypes.parse(subject.dtype, "dtype").numpy_dtype
-    return tuple(array.astype(dtype) for array in (numbers.integers(-4, 5, (m, k)), numbers.integers(-4, 5, (n, k)).T))
+
+    def stored(rows, columns, transposed):
+        values = numbers.integers(-4, 5, (columns, rows) if transposed else (rows, columns)).astype(dtype)
+        return values.T if transposed else values
+
+    return stored(m, k, subject.layout[0] == "t"), stored(k, n, subject.layout[1] == "t")
 
 
 @cache

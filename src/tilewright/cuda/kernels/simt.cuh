@@ -3,9 +3,9 @@
 // One CTA makes one (tile_m, tile_n) tile of out; along k it works through tiles of A and B, which
 // are kept in SMEM with mn contiguous, in two buffers: while one is multiplied, the next tile is on
 // its way through registers to the other. Fragments are read from SMEM one k ahead of their
-// products, also across the barrier between two tiles. A warp makes a block of (warp_m, warp_n), each lane
-// (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes apart, so that
-// lanes side by side read neighbouring float4:
+// products, also across the barrier between two tiles. A warp makes a block of (warp_m, warp_n),
+// each lane (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes
+// apart, so that lanes side by side read neighbouring float4:
 //
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
@@ -39,26 +39,36 @@ class StagedCopy {
   alignas(16) float staged[Cursor::passes][elements];
 
  public:
-  // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k).
+  // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k). The
+  // stride of neighbours is known.
   __device__ __forceinline__ StagedCopy(const float* matrix, int64_t mn_stride, int64_t k_stride,
                                         int mn_start, int mn, int k)
-      : cursor(matrix, mn_stride, k_stride, mn_start, mn, k) {}
+      : cursor(matrix, elements == 4 && !k_major ? 1 : mn_stride,
+               elements == 4 && k_major ? 1 : k_stride, mn_start, mn, k) {}
 
   // One test for the whole tile: inside the matrix, the passes are loads and nothing else.
   __device__ __forceinline__ void fetch() {
     if (cursor.whole()) {
-      fetch<true>();
+      load<true>();
     } else {
-      fetch<false>();
+      load<false>();
     }
+    cursor.next_tile();
   }
 
   template <bool whole>
-  __device__ __forceinline__ void fetch() {
+  __device__ __forceinline__ void load() {
+    const float* source = cursor.source;
 #pragma unroll
     for (int pass = 0; pass < Cursor::passes; ++pass) {
-      load(pass, whole ? elements : cursor.valid(pass));
-      cursor.advance(pass);
+      const int valid = whole ? elements : cursor.valid(pass);
+      if (elements == 4 && valid == 4) {
+        *reinterpret_cast<float4*>(staged[pass]) = *reinterpret_cast<const float4*>(source);
+      } else {
+#pragma unroll
+        for (int i = 0; i < elements; ++i) staged[pass][i] = i < valid ? source[i] : 0.0f;
+      }
+      Cursor::step(source, Cursor::rows_per_pass * cursor.row_stride);
     }
   }
 
@@ -79,23 +89,10 @@ class StagedCopy {
       }
     }
   }
-
- private:
-  // The next pass, of which `valid` elements are inside the matrix.
-  __device__ __forceinline__ void load(int pass, int valid) {
-    if (elements == 4 && valid == 4) {
-      *reinterpret_cast<float4*>(staged[pass]) = *reinterpret_cast<const float4*>(cursor.source);
-    } else {
-#pragma unroll
-      for (int i = 0; i < elements; ++i) {
-        staged[pass][i] = i < valid ? cursor.source[i] : 0.0f;
-      }
-    }
-  }
 };
 
-// One lane's part of row k of the tiles of A and B, in groups of 4 that lie a row or column of lanes
-// apart.
+// One lane's part of row k of the tiles of A and B, in groups of 4 that lie a row or column of
+// lanes apart.
 template <class Config>
 struct Fragments {
   alignas(16) float a[Config::thread_m];
@@ -115,7 +112,7 @@ struct Fragments {
     }
   }
 
-  // Columns to and fro, so that neighbours in time share an operand that is still at hand.
+  // Columns back and forth, so that neighbours in time share an operand that is still at hand.
   __device__ __forceinline__ void multiply(
       float (&accumulators)[Config::thread_m][Config::thread_n]) const {
 #pragma unroll

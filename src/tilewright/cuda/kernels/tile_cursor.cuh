@@ -56,10 +56,17 @@ struct TileCursor {
   __device__ __forceinline__ void advance(int pass) {
     step(source, rows_per_pass * row_stride);
     if (pass < passes - 1) return;
+    source -= rows * row_stride;
+    next_tile();
+  }
+
+  // From the first pass of a tile to that of the next.
+  __device__ __forceinline__ void next_tile() {
     if constexpr (k_major) {
-      source += columns * column_stride - rows * row_stride;
+      source += columns * column_stride;
       columns_left -= columns;
     } else {
+      source += rows * row_stride;
       rows_left -= rows;
     }
   }
