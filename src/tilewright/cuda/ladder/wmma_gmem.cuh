@@ -14,6 +14,7 @@
 #pragma once
 #include "kernels/epilogue.cuh"
 #include "kernels/parameters.cuh"
+#include "ladder/warp_tiles.cuh"
 #include "ladder/wmma_epilogue.cuh"
 #include "ptx/wmma.cuh"
 #include "types.cuh"
@@ -23,14 +24,10 @@ namespace tilewright {
 template <class Config>
 __device__ __forceinline__ void wmma_gmem_kernel(const GemmParameters& parameters) {
   using Input = typename Config::Input;
-  constexpr int warps_n = Config::tile_n / 16;
   __shared__ WmmaStaging staging[Config::threads / 32];
 
-  const int tiles_n = parameters.n / Config::tile_n;
-  const int warp = threadIdx.x / 32;
-  const int m = blockIdx.x / tiles_n * Config::tile_m + warp / warps_n * 16;
-  const int n = blockIdx.x % tiles_n * Config::tile_n + warp % warps_n * 16;
-
+  const WarpBlock<Config> block(parameters);
+  const int m = block.tile_m + block.m, n = block.tile_n + block.n;
   const int64_t a_stride = parameters.a.row_stride, b_stride = parameters.b.row_stride;
   const Input* a = static_cast<const Input*>(parameters.a.pointer) + m * a_stride;
   const Input* b = static_cast<const Input*>(parameters.b.pointer) + n;
@@ -42,7 +39,7 @@ __device__ __forceinline__ void wmma_gmem_kernel(const GemmParameters& parameter
     wmma_multiply(accumulator, block_a, block_b);
   }
 
-  store_block(accumulator, staging[warp], Epilogue<Config>(parameters, 0), m, n);
+  store_block(accumulator, staging[threadIdx.x / 32], Epilogue<Config>(parameters, 0), m, n);
 }
 
 }  // namespace tilewright
