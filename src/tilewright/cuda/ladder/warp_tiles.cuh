@@ -26,6 +26,13 @@ struct WarpBlock {
   }
 };
 
+// Copies 8 elements of 2 bytes to an SMEM address, through registers.
+template <class Input>
+__device__ __forceinline__ void copy_chunk(uint32_t destination, const Input* source) {
+  const uint4 chunk = *reinterpret_cast<const uint4*>(source);
+  store_shared(destination, {chunk.x, chunk.y, chunk.z, chunk.w});
+}
+
 // Calls copy(row, column) for each chunk of 8 elements of a (rows, columns) tile that is this
 // thread's; threads follow each other along rows.
 template <int rows, int columns, int threads, class Copy>
@@ -41,8 +48,7 @@ __device__ __forceinline__ void for_each_chunk(Copy copy) {
 template <class Layout, int rows, int columns, int threads, class Input>
 __device__ __forceinline__ void copy_tile(uint32_t tile, const Input* source, int64_t stride) {
   for_each_chunk<rows, columns, threads>([&](int row, int column) {
-    const uint4 chunk = *reinterpret_cast<const uint4*>(source + row * stride + column);
-    store_shared(tile + Layout::offset(row, column), {chunk.x, chunk.y, chunk.z, chunk.w});
+    copy_chunk(tile + Layout::offset(row, column), source + row * stride + column);
   });
 }
 
