@@ -1,7 +1,7 @@
-"""What each rung on a warp's tensor cores demonstrates, as the emulator counts it; every number is derived, none copied.
+"""What each rung on a warp's tensor cores shows, as the emulator counts it; every number is derived, none copied.
 
-Eight rows of 16 bytes are what a warp reads of SMEM in one pass, if they cover the 32 banks. A fragment of A or B, 16x16
-elements of 2 bytes, takes four passes.
+Eight rows of 16 bytes are what a warp reads of SMEM in one pass, if they cover the 32 banks. A fragment of A or B,
+16x16 elements of 2 bytes, takes four passes.
 """
 
 import importlib.resources

@@ -3,7 +3,9 @@
 PTX leaves open which elements a lane holds (PTX ISA, "Matrix Fragments for WMMA"). Here they are those that ptxas lets
 it access on sm_80 and later, so that the counters count what hardware does: a warp accesses 8 rows of 16 bytes of A or
 B at once, of C and D two elements a lane, or the nearest to that which the shape allows. "Rows" are the lines that lie
-in memory, for C and D always the matrix's; registers beyond (of f16, which always has eight) repeat the others.
+in memory, for C and D always the matrix's; registers beyond (of f16, which always has eight) repeat the others. The
+lanes count backwards, so that a program that takes some order for granted, or forgets that others hold what it needs,
+does not get away with it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -90,6 +92,7 @@ def _places(fragment: Fragment) -> tuple[Indices, Indices]:
     across = max(min(4, pieces), WARP // lines)
     down = WARP // across
     lane, index = np.ogrid[:WARP, : fragment.elements]
+    lane = WARP - 1 - lane
     turn, within = index // fragment.piece, index % fragment.piece
     line = lane // across + turn % (lines // down) * down
     position = (lane % across + turn // (lines // down) * across) * fragment.piece + within

@@ -15,7 +15,8 @@ struct alignas(32) WmmaStaging {
   float elements[16 * stride];
 };
 
-// Finishes and stores the 16x16 block at (m, n) of out; done by a whole warp.
+// Finishes and stores the 16x16 block at (m, n) of out; done by a whole warp, which synchronises
+// before it stages another one.
 template <class Config>
 __device__ __forceinline__ void store_block(const WmmaAccumulator& accumulator,
                                             WmmaStaging& staging, const Epilogue<Config>& epilogue,
@@ -33,7 +34,6 @@ __device__ __forceinline__ void store_block(const WmmaAccumulator& accumulator,
       out.store_pair(pair.x, pair.y, n + column);
     }
   }
-  __syncwarp();  // the next block is staged here
 }
 
 }  // namespace tilewright

@@ -91,6 +91,7 @@ __device__ __forceinline__ void wmma_smem_kernel(const GemmParameters& parameter
   for (int i = 0; i < Fragments::blocks_m; ++i) {
 #pragma unroll
     for (int j = 0; j < Fragments::blocks_n; ++j) {
+      if (i + j > 0) __syncwarp();  // the block before has left the staging
       store_block(accumulators[i][j], staging[threadIdx.x / 32], epilogue,
                   block.tile_m + block.m + i * 16, block.tile_n + block.n + j * 16);
     }
