@@ -126,6 +126,7 @@ class Memory:
             alpha=case.alpha,
             beta=case.beta,
             activation=case.variant.activation,
+            accumulator=EVERY_KERNEL[case.variant.kernel].accumulator(case.variant.config),
             exact=case.exact,
         )
 

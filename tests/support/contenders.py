@@ -28,7 +28,7 @@ class FakeInputs:
     def current(self):
         return nullcontext()
 
-    def verify(self, work):
+    def verify(self, work, accumulator):
         self.launched.clear()
         work()
         right = all(launch.right for launch, _ in self.launched)

@@ -20,6 +20,7 @@ from tilewright.emulator.errors import EmulatorError, PtxSyntaxError, Unsupporte
 from tilewright.hardware import H200
 from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers
+from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma import WgmmaConfig
@@ -91,6 +92,13 @@ SUBJECTS = (
     Subject("mma, 3 stages", "mma", MmaConfig(64, 64, 32, 3), "bf16", (72, 136, 264)),
     Subject("mma, 4 stages of 64", "mma", MmaConfig(64, 64, 64, 4), "fp16", (72, 136, 456)),
     Subject("mma, odd rows", "mma", MmaConfig(32, 64, 32, 4, 1, 2, 1), "fp16", (37, 67, 203)),
+    _rung("wmma_gmem", (32, 64, 48), "fp16"),
+    _rung("wmma_smem", (128, 128, 192), "bf16"),
+    _rung("wmma_padded", (128, 128, 192), "fp16"),
+    _rung("mma_warp", (16, 16, 64), "bf16"),
+    Subject("mma_warp, fp16 sums", "mma_warp", MmaWarpConfig("fp16"), "fp16", (16, 16, 64)),
+    _rung("mma_smem", (128, 128, 160), "bf16"),
+    _rung("mma_swizzled", (128, 128, 288), "bf16"),
     _wgmma("tma, overlap", 128, 64, 3),
     _wgmma("tma, overlap, two row blocks", 256, 64, 2, (520, 136, 392)),
     _wgmma("tma, overlap, cluster 2x1", 128, 64, 3, cluster_m=2),

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Literal, TypeAlias
 
-from tilewright.bench.contenders import Absent, Contender
+from tilewright.bench.contenders import Absent, Contender, Prepared
 from tilewright.bench.inputs import Inputs
+from tilewright.dtypes import DType
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
 from tilewright.measure.sensors import Reading, Sensors, combined
 from tilewright.measure.statistics import Interval, median_interval, paired_ratio
@@ -160,7 +161,8 @@ def _verified(
     progress: Progress,
 ) -> dict[str, Work]:
     """The work of those that are right, of graphs where that is to be; all are entered into the comparison."""
-    launches, works = {}, {}
+    right: dict[str, Prepared] = {}
+    works: dict[str, Work] = {}
     for contender in contenders:
         progress(0.0, f"{inputs.shape}: preparing {contender.name}")
         entry = Entry(contender.name, "right")
@@ -170,8 +172,8 @@ def _verified(
             given_up.callback(prepared.release)
             entry.about = prepared.about
             work = inputs.work(prepared.launch)
-            if _verify(entry, inputs, work):
-                launches[contender.name], works[contender.name] = prepared.launch, work
+            if _verify(entry, inputs, work, prepared.accumulator):
+                right[contender.name], works[contender.name] = prepared, work
         except Absent as reason:
             entry.status, entry.reason = "absent", str(reason)
         except Exception as error:  # whatever a library raises: the others are still compared
@@ -182,20 +184,20 @@ def _verified(
     if not comparison.graphs:
         return works
     graphs = {}
-    for name, launch in launches.items():
+    for name, prepared in right.items():
         entry = comparison.entry(name)
         try:
-            work = inputs.work(launch, graph=True)
-            if _verify(entry, inputs, work):
+            work = inputs.work(prepared.launch, graph=True)
+            if _verify(entry, inputs, work, prepared.accumulator):
                 graphs[name] = work
         except Exception as error:
             entry.status, entry.reason = "failed", f"in a CUDA graph: {_first_line(error)}"
     return graphs
 
 
-def _verify(entry: Entry, inputs: Inputs, work: Work) -> bool:
+def _verify(entry: Entry, inputs: Inputs, work: Work, accumulator: DType) -> bool:
     """Whether what is to be timed leaves the right results in all sets."""
-    verdict = inputs.verify(lambda: work.run(math.ceil(len(inputs.sets) / work.launches)))
+    verdict = inputs.verify(lambda: work.run(math.ceil(len(inputs.sets) / work.launches)), accumulator)
     entry.relative_error = verdict.relative_error
     if not verdict.verified:
         entry.status = "wrong"

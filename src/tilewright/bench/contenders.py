@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from tilewright.api import plan
 from tilewright.bench.inputs import Inputs, Launch
+from tilewright.dtypes import DType, fp32
 from tilewright.kernels.registry import EVERY_KERNEL
 
 OURS = "tilewright"
@@ -23,11 +24,15 @@ class Absent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A contender that is ready: how it is launched, what a record should say of it, and how it is given up."""
+    """A contender that is ready: how it is launched, what a record should say of it, and how it is given up.
+
+    `accumulator` is the type that it sums in.
+    """
 
     launch: Launch
     about: dict[str, Any] = field(default_factory=dict)
     release: Callable[[], None] = lambda: None
+    accumulator: DType = fp32
 
 
 class Contender(ABC):
@@ -62,7 +67,7 @@ class Tilewright(Contender):
             planned(a, b, out=out)
 
         about = {"kernel": planned.kernel.name, "config": asdict(planned.config), "reason": planned.reason}
-        return Prepared(launch, about)
+        return Prepared(launch, about, accumulator=planned.accumulator)
 
 
 def described(kernel: str, config: Any) -> str:

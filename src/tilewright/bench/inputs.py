@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from tilewright import dtypes
 from tilewright.backends.gpu import backend
 from tilewright.binding import bind
+from tilewright.dtypes import DType
 from tilewright.measure.protocol import Work
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.operand import adopt
@@ -102,6 +103,7 @@ class Inputs:
             for _ in range(sets_beyond(self.l2_bytes, self.set_bytes))
         ]
         self._kind = kind
+        self._by_accumulator: dict[DType, list[tuple[Any, Any]]] = {}
 
     @cached_property
     def problem(self) -> Problem:
@@ -125,18 +127,23 @@ class Inputs:
             "l2_bytes": self.l2_bytes,
         }
 
-    def verify(self, work: Callable[[], object]) -> Verdict:
-        """Compare what `work` leaves in the outs of all sets, which are NaN before, with the product in float64."""
+    def verify(self, work: Callable[[], object], accumulator: DType = dtypes.fp32) -> Verdict:
+        """Compare what `work`, summing in `accumulator`, leaves in the outs of all sets with the product in float64.
+
+        The outs are NaN before. What an fp16 sum may have overflowed is compared with nothing.
+        """
         torch = self.torch
         for _, _, out in self.sets:
             out.fill_(math.nan)
         work()
         torch.cuda.synchronize(self.device)
         verified, worst = True, 0.0
-        for (_, _, out), (expected, bound) in zip(self.sets, self._references, strict=True):
+        for (_, _, out), (expected, bound) in zip(self.sets, self._references(accumulator), strict=True):
             error = (out[self._rows].double() - expected).abs()
-            verified &= bool((error <= bound).all()) and bool(out.isfinite().all())
-            found = float(error.norm() / expected.norm()) if bool(out.isfinite().all()) else math.nan
+            certain = bound.isfinite()
+            written = bool(out.isfinite().all()) or (accumulator is dtypes.fp16 and not bool(out.isnan().any()))
+            verified &= bool((error <= bound).all()) and written
+            found = float(error[certain].norm() / expected[certain].norm()) if written else math.nan
             worst = found if found != found else max(worst, found)
         return Verdict(verified, worst)
 
@@ -150,14 +157,19 @@ class Inputs:
         inner = 1 + torch.randperm(m - 2, generator=generator)[: SAMPLED_ROWS - 2]
         return torch.cat([torch.tensor([0]), inner, torch.tensor([m - 1])]).to(f"cuda:{self.device}")
 
-    @cached_property
-    def _references(self) -> list[tuple[Any, Any]]:
+    def _references(self, accumulator: DType) -> list[tuple[Any, Any]]:
         """The compared rows of each set's product in float64, and how far off each element may be."""
-        return [self._reference(a[self._rows].double(), b.double()) for a, b, _ in self.sets]
+        if accumulator not in self._by_accumulator:
+            rows = ((a[self._rows].double(), b.double()) for a, b, _ in self.sets)
+            self._by_accumulator[accumulator] = [self._reference(a, b, accumulator) for a, b in rows]
+        return self._by_accumulator[accumulator]
 
-    def _reference(self, a: Any, b: Any) -> tuple[Any, Any]:
+    def _reference(self, a: Any, b: Any, accumulator: DType) -> tuple[Any, Any]:
         expected = a @ b
-        error = sum_bound(self.shape.k, a.abs() @ b.abs_(), expected)
+        if accumulator is dtypes.fp16:  # block by block, with NumPy
+            error = self.torch.from_numpy(sum_bound(a.cpu().numpy(), b.cpu().numpy(), accumulator)).to(expected)
+        else:
+            error = sum_bound(a, b)
         return expected, stored_bound(self._kind, expected, error)
 
     def work(self, launch: Launch, *, graph: bool = False) -> Work:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.cli.memory import available_memory
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
 from tilewright.kernels.family import Kernel
 from tilewright.problem import Matrix, Problem
@@ -84,9 +84,10 @@ class Product:
             arrays["bias"] = normal(self.out_dtype, 1, self.n, False)[0]
         return arrays
 
-    def verify(self, out: Array, operands: dict[str, Array]) -> Comparison:
-        """Compare a result with the float64 reference."""
-        return compare(out, operands["a"], operands["b"], bias=operands.get("bias"), activation=self.activation)
+    def verify(self, out: Array, operands: dict[str, Array], accumulator: DType = fp32) -> Comparison:
+        """Compare a result that was summed in `accumulator` with the float64 reference."""
+        a, b, bias = operands["a"], operands["b"], operands.get("bias")
+        return compare(out, a, b, bias=bias, activation=self.activation, accumulator=accumulator)
 
     def __str__(self) -> str:  # a Problem's own layout cannot be told where an extent is 1
         return f"{self.m}x{self.n}x{self.k} {self.dtype} {self.layout} -> {self.out_dtype}"

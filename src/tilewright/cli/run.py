@@ -111,7 +111,7 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     a, b, bias = arrays["a"], arrays["b"], arrays.get("bias")
     planned = plan(a, b, bias=bias, activation=product.activation, out=out, kernel=kernel, backend="gpu")
     planned(a, b, bias=bias, out=out)
-    comparison = product.verify(library.to_numpy(out), operands)
+    comparison = product.verify(library.to_numpy(out), operands, planned.accumulator)
     outcome = _outcome(product, planned, comparison, planned.reason)
     if planned.kernel is not None:
         _time(planned, lambda stream: planned(a, b, bias=bias, out=out, stream=stream), outcome)
@@ -173,7 +173,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
             backend=backend,
         )
         out = planned(a, b, bias=bias)
-    outcome = _outcome(small, planned, small.verify(out, operands), reason or planned.reason)
+    outcome = _outcome(small, planned, small.verify(out, operands, planned.accumulator), reason or planned.reason)
     if planned.kernel is not None:
         outcome.record["counters"] = planned.counters.as_dict()
         if small != product:
