@@ -14,23 +14,28 @@
 
 namespace tilewright {
 
+// The results of one warp: 16 rows of the tile.
+template <class Config>
+using StagedRows = typename Config::Output[16][Config::tile_n];
+
 // A tile's results in SMEM, and the ring.
 template <class Config>
 struct StagedRing {
-  alignas(1024) uint32_t staging[Config::tile_m / 16][16 * Config::tile_n / 2];  // for each warp
+  alignas(1024) StagedRows<Config> staging[Config::tile_m / 16];  // of each warp
   Ring<Config> ring;
 };
 
-// 16 rows of the tile, row-major.
+// Laid out as they are in out.
 template <class Config>
 struct RowMajorStaging {
-  static __device__ __forceinline__ void write(uint32_t (&staging)[16 * Config::tile_n / 2],
+  static __device__ __forceinline__ void write(StagedRows<Config>& staging,
                                                const GemmParameters& parameters,
                                                const Accumulators<Config>& accumulators, int row,
                                                int column) {
-    for_each_word<Config>(parameters, accumulators, row, column,
-                          [&](int, int pair_row, int pair_column, uint32_t word) {
-                            staging[(pair_row % 16 * Config::tile_n + pair_column) / 2] = word;
+    for_each_pair<Config>(parameters, accumulators, row, column,
+                          [&](int, int pair_row, int64_t pair_column, uint32_t word) {
+                            *reinterpret_cast<uint32_t*>(&staging[pair_row % 16][pair_column]) =
+                                word;
                           });
   }
 
@@ -65,15 +70,19 @@ __device__ __forceinline__ void run_with_async_store(const TensorMap& map_a, con
     const bool issues = threadIdx.x % 32 == 0;
     RingPosition<Config::stages> position;
     Accumulators<Config> accumulators;
-    for_my_tiles(place, parameters, [&](int row, int column) {
-      multiply_tile(ring, pipeline, position, accumulators, consumer, parameters.k);
+    for_my_tiles(place, parameters, [&](auto locate) {
+      TileOrigin tile;
+      multiply_tile(ring, pipeline, position, accumulators, consumer, parameters.k,
+                    [&] { tile = locate(); });
       if (issues) bulk_wait_read<0>();  // of the tile before (rule 13)
       __syncwarp();
-      Staging<Config>::write(staging[warp], parameters, accumulators, row + consumer * 64, column);
+      Staging<Config>::write(staging[warp], parameters, accumulators, tile.row + consumer * 64,
+                             tile.column);
       fence_proxy_async_shared();  // every writer, before the barrier (rule 1)
       __syncwarp();
       if (issues) {
-        Staging<Config>::send(map_out, shared_address(staging[warp]), row + warp * 16, column);
+        Staging<Config>::send(map_out, shared_address(staging[warp]), tile.row + warp * 16,
+                              tile.column);
         bulk_commit();
       }
     });

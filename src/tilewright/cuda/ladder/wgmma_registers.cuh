@@ -2,6 +2,7 @@
 //
 // - The producer needs few registers and consumers many: setmaxnreg moves them.
 // - The first wgmma of a tile overwrites the accumulators, so that none is set to zero.
+// - Where a tile lies is worked out behind its first wgmmas.
 // - Results are stored as what nobody reads soon, and leave L2 to A and B.
 //
 //   registers of a thread     producer  consumers
@@ -14,39 +15,25 @@
 
 namespace tilewright {
 
-// The product of one tile, whatever the accumulators held before.
-template <class Config>
+// The product of one tile, whatever the accumulators held before; `during_first` runs behind the
+// first wgmmas.
+template <class Config, class During>
 __device__ __forceinline__ void multiply_tile(Ring<Config>& ring, const Pipeline<Config>& pipeline,
                                               RingPosition<Config::stages>& position,
                                               Accumulators<Config>& accumulators, int row_block,
-                                              int k_extent) {
+                                              int k_extent, During during_first) {
 #pragma unroll 1
   for (int k = 0; k < k_extent; k += Config::tile_k) {
     pipeline.wait_full(position);
     wgmma_fence();
     multiply<Config>(accumulators, ring.slots[position.slot], row_block, k > 0);
     wgmma_commit();
+    if (k == 0) during_first();
     wgmma_wait<0>();
     pipeline.release(position.slot);
     position.advance();
   }
   wgmma_results(accumulators);
-}
-
-// Calls body(pair, row, column, word) for each pair of a lane as for_each_pair does, with the
-// finished values in the word.
-template <class Config, class Body>
-__device__ __forceinline__ void for_each_word(const GemmParameters& parameters,
-                                              const Accumulators<Config>& accumulators, int row,
-                                              int column, Body body) {
-  const Epilogue<Config> epilogue(parameters, 0);
-  for_each_pair<Config>([&](int pair, int pair_row, int pair_column) {
-    const auto out_row = epilogue.at_row(row + pair_row);
-    const int n = column + pair_column;
-    const float first = out_row.finish(accumulators[2 * pair], n);
-    const float second = out_row.finish(accumulators[2 * pair + 1], n + 1);
-    body(pair, pair_row, pair_column, pack<typename Config::Output>(first, second));
-  });
 }
 
 template <class Config>
@@ -72,16 +59,12 @@ __device__ __forceinline__ void wgmma_registers_kernel(const TensorMap& map_a,
     const int consumer = threadIdx.x / 128 - 1;
     RingPosition<Config::stages> position;
     Accumulators<Config> accumulators;
-    for_my_tiles(place, parameters, [&](int row, int column) {
-      multiply_tile(ring, pipeline, position, accumulators, consumer, parameters.k);
-      const int first = row + consumer * 64;
-      auto* out = static_cast<typename Config::Output*>(parameters.out.pointer) +
-                  first * parameters.out.row_stride + column;
-      for_each_word<Config>(parameters, accumulators, first, column,
-                            [&](int, int pair_row, int pair_column, uint32_t word) {
-                              store_streaming(
-                                  out + pair_row * parameters.out.row_stride + pair_column, word);
-                            });
+    for_my_tiles(place, parameters, [&](auto locate) {
+      TileOrigin tile;
+      multiply_tile(ring, pipeline, position, accumulators, consumer, parameters.k,
+                    [&] { tile = locate(); });
+      store<Config>(parameters, accumulators, tile.row + consumer * 64, tile.column,
+                    store_streaming);
     });
   }
   place.sync();

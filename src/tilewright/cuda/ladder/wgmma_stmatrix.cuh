@@ -15,18 +15,18 @@
 
 namespace tilewright {
 
-// 16 rows of the tile as panels of 64 columns, one after another, each row-major and swizzled.
+// Laid out as panels of 64 columns, one after another, each row-major and swizzled.
 template <class Config>
 struct SwizzledStaging {
   static constexpr int panel_columns = 64;
   static constexpr int panel_bytes = 16 * panel_columns * 2;
 
-  static __device__ __forceinline__ void write(uint32_t (&staging)[16 * Config::tile_n / 2],
+  static __device__ __forceinline__ void write(StagedRows<Config>& staging,
                                                const GemmParameters& parameters,
                                                const Accumulators<Config>& accumulators, int row,
                                                int column) {
     uint32_t words[Config::tile_n / 4];
-    for_each_word<Config>(parameters, accumulators, row, column,
+    for_each_pair<Config>(parameters, accumulators, row, column,
                           [&](int pair, int, int, uint32_t word) { words[pair] = word; });
     const int lane = threadIdx.x % 32;
 #pragma unroll
