@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 GPU_SHAPE, EMULATED_SHAPE = (4096, 4096, 4096), (256, 256, 128)
 """Without --shape: the articles' usual yardstick, and what the emulator multiplies with every rung in a minute."""
 
+PICTURES = (".png", ".svg", ".pdf")
+"""What --plot writes."""
+
 
 @reports_errors
 def ladder(
@@ -58,6 +61,8 @@ def ladder(
     from tilewright.cli.ladder_result import plot as draw
     from tilewright.cli.ladder_result import show
 
+    if plot and plot.suffix not in PICTURES:
+        raise ValueError(f"--plot={str(plot)!r} does not end in {', '.join(PICTURES)}: give it one of these")
     on_gpu = wants_gpu(backend)
     m, n, k = _shape(shape) if shape else GPU_SHAPE if on_gpu else EMULATED_SHAPE
     chosen = _chosen(rungs)

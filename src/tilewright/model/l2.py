@@ -1,4 +1,4 @@
-"""A minimal set-associative L2, and the reads that a tiled product makes of it: what an order of tiles costs in DRAM."""
+"""A minimal set-associative L2, and what a tiled product reads through it: the price of an order of tiles in DRAM."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
