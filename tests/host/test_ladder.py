@@ -99,7 +99,10 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
         (("--rungs", "naive"), ["--rungs='naive'", "is no rung", "uncoalesced"]),
         (("--shape", "12,13"), ["--shape='12,13' is no shape", "M,N,K"]),
         (("--settled",), ["--settled", "needs a GPU"]),
-        (("--rungs", "uncoalesced", "--shape", "32", "--plot", "/tmp/ladder.xyz"), ["--plot=", "does not end in .png, .svg, .pdf"]),
+        (
+            ("--rungs", "uncoalesced", "--shape", "32", "--plot", "/tmp/ladder.xyz"),
+            ["--plot=", "does not end in .png, .svg, .pdf"],
+        ),
         (("--rungs", "uncoalesced", "--shape", "8192"), ["minutes", "smaller product"]),
     ],
 )
