@@ -62,7 +62,7 @@ __device__ __forceinline__ void run_with_async_store(const TensorMap& map_a, con
   if (threadIdx.x < 128) {
     release_registers<Config::producer_registers>();
     if (threadIdx.x == 0) fill_shared_ring(ring, pipeline, place, map_a, map_b, parameters);
-    __syncwarp();
+    __syncwarp();  // place.sync takes whole warps
   } else {
     acquire_registers<Config::consumer_registers>();
     pipeline.join_as_consumer(place);
@@ -87,7 +87,7 @@ __device__ __forceinline__ void run_with_async_store(const TensorMap& map_a, con
       }
     });
     if (issues) bulk_wait_read<0>();  // SMEM ends with the CTA (rule 15)
-    __syncwarp();
+    __syncwarp();  // place.sync takes whole warps
   }
   place.sync();
 }

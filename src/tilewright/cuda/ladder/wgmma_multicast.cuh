@@ -97,7 +97,7 @@ __device__ __forceinline__ void wgmma_multicast_kernel(const TensorMap& map_a,
 
   if (threadIdx.x < 128) {
     if (threadIdx.x == 0) fill_shared_ring(ring, pipeline, place, map_a, map_b, parameters);
-    __syncwarp();  // before place.sync, at which a warp arrives as a whole
+    __syncwarp();  // place.sync takes whole warps
   } else {
     pipeline.join_as_consumer(place);
     const int consumer = threadIdx.x / 128 - 1;

@@ -44,7 +44,7 @@ __device__ __forceinline__ void wgmma_persistent_kernel(const TensorMap& map_a,
     }
   } else {
     for (int slot = 0; slot < Config::stages; ++slot) {
-      mbarrier_arrive(shared_address(&ring.empty[slot]));
+      mbarrier_arrive(shared_address(&ring.empty[slot]));  // as they all are at first
     }
     const int consumer = threadIdx.x / 128 - 1;
     for_each_tile<Config>(parameters, [&](int row, int column) {

@@ -52,7 +52,7 @@ __device__ __forceinline__ void wgmma_registers_kernel(const TensorMap& map_a,
   if (threadIdx.x < 128) {
     release_registers<Config::producer_registers>();
     if (threadIdx.x == 0) fill_shared_ring(ring, pipeline, place, map_a, map_b, parameters);
-    __syncwarp();
+    __syncwarp();  // place.sync takes whole warps
   } else {
     acquire_registers<Config::consumer_registers>();
     pipeline.join_as_consumer(place);
