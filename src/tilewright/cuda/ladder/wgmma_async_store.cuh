@@ -86,7 +86,8 @@ __device__ __forceinline__ void run_with_async_store(const TensorMap& map_a, con
         bulk_commit();
       }
     });
-    if (issues) bulk_wait_read<0>();  // SMEM ends with the CTA (rule 15)
+    // SMEM ends with the CTA (rule 15).
+    if (issues) bulk_wait_read<0>();
     __syncwarp();  // place.sync takes whole warps
   }
   place.sync();
