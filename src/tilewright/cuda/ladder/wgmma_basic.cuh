@@ -31,6 +31,7 @@ __device__ __forceinline__ void wgmma_basic_kernel(const TensorMap& map_a, const
   constexpr int row_blocks = Config::tile_m / 64;
   Accumulators<Config> accumulators[row_blocks] = {};
   uint32_t parity = 0;
+#pragma unroll 1
   for (int k = 0; k < parameters.k; k += Config::tile_k) {
     if (threadIdx.x == 0) {
       mbarrier_arrive_expect_tx(barrier, sizeof(slot));
@@ -44,8 +45,7 @@ __device__ __forceinline__ void wgmma_basic_kernel(const TensorMap& map_a, const
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) multiply<Config>(accumulators[i], slot, i);
     wgmma_commit();
-    wgmma_wait<0>();
-    __syncthreads();  // all four warps are through: the tiles may be overwritten
+    wgmma_wait<0>();  // the products are the whole warpgroup's: the tiles may be overwritten
   }
 
 #pragma unroll

@@ -60,21 +60,16 @@ __device__ __forceinline__ void wgmma_lean_barriers_kernel(const TensorMap& map_
   if (threadIdx.x == 0) init_ring(ring, 1, Config::consumers);
   __syncthreads();
 
-  auto for_my_tiles = [&](auto body) {
-    for_each_tile<Config>(
-        blockIdx.x, gridDim.x, parameters.m / Config::tile_m, parameters.n / Config::tile_n,
-        [&](const TileIndex& tile) { body(tile.m * Config::tile_m, tile.n * Config::tile_n); });
-  };
   RingPosition<Config::stages> position;
   if (threadIdx.x < 128) {
     if (threadIdx.x == 0) {
-      for_my_tiles([&](int row, int column) {
+      for_each_tile<Config>(parameters, [&](int row, int column) {
         fill_lean_ring(ring, position, map_a, map_b, row, column, parameters.k);
       });
     }
   } else {
     const int consumer = threadIdx.x / 128 - 1;
-    for_my_tiles([&](int row, int column) {
+    for_each_tile<Config>(parameters, [&](int row, int column) {
       Accumulators<Config> accumulators = {};
       drain_lean_ring(ring, position, accumulators, consumer, parameters.k);
       store<Config>(parameters, accumulators, row + consumer * 64, column);

@@ -17,15 +17,25 @@
 
 namespace tilewright {
 
-// Calls body(row, column) for the tiles of this CTA, which its cluster takes in pairs.
+struct TileOrigin {
+  int row, column;
+};
+
+// Calls body(locate) for the tiles of this CTA, which its cluster takes in pairs; locate() is where
+// the tile begins.
 template <class Config, class Body>
 __device__ __forceinline__ void for_my_tiles(const ClusterPlace<Config>& place,
                                              const GemmParameters& parameters, Body body) {
   constexpr int ctas = Config::cluster_m;
-  for_each_tile<Config>(blockIdx.x / ctas, gridDim.x / ctas, parameters.m / (Config::tile_m * ctas),
-                        parameters.n / Config::tile_n, [&](const TileIndex& tile) {
-                          body((tile.m * ctas + place.m) * Config::tile_m, tile.n * Config::tile_n);
-                        });
+  const int tiles_m = parameters.m / (Config::tile_m * ctas);
+  const int tiles_n = parameters.n / Config::tile_n;
+  const uint32_t tiles = static_cast<uint32_t>(tiles_m) * tiles_n;
+  for (uint32_t i = blockIdx.x / ctas; i < tiles; i += gridDim.x / ctas) {
+    body([&] {
+      const TileIndex tile = scheduled_tile<Config>(i, tiles_m, tiles_n);
+      return TileOrigin{(tile.m * ctas + place.m) * Config::tile_m, tile.n * Config::tile_n};
+    });
+  }
 }
 
 // The producer's thread: all k-blocks of all tiles.
@@ -39,7 +49,8 @@ __device__ __forceinline__ void fill_shared_ring(Ring<Config>& ring,
   constexpr int slice = Config::tile_n / Config::cluster_m;
   const int first = place.m * slice;  // of the tile's columns that this CTA loads
   RingPosition<Config::stages> position;
-  for_my_tiles(place, parameters, [&](int row, int column) {
+  for_my_tiles(place, parameters, [&](auto locate) {
+    const auto [row, column] = locate();
 #pragma unroll 1
     for (int k = 0; k < parameters.k; k += Config::tile_k) {
       const uint32_t full = pipeline.begin_fill(position);
@@ -86,12 +97,13 @@ __device__ __forceinline__ void wgmma_multicast_kernel(const TensorMap& map_a,
 
   if (threadIdx.x < 128) {
     if (threadIdx.x == 0) fill_shared_ring(ring, pipeline, place, map_a, map_b, parameters);
-    __syncwarp();  // before place.sync, at which a warp arrives as a whole
+    __syncwarp();  // place.sync takes whole warps
   } else {
     pipeline.join_as_consumer(place);
     const int consumer = threadIdx.x / 128 - 1;
     RingPosition<Config::stages> position;
-    for_my_tiles(place, parameters, [&](int row, int column) {
+    for_my_tiles(place, parameters, [&](auto locate) {
+      const auto [row, column] = locate();
       Accumulators<Config> accumulators = {};
       drain_shared_ring(ring, pipeline, position, accumulators, consumer, parameters.k);
       store<Config>(parameters, accumulators, row + consumer * 64, column);

@@ -13,13 +13,14 @@
 
 namespace tilewright {
 
-// Calls body(tile) for the tiles that worker number `worker` of `workers` computes.
+// Calls body(row, column) for the tiles of this CTA, with where they begin.
 template <class Config, class Body>
-__device__ __forceinline__ void for_each_tile(uint32_t worker, uint32_t workers, int tiles_m,
-                                              int tiles_n, Body body) {
+__device__ __forceinline__ void for_each_tile(const GemmParameters& parameters, Body body) {
+  const int tiles_m = parameters.m / Config::tile_m, tiles_n = parameters.n / Config::tile_n;
   const uint32_t tiles = static_cast<uint32_t>(tiles_m) * tiles_n;
-  for (uint32_t i = worker; i < tiles; i += workers) {
-    body(scheduled_tile<Config>(i, tiles_m, tiles_n));
+  for (uint32_t i = blockIdx.x; i < tiles; i += gridDim.x) {
+    const TileIndex tile = scheduled_tile<Config>(i, tiles_m, tiles_n);
+    body(tile.m * Config::tile_m, tile.n * Config::tile_n);
   }
 }
 
@@ -34,24 +35,19 @@ __device__ __forceinline__ void wgmma_persistent_kernel(const TensorMap& map_a,
   if (threadIdx.x == 0) init_ring(ring, everybody<Config>, everybody<Config>);
   __syncthreads();
 
-  auto for_my_tiles = [&](auto body) {
-    for_each_tile<Config>(
-        blockIdx.x, gridDim.x, parameters.m / Config::tile_m, parameters.n / Config::tile_n,
-        [&](const TileIndex& tile) { body(tile.m * Config::tile_m, tile.n * Config::tile_n); });
-  };
   RingPosition<Config::stages> position;
   if (threadIdx.x < 128) {
     if (threadIdx.x == 0) {
-      for_my_tiles([&](int row, int column) {
+      for_each_tile<Config>(parameters, [&](int row, int column) {
         fill_ring(ring, position, map_a, map_b, row, column, parameters.k);
       });
     }
   } else {
     for (int slot = 0; slot < Config::stages; ++slot) {
-      mbarrier_arrive(shared_address(&ring.empty[slot]));
+      mbarrier_arrive(shared_address(&ring.empty[slot]));  // as they all are at first
     }
     const int consumer = threadIdx.x / 128 - 1;
-    for_my_tiles([&](int row, int column) {
+    for_each_tile<Config>(parameters, [&](int row, int column) {
       Accumulators<Config> accumulators[1] = {};
       drain_ring(ring, position, accumulators, consumer, parameters.k);
       store<Config>(parameters, accumulators[0], row + consumer * 64, column);

@@ -43,9 +43,10 @@ __device__ __forceinline__ void multiply(Accumulators<Config>& accumulators,
   }
 }
 
-// Calls body(pair, row, column) for each pair of neighbours that a lane holds: accumulators 2 pair
-// and 2 pair + 1 belong to columns `column` and `column` + 1 of row `row` of the 64 of its
-// warpgroup (PTX ISA: "wgmma: register fragments").
+// Calls body(pair, row, column, word) for each pair of neighbours that a lane holds: accumulators
+// 2 pair and 2 pair + 1, which belong to columns `column` and `column` + 1 of row `row` of the 64
+// (PTX ISA: "wgmma: register fragments"). The word is both, finished for out, of which the 64 rows
+// begin at (out_row, out_column).
 //
 //                  column  0 1    2 3    4 5    6 7      8 9 ...
 //   warp 0, row 0  lanes     0      1      2      3        0        pair 0 of lane 0, pair 2 ...
@@ -54,28 +55,48 @@ __device__ __forceinline__ void multiply(Accumulators<Config>& accumulators,
 //           row 8            0      1      2      3        0        pair 1 of lane 0, pair 3 ...
 //   warp 1, row 16           0 ...
 template <class Config, class Body>
-__device__ __forceinline__ void for_each_pair(Body body) {
+__device__ __forceinline__ void for_each_pair(const GemmParameters& parameters,
+                                              const Accumulators<Config>& accumulators, int out_row,
+                                              int out_column, Body body) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  const Epilogue<Config> epilogue(parameters, 0);
+  int64_t first_column = lane % 4 * 2;
+  asm("" : "+l"(first_column));  // unknown: else blocks are added by "or", not by an address offset
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
+    const int row = warp * 16 + half * 8 + lane / 4;
+    const EpilogueRow<Config> finished = epilogue.at_row(out_row + row);
 #pragma unroll
     for (int block = 0; block < Config::tile_n / 8; ++block) {
-      body(block * 2 + half, warp * 16 + half * 8 + lane / 4, block * 8 + lane % 4 * 2);
+      const int pair = block * 2 + half;
+      const int64_t column = first_column + block * 8;
+      const float first = finished.finish(accumulators[2 * pair], out_column + column);
+      const float second = finished.finish(accumulators[2 * pair + 1], out_column + column + 1);
+      body(pair, row, column, pack<typename Config::Output>(first, second));
     }
   }
 }
 
-// From registers to the 64 rows of out from (row, column) on.
+// From registers to the 64 rows of out from (row, column) on. `write` puts a word at its address.
+template <class Config, class Write>
+__device__ __forceinline__ void store(const GemmParameters& parameters,
+                                      const Accumulators<Config>& accumulators, int row, int column,
+                                      Write write) {
+  const int64_t stride = parameters.out.row_stride;
+  auto* out = static_cast<typename Config::Output*>(parameters.out.pointer) + row * stride + column;
+  for_each_pair<Config>(parameters, accumulators, row, column,
+                        [&](int, int pair_row, int64_t pair_column, uint32_t word) {
+                          write(reinterpret_cast<uint32_t*>(out + pair_row * stride + pair_column),
+                                word);
+                        });
+}
+
 template <class Config>
 __device__ __forceinline__ void store(const GemmParameters& parameters,
                                       const Accumulators<Config>& accumulators, int row,
                                       int column) {
-  const Epilogue<Config> epilogue(parameters, 0);
-  for_each_pair<Config>([&](int pair, int pair_row, int pair_column) {
-    __builtin_assume(column + pair_column + 1 < parameters.n);  // the tile is whole
-    epilogue.at_row(row + pair_row)
-        .store_pair(accumulators[2 * pair], accumulators[2 * pair + 1], column + pair_column);
-  });
+  store<Config>(parameters, accumulators, row, column,
+                [](uint32_t* address, uint32_t word) { *address = word; });
 }
 
 }  // namespace tilewright

@@ -67,26 +67,28 @@ __device__ __forceinline__ TileIndex blocked_tile(uint32_t index, int tiles_m, i
 //    3 | 2      14 13  8  9
 //               15 12 11 10
 __device__ __forceinline__ TileIndex hilbert_tile(uint32_t index, int tiles_m, int tiles_n) {
-  int m = 0, n = 0;
-  uint32_t transposed = 0, turned = 0;  // the square that begins at (m, n)
-  const int square = 1 << (32 - __clz(maximum(tiles_m, tiles_n) - 1));
-  for (int side = square / 2; side > 0; side /= 2) {
-    for (uint32_t quadrant = 0;; ++quadrant) {
-      const uint32_t lower = (quadrant >> 1) ^ turned, right = ((quadrant + 1) >> 1 & 1) ^ turned;
-      const int quadrant_m = m + (transposed ? right : lower) * side;
-      const int quadrant_n = n + (transposed ? lower : right) * side;
-      const uint32_t tiles =
-          static_cast<uint32_t>(maximum(minimum(tiles_m - quadrant_m, side), 0)) *
-          maximum(minimum(tiles_n - quadrant_n, side), 0);
-      if (index < tiles) {
-        m = quadrant_m;
-        n = quadrant_n;
-        transposed ^= quadrant == 0 || quadrant == 3;
-        turned ^= quadrant == 3;
-        break;
-      }
-      index -= tiles;
-    }
+  int m = 0, n = 0, rows = tiles_m, columns = tiles_n;  // of a square, and of it what exists
+  bool transposed = false, turned = false;
+  for (int side = (1 << (32 - __clz(maximum(tiles_m, tiles_n) - 1))) / 2; side > 0; side /= 2) {
+    const int upper = minimum(rows, side), left = minimum(columns, side);
+    // The rows and columns of the curve's first quadrant, and the others.
+    const uint32_t near_m = turned ? rows - upper : upper, far_m = rows - near_m;
+    const uint32_t near_n = turned ? columns - left : left, far_n = columns - near_n;
+    const uint32_t begin_1 = near_m * near_n;
+    const uint32_t begin_2 = begin_1 + (transposed ? far_m * near_n : near_m * far_n);
+    const uint32_t begin_3 = begin_2 + far_m * far_n;
+    const bool not_0 = index >= begin_1, not_1 = index >= begin_2, is_3 = index >= begin_3;
+    index -= is_3 ? begin_3 : not_1 ? begin_2 : not_0 ? begin_1 : 0;
+    // Quadrants 2 and 3 are far along m, 1 and 2 along n, the other way round if transposed.
+    const bool middle = not_0 && !is_3;
+    const bool lower = (transposed ? middle : not_1) != turned;
+    const bool right = (transposed ? not_1 : middle) != turned;
+    m += lower ? side : 0;
+    n += right ? side : 0;
+    rows = lower ? rows - upper : upper;
+    columns = right ? columns - left : left;
+    transposed = transposed == middle;
+    turned = turned != is_3;
   }
   return {m, n, 0};
 }

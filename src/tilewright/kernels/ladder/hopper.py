@@ -1,7 +1,7 @@
 """The ladder on Hopper's asynchronous tensor cores: TMA and wgmma, layout nt, from load-then-multiply to `wgmma`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar
 
@@ -9,10 +9,11 @@ from tilewright.dtypes import bf16, fp16
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType, wgmma_wrapper
 from tilewright.kernels import tma
-from tilewright.kernels.family import Constants
+from tilewright.kernels.family import Constants, Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.kernels.ladder.rung import GORDIC, Published, Rung
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
+from tilewright.kernels.wgmma import WgmmaKernel
 from tilewright.model.raster import SCHEDULES, Schedule
 from tilewright.problem import Problem
 
@@ -183,7 +184,64 @@ class Multicast(LeanBarriers):
     cluster_m = 2
 
 
-def _rung(kernel: HopperKernel, title: str, idea: str, h100: float | None = None) -> Rung:
+class Registers(Multicast):
+    """Registers where they are needed, no zeroing, and stores that leave L2 alone."""
+
+    name = "wgmma_registers"
+    summary = "setmaxnreg gives consumers the producer's registers; the first wgmma overwrites; stores stream"
+    header = "ladder/wgmma_registers.cuh"
+
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """Those of `Multicast`, and how registers are shared out."""
+        return super().constants(config, problem) | {"producer_registers": 40, "consumer_registers": 232}
+
+
+class AsyncStore(Registers):
+    """Results go through shared memory and leave by TMA."""
+
+    name = "wgmma_async_store"
+    summary = "results go through shared memory, and TMA writes them while the next tile is multiplied"
+    header = "ladder/wgmma_async_store.cuh"
+    smem_bytes = ring_bytes(128, 256, 3, staging_bytes=128 * 256 * 2)
+
+    def tensor_maps(self, config: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
+        """Those of A and B, and that of out, whose box is what a warp stores at a time."""
+        return (*super().tensor_maps(config, problem), self.out_map(_addressable(_out(problem))))
+
+    def out_map(self, out: tma.TmaTensor) -> TensorMapSpec:
+        """The map of out: 16 rows of the tile."""
+        return replace(out.map(self.tile_n, 16), swizzle=0)
+
+
+@dataclass(frozen=True, slots=True)
+class HilbertConfig(ScheduleConfig):
+    """The same choice, of which Hilbert's curve is the usual one."""
+
+    schedule: Schedule = "hilbert"
+
+
+class Hilbert(AsyncStore):
+    """Tiles along Hilbert's curve."""
+
+    name = "wgmma_hilbert"
+    summary = "tiles are taken along Hilbert's curve, any run of which stays close together"
+    header = "ladder/wgmma_hilbert.cuh"
+    config_type = HilbertConfig
+
+
+class Stmatrix(Hilbert):
+    """Staging without bank conflicts."""
+
+    name = "wgmma_stmatrix"
+    summary = "stmatrix lays results out in swizzled shared memory, without bank conflicts"
+    header = "ladder/wgmma_stmatrix.cuh"
+
+    def out_map(self, out: tma.TmaTensor) -> TensorMapSpec:
+        """The map of out: 16 rows of a panel of 64 columns, swizzled."""
+        return out.map(64, 16)
+
+
+def _rung(kernel: Kernel, title: str, idea: str, h100: float | None = None) -> Rung:
     published = (Published(h100, (4096, 4096, 4096), "H100 SXM", GORDIC),) if h100 else ()
     return Rung(kernel, "Hopper", title, idea, published)
 
@@ -230,5 +288,33 @@ RUNGS = (
         "Clusters and multicast",
         "Two CTAs read their common columns of B once, each a half, which TMA delivers to both.",
         734,
+    ),
+    _rung(
+        Registers(),
+        "Registers where they are needed",
+        "Consumers take over the producer's registers, nothing is set to zero, and results do not displace A and B.",
+        747,
+    ),
+    _rung(
+        AsyncStore(),
+        "Results by TMA",
+        "Warps leave results in SMEM for TMA to write while they multiply the next tile.",
+        758,
+    ),
+    _rung(
+        Hilbert(),
+        "Hilbert's curve",
+        "Tiles are taken along a curve of which any run stays close together, and so finds its operands in L2.",
+        764,
+    ),
+    _rung(
+        Stmatrix(),
+        "stmatrix",
+        "One instruction lays 16 x 16 results out in SMEM, swizzled so that no two rows meet in a bank.",
+    ),
+    _rung(
+        WgmmaKernel(),
+        "The production kernel",
+        "Any shape, stride and layout; the last tile's results are stored behind the next tile's first products.",
     ),
 )
