@@ -55,18 +55,16 @@ struct TileCursor {
   // To the pass that follows `pass`.
   __device__ __forceinline__ void advance(int pass) {
     step(source, rows_per_pass * row_stride);
-    if (pass < passes - 1) return;
-    source -= rows * row_stride;
-    next_tile();
+    if (pass == passes - 1) next_tile(rows * row_stride);
   }
 
-  // From the first pass of a tile to that of the next.
-  __device__ __forceinline__ void next_tile() {
+  // From the first pass of a tile, beyond which `source` has already `walked`, to that of the next.
+  __device__ __forceinline__ void next_tile(int64_t walked = 0) {
     if constexpr (k_major) {
-      source += columns * column_stride;
+      source += columns * column_stride - walked;
       columns_left -= columns;
     } else {
-      source += rows * row_stride;
+      source += rows * row_stride - walked;
       rows_left -= rows;
     }
   }
