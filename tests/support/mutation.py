@@ -92,7 +92,6 @@ SUBJECTS = (
     Subject("mma, 3 stages", "mma", MmaConfig(64, 64, 32, 3), "bf16", (72, 136, 264)),
     Subject("mma, 4 stages of 64", "mma", MmaConfig(64, 64, 64, 4), "fp16", (72, 136, 456)),
     Subject("mma, odd rows", "mma", MmaConfig(32, 64, 32, 4, 1, 2, 1), "fp16", (37, 67, 203)),
-<<<<<<< HEAD
     _rung("wmma_gmem", (32, 64, 48), "fp16"),
     _rung("wmma_smem", (128, 128, 192), "bf16"),
     _rung("wmma_padded", (128, 128, 192), "fp16"),
@@ -100,7 +99,6 @@ SUBJECTS = (
     Subject("mma_warp, fp16 sums", "mma_warp", MmaWarpConfig("fp16"), "fp16", (16, 16, 64)),
     _rung("mma_smem", (128, 128, 160), "bf16"),
     _rung("mma_swizzled", (128, 128, 288), "bf16"),
-=======
     _rung("wgmma_basic", (128, 64, 192), "bf16"),
     _rung("wgmma_larger_tile", (128, 128, 192), "bf16"),
     _rung("wgmma_pipelined", (128, 128, 448), "bf16"),
@@ -111,7 +109,6 @@ SUBJECTS = (
     _rung("wgmma_registers", (256, 512, 320), "bf16"),
     _rung("wgmma_async_store", (256, 512, 320), "bf16"),
     _rung("wgmma_stmatrix", (256, 512, 320), "bf16"),
->>>>>>> hopper
     _wgmma("tma, overlap", 128, 64, 3),
     _wgmma("tma, overlap, two row blocks", 256, 64, 2, (520, 136, 392)),
     _wgmma("tma, overlap, cluster 2x1", 128, 64, 3, cluster_m=2),

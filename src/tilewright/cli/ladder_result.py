@@ -60,7 +60,7 @@ class Climbed:
         values = {name: getattr(self, name) for name in names}
         record |= {name: value for name, value in values.items() if value not in (None, "", {}) or name == "verified"}
         if traffic is not None:
-            derived = ("sectors_per_request", "conflicts_per_request", "l2_bytes", "smem_bytes", "flops_per_l2_byte")
+            derived = ("sectors_per_load", "conflicts_per_request", "l2_bytes", "smem_bytes", "flops_per_l2_byte")
             record |= {name: getattr(traffic, name) for name in (*derived, "rereads")}
         return record
 
@@ -82,8 +82,8 @@ def show(climbed: Sequence[Climbed], measured: bool) -> None:
 
 
 _LEGEND = (
-    "Per request of a warp: 32-byte sectors of GMEM (4 where lanes read neighbouring floats), and wavefronts of SMEM "
-    "that bank conflicts add. L2 reads: how often each byte of A, B and out crosses between the SMs and L2."
+    "Sectors: of 32 bytes, 4 where the lanes of a warp read neighbouring floats. Conflicts: wavefronts that they "
+    "add to a request to SMEM. L2 reads: how often each byte of A, B and out crosses between the SMs and L2."
 )
 
 
@@ -98,14 +98,14 @@ def _table(*columns: str) -> "Table":
 
 
 def _counted_table(climbed: Sequence[Climbed]) -> "Table":
-    table = _table("rung", "sectors a\nrequest", "conflicts\na request", "L2\nreads", "what it means")
+    table = _table("rung", "sectors\na load", "conflicts\na request", "L2\nreads", "what it means")
     for each, road in _by_road(climbed):
         if road:
             table.add_row(f"[dim]{road}[/dim]")
         if (traffic := each.traffic) is not None:
             table.add_row(
                 each.rung.name,
-                f"{traffic.sectors_per_request:.1f}" if traffic.global_requests else "",
+                f"{traffic.sectors_per_load:.1f}" if traffic.loads else "",
                 f"{traffic.conflicts_per_request:.2f}" if traffic.shared_requests else "",
                 f"{traffic.rereads:.1f}x",
                 each.explanation,

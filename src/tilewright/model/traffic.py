@@ -13,15 +13,16 @@ MOST_SECTORS = 16
 class Traffic:
     """What one product moved.
 
-    flops: of the product. minimum_bytes: A, B and out once. global_requests, global_sectors: of warps' loads, stores
-    and cp.async. tma_read_bytes, tma_stored_bytes: of TMA, across L2. shared_requests, shared_wavefronts,
-    shared_conflicts: of ld, st, ldmatrix, stmatrix and cp.async.
+    flops: of the product. minimum_bytes: A, B and out once. loads: requests of warps to read GMEM, cp.async included;
+    load_sectors, store_sectors: 32-byte sectors of reads and of writes. tma_read_bytes, tma_stored_bytes: of TMA,
+    across L2. shared_requests, shared_wavefronts, shared_conflicts: of ld, st, ldmatrix, stmatrix and cp.async.
     """
 
     flops: int
     minimum_bytes: int
-    global_requests: int
-    global_sectors: int
+    loads: int
+    load_sectors: int
+    store_sectors: int
     tma_read_bytes: int
     tma_stored_bytes: int
     shared_requests: int
@@ -29,9 +30,9 @@ class Traffic:
     shared_conflicts: int
 
     @property
-    def sectors_per_request(self) -> float:
-        """Mean sectors of a request of a warp to GMEM; 0 where only TMA goes there."""
-        return self.global_sectors / self.global_requests if self.global_requests else 0.0
+    def sectors_per_load(self) -> float:
+        """Mean sectors of a request of a warp to read GMEM; 0 where only TMA does."""
+        return self.load_sectors / self.loads if self.loads else 0.0
 
     @property
     def conflicts_per_request(self) -> float:
@@ -41,7 +42,7 @@ class Traffic:
     @property
     def l2_bytes(self) -> int:
         """What crosses between the SMs and L2 if nothing hits in L1."""
-        return self.global_sectors * SECTOR_BYTES + self.tma_read_bytes + self.tma_stored_bytes
+        return (self.load_sectors + self.store_sectors) * SECTOR_BYTES + self.tma_read_bytes + self.tma_stored_bytes
 
     @property
     def smem_bytes(self) -> int:
@@ -60,8 +61,8 @@ class Traffic:
 
     def explanation(self, worst_line: str = "") -> str:
         """The most striking of these numbers in one sentence; `worst_line` is where most bank conflicts are."""
-        if self.sectors_per_request > MOST_SECTORS:
-            return "lanes side by side do not access neighbours in GMEM"
+        if self.sectors_per_load > MOST_SECTORS:
+            return "lanes side by side do not read neighbours in GMEM"
         if self.shared_conflicts * 8 > self.shared_wavefronts:
             share = self.shared_conflicts / self.shared_wavefronts
             where = f", most at {worst_line}" if worst_line else ""
@@ -78,5 +79,20 @@ def traffic(flops: int, minimum_bytes: int, counters: Mapping[str, int | Mapping
         value = counters[name]
         return value if isinstance(value, int) else sum(value.values())
 
-    names = [name for name in Traffic.__dataclass_fields__ if name not in ("flops", "minimum_bytes")]
-    return Traffic(flops, minimum_bytes, **{name: total(name) for name in names})
+    def of_kind(name: str, kind: str) -> int:
+        value = counters[name]
+        assert not isinstance(value, int)
+        return value.get(kind, 0)
+
+    return Traffic(
+        flops,
+        minimum_bytes,
+        loads=of_kind("global_requests", "ld"),
+        load_sectors=of_kind("global_sectors", "ld"),
+        store_sectors=total("global_sectors") - of_kind("global_sectors", "ld"),
+        tma_read_bytes=total("tma_read_bytes"),
+        tma_stored_bytes=total("tma_stored_bytes"),
+        shared_requests=total("shared_requests"),
+        shared_wavefronts=total("shared_wavefronts"),
+        shared_conflicts=total("shared_conflicts"),
+    )
