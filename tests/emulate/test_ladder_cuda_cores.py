@@ -1,12 +1,12 @@
 """What each rung on the CUDA cores demonstrates, as the emulator counts it; every number is derived, none copied."""
 
-import importlib.resources
 from functools import cache
 
 import numpy as np
 import pytest
 
 import tilewright as tw
+from support.lines import counts_at
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.kernels.simt import SimtConfig
 
@@ -26,13 +26,6 @@ def count(kernel, config=None):
     plan = tw.plan(a, b, kernel=kernel, config=config, backend=backend)
     assert (plan(a, b) == K).all()
     return plan.counters
-
-
-def at(counters, header, text):
-    """The counts of the one line of a CUDA header that has this text, with what is inlined into it."""
-    lines = (importlib.resources.files("tilewright") / "cuda" / header).read_text().splitlines()
-    (number,) = [number for number, line in enumerate(lines, 1) if text in line]
-    return counters.by_line_inclusive[f"{header.rpartition('/')[2]}:{number}"]
 
 
 def test_uncoalesced_reads_a_sector_for_each_lane():
@@ -69,7 +62,7 @@ def test_each_tile_reads_its_operands_once():
 
 def test_small_tiles_read_two_words_of_smem_for_each_product():
     """A warp's lanes share one element of A, a broadcast, and read 32 neighbours of B: no conflicts, but one each."""
-    line = at(count("smem_tiles"), "ladder/smem_tiles.cuh", "sum = fmaf(a_tile[row][k], b_tile[k][column], sum)")
+    line = counts_at(count("smem_tiles"), "ladder/smem_tiles.cuh", "sum = fmaf(a_tile[row][k], b_tile[k][column], sum)")
     assert line.shared_requests == {"ld": 2 * WARP_LOADS}
     assert line.shared_conflicts == {"ld": 0}
 
@@ -84,8 +77,8 @@ def test_register_tiles_reuse_what_they_read_and_meet_in_banks(kernel):
     """
     counters = count(kernel)
     steps = M * N * K // (4 * 64 * 32)
-    a_line = at(counters, "ladder/thread_tile.cuh", "a[i] = a_tile[m + i][k]")
-    b_line = at(counters, "ladder/thread_tile.cuh", "b[j] = b_tile[k][n + j]")
+    a_line = counts_at(counters, "ladder/thread_tile.cuh", "a[i] = a_tile[m + i][k]")
+    b_line = counts_at(counters, "ladder/thread_tile.cuh", "b[j] = b_tile[k][n + j]")
     assert a_line.shared_requests == {"ld": 8 * steps}
     assert a_line.shared_wavefronts == {"ld": 8 * 2 * steps}
     assert a_line.shared_conflicts == {"ld": 0}
@@ -122,8 +115,8 @@ def test_warp_tiles_read_without_conflicts_and_pay_where_they_transpose():
     """
     counters = count("warp_tiles")
     steps = M * N * K // (128 * 32)
-    a_line = at(counters, "ladder/warp_tiles.cuh", "load4(&a_tile[k][m + i])")
-    b_line = at(counters, "ladder/warp_tiles.cuh", "load4(&b_tile[k][column(j)])")
+    a_line = counts_at(counters, "ladder/warp_tiles.cuh", "load4(&a_tile[k][m + i])")
+    b_line = counts_at(counters, "ladder/warp_tiles.cuh", "load4(&b_tile[k][column(j)])")
     assert a_line.shared_requests == {"ld": 2 * steps}
     assert a_line.shared_wavefronts == {"ld": 2 * 2 * steps}
     assert b_line.shared_requests == {"ld": 4 * steps}
@@ -132,7 +125,7 @@ def test_warp_tiles_read_without_conflicts_and_pay_where_they_transpose():
     assert count("register_tiles").shared_wavefronts["ld"] == 2 * counters.shared_wavefronts["ld"]
     transposing = M * K * (N // 128) // 32  # requests of 32 floats
     for element in "xyzw":
-        line = at(counters, "ladder/warp_tiles.cuh", f"staged.a[pass].{element}")
+        line = counts_at(counters, "ladder/warp_tiles.cuh", f"staged.a[pass].{element}")
         assert line.shared_requests == {"st": transposing // 4}
         assert line.shared_wavefronts == {"st": 4 * transposing // 4}
 
@@ -145,7 +138,9 @@ def test_padded_rows_part_what_transposing_stores_bring_together(tile_k, wavefro
     """
     config = SimtConfig(128, 128, tile_k, 64, 64, 16, 8)
     counters = count("simt", config)
-    stores = at(counters, "kernels/simt.cuh", "tile[(cursor.column + i) * pitch<tile_mn> + row] = staged[pass][i]")
+    stores = counts_at(
+        counters, "kernels/simt.cuh", "tile[(cursor.column + i) * pitch<tile_mn> + row] = staged[pass][i]"
+    )
     tiles = K // tile_k + 1  # one more is fetched, of zeros
     assert stores.shared_requests == {"st": M * tile_k * (N // 128) * tiles / 32}
     assert stores.shared_wavefronts == {"st": wavefronts * stores.shared_requests["st"]}

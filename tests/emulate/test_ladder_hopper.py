@@ -1,7 +1,6 @@
 """What each rung on wgmma demonstrates, as the emulator counts it; every number is derived, none copied."""
 
 import dataclasses
-import importlib.resources
 from functools import cache
 
 import ml_dtypes
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.lines import counts_at
 from support.rungs import RUNGS
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.emulator import Device
@@ -45,10 +45,8 @@ def count(name):
 
 
 def at(name, header, text):
-    """The counts of the one line of a CUDA header that has this text, with what is inlined into it."""
-    lines = (importlib.resources.files("tilewright") / "cuda" / header).read_text().splitlines()
-    (number,) = [number for number, line in enumerate(lines, 1) if text in line]
-    return count(name).by_line_inclusive[f"{header.rpartition('/')[2]}:{number}"]
+    """The counts of one line of a CUDA header."""
+    return counts_at(count(name), header, text)
 
 
 @pytest.mark.parametrize("asynchrony", ["eager", "lazy", "random"])

@@ -4,15 +4,14 @@ Eight rows of 16 bytes are what a warp reads of SMEM in one pass, if they cover 
 16x16 elements of 2 bytes, takes four passes.
 """
 
-import importlib.resources
 from functools import cache
 
 import numpy as np
 import pytest
 
 import tilewright as tw
+from support.lines import counts_at
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.emulator.counters import Counters
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 
 M, N, K = 128, 256, 128
@@ -31,13 +30,6 @@ def count(kernel, dtype="float16", config=None):
     return plan.counters
 
 
-def at(counters: Counters, header, text):
-    """The counts of the one line of a CUDA header that has this text, with what is inlined into it."""
-    lines = (importlib.resources.files("tilewright") / "cuda" / header).read_text().splitlines()
-    (number,) = [number for number, line in enumerate(lines, 1) if text in line]
-    return counters.by_line_inclusive[f"{header.rpartition('/')[2]}:{number}"]
-
-
 def passes_per_access(counts, kind="ld"):
     """Passes of the banks for each that is needed."""
     passes = counts.shared_wavefronts[kind]
@@ -52,7 +44,7 @@ def test_wmma_reads_half_of_each_sector_of_gmem(dtype):
     """A warp reads 8 rows of 16 bytes at once, which lie in 8 sectors of 32, and each product loads both blocks."""
     counters = count("wmma_gmem", dtype)
     for load in ("wmma_load_a(", "wmma_load_b("):
-        counts = at(counters, "ladder/wmma_gmem.cuh", load)
+        counts = counts_at(counters, "ladder/wmma_gmem.cuh", load)
         assert counts.global_requests == {"ld": 4 * BLOCKS}
         assert counts.sectors_per_request == {"ld": 8}
     assert counters.tensor_flops == 2 * M * N * K
@@ -70,7 +62,7 @@ def test_one_warp_reads_its_blocks_for_itself():
     """Of A 16 rows of 32 bytes, one sector each, and of B 16 rows of 16 bytes, half a sector each."""
     counters, header = count("mma_warp"), "ladder/mma_warp.cuh"
     for line in ("copy_chunk(smem_a", "copy_chunk(smem_b"):
-        counts = at(counters, header, line)
+        counts = counts_at(counters, header, line)
         assert counts.global_requests == {"ld": 2 * BLOCKS}
         assert counts.sectors_per_request == {"ld": 16}
 
@@ -87,7 +79,7 @@ def test_padding_ends_the_bank_conflicts_of_wmma(kernel, passes, dtype):
     """
     counters = count(kernel, dtype)
     for line, fragments in (("wmma_load_a(a[i]", BLOCKS * 4 // 8), ("wmma_load_b(b[j]", BLOCKS * 2 // 8)):
-        counts = at(counters, "ladder/wmma_smem.cuh", line)
+        counts = counts_at(counters, "ladder/wmma_smem.cuh", line)
         assert counts.shared_wavefronts == {"ld": fragments * 4 * passes}
         assert passes_per_access(counts) == passes
 
@@ -103,8 +95,8 @@ def test_padding_ends_the_bank_conflicts_of_wmma(kernel, passes, dtype):
 def test_the_bank_conflicts_of_ldmatrix(kernel, passes_a, passes_b):
     counters = count(kernel)
     load_b = "m8n8.x2.trans" if kernel == "mma_warp" else "m8n8.x4.trans"
-    assert passes_per_access(at(counters, "ptx/ldmatrix.cuh", "m8n8.x4.shared"), "ldmatrix") == passes_a
-    assert passes_per_access(at(counters, "ptx/ldmatrix.cuh", load_b), "ldmatrix") == passes_b
+    assert passes_per_access(counts_at(counters, "ptx/ldmatrix.cuh", "m8n8.x4.shared"), "ldmatrix") == passes_a
+    assert passes_per_access(counts_at(counters, "ptx/ldmatrix.cuh", load_b), "ldmatrix") == passes_b
 
 
 @pytest.mark.parametrize("kernel", ["wmma_padded", "mma_swizzled"])
