@@ -16,7 +16,7 @@ from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompilationError, compile
 from tilewright.kernels.family import ConfigError
-from tilewright.kernels.ladder import LADDER
+from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
@@ -94,9 +94,9 @@ SINGLE_MN = problem("tn", fp32, fp32)
 
 ILLEGAL = {
     **{
-        name: ((HALF, replace(EVERY_KERNEL[name].configs(HALF, H200)[0], schedule="zigzag")),)
-        for name, rung in LADDER.items()
-        if hasattr(rung.kernel.configs(HALF, H200)[0], "schedule")
+        name: ((HALF, replace(kernel.configs(HALF, H200)[0], schedule="zigzag")),)
+        for name, kernel in EVERY_KERNEL.items()
+        if issubclass(kernel.config_type, ScheduleConfig)
     },
     "wgmma": (
         (HALF, WgmmaConfig(tile_m=192)),
