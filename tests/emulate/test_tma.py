@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.emulator.tma import TensorMap, extent, load_tile, reduce_tile, store_tile
+from tilewright.emulator.tensor_map import TensorMap
+from tilewright.emulator.tma import extent, load_tile, reduce_tile, store_tile
 
 ARENA_BASE = 0x7000_0000
 FILL = 0xA5

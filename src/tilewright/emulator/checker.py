@@ -4,7 +4,7 @@ Accesses are kept in shadow memory, who knows of what in vector clocks. An acces
 does not know of it; asynchronous operations must know of ordinary writes past a proxy fence (memory-rules.md).
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tilewright.emulator.accumulators import AccumulatorChecks
 from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.errors import EmulatorError
+from tilewright.emulator.global_copies import GlobalCopyChecks
 from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Indices, Mask
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
@@ -43,12 +44,12 @@ class Checker:
         program, topology = machine.program, machine.topology
         self.machine, self.state, self.topology = machine, state, topology
         self.traits = program.traits
-        self.clocks = Clocks(topology, program.traits.asynchronous)
+        self.clocks = Clocks(topology, 1 + program.traits.asynchronous + program.traits.global_proxies)
         self.shared = SharedShadow(
             topology.ctas * topology.shared_stride, topology.ctas, self.traits.shared_cell, topology.threads,
-            topology.cluster_size > 1, program.traits.asynchronous,
+            topology.cluster_size > 1,
         )  # fmt: skip
-        self.agents = AgentChecks(self)
+        self.agents, self.global_copies = AgentChecks(self), GlobalCopyChecks(self)
         self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
         self.registers = RegisterChecks(self, len(program.suspects), program.entry.directives)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
@@ -96,9 +97,9 @@ class Checker:
         if not reads:
             latest = shadow.latest[cells]
             if (latest > floor).any():
-                for slot in shadow.reads[: shadow.slots]:
+                for slot in shadow.reads:
                     self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > floor)
-            for slot in shadow.reads[shadow.slots :]:
+            for slot in shadow.agent_reads.values():
                 self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > 0)
         columns = self.clocks.column[lanes]
         access = pack(NEVER if kind == "copy" else now, columns, site, kind == "copy")
@@ -125,7 +126,7 @@ class Checker:
             access, foreign = int(self.shared.writes[place // self.shared.cell]), False
             address = self.shared_address(place)
         else:
-            shadow = self._shadow_of(place)
+            shadow = self.shadow_of(place)
             cell = (place - shadow.start) // shadow.cell
             access, foreign = int(shadow.writes[cell]), bool(shadow.write_clusters[cell] != self.cluster_of(lane))
             address = GLOBAL_BASE + place
@@ -147,7 +148,7 @@ class Checker:
             self._touched[targets, columns] = now
 
     def _access_global(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
-        shadow = self._shadow_of(int(where[0]))
+        shadow = self.shadow_of(int(where[0]))
         inside = (where >= shadow.start) & (where < shadow.end)
         if not inside.all():
             self._access_global(kind, site, lanes[~inside], where[~inside], width)
@@ -162,14 +163,14 @@ class Checker:
         if kind == "ld":
             shadow.read(cells, access, clusters)
             return
+        shadow.expect_writes()
         for past, past_clusters in zip(shadow.reads, shadow.read_clusters, strict=True):
             reads = past[cells]
             if reads.any():
                 self._require_order(kind, site, lanes, cells, reads, reads > 0, shadow, past_clusters[cells])
         shadow.writes[cells], shadow.write_clusters[cells] = access, clusters
-        shadow.written = True
 
-    def _shadow_of(self, where: int) -> GlobalShadow:
+    def shadow_of(self, where: int) -> GlobalShadow:
         """The shadow of the allocation that holds an offset of global memory."""
         owner = self.machine.access.memory.containing(where)
         assert owner is not None  # the access was found in bounds
@@ -198,15 +199,15 @@ class Checker:
         row, place = np.nonzero(late)
         access, lane = past[row, place], lanes[row]
         column, time = column_of(access), time_of(access)
-        known = self.clocks.facts[KNOWN, lane, column]
-        unordered = (known < time) & ((column != self.clocks.column[lane]) | (time == NEVER))
         foreign = np.zeros(lane.size, np.bool_)
         if clusters is not None:
             past_clusters = clusters[row, place]
             foreign = past_clusters != self.clusters_of(lane)
-            if foreign.any():
-                known = self.releases.knows(lane[foreign], past_clusters[foreign], column[foreign], time[foreign])
-                unordered[foreign] = ~known
+        known = self.clocks.facts[KNOWN, lane, np.where(foreign, 0, column)]
+        unordered = (known < time) & ((column != self.clocks.column[lane]) | (time == NEVER))
+        if foreign.any():
+            known = self.releases.knows(lane[foreign], past_clusters[foreign], column[foreign], time[foreign])
+            unordered[foreign] = ~known
         if self.traits.strong[site]:
             unordered &= ~self.traits.strong[site_of(access)]
         for index in np.flatnonzero(unordered)[:: max(int(unordered.sum()) // 8, 1)].tolist():
@@ -274,10 +275,10 @@ class Checker:
             for named in np.unique(of_lanes[here]):
                 self.clocks.meet(row[here & (of_lanes == named)][None], now)
 
-    def proxy_fence(self, group: Group) -> None:
-        """fence.proxy.async."""
+    def proxy_fence(self, group: Group, spaces: Sequence[str]) -> None:
+        """fence.proxy.async of shared memory, global memory or both."""
         if self.traits.asynchronous:
-            self.clocks.fence_proxies(group, self.tick())
+            self.clocks.fence_proxies(group, self.tick(), spaces)
 
     # The end of threads ----------------------------------------------------------------------------------------------
 
@@ -330,6 +331,7 @@ class Checker:
             "mbarrier": "a copy that signals the mbarrier at shared address {:#x}",
             "wgmma": "a wgmma of warpgroup {}",
             "bulk": "a bulk store of thread {}",
+            "bulk write": "a bulk store of thread {}",
             "cp.async": "a cp.async that signals the mbarrier at shared address {:#x}",
             "cluster": "cluster {}",
         }[key[0]].format(key[1])

@@ -2,29 +2,30 @@
 
 Time is one counter that each checked operation advances. For every lane there is a row with a column for each thread of
 its cluster: everything that this thread did up to the time in the column happens before what the lane does next. A
-second row says the same of ordinary writes as asynchronous operations see them, past fence.proxy.async. Further columns
-belong to agents: the copies that signal an mbarrier, the wgmmas of a warpgroup, the bulk stores of a thread; and to
-other clusters as a whole.
+second row says the same of ordinary writes to shared memory as asynchronous operations see them, past
+fence.proxy.async, and a third of those to global memory. Further columns belong to agents: the copies that signal an
+mbarrier, the wgmmas of a warpgroup, what the bulk stores of a thread read and what they write; and to other clusters as
+a whole.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.emulator.lanes import Array, Group, Indices, Topology
 
-KNOWN, VISIBLE = 0, 1
+KNOWN, VISIBLE, VISIBLE_GLOBAL = 0, 1, 2
 _SPARE = 32
 
 
 class Clocks:
-    """facts[KNOWN] and facts[VISIBLE], each (lanes, columns); VISIBLE is there if `proxies`."""
+    """facts[KNOWN], facts[VISIBLE] and facts[VISIBLE_GLOBAL], each (lanes, columns): the first so many `kinds`."""
 
-    def __init__(self, topology: Topology, proxies: bool) -> None:
+    def __init__(self, topology: Topology, kinds: int) -> None:
         self._topology = topology
         self.base = topology.cluster_size * topology.threads
-        self.facts = np.zeros((2 if proxies else 1, topology.lanes, self.base + _SPARE), np.int32)
+        self.facts = np.zeros((kinds, topology.lanes, self.base + _SPARE), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
         self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
@@ -100,11 +101,13 @@ class Clocks:
         facts[KNOWN, np.arange(len(lanes))[:, None], np.arange(lanes.shape[1]), self.column[lanes]] = now
         self.facts[:, lanes] = facts.max(axis=2, keepdims=True)
 
-    def fence_proxies(self, group: Group, now: int) -> None:
-        """fence.proxy.async: asynchronous operations that follow see all the writes that the lanes know of."""
-        known, visible = self.facts[KNOWN, group.lanes], self.facts[VISIBLE, group.lanes]
-        self.facts[VISIBLE, group.lanes] = np.maximum(known, visible)
-        self.facts[VISIBLE, group.indices, self.column[group.lanes]] = now
+    def fence_proxies(self, group: Group, now: int, spaces: Sequence[str]) -> None:
+        """fence.proxy.async: asynchronous operations that follow see all writes to `spaces` that the lanes know of."""
+        for kind in [VISIBLE] * ("shared" in spaces) + [VISIBLE_GLOBAL] * ("global" in spaces):
+            if kind < len(self.facts):
+                known, visible = self.facts[KNOWN, group.lanes], self.facts[kind, group.lanes]
+                self.facts[kind, group.lanes] = np.maximum(known, visible)
+                self.facts[kind, group.indices, self.column[group.lanes]] = now
 
 
 def _whole_threads(group: Group, ctas: int) -> slice | None:
