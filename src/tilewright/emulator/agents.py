@@ -222,8 +222,8 @@ class AgentChecks:
     def retire(self, agent: str, number: int, lanes: Indices, time: int) -> None:
         """Lanes of one CTA know that what an agent of theirs did until a time is over."""
         clocks = self._checker.clocks
-        columns = self._columns((agent, number), self._checker.topology.cta[lanes])
-        clocks.facts[KNOWN, lanes, columns] = np.maximum(clocks.facts[KNOWN, lanes, columns], time)
+        column = int(self._columns((agent, number), self._checker.topology.cta[lanes[:1]])[0])
+        clocks.facts[KNOWN, lanes, column] = np.maximum(clocks.facts[KNOWN, lanes, column], time)
 
     def _columns(self, agent: Hashable, ctas: Indices) -> Indices:
         """The column of each CTA's agent."""

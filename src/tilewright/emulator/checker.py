@@ -32,6 +32,7 @@ class LaunchState:
     def __init__(self, reports: Reports) -> None:
         self.reports = reports
         self.now = 0
+        self.global_proxies = False  # whether threads have written global memory, and bulk copies may read it
         self.allocations: dict[int, GlobalShadow] = {}
         self.published: dict[int, Published] = {}  # by place in global memory
         self.histories: dict[int, History] = {}  # by cluster
@@ -44,7 +45,9 @@ class Checker:
         program, topology = machine.program, machine.topology
         self.machine, self.state, self.topology = machine, state, topology
         self.traits = program.traits
-        self.clocks = Clocks(topology, 1 + program.traits.asynchronous + program.traits.global_proxies)
+        self.clocks = Clocks(topology, 1 + self.traits.asynchronous)
+        if state.global_proxies:
+            self.clocks.track_global_writes()
         self.shared = SharedShadow(
             topology.ctas * topology.shared_stride, topology.ctas, self.traits.shared_cell, topology.threads,
             topology.cluster_size > 1,
@@ -144,7 +147,7 @@ class Checker:
     def touch(self, targets: Indices, columns: Indices, now: int) -> None:
         """Others access the shared memory of CTAs."""
         if targets.size:
-            self._touched = self.clocks.fit(self._touched)
+            self._touched = self.clocks.fit(self._touched, kinds=False)
             self._touched[targets, columns] = now
 
     def _access_global(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
@@ -163,6 +166,9 @@ class Checker:
         if kind == "ld":
             shadow.read(cells, access, clusters)
             return
+        if self.traits.bulk and not self.state.global_proxies:
+            self.state.global_proxies = True
+            self.clocks.track_global_writes()
         shadow.expect_writes()
         for past, past_clusters in zip(shadow.reads, shadow.read_clusters, strict=True):
             reads = past[cells]

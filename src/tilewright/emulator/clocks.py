@@ -16,11 +16,14 @@ import numpy as np
 from tilewright.emulator.lanes import Array, Group, Indices, Topology
 
 KNOWN, VISIBLE, VISIBLE_GLOBAL = 0, 1, 2
-_SPARE = 32
+_SPARE = 40
 
 
 class Clocks:
-    """facts[KNOWN], facts[VISIBLE] and facts[VISIBLE_GLOBAL], each (lanes, columns): the first so many `kinds`."""
+    """facts[KNOWN], facts[VISIBLE] and facts[VISIBLE_GLOBAL], each (lanes, columns): the first so many `kinds`.
+
+    VISIBLE_GLOBAL may come later, with the first write to global memory: what was before makes no difference to it.
+    """
 
     def __init__(self, topology: Topology, kinds: int) -> None:
         self._topology = topology
@@ -55,14 +58,19 @@ class Clocks:
             return None
         return max((item for item in self._agents.items() if item[1] <= column), key=lambda item: item[1])[0]
 
-    def fit(self, rows: Array, columns: int | None = None) -> Array:
-        """Rows (..., columns) with as many columns as there are now."""
+    def fit(self, rows: Array, columns: int | None = None, kinds: bool = True) -> Array:
+        """Rows, ([kinds,] ..., columns), with as many columns and kinds as there are now."""
         wanted = self.facts.shape[2] if columns is None else columns
-        missing = wanted - rows.shape[-1]
-        if missing <= 0:
+        missing, missing_kinds = max(wanted - rows.shape[-1], 0), (len(self.facts) - len(rows)) if kinds else 0
+        if not missing and not missing_kinds:
             return rows
-        padding = [(0, 0)] * (rows.ndim - 1) + [(0, missing)]
+        padding = [(0, missing_kinds), *[(0, 0)] * (rows.ndim - 2), (0, missing)]
         return np.asarray(np.pad(rows, padding))
+
+    def track_global_writes(self) -> None:
+        """Threads write global memory from now on, which bulk copies read."""
+        if len(self.facts) == VISIBLE_GLOBAL:
+            self.facts = np.concatenate([self.facts, np.zeros_like(self.facts[:1])])
 
     def nothing(self, count: int) -> Array:
         """Empty rows, (kinds, count, columns)."""

@@ -42,7 +42,8 @@ class History:
     def add(self, moment: int, row: Array) -> None:
         """Release the rows of a thread."""
         if self.rows:
-            earlier = row[:, : self.rows[-1].shape[1]]  # columns may have been added since
+            kinds, columns = self.rows[-1].shape  # some may have been added since
+            earlier = row[:kinds, :columns]
             np.maximum(earlier, self.rows[-1], out=earlier)
         self.rows.append(row)
         self.moments.append(moment)
@@ -50,7 +51,7 @@ class History:
     def covers(self, moment: int, kind: int, columns: Array, times: Array) -> Mask:
         """Whether what was released up to a moment covers times of columns."""
         index = bisect_right(self.moments, moment) - 1
-        if index < 0:
+        if index < 0 or kind >= len(self.rows[index]):
             return np.zeros(columns.size, np.bool_)
         row = self.rows[index][kind]
         return np.asarray((columns < row.size) & (row[np.minimum(columns, row.size - 1)] >= times))

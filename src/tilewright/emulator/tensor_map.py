@@ -6,7 +6,7 @@ Source: CUDA driver API, cuTensorMapEncodeTiled; PTX ISA, "Tensors".
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
 import numpy as np
@@ -104,17 +104,17 @@ class TensorMap:
             f"needs floating-point elements, not {self.element_type}: fill with zeros",
         )
 
-    @property
+    @cached_property
     def element_bytes(self) -> int:
         """Bytes of an element: 1, 2, 4 or 8."""
         return element_dtype(self.element_type).itemsize
 
-    @property
+    @cached_property
     def steps(self) -> tuple[int, ...]:
         """From one element that is moved to the next, per dimension."""
         return (1, *self.element_strides[1:]) if self.element_strides else (1,) * len(self.box)
 
-    @property
+    @cached_property
     def tile(self) -> tuple[int, ...]:
         """Elements of a box that are moved, per dimension."""
         return tuple(-(-side // step) for side, step in zip(self.box, self.steps, strict=True))
@@ -132,7 +132,7 @@ class TensorMap:
         """
         return prod(self.tile[1:]) * max(self.box[0] * self.element_bytes, self.swizzle)
 
-    @property
+    @cached_property
     def as_stored(self) -> "TensorMap":
         """The tensor that stores are clipped to: rows end with a whole piece of 16 bytes.
 

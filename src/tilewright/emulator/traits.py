@@ -21,15 +21,15 @@ class Traits:
 
     strong: (instructions,), the accesses that never race with each other: atomic, volatile, and with a memory order.
     shared_cell, global_cell: bytes of the narrowest access. asynchronous: whether bulk copies or wgmma are used.
-    global_proxies: whether threads write global memory, and bulk copies are used. reductions: (instructions,), the bulk
-    reductions, which do not race with each other either.
+    bulk: whether bulk copies are. reductions: (instructions,), the bulk reductions, which do not race with each other
+    either.
     """
 
     strong: Mask
     shared_cell: int
     global_cell: int
     asynchronous: bool
-    global_proxies: bool
+    bulk: bool
     reductions: Mask
 
 
@@ -47,20 +47,13 @@ def traits_of(instructions: list[Instruction]) -> Traits:
         cells["shared"],
         cells["global"],
         bulk or any(instruction.opcode == "wgmma" for instruction in instructions),
-        bulk and any(_writes_global(instruction) for instruction in instructions),
+        bulk,
         np.array([_is_bulk(i) and "reduce" in i.modifiers for i in instructions], np.bool_),
     )
 
 
 def _is_bulk(instruction: Instruction) -> bool:
     return instruction.opcode == "cp" and "bulk" in instruction.modifiers
-
-
-def _writes_global(instruction: Instruction) -> bool:
-    writes = instruction.opcode in ("st", "atom", "red") or (
-        instruction.opcode == "wmma" and instruction.action == "store"
-    )
-    return writes and _reaches(instruction, "global")
 
 
 def _is_strong(instruction: Instruction) -> bool:
