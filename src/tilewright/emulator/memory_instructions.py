@@ -20,6 +20,11 @@ _ACCESS_MODIFIERS = {
     "cluster", "mmio", "v2", "v4", "v8",
 }  # fmt: skip
 _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
+_BULK_MODIFIERS = {
+    "async", "bulk", "tensor", "1d", "2d", "3d", "4d", "5d", "tile", "global", "shared::cta", "shared::cluster",
+    "mbarrier::complete_tx::bytes", "bulk_group", "multicast::cluster", "L2::cache_hint", "reduce", "noftz",
+    *_ATOMICS, *DTYPES,
+}  # fmt: skip
 
 
 def _check_access(instruction: Instruction, extra: set[str] = frozenset()) -> None:  # type: ignore[assignment]
@@ -337,8 +342,7 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         return
     if "prefetch" in modifiers:
         return
-    if any(m.startswith("im2col") for m in modifiers):
-        raise UnsupportedInstruction(f"no emulation of {i}")
+    check_modifiers(i, _BULK_MODIFIERS, types=0)
     reduction = _bulk_reduction(i)
     if "L2::cache_hint" in modifiers:
         operands.pop()

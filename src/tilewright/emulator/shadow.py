@@ -66,7 +66,7 @@ class SharedShadow:
         self.latest = np.zeros(cells, np.int64)
         self.reads = np.zeros((self.slots, cells), np.int64)
         self.agent_reads: dict[Hashable, Array] = {}
-        self._any_read = False
+        self._used = np.zeros(self.slots, np.bool_)
 
     def by_cta(self, cells: Array) -> Array:
         """A view of cells as (ctas, cells of a CTA)."""
@@ -75,19 +75,20 @@ class SharedShadow:
 
     def mark_read(self, slots: Indices, cells: Indices, access: Array) -> None:
         """Note reads of threads, which belong to slots."""
-        self._any_read = True
+        self._used[slots] = True
         self.latest[cells] = np.maximum(self.latest[cells], access)
         self.reads[slots[:, None], cells] = access
 
     def reads_of(self, agent: Hashable) -> Array:
         """The reads of an agent, to write to."""
         if agent not in self.agent_reads:
-            self.agent_reads[agent] = np.zeros_like(self.latest)
+            self.agent_reads[agent] = np.zeros(self.latest.shape, np.int64)  # pages that nobody uses cost nothing
         return self.agent_reads[agent]
 
     def used_reads(self) -> list[Array]:
         """The latest reads of threads, the reads of each slot, and of agents, where there were any."""
-        return ([self.latest, *self.reads] if self._any_read else []) + list(self.agent_reads.values())
+        threads = [self.reads[slot] for slot in np.flatnonzero(self._used).tolist()]
+        return [*([self.latest] if threads else []), *threads, *self.agent_reads.values()]
 
     def cells(self, where: Indices, width: int) -> Indices:
         """The cells of accesses at byte offsets: (lanes, cells of one)."""
