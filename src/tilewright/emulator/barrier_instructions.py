@@ -52,8 +52,9 @@ def _memory_barrier(w: BlockWriter, i: Instruction) -> None:
 def _fence(w: BlockWriter, i: Instruction) -> None:
     """Memory here is always coherent; the checks want to know who fences what."""
     if i.modifiers[0] == "proxy":
-        if i.modifiers[1] == "async" and "global" not in i.modifiers:
-            w.emit(f"m.proxy_fence(g, {w.active})")
+        if i.modifiers[1] == "async":
+            named = [space for space in ("shared", "global") if any(m.split("::")[0] == space for m in i.modifiers)]
+            w.emit(f"m.proxy_fence(g, {w.active}, {tuple(named) or ('shared', 'global')})")
     elif i.modifiers[0] == "mbarrier_init":
         w.emit(f"m.mbarrier_fence(g, {w.active})")
     else:

@@ -12,6 +12,7 @@ from tilewright.emulator.operands import elements_of as _elements
 from tilewright.emulator.operands import immediate_of as _immediate
 from tilewright.emulator.operands import space_of as _space
 from tilewright.emulator.ptx import Address, Instruction, Register, Sink, Symbol
+from tilewright.emulator.reductions import require_bulk_reduction
 
 _ACCESS_MODIFIERS = {
     *SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
@@ -19,6 +20,11 @@ _ACCESS_MODIFIERS = {
     "cluster", "mmio", "v2", "v4", "v8",
 }  # fmt: skip
 _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
+_BULK_MODIFIERS = {
+    "async", "bulk", "tensor", "1d", "2d", "3d", "4d", "5d", "tile", "global", "shared::cta", "shared::cluster",
+    "mbarrier::complete_tx::bytes", "bulk_group", "multicast::cluster", "L2::cache_hint", "reduce", "noftz",
+    *_ATOMICS, *DTYPES,
+}  # fmt: skip
 
 
 def _check_access(instruction: Instruction, extra: set[str] = frozenset()) -> None:  # type: ignore[assignment]
@@ -287,12 +293,12 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.bulk.groups.commit(g, {w.active})")
         return
     if "wait_group" in modifiers:
-        w.emit(f"m.bulk.groups.wait(g, {_count(operands[0])}, {w.active})")
+        w.emit(f"m.bulk.groups.wait(g, {_count(operands[0])}, {w.active}, {'read' in modifiers})")
         return
     if "prefetch" in modifiers:
         return
-    if "reduce" in modifiers or any(m.startswith("im2col") for m in modifiers):
-        raise UnsupportedInstruction(f"no emulation of {i}")
+    check_modifiers(i, _BULK_MODIFIERS, types=0)
+    reduction = _bulk_reduction(i)
     if "L2::cache_hint" in modifiers:
         operands.pop()
     mask = w.read(operands.pop(), "u2") if "multicast::cluster" in modifiers else None
@@ -309,14 +315,32 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
             arguments = f"{where}, {handle}, [{coordinates}], {barrier}, {mask}, {w.active}"
             w.emit(f"m.bulk.load_tensor({w.site}, g, {arguments})")
         else:
-            w.emit(f"m.bulk.store_tensor({w.site}, g, {where}, {handle}, [{coordinates}], {w.active})")
+            operation = reduction and reduction[0]
+            w.emit(f"m.bulk.store_tensor({w.site}, g, {where}, {handle}, [{coordinates}], {operation!r}, {w.active})")
         return
     size = w.read(operands[2], "u4")
     if not loads:
         to, of = _address(w, operands[0], "global"), _address(w, operands[1], "cluster")
-        w.emit(f"m.bulk.store({w.site}, g, {to}, {of}, {size}, {w.active})")
+        w.emit(f"m.bulk.store({w.site}, g, {to}, {of}, {size}, {reduction}, {w.active})")
         return
     of_shared = "shared::cta" in modifiers and "global" not in modifiers
     to, of = _address(w, operands[0], "cluster"), _address(w, operands[1], "cluster" if of_shared else "global")
     barrier = _address(w, operands[3], "cluster")
-    w.emit(f"m.bulk.load({w.site}, g, {to}, {of}, {size}, {barrier}, {of_shared}, {mask}, {w.active})")
+    arguments = f"{to}, {of}, {size}, {barrier}, {of_shared}, {mask}, {reduction}, {w.active}"
+    w.emit(f"m.bulk.load({w.site}, g, {arguments})")
+
+
+def _bulk_reduction(i: Instruction) -> tuple[str, str] | None:
+    """Operation and type of cp.reduce.async.bulk, the type of a tensor's being its map's; None for a copy."""
+    if "reduce" not in i.modifiers:
+        return None
+    operations = [modifier for modifier in i.modifiers if modifier in _ATOMICS]
+    if len(operations) != 1 or operations[0] in ("exch", "cas"):
+        raise ValueError("a bulk reduction has one of .add, .min, .max, .inc, .dec, .and, .or and .xor")
+    if "tensor" in i.modifiers:
+        return operations[0], ""
+    operation, kind = operations[0], i.modifiers[-1]
+    require_bulk_reduction("global" if "bulk_group" in i.modifiers else "shared", operation, kind)
+    if ("noftz" in i.modifiers) != (operation == "add" and kind in ("f16", "bf16")):
+        raise ValueError(".noftz belongs to .add of .f16 and .bf16, and must stand there")
+    return operation, kind
