@@ -22,6 +22,7 @@ from tilewright.emulator.blocks import (
     suspect_registers,
 )
 from tilewright.emulator.errors import UnsupportedInstruction
+from tilewright.emulator.form_checks import check_form
 from tilewright.emulator.memory import SHARED_START
 from tilewright.emulator.program import Program, bank_dtype, bytes_of, place_registers
 from tilewright.emulator.ptx import (
@@ -118,19 +119,15 @@ class BlockWriter:
                 f"no emulation of {instruction}; to add it, write an emitter, @emits({instruction.opcode!r}), in one "
                 "of the modules tilewright.emulator.*_instructions"
             )
-        member_mask(instruction)  # has the form that the machine needs
-        remedy = f"to add it, extend {emitter.__name__} in {emitter.__module__}"
-        try:
-            self._translate(instruction, lambda: emitter(self, instruction))
-        except UnsupportedInstruction as error:
-            raise UnsupportedInstruction(f"{error}; {remedy}") from error
+        member_mask(instruction)  # is one that the machine can read
+        self._translate(instruction, lambda: emitter(self, instruction))
 
     def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:
-        """Emitters expect the operands of a right instruction; what is missing or of another kind makes them fail."""
+        """Emitters say what they do not know of an instruction, whose form is right (check_form), by ValueError."""
         try:
             return act()
-        except (LookupError, ValueError, TypeError, AttributeError, StopIteration, OverflowError) as error:
-            raise UnsupportedInstruction(f"no emulation of this form of {instruction}: {error!r}") from error
+        except ValueError as error:
+            raise UnsupportedInstruction(f"no emulation of {instruction}: {error}") from error
 
     def _finish(self, instruction: Instruction) -> str:
         """The last statement of a block that traps or makes threads wait."""
@@ -174,10 +171,10 @@ class BlockWriter:
                 return self.variable(f"~{self._read_register(register, 'b1')}")
             case Integer(value):
                 return self.constant(value, dtype)
-            case Float(value, bits):
-                scalar = np.float32(value) if bits == 32 else np.float64(value)
-                if int(dtype[1:]) * 8 != bits:
-                    raise ValueError(f"a {bits}-bit floating-point constant as {dtype}")
+            case Float(value):
+                if dtype[1:] not in ("4", "8"):
+                    raise ValueError(f"the floating-point constant {value} in {int(dtype[1:]) * 8} bits")
+                scalar = np.float32(value) if dtype[1:] == "4" else np.float64(value)
                 return self.constant(scalar.view(getattr(arithmetic, dtype)))
             case Special(name) if name in LANE_SPECIALS:
                 return self.variable(f"m.specials.of_lanes({name!r}, g).astype({dtype})")
@@ -333,14 +330,15 @@ class BlockWriter:
         entry = self.program.entry
         match symbol.space:
             case "shared":
-                return self.constant(SHARED_START + entry.shared[symbol.name].offset, dtype)
+                return self.constant(SHARED_START + entry.shared[symbol.name].offset + symbol.offset, dtype)
             case "local":
-                return self.constant(entry.local[symbol.name].offset, dtype)
+                return self.constant(entry.local[symbol.name].offset + symbol.offset, dtype)
             case "param":
                 offset = next(p.offset for p in entry.parameters if p.name == symbol.name)
-                return self.constant(offset, dtype)
+                return self.constant(offset + symbol.offset, dtype)
             case "global":
-                return self.variable(f"m.variable_address({self.constant(symbol.name)}).astype({dtype})")
+                address = f"m.variable_address({self.constant(symbol.name)}).astype({dtype})"
+                return self.variable(f"{address} + {self.constant(symbol.offset, dtype)}" if symbol.offset else address)
         raise ValueError(f"the address of {symbol.name}")
 
 
@@ -348,8 +346,10 @@ def compile_entry(entry: Entry) -> Program:
     """Generate and compile the functions of an entry.
 
     Raises:
-        UnsupportedInstruction: naming the instruction and its line.
+        UnsupportedInstruction, PtxSyntaxError: naming the instruction and its line.
     """
+    for instruction in entry.instructions:
+        check_form(instruction)
     blocks = build_blocks(entry)
     program = Program(entry, blocks)
     place_registers(program)

@@ -5,8 +5,7 @@ from typing import Any
 
 from tilewright.emulator import wmma
 from tilewright.emulator.codegen import BlockWriter, emits
-from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.operands import address_of, check_modifiers, count_of, elements_of, immediate_of, space_of
+from tilewright.emulator.operands import address_of, count_of, elements_of, immediate_of, space_of
 from tilewright.emulator.ptx import Instruction, Operand, Vector
 from tilewright.emulator.quad_pairs import mma_of_quad_pairs
 from tilewright.emulator.sparse_matrices import sparse_mma
@@ -36,8 +35,6 @@ def _of_warps(w: BlockWriter, function: Any, counted: Any, fragments: list[str])
 @emits("mma")
 def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
     modifiers = [modifier for modifier in i.modifiers if modifier not in _FLAGS]
-    if len(modifiers) != 5 or "sync" not in i.modifiers:
-        raise UnsupportedInstruction(f"no emulation of {i}")
     shape, d_type, a_type, b_type, c_type = modifiers
     layouts = [modifier for modifier in i.modifiers if modifier in ("row", "col")]
     types = d_type, a_type, b_type
@@ -48,7 +45,7 @@ def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
         function = partial(mma_of_quad_pairs, layouts[0], layouts[1], d_type, c_type)
         result = _of_warps(w, function, ("mma", shape, types, 4), fragments)
     elif layouts != ["row", "col"] or c_type != d_type:
-        raise UnsupportedInstruction(f"no emulation of {i}: these types and this shape take A by rows and B by columns")
+        raise ValueError("these types and this shape take A by rows and B by columns")
     elif i.modifiers[0].startswith("sp"):
         fragments.append(_fragment(w, i.operands[4], "b32"))
         function = partial(sparse_mma, shape, a_type, b_type, d_type, immediate_of(i.operands[5]), saturate=saturate)
@@ -61,7 +58,6 @@ def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
 
 @emits("movmatrix")
 def _transpose_matrix(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "aligned", "m8n8", "trans"})
     result = _of_warps(w, movmatrix, None, [_fragment(w, i.operands[1], "b16")])
     _assign_fragment(w, i.operands[0], "b16", result)
 
@@ -116,8 +112,6 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.tensor.groups.wait(g, {count_of(i.operands[0])})")
         w.forget(w.program.accumulators)
         return
-    if "sp" in i.modifiers or "sp::ordered_metadata" in i.modifiers:
-        raise UnsupportedInstruction(f"no emulation of {i}")
     saturate = "satfinite" in i.modifiers
     shape, d_type, a_type, b_type = [modifier for modifier in i.modifiers[1:] if modifier not in _FLAGS]
     accumulators, a, b, scale, *flags = i.operands

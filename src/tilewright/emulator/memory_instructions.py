@@ -4,8 +4,6 @@ They evaluate operands and call the machine's services, which act on all lanes o
 """
 
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
-from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.operands import SPACES, check_modifiers
 from tilewright.emulator.operands import address_of as _address
 from tilewright.emulator.operands import count_of as _count
 from tilewright.emulator.operands import elements_of as _elements
@@ -13,17 +11,7 @@ from tilewright.emulator.operands import immediate_of as _immediate
 from tilewright.emulator.operands import space_of as _space
 from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Register, Sink, Symbol
 
-_ACCESS_MODIFIERS = {
-    *SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
-    "wt", "volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "sys", "gpu", "cta",
-    "cluster", "mmio", "v2", "v4", "v8",
-}  # fmt: skip
 _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
-
-
-def _check_access(instruction: Instruction, extra: set[str] = frozenset()) -> None:  # type: ignore[assignment]
-    hints = {modifier for modifier in instruction.modifiers if modifier.startswith(("L1::", "L2::", "level::"))}
-    check_modifiers(instruction, _ACCESS_MODIFIERS | hints | extra)
 
 
 def _writable_space(instruction: Instruction) -> str:
@@ -46,11 +34,8 @@ def _vector_length(instruction: Instruction) -> int:
 
 @emits("ld", "ldu")
 def _load(w: BlockWriter, i: Instruction) -> None:
-    _check_access(i)
     dtype, space, count = DTYPES[i.modifiers[-1]], _space(i), _vector_length(i)
     targets, address = _elements(i.operands[0]), i.operands[1]
-    if len(targets) != count:
-        raise ValueError(f"{len(targets)} destinations of {count} values")
     if space == "param" and isinstance(address, Address) and isinstance(address.base, Symbol):
         if address.base.space != "param":
             raise ValueError("the argument of a call")
@@ -69,7 +54,6 @@ def _load(w: BlockWriter, i: Instruction) -> None:
 
 @emits("st")
 def _store(w: BlockWriter, i: Instruction) -> None:
-    _check_access(i)
     dtype, space = DTYPES[i.modifiers[-1]], _writable_space(i)
     where = _address(w, i.operands[0], space)
     values = ", ".join(w.read(element, dtype) for element in _elements(i.operands[1]))
@@ -78,10 +62,7 @@ def _store(w: BlockWriter, i: Instruction) -> None:
 
 @emits("atom", "red")
 def _atomic(w: BlockWriter, i: Instruction) -> None:
-    _check_access(i, _ATOMICS | {"noftz"})
     kind, space = i.modifiers[-1], _writable_space(i)
-    if kind == "noftz":
-        raise ValueError("a type")
     operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
     dtype = DTYPES[kind]
     returns = i.opcode == "atom"
@@ -120,7 +101,6 @@ def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
 
 @emits("shfl")
 def _shuffle(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "up", "down", "bfly", "idx"})
     value, lane, clamp, _ = (w.read(operand, "u4") for operand in i.operands[1:5])
     first, second = pair_of(i.operands[0])
     result = w.variable(f"m.collectives.shuffle(g, {i.modifiers[1]!r}, {value}, {lane}, {clamp})")
@@ -130,7 +110,6 @@ def _shuffle(w: BlockWriter, i: Instruction) -> None:
 
 @emits("vote")
 def _vote(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "all", "any", "uni", "ballot"})
     mode = i.modifiers[1]
     condition, mask = w.read(i.operands[1], "b1"), w.read(i.operands[2], "u4")
     w.assign(
@@ -142,7 +121,6 @@ def _vote(w: BlockWriter, i: Instruction) -> None:
 
 @emits("match")
 def _match(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "any", "all"})
     mode = i.modifiers[0]
     value, mask = w.read(i.operands[1], DTYPES[i.modifiers[-1]]), w.read(i.operands[2], "u4")
     first, second = pair_of(i.operands[0])
@@ -153,7 +131,6 @@ def _match(w: BlockWriter, i: Instruction) -> None:
 
 @emits("redux")
 def _reduce(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "add", "min", "max", "and", "or", "xor"})
     dtype = DTYPES[i.modifiers[-1]]
     value, mask = w.read(i.operands[1], dtype), w.read(i.operands[2], "u4")
     w.assign(i.operands[0], f"m.collectives.reduce(g, {i.modifiers[1]!r}, {value}, {mask})", dtype)
@@ -174,9 +151,6 @@ def _active_mask(w: BlockWriter, i: Instruction) -> None:
 
 def _matrix_form(i: Instruction) -> tuple[int, bool]:
     """Number of matrices and whether they are transposed, of ldmatrix and stmatrix."""
-    check_modifiers(i, {"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared::cta"})
-    if i.modifiers[-1] != "b16":
-        raise UnsupportedInstruction(f"no emulation of {i}")
     return next(int(m[1]) for m in i.modifiers if m in ("x1", "x2", "x4")), "trans" in i.modifiers
 
 
@@ -207,13 +181,8 @@ def _barrier(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.warp_barrier(g, {w.read(i.operands[-1], 'u4')})")
         return
     if kind == "cluster":
-        check_modifiers(i, {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}, types=0)
-        if i.modifiers[1] not in ("arrive", "wait"):
-            raise ValueError("neither arrive nor wait")
         w.emit(f"m.barriers.cluster_{i.modifiers[1]}({w.site}, g)")
         return
-    if kind not in ("sync", "arrive") and not (kind == "cta" and i.modifiers[1] in ("sync", "arrive")):
-        raise UnsupportedInstruction(f"no emulation of {i}")
     kind = i.modifiers[1] if kind == "cta" else kind
     name = w.stable(w.read(i.operands[0], "u4"))
     count = w.stable(w.read(i.operands[1], "u4")) if len(i.operands) > 1 else None
@@ -252,8 +221,6 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
     target: Operand = Sink()
     if not isinstance(operands[0], Address):
         target = operands.pop(0)
-    if isinstance(operands[0], Register):  # mbarrier.pending_count of a state
-        raise UnsupportedInstruction(f"no emulation of {i}")
     space = _mbarrier_space(i)
     where = w.stable(_address(w, operands[0], space))
     place = f"{w.site}, g, {space!r}, {where}"
@@ -275,15 +242,13 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
     elif action in ("expect_tx", "complete_tx"):
         sign = "" if action == "expect_tx" else "-"
         w.emit(f"m.mbarriers.expect({place}, {sign}{w.read(rest[0], 'u4')}.astype(i8), {w.active})")
-    elif action in ("arrive", "arrive_drop"):
+    else:  # arrive, arrive_drop
         expects = "expect_tx" in i.modifiers
         count = w.read(rest[0], "u4") if rest else w.constant(1, "u4")
         count, expected = (w.constant(1, "u4"), count) if expects else (count, w.constant(0, "u4"))
         drop = action == "arrive_drop"
         state = w.variable(f"m.mbarriers.arrive({place}, {count}, {expected}, {drop}, {w.active})")
         w.assign(target, state, "u8")
-    else:
-        raise UnsupportedInstruction(f"no emulation of {i}")
 
 
 # Asynchronous copies -------------------------------------------------------------------------------------------------
@@ -335,16 +300,13 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         return
     if "prefetch" in modifiers:
         return
-    if "reduce" in modifiers or any(m.startswith("im2col") for m in modifiers):
-        raise UnsupportedInstruction(f"no emulation of {i}")
     if "L2::cache_hint" in modifiers:
         operands.pop()
     mask = w.read(operands.pop(), "u2") if "multicast::cluster" in modifiers else None
     loads = "bulk_group" not in modifiers
     if "tensor" in modifiers:
         shared, tensor = operands[:2] if loads else operands[1::-1]
-        if not isinstance(tensor, Address):
-            raise ValueError(f"{tensor} is not a tensor address")
+        assert isinstance(tensor, Address)
         handle = _address(w, Address(tensor.base, tensor.offset), "generic")
         coordinates = ", ".join(w.read(coordinate, "i4") for coordinate in tensor.coordinates)
         where = _address(w, shared, "cluster")

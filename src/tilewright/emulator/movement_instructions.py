@@ -4,7 +4,7 @@ from tilewright.emulator.arithmetic_instructions import clamped
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits
 from tilewright.emulator.integer_instructions import unsigned
 from tilewright.emulator.memory import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW
-from tilewright.emulator.operands import HALVES, check_modifiers, is_float
+from tilewright.emulator.operands import HALVES, is_float
 from tilewright.emulator.ptx import Instruction, Operand, Register, Symbol, Vector
 
 _WINDOWS = {"global": GLOBAL_BASE, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
@@ -98,7 +98,6 @@ def _convert(w: BlockWriter, i: Instruction) -> None:
     if i.modifiers[0] == "pack":
         _convert_and_pack(w, i)
         return
-    check_modifiers(i, {*_ROUNDINGS, "ftz", "sat", "relu", "satfinite"}, types=2)
     to, source = i.modifiers[-2:]
     mode = next((mode for mode in i.modifiers if mode in _ROUNDINGS), "rn")
     if to.endswith("x2") or source.endswith("x2"):
@@ -172,7 +171,6 @@ def _to_float_type(value: str, to: str, mode: str) -> str:
 
 def _convert_and_pack(w: BlockWriter, i: Instruction) -> None:
     """cvt.pack.sat: two s32 into the low part of a word, above the low part of a third."""
-    check_modifiers(i, {"pack", "sat", "s32", *(f"{sign}{bits}" for sign in "us" for bits in (2, 4, 8, 16))})
     to = i.modifiers[2]
     a, b = (w.read(operand, "i4") for operand in i.operands[1:3])
     rest = w.read(i.operands[3], "u4") if len(i.operands) > 3 else w.constant(0, "u4")

@@ -1,7 +1,6 @@
 """The body of an entry: scopes, declarations, labels, source lines and instructions."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -18,24 +17,20 @@ from tilewright.emulator.ptx import (
     Module,
     Negated,
     Operand,
-    Pair,
     Register,
-    Sink,
-    Special,
     Symbol,
-    Vector,
 )
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
     excerpt,
     line_of,
-    parse_constant,
     skip_blank,
     split_list,
     syntax_error,
     variable_of,
 )
 from tilewright.emulator.ptx_lowering import in_halves, inverted, new_register
+from tilewright.emulator.ptx_scope import Scope
 from tilewright.emulator.ptx_variables import place_variables
 
 _NUMBERS = r"\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
@@ -46,7 +41,6 @@ _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w]*)((?:\.[\w:]+)*)\s*
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+([\s\S]*)$")
 _REGISTER_RANGE = re.compile(r"([%\w$]+)<(\d{1,9})>$", re.A)
 _NAME = re.compile(r"[%\w$]+$")
-_OFFSET = re.compile(r"([^+]*?) ?\+ ?([-\w]+)$")
 MOST_REGISTERS = 1 << 18
 """Registers that an entry may declare; a compiler asks for some thousand."""
 
@@ -60,22 +54,6 @@ _MOST_INSTRUCTIONS = 1 << 18
 LocationKey: TypeAlias = tuple[int, int, int]
 
 
-class _Scope:
-    """Names declared between one pair of braces."""
-
-    def __init__(self, parent: "_Scope | None") -> None:
-        self.parent = parent
-        self.names: dict[str, Operand] = {}
-        self.labels: dict[str, int] = {}
-        self.tables: dict[str, list[str]] = {}  # of branches
-
-    def chain(self) -> "Iterator[_Scope]":
-        scope: _Scope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope.parent
-
-
 class BodyParser:
     """Parses the body of one entry, with the bodies of the functions that it calls in the places of the calls."""
 
@@ -83,8 +61,8 @@ class BodyParser:
         self.module, self.entry, self.text = module, entry, text
         self.position = start
         self.line, self.line_position = line_of(text, start), start
-        self.module_scope = _Scope(None)
-        self.branches: list[tuple[Instruction, str, _Scope]] = []
+        self.module_scope = Scope(None)
+        self.branches: list[tuple[Instruction, str, Scope]] = []
         self.callers: list[str] = []  # functions whose bodies are being parsed
         self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
         self.last_label = ""
@@ -95,7 +73,7 @@ class BodyParser:
         names = self.module_scope.names
         names.update({name: Symbol(name, "global") for name in module.variables})
         names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
-        self.scope = _Scope(self.module_scope)
+        self.scope = Scope(self.module_scope)
         self.scope.names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
 
     def parse(self) -> int:
@@ -115,7 +93,7 @@ class BodyParser:
             head = text[self.position]
             if head == "{":
                 depth += 1
-                self.scope = _Scope(self.scope)
+                self.scope = Scope(self.scope)
                 self.position += 1
             elif head == "}":
                 depth -= 1
@@ -209,7 +187,7 @@ class BodyParser:
             self._branch(beyond, inverted(predicate))
         operand = self._operand(index)
         for place, label in enumerate(labels[:-1]):
-            chosen = Register(f"%brx{place}", 1)
+            chosen = Register(f"%brx{place}", "pred")
             compare = (chosen, operand, Integer(place))
             self._append(Instruction("setp", ("eq", "u32"), compare, None, self.line, self.location))
             self._branch(label, chosen)
@@ -242,7 +220,7 @@ class BodyParser:
         if predicate is not None:
             self._branch(beyond, inverted(predicate))
         caller = self.scope, self.position, self.line, self.line_position, self.location
-        self.scope = formal = _Scope(self.module_scope)
+        self.scope = formal = Scope(self.module_scope)
         for parameter, argument in zip(function.parameters, arguments, strict=True):
             self._bind(parameter, argument, reads=True)
         for parameter, result in zip(function.results, results, strict=True):
@@ -276,7 +254,7 @@ class BodyParser:
                 raise self._error(f"{parameter.name} is in .param space, and its argument is not")
             self.scope.names[parameter.name] = operand
             return
-        register = new_register(parameter.name, parameter.bits)
+        register = new_register(parameter.name, parameter.type)
         self.scope.names[parameter.name] = register
         if reads:
             self._move(register, operand)
@@ -294,52 +272,10 @@ class BodyParser:
         self._declare_variable(match)
 
     def _operand(self, text: str) -> Operand:
-        for scope in self.scope.chain():
-            if (known := scope.names.get(text)) is not None:
-                return known
-        head = text[:1]
-        if head == "[":
-            operand: Operand = self._address(text[1:-1].strip())
-        elif head == "{":
-            operand = Vector(tuple(self._operand(item) for item in split_list(text[1:-1])))
-        elif text == "_":
-            operand = Sink()
-        elif head == "!":
-            register = self._operand(text[1:].lstrip(" !"))
-            if not isinstance(register, Register) or text[1:].lstrip().startswith("!"):
-                raise self._error(f"{text!r} negates something that is not a register")
-            operand = Negated(register)
-        elif "|" in text:
-            first, *others = text.split("|")
-            if len(others) > 1:
-                raise self._error(f"{text!r} is no pair")
-            operand = Pair(self._operand(first.strip()), self._operand(others[0].strip()))
-        elif (constant := parse_constant(text)) is not None:
-            operand = constant
-        elif head == "%":
-            operand = Special(text[1:])
-        else:
-            raise self._error(f"{text!r} is not declared")
-        return operand
-
-    def _address(self, text: str) -> Address:
-        items = split_list(text)
-        if not items or (len(items) == 1 and items[0][:1] in ("[", "{")):
-            raise self._error(f"[{text}] is no address")
-        if len(items) == 2:
-            coordinates = self._operand(items[1])
-            if not isinstance(coordinates, Vector):
-                raise self._error(f"[{text}] is not a tensor address")
-            if items[0][:1] == "[":
-                raise self._error(f"[{text}] is no address")
-            base = self._address(items[0])
-            return Address(base.base, base.offset, coordinates.elements)
-        if match := _OFFSET.match(items[0]):
-            offset = parse_constant(match[2])
-            if not isinstance(offset, Integer):
-                raise self._error(f"[{text}] is no address")
-            return Address(self._operand(match[1]), offset.value)
-        return Address(self._operand(items[0]))
+        try:
+            return self.scope.operand(text)
+        except ValueError as error:
+            raise self._error(str(error)) from None
 
     def _declare_registers(self, statement: str) -> None:
         match = _REGISTERS.match(statement)
@@ -355,7 +291,7 @@ class BodyParser:
                 names = [name]
             else:
                 raise self._error(f"{name!r} is not a register name")
-            self.scope.names.update((name, new_register(name, TYPE_BITS[match[1]])) for name in names)
+            self.scope.names.update((name, new_register(name, match[1])) for name in names)
 
     def _declare_variable(self, match: re.Match[str]) -> None:
         self._count_lines()

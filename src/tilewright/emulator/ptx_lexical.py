@@ -14,7 +14,7 @@ VARIABLE = re.compile(
     r"(?P<shape>(?:\[\s*(?:\d{1,18}\s*)?\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*?))?\s*;"
 )
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
-_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
+_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
 LARGEST_ALIGNMENT = 1 << 16
 """Of a variable; far above what memories need, and low enough to compute with."""
 
@@ -47,7 +47,7 @@ def parse_constant(text: str) -> Integer | Float | None:
     if match := _FLOAT.fullmatch(text):
         if match[1]:
             return Float(struct.unpack(">f", bytes.fromhex(match[1]))[0], 32)
-        return Float(struct.unpack(">d", bytes.fromhex(match[2]))[0], 64)
+        return Float(float(match[3]) if match[3] else struct.unpack(">d", bytes.fromhex(match[2]))[0], 64)
     if match := _INTEGER.fullmatch(text):
         digits, base = next((match[index], base) for index, base in ((2, 16), (3, 2), (4, 8), (5, 10)) if match[index])
         return Integer(-int(digits, base) if match[1] else int(digits, base))

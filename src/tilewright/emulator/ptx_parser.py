@@ -117,7 +117,7 @@ def _formals(text: str, header: re.Match[str], group: str) -> tuple[FunctionPara
         match = _FORMAL.match(declaration)
         if match is None or match["type"] not in TYPE_BITS:
             raise syntax_error(text, header.start(), f"unknown parameter declaration {declaration!r}")
-        formals.append(FunctionParameter(match["name"], match["space"] == "reg", TYPE_BITS[match["type"]]))
+        formals.append(FunctionParameter(match["name"], match["space"] == "reg", match["type"]))
     return tuple(formals)
 
 
