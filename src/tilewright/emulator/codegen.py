@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright.emulator import arithmetic, conversions, integer_arithmetic
+from tilewright.emulator.availability import check_available
 from tilewright.emulator.blocks import (
     Block,
     blocks_threads,
@@ -26,10 +27,10 @@ from tilewright.emulator.form_checks import check_form
 from tilewright.emulator.memory import SHARED_START
 from tilewright.emulator.program import Program, bank_dtype, bytes_of, place_registers
 from tilewright.emulator.ptx import (
-    Entry,
     Float,
     Instruction,
     Integer,
+    Module,
     Negated,
     Operand,
     Pair,
@@ -342,13 +343,15 @@ class BlockWriter:
         raise ValueError(f"the address of {symbol.name}")
 
 
-def compile_entry(entry: Entry) -> Program:
+def compile_entry(module: Module, name: str) -> Program:
     """Generate and compile the functions of an entry.
 
     Raises:
         UnsupportedInstruction, PtxSyntaxError: naming the instruction and its line.
     """
+    entry = module.entries[name]
     for instruction in entry.instructions:
+        check_available(instruction, module)
         check_form(instruction)
     blocks = build_blocks(entry)
     program = Program(entry, blocks)

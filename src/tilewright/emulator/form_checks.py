@@ -23,8 +23,9 @@ from tilewright.emulator.ptx import (
 )
 
 _BITS = {**TYPE_BITS, "tf32": 32, "e4m3x2": 16, "e5m2x2": 16, "u16x2": 32, "s16x2": 32}
-_UNTYPED = re.compile(r"b\d+|tf32|e\dm\dx2|[us]16x2", re.A)
-_INTEGER = re.compile(r"[us]\d+", re.A)
+_UNTYPED = re.compile(r"b\d+", re.A)
+_INTEGER = re.compile(r"[us]\d+(x2)?", re.A)
+_PAIRS = ("f16x2", "bf16x2")
 _LENGTH = re.compile(r"[vx](\d)", re.A)
 _OPERAND_NAMES = {"A": "an address", "N": "an integer constant", "*": "anything", "...": "more"}
 
@@ -204,9 +205,11 @@ def _fits(operand: Operand, kind: str, wider: bool) -> bool:
     """Whether an operand may stand where a type is asked for."""
     match operand:
         case Register(_, own):
+            if "pred" in (own, kind):
+                return own == kind
             both_whole = _INTEGER.fullmatch(own) and _INTEGER.fullmatch(kind)
-            untyped = "pred" not in (own, kind) and (_UNTYPED.fullmatch(own) or _UNTYPED.fullmatch(kind))
-            return own == kind or (bool(both_whole or untyped) and _width_fits(operand, kind, wider))
+            untyped = _UNTYPED.fullmatch(own) or _UNTYPED.fullmatch(kind) or own in _PAIRS  # as ptxas has it
+            return bool(own == kind or both_whole or untyped) and _width_fits(operand, kind, wider)
         case Negated(register):
             return kind == "pred" and register.type == "pred"
         case Integer():

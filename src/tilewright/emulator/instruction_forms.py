@@ -94,8 +94,8 @@ selp            : ANY|HALF                                          : T T T pred
 slct            : [ftz] ANY s32|f32                                 : D D D T
 testp           : finite|infinite|number|notanumber|normal|subnormal FLOAT : pred T
 sad             : INT                                               : T T T T
-dp4a            : u32|s32 u32|s32                                   : b32 D T b32
-dp2a            : lo|hi u32|s32 u32|s32                             : b32 D T b32
+dp4a            : u32|s32 u32|s32                                   : u32 D T u32
+dp2a            : lo|hi u32|s32 u32|s32                             : u32 D T u32
 shl             : BITS                                              : T T u32
 shr             : BITS|INT                                          : T T u32
 shf             : l|r wrap|clamp b32                                : T T T u32
@@ -118,8 +118,8 @@ cvt             : ROUND [ftz] [sat] REAL WHOLE                      : D+ T+
 cvt             : TO_WHOLE [ftz] [sat] WHOLE REAL                   : D+ T+
 cvt             : [ROUND|TO_WHOLE] [ftz] [sat] [relu] [satfinite] REAL REAL : D+ T+
 cvt             : rna|rn|rz [relu] [satfinite] tf32 f32             : b32 f32
-cvt             : rn|rz [relu] [satfinite] f16x2|bf16x2 f32         : D T T
-cvt             : rn [satfinite] [relu] e4m3x2|e5m2x2 f32           : b16 T T
+cvt             : rn|rz [relu] [satfinite] f16x2|bf16x2 f32         : D+ T+ T+
+cvt             : rn [satfinite] [relu] e4m3x2|e5m2x2 f32           : b16+ T+ T+
 cvt             : rn [satfinite] [relu] e4m3x2|e5m2x2 f16x2         : b16 T
 cvt             : rn [relu] f16x2 e4m3x2|e5m2x2                     : D b16
 cvt             : pack sat u16|s16 s32                              : b32 s32 s32

@@ -212,6 +212,8 @@ class Function:
 class Module:
     """A parsed PTX module: entries, device functions, and variables of the global and const spaces by name."""
 
+    version: tuple[int, int]
+    target: str
     entries: dict[str, Entry] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
