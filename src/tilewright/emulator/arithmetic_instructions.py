@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
-from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.integer_instructions import add_with_carry, arithmetic_of_halves, multiply, unsigned
 from tilewright.emulator.operands import HALVES, is_float
 from tilewright.emulator.ptx import Instruction, Operand, Sink
@@ -95,9 +94,9 @@ def _float(w: BlockWriter, i: Instruction, kind: str) -> None:
     if flushed:
         sources = [w.variable(f"flush({source})") for source in sources]
     mode = next((mode for mode in ("rz", "rm", "rp") if mode in i.modifiers), "rn")
-    if mode != "rn":
-        if kind == "f64":
-            raise UnsupportedInstruction(f"no directed rounding of {i}")
+    if mode != "rn" and kind == "f64":
+        expression = f"rounded_double({i.opcode!r}, {mode!r}, {', '.join(sources)})"
+    elif mode != "rn":
         wide = [w.variable(f"{source}.astype(f8)") for source in sources]
         exact = (_EXACT_DOWN if mode == "rm" else _EXACT)[i.opcode].format(*wide)
         expression = f"rounded({exact}, {mode!r})"

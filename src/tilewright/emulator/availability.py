@@ -59,9 +59,10 @@ ex2.f16|f16x2                        : 7.0 sm_75
 ex2 tanh.bf16|bf16x2                 : 7.8 sm_90
 cvt.bf16|bf16x2|tf32|f16x2           : 7.0 sm_80
 cvt.relu                             : 7.0 sm_80
+cvt.e4m3x2|e5m2x2                    : 7.8 sm_89
 szext bmsk                           : 7.6 sm_70
 """
-_MODIFIER_OF_LINES = re.compile(r"\.(?=[a-z])")
+_MODIFIER_OF_LINES = re.compile(r"\.(?=[a-zA-Z])")
 _TARGET = re.compile(r"sm_(\d+)([af]?)$")
 FIRST_VERSION, LAST_VERSION = 6, 9
 _GENERIC = (70, 72, 75, 80, 86, 87, 88, 89, 90)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.emulator import arithmetic, conversions, integer_arithmetic
+from tilewright.emulator import arithmetic, conversions, directed_rounding, integer_arithmetic
 from tilewright.emulator.availability import check_available
 from tilewright.emulator.blocks import (
     Block,
@@ -357,7 +357,9 @@ def compile_entry(module: Module, name: str) -> Program:
     program = Program(entry, blocks)
     place_registers(program)
     program.suspects = {register: number for number, register in enumerate(suspect_registers(blocks))}
-    namespace = {**vars(arithmetic), **vars(integer_arithmetic), **vars(conversions), "__constants__": {}}
+    namespace: dict[str, Any] = {"__constants__": {}}
+    for definitions in (arithmetic, integer_arithmetic, conversions, directed_rounding):
+        namespace |= vars(definitions)
     program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
     exec(compile(program.source, f"<{entry.name}>", "exec"), namespace)
     program.functions = [namespace[f"block_{block.index}"] for block in blocks]
