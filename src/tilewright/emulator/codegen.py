@@ -120,7 +120,9 @@ class BlockWriter:
                 f"no emulation of {instruction}; to add it, write an emitter, @emits({instruction.opcode!r}), in one "
                 "of the modules tilewright.emulator.*_instructions"
             )
-        member_mask(instruction)  # is one that the machine can read
+        mask = member_mask(instruction)
+        if mask is not None:
+            self.emit(f"m.take_part({self.site}, g, {self.read(mask, 'u4')}, {self.active})")
         self._translate(instruction, lambda: emitter(self, instruction))
 
     def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:

@@ -101,9 +101,10 @@ def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
 
 @emits("shfl")
 def _shuffle(w: BlockWriter, i: Instruction) -> None:
-    value, lane, clamp, _ = (w.read(operand, "u4") for operand in i.operands[1:5])
+    value, lane, clamp, mask = (w.read(operand, "u4") for operand in i.operands[1:5])
     first, second = pair_of(i.operands[0])
-    result = w.variable(f"m.collectives.shuffle(g, {i.modifiers[1]!r}, {value}, {lane}, {clamp})")
+    arguments = f"{value}, {lane}, {clamp}, {mask}, {w.active}"
+    result = w.variable(f"m.collectives.shuffle(g, {i.modifiers[1]!r}, {arguments})")
     w.assign(first, f"{result}[0]", "u4")
     w.assign(second, f"{result}[1]", "b1")
 
