@@ -92,6 +92,11 @@ class Need:
             for choices in self.modifiers
         )
 
+    def feature(self, instruction: Instruction) -> str:
+        """What of the instruction has the need."""
+        of_table = (choice for choices in self.modifiers for choice in choices)
+        return ".".join((instruction.opcode, *(name for name in of_table if name in instruction.modifiers)))
+
     def has_target(self, target: str) -> bool:
         """Whether a target is one of those that have the instruction."""
         if self.which == "only":
@@ -142,12 +147,12 @@ def check_available(instruction: Instruction, module: Module) -> None:
         if not need.has_target(module.target):
             others = {"": " or higher", "only": "", "specific": " or a higher target that ends in a or f"}[need.which]
             raise PtxSyntaxError(
-                f"{instruction}: {instruction.opcode} needs {need.target}{others}, "
+                f"{instruction}: {need.feature(instruction)} needs {need.target}{others}, "
                 f"this module says .target {module.target}"
             )
         if module.version < need.version:
             (major, minor), (has_major, has_minor) = need.version, module.version
             raise PtxSyntaxError(
-                f"{instruction}: {instruction.opcode} needs PTX {major}.{minor} or later, this module says "
+                f"{instruction}: {need.feature(instruction)} needs PTX {major}.{minor} or later, this module says "
                 f".version {has_major}.{has_minor}"
             )

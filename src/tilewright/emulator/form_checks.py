@@ -88,7 +88,7 @@ def _unknown_form(instruction: Instruction, fits: list[_Fit]) -> UnsupportedInst
     if nearest.unknown:
         faults.append(f"no emulation of .{', .'.join(nearest.unknown)} in {instruction}")
     if nearest.lacking:
-        missing = " and ".join(f".{group}" for group in nearest.lacking)
+        missing = " and ".join(map(str, nearest.lacking))
         faults.append(f"{'it' if faults else instruction} lacks {missing}")
     return UnsupportedInstruction(
         f"{', and '.join(faults)}; expected {nearest.form}. Where PTX has this form, add it to "
@@ -208,8 +208,9 @@ def _fits(operand: Operand, kind: str, wider: bool) -> bool:
             if "pred" in (own, kind):
                 return own == kind
             both_whole = _INTEGER.fullmatch(own) and _INTEGER.fullmatch(kind)
-            untyped = _UNTYPED.fullmatch(own) or _UNTYPED.fullmatch(kind) or own in _PAIRS  # as ptxas has it
-            return bool(own == kind or both_whole or untyped) and _width_fits(operand, kind, wider)
+            untyped = _UNTYPED.fullmatch(own) or _UNTYPED.fullmatch(kind)
+            as_word = own in _PAIRS and _INTEGER.fullmatch(kind)  # not in the manual, but ptxas takes it
+            return bool(own == kind or both_whole or untyped or as_word) and _width_fits(operand, kind, wider)
         case Negated(register):
             return kind == "pred" and register.type == "pred"
         case Integer():

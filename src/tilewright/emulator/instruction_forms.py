@@ -38,12 +38,14 @@ SETS = {
     "ORDER": "volatile relaxed acquire release acq_rel weak",
     "SCOPE": "cta cluster gpu sys",
     "CACHE": "ca cg cs lu cv wb wt",
-    "ATOMIC": "add min max inc dec exch and or xor",
     "TENSOR": "1d 2d 3d 4d 5d",
     "MMA": "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256",
+    "SPARSE": "m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128",
     "WMMA": "m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128",
     "WGMMA": " ".join(f"m64n{n}k{k}" for k in (8, 16, 32) for n in range(8, 257, 8)),
-    "ELEMENT": "f16 bf16 tf32 f32 f64 e4m3 e5m2 s8 u8 s4 u4 b1 s32",
+    "STORED": "f16 bf16 tf32 f32 f64 s8 u8 s32",
+    "INPUT": "f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32",
+    "TYPE": "f16 bf16 tf32 f32 f64 e4m3 e5m2 s8 u8 s4 u4 b1 s32",
 }
 """Sets of modifiers, in capitals in the table."""
 
@@ -112,7 +114,7 @@ bfind           : [shiftamt] u32|s32|u64|s64                        : u32 T
 fns             : b32                                               : b32 b32 b32 s32
 mov             : pred|BITS|INT|FLOAT|HALF|b128                     : M M
 cvta            : [to] SPACE u32|u64                                : T T
-isspacep        : SPACE                                             : pred *
+isspacep        : global|local|SHARED                                             : pred *
 cvt             : [sat] WHOLE WHOLE                                 : D+ T+
 cvt             : ROUND [ftz] [sat] REAL WHOLE                      : D+ T+
 cvt             : TO_WHOLE [ftz] [sat] WHOLE REAL                   : D+ T+
@@ -122,8 +124,8 @@ cvt             : rn|rz [relu] [satfinite] f16x2|bf16x2 f32         : D+ T+ T+
 cvt             : rn [satfinite] [relu] e4m3x2|e5m2x2 f32           : b16+ T+ T+
 cvt             : rn [satfinite] [relu] e4m3x2|e5m2x2 f16x2         : b16 T
 cvt             : rn [relu] f16x2 e4m3x2|e5m2x2                     : D b16
-cvt             : pack sat u16|s16 s32                              : b32 s32 s32
-cvt             : pack sat u8|s8|u4|s4|u2|s2 s32 b32                : b32 s32 s32 b32
+cvt             : pack sat u16|s16 s32                              : b32+ s32+ s32+
+cvt             : pack sat u8|s8|u4|s4|u2|s2 s32 b32                : b32+ s32+ s32+ b32
 createpolicy    : fractional|range|cvt [global] L2|L2::* [L2::*] b64 : b64 ...
 griddepcontrol  : launch_dependents|wait                            :
 nanosleep       : u32                                               : u32
@@ -136,9 +138,19 @@ pmevent         : [mask]                                            : N
 brkpt           :                                                   :
 ld ldu          : [mmio] [ORDER] [SCOPE] [SPACE] [nc] [CACHE] [L1::*] [L2::*] [L2::*] [v2|v4|v8] MEMORY : {T+} A ?b64
 st              : [mmio] [ORDER] [SCOPE] [SPACE] [CACHE] [L1::*] [L2::*] [v2|v4|v8] MEMORY : A {T+} ?b64
-atom            : [ORDER] [SCOPE] [SPACE] cas [L2::*] b16|b32|b64   : T A T T ?b64
-atom            : [ORDER] [SCOPE] [SPACE] ATOMIC [noftz] [L2::*] [v2|v4|v8] MEMORY : {T} A {T} ?b64
-red             : [ORDER] [SCOPE] [SPACE] ATOMIC [noftz] [L2::*] [v2|v4|v8] MEMORY : A {T} ?b64
+atom            : [ORDER] [SCOPE] [SPACE] cas [L2::*] BITS   : T A T T ?b64
+atom            : [ORDER] [SCOPE] [SPACE] add [L2::*] u32|s32|u64|s64 : {T} A {T} ?b64
+atom            : [ORDER] [SCOPE] [SPACE] add [L2::*] [v2|v4] f32|f64 : {T} A {T} ?b64
+atom            : [ORDER] [SCOPE] [SPACE] min|max [L2::*] u32|s32|u64|s64 : {T} A {T} ?b64
+atom            : [ORDER] [SCOPE] [SPACE] add|min|max noftz [L2::*] [v2|v4|v8] HALF : {T} A {T} ?b64
+atom            : [ORDER] [SCOPE] [SPACE] inc|dec [L2::*] u32 : {T} A {T} ?b64
+atom            : [ORDER] [SCOPE] [SPACE] exch|LOGIC [L2::*] b32|b64 : {T} A {T} ?b64
+red             : [ORDER] [SCOPE] [SPACE] add [L2::*] u32|s32|u64|s64 : A {T} ?b64
+red             : [ORDER] [SCOPE] [SPACE] add [L2::*] [v2|v4] f32|f64 : A {T} ?b64
+red             : [ORDER] [SCOPE] [SPACE] min|max [L2::*] u32|s32|u64|s64 : A {T} ?b64
+red             : [ORDER] [SCOPE] [SPACE] add|min|max noftz [L2::*] [v2|v4|v8] HALF : A {T} ?b64
+red             : [ORDER] [SCOPE] [SPACE] inc|dec [L2::*] u32 : A {T} ?b64
+red             : [ORDER] [SCOPE] [SPACE] LOGIC [L2::*] b32|b64 : A {T} ?b64
 mapa            : [SHARED] u32|u64                                  : T T u32
 getctarank      : [SHARED] u32|u64                                  : u32 *
 shfl            : sync up|down|bfly|idx b32                         : T|pred T b32 b32 b32
@@ -195,18 +207,22 @@ cp              : async bulk shared::cluster shared::cta mbarrier::* : A A u32 A
 cp              : async bulk global shared::cta bulk_group [L2::*]  : A A u32 ?b64
 cp              : async bulk tensor TENSOR SHARED global [tile] mbarrier::* [multicast::cluster] [L2::*] : A A A ?* ?b64
 cp              : async bulk tensor TENSOR global shared::cta [tile] bulk_group [L2::*] : A A ?b64
-mma             : sync aligned MMA row|col row|col [satfinite] ELEMENT ELEMENT ELEMENT ELEMENT : {F} {F} {F} {F}
+mma             : sync aligned MMA row|col row|col [satfinite] TYPE TYPE TYPE TYPE : {F} {F} {F} {F}
 mma             : sync aligned MMA row col s32 b1 b1 s32 xor|and popc : {F} {F} {F} {F}
-mma             : sp|sp::* sync aligned MMA row col [satfinite] ELEMENT ELEMENT ELEMENT ELEMENT : {F} {F} {F} {F} b32 N
-wmma            : load a|b|c sync aligned row|col WMMA [SPACE] ELEMENT : {F} A ?u32
-wmma            : store d sync aligned row|col WMMA [SPACE] ELEMENT : A {F} ?u32
+mma             : sp|sp::* sync aligned SPARSE row col [satfinite] TYPE TYPE TYPE TYPE : {F} {F} {F} {F} b32 N
+wmma            : load a|b|c sync aligned row|col WMMA [SPACE] STORED : {F} A ?u32
+wmma            : store d sync aligned row|col WMMA [SPACE] f16|f32|s32|f64 : A {F} ?u32
 wmma            : mma sync aligned row|col row|col WMMA f16|f32 f16|f32 [satfinite] : {F} {F} {F} {F}
-wmma            : mma sync aligned row|col row|col WMMA ELEMENT ELEMENT ELEMENT ELEMENT [satfinite] : {F} {F} {F} {F}
+wmma            : mma sync aligned row|col row|col WMMA INPUT INPUT INPUT INPUT [satfinite] : {F} {F} {F} {F}
 wgmma           : fence sync aligned                                :
 wgmma           : commit_group sync aligned                         :
 wgmma           : wait_group sync aligned                           : N
-wgmma           : mma_async sync aligned WGMMA [satfinite] f16|f32|s32 ELEMENT ELEMENT : {F} * b64 pred ?N ?N ?N ?N
+wgmma           : mma_async sync aligned WGMMA [satfinite] f16|f32|s32 TYPE TYPE : {F} * b64 pred ?N ?N ?N ?N
 """
+
+
+_MOST_SHOWN = 10
+"""Modifiers of a group that messages list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +239,9 @@ class Group:
         )
 
     def __str__(self) -> str:
-        text = "|".join(self.choices)
+        names = [f".{name}" for name in self.choices]
+        text = "|".join(names if len(names) <= _MOST_SHOWN else [*names[:_MOST_SHOWN], "..."])
+        text = f"{{{text}}}" if len(names) > 1 else text
         return text if self.required else f"[{text}]"
 
 
@@ -236,7 +254,7 @@ class Form:
     operands: tuple[str, ...]
 
     def __str__(self) -> str:
-        return ".".join((self.opcode, *map(str, self.groups)))
+        return "".join((self.opcode, *map(str, self.groups)))
 
 
 def _group(text: str) -> Group:

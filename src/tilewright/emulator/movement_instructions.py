@@ -66,7 +66,7 @@ def _repack(w: BlockWriter, destination: Vector, source: Vector) -> None:
 def _convert_address(w: BlockWriter, i: Instruction) -> None:
     """Shared, local and parameter addresses are offsets; those of constants are generic already."""
     dtype = DTYPES[i.modifiers[-1]]
-    space = i.modifiers[1] if i.modifiers[0] == "to" else i.modifiers[0]
+    space = i.modifiers[-2].split("::")[0]
     value = w.read(i.operands[1], dtype)
     if space in ("global", "const"):
         expression = value
@@ -77,7 +77,7 @@ def _convert_address(w: BlockWriter, i: Instruction) -> None:
         raise ValueError("a symbol as a generic address")
     else:
         sign = "-" if i.modifiers[0] == "to" else "+"
-        expression = f"{value} {sign} {w.constant(_WINDOWS[space.split('::')[0]], dtype)}"
+        expression = f"{value} {sign} {w.constant(_WINDOWS[space], dtype)}"
     w.assign(i.operands[0], expression, dtype)
 
 
