@@ -129,6 +129,11 @@ def test_relaxations_of_ptx(body):
     load(body)
 
 
+def test_a_variable_may_have_an_offset():
+    body = ".shared .b8 row[16]; mov.b64 %p, row+8; mov.b64 %o, row; sub.s64 %o, %p, %o; cvt.u32.u64 %d, %o;"
+    assert set(evaluate(body, integer_inputs(), 32)) == {8}
+
+
 def test_modifiers_mean_the_same_in_any_order():
     inputs = integer_inputs()
     for one, other, operands in (

@@ -38,6 +38,7 @@ from tilewright.emulator.ptx import (
     Sink,
     Special,
     Symbol,
+    described,
 )
 from tilewright.emulator.specials import LANE_SPECIALS, UNIFORM_SPECIALS
 
@@ -187,7 +188,7 @@ class BlockWriter:
                 raise ValueError(f"%{name} is neither declared nor an emulated special register")
             case Symbol():
                 return self._address_of(operand, dtype)
-        raise ValueError(f"operand {operand}")
+        raise ValueError(f"an operand is {described(operand)}, and a value is needed")
 
     def stable(self, name: str | None) -> str | None:
         """A variable that survives the write-backs: a copy, if it is a view of the register file."""
@@ -203,7 +204,7 @@ class BlockWriter:
         if isinstance(destination, Sink):
             return
         if not isinstance(destination, Register):
-            raise ValueError(f"destination {destination}")
+            raise ValueError(f"the destination is {described(destination)}, and a register is needed")
         if dtype != "b1" and destination.bits > 8 * int(dtype[1:]):
             wide = f"{dtype[0]}{destination.bits // 8}"
             expression, dtype = f"({expression}).astype({wide})", wide

@@ -11,7 +11,6 @@ from tilewright.emulator.ptx import (
     Float,
     Instruction,
     Integer,
-    Label,
     Negated,
     Operand,
     Pair,
@@ -20,6 +19,7 @@ from tilewright.emulator.ptx import (
     Special,
     Symbol,
     Vector,
+    described,
 )
 
 _BITS = {**TYPE_BITS, "tf32": 32, "e4m3x2": 16, "e5m2x2": 16, "u16x2": 32, "s16x2": 32}
@@ -50,7 +50,7 @@ def check_form(instruction: Instruction) -> None:
     guard = instruction.predicate
     register = guard.register if isinstance(guard, Negated) else guard
     if register is not None and register.type != "pred":
-        raise PtxSyntaxError(f"the guard of {instruction} is {_shown(register)}, and a predicate is needed")
+        raise PtxSyntaxError(f"the guard of {instruction} is {described(register)}, and a predicate is needed")
     if instruction.opcode not in FORMS:
         return
     fits = [_fit(form, instruction.modifiers) for form in FORMS[instruction.opcode]]
@@ -166,23 +166,23 @@ def _operand_fault(fit: _Fit, name: str, operand: Operand) -> str:
     if name == "A":
         return _address_fault(operand)
     if name == "N":
-        return "" if isinstance(operand, Integer) else f"{_shown(operand)}, and an integer constant is needed"
+        return "" if isinstance(operand, Integer) else f"{described(operand)}, and an integer constant is needed"
     if isinstance(operand, Vector):
         return _vector_fault(fit, name, operand)
     if name.startswith("{") and name != "{F}" and _length(fit) != 1:
-        return f"{_shown(operand)}, and a vector of {_length(fit)} is needed"
+        return f"{described(operand)}, and a vector of {_length(fit)} is needed"
     plain = name.strip("{}")
     kind = _type_of(plain.rstrip("+"), fit)
     fits = _width_fits if plain == "F" else _fits
-    return "" if fits(operand, kind, plain.endswith("+")) else f"{_shown(operand)}, and .{kind} is needed"
+    return "" if fits(operand, kind, plain.endswith("+")) else f"{described(operand)}, and .{kind} is needed"
 
 
 def _address_fault(operand: Operand) -> str:
     if not isinstance(operand, Address):
-        return f"{_shown(operand)}, and an address in brackets is needed"
+        return f"{described(operand)}, and an address in brackets is needed"
     base = operand.base
     if isinstance(base, Register) and not (_UNTYPED.fullmatch(base.type) or _INTEGER.fullmatch(base.type)):
-        return f"an address in {_shown(base)}, and an integer or untyped register is needed"
+        return f"an address in {described(base)}, and an integer or untyped register is needed"
     return ""
 
 
@@ -228,23 +228,3 @@ def _width_fits(operand: Operand, kind: str, wider: bool) -> bool:
         return isinstance(operand, Integer | Float | Sink)
     width = _BITS[operand.type]
     return width == _BITS[kind] or (wider and width > _BITS[kind])
-
-
-def _shown(operand: Operand) -> str:
-    """An operand in words."""
-    match operand:
-        case Register(name, kind):
-            return f"register {name} of type .{kind}"
-        case Negated(register):
-            return f"!{register.name}"
-        case Integer(value):
-            return f"the integer {value}"
-        case Float(value):
-            return f"the floating-point constant {value}"
-        case Special(name):
-            return f"%{name}"
-        case Symbol(name) | Label(name):
-            return name
-        case Sink():
-            return "_"
-    return {Address: "an address", Vector: "a vector", Pair: "a pair"}[type(operand)]

@@ -118,7 +118,8 @@ isspacep        : global|local|SHARED                                           
 cvt             : [sat] WHOLE WHOLE                                 : D+ T+
 cvt             : ROUND [ftz] [sat] REAL WHOLE                      : D+ T+
 cvt             : TO_WHOLE [ftz] [sat] WHOLE REAL                   : D+ T+
-cvt             : [ROUND|TO_WHOLE] [ftz] [sat] [relu] [satfinite] REAL REAL : D+ T+
+cvt             : [ROUND|TO_WHOLE] [ftz] [sat] REAL REAL            : D+ T+
+cvt             : rn|rz [relu] [satfinite] f16|bf16 f32             : D+ T+
 cvt             : rna|rn|rz [relu] [satfinite] tf32 f32             : b32 f32
 cvt             : rn|rz [relu] [satfinite] f16x2|bf16x2 f32         : D+ T+ T+
 cvt             : rn [satfinite] [relu] e4m3x2|e5m2x2 f32           : b16+ T+ T+

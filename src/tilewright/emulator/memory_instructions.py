@@ -308,6 +308,9 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
     if "tensor" in modifiers:
         shared, tensor = operands[:2] if loads else operands[1::-1]
         assert isinstance(tensor, Address)
+        dimensions = next(int(modifier[0]) for modifier in modifiers if modifier[0].isdigit())
+        if len(tensor.coordinates) != dimensions:
+            raise ValueError(f"{len(tensor.coordinates)} coordinates in {dimensions} dimensions")
         handle = _address(w, Address(tensor.base, tensor.offset), "generic")
         coordinates = ", ".join(w.read(coordinate, "i4") for coordinate in tensor.coordinates)
         where = _address(w, shared, "cluster")

@@ -18,6 +18,8 @@ def _move(w: BlockWriter, i: Instruction) -> None:
     if isinstance(destination, Vector) and isinstance(source, Vector):  # of b128: registers that are halves
         _repack(w, destination, source)
         return
+    if i.modifiers[-1] == "b128":
+        raise ValueError("b128 moves between registers of 128 bits and vectors")
     dtype = DTYPES[i.modifiers[-1]]
     if isinstance(destination, Vector):
         _unpack(w, destination.elements, w.read(source, unsigned(dtype)), dtype)

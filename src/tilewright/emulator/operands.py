@@ -1,7 +1,7 @@
 """What emitters ask of an instruction: its space, the elements, addresses and immediates of its operands."""
 
 from tilewright.emulator.codegen import BlockWriter
-from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Vector
+from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Vector, described
 
 HALVES = {"f16": "f16", "bf16": "bf16", "f16x2": "f16", "bf16x2": "bf16"}
 """16-bit floating-point types and pairs of them -> the type of one."""
@@ -27,7 +27,7 @@ def space_of(instruction: Instruction) -> str:
 def address_of(w: BlockWriter, operand: Operand, space: str) -> str:
     """The address in its space: 32 bits in shared and local memory, else 64."""
     if not isinstance(operand, Address):
-        raise ValueError(f"{operand} is not an address")
+        raise ValueError(f"{described(operand)} is not an address")
     dtype = "u4" if space in ("shared", "cluster", "local") else "u8"
     base = w.read(operand.base, dtype)
     return w.variable(f"{base} + {w.constant(operand.offset, dtype)}") if operand.offset else base
@@ -49,5 +49,5 @@ def count_of(operand: Operand) -> int:
 def immediate_of(operand: Operand) -> int:
     """The value of an operand that must be an integer constant."""
     if not isinstance(operand, Integer):
-        raise ValueError(f"{operand} is not an immediate")
+        raise ValueError(f"{described(operand)} is not an immediate")
     return operand.value

@@ -222,6 +222,26 @@ class Module:
     files: dict[int, str] = field(default_factory=dict)
 
 
+def described(operand: Operand) -> str:
+    """An operand in words."""
+    match operand:
+        case Register(name, kind):
+            return f"register {name} of type .{kind}"
+        case Negated(register):
+            return f"!{register.name}"
+        case Integer(value):
+            return f"the integer {value}"
+        case Float(value):
+            return f"the floating-point constant {value}"
+        case Special(name):
+            return f"%{name}"
+        case Symbol(name) | Label(name):
+            return name
+        case Sink():
+            return "_"
+    return {Address: "an address", Vector: "a vector", Pair: "a pair"}[type(operand)]
+
+
 def round_up(value: int, multiple: int) -> int:
     """The smallest multiple that is not below value."""
     return -(-value // multiple) * multiple
