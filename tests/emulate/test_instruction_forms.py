@@ -1,6 +1,7 @@
 """Instructions that PTX does not have: each is refused with its line and what was expected."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,15 +19,16 @@ MODULE = """\
 .shared .align 128 .b8 rows[1024];
 .reg .pred %p<4>;
 .reg .b8 %c<4>;
-.reg .b16 %h<4>;
+.reg .b16 %h<5>;
 .reg .b32 %r<20>;
-.reg .b64 %d<4>;
+.reg .b64 %d<5>;
 .reg .u32 %u<4>;
 .reg .s32 %s<4>;
 .reg .f16 %x<4>;
 .reg .f16x2 %y<4>;
-.reg .f32 %f<8>;
+.reg .f32 %f<10>;
 .reg .f64 %g<4>;
+.reg .b128 %q<4>;
 {body}
 ret;
 }}
@@ -127,6 +129,11 @@ def test_operands_that_are_refused(body, message):
 )
 def test_relaxations_of_ptx(body):
     load(body)
+
+
+def test_forms_that_ptxas_takes():
+    for line in (Path(__file__).parent / "ptx" / "forms.txt").read_text().splitlines():
+        load(line)
 
 
 def test_a_variable_may_have_an_offset():

@@ -176,6 +176,7 @@ barrier         : cluster arrive [release|relaxed] [aligned]        :
 barrier         : cluster wait [acquire] [aligned]                  :
 setmaxnreg      : inc|dec sync aligned u32                          : N
 membar          : cta|gl|sys                                        :
+membar          : proxy alias                                       :
 fence           : proxy alias|async|async::* [global|SHARED]        :
 fence           : proxy async::* acquire|release sync_restrict::* SCOPE :
 fence           : proxy tensormap::* acquire SCOPE                  : A N
