@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.emulator.errors import PtxSyntaxError, UnsupportedInstruction
 from tilewright.emulator.instruction_forms import FORMS, Form, Group
@@ -53,7 +54,7 @@ def check_form(instruction: Instruction) -> None:
         raise PtxSyntaxError(f"the guard of {instruction} is {described(register)}, and a predicate is needed")
     if instruction.opcode not in FORMS:
         return
-    fits = [_fit(form, instruction.modifiers) for form in FORMS[instruction.opcode]]
+    fits = _fits_of(instruction.opcode, instruction.modifiers)
     matching = [fit for fit in fits if not fit.unknown and not fit.lacking]
     if not matching:
         raise _unknown_form(instruction, fits)
@@ -67,6 +68,11 @@ def check_form(instruction: Instruction) -> None:
 
 
 # Modifiers -----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1 << 12)
+def _fits_of(opcode: str, modifiers: tuple[str, ...]) -> list[_Fit]:
+    return [_fit(form, modifiers) for form in FORMS[opcode]]
 
 
 def _fit(form: Form, modifiers: tuple[str, ...]) -> _Fit:
