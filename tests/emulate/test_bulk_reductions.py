@@ -175,7 +175,7 @@ REGISTERS = ".reg .b32 %s, %n; .reg .b64 %g; .shared .align 128 .b8 x[64]; .shar
         ("global.shared::cta.bulk_group.min.noftz.f16", ".noftz belongs to .add of .f16 and .bf16"),
         ("tensor.2d.global.shared::cta.add.im2col_no_offs.bulk_group", "no emulation of .im2col_no_offs in"),
         ("global.shared::cta.bulk_group.cp_mask.add.u32", "no emulation of .cp_mask in"),
-        ("global.shared::cta.bulk_group.exch.b32", "a bulk reduction has one of .add, .min, .max"),
+        ("global.shared::cta.bulk_group.exch.b32", "no emulation of .exch in"),
         (
             "shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.f32",
             "reduction .add of .f32 to shared",

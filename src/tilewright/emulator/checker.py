@@ -298,6 +298,19 @@ class Checker:
         """All threads of these CTAs have met at a barrier."""
         self._floor[ctas] = self.tick()
 
+    def take_part(self, site: int, group: Group, mask: Any, active: Any) -> None:
+        """A warp collective with a member mask."""
+        if active is None and (mask == FULL_WARP).all():
+            return
+        outside, idle = collectives.misnamed(group, mask, active)
+        for lanes, fault in (
+            (outside, "is executed by a thread that its member mask leaves out"),
+            (idle, "has a thread in its member mask whose guard keeps it from executing it"),
+        ):
+            if lanes.any():
+                message = f"{self.machine.describe(site)} {fault}"
+                self.report("member-mask", (fault,), message, (site,), group.take(lanes), None)
+
     def warp_barrier(self, group: Group, mask: Any) -> None:
         """bar.warp.sync."""
         tiles = group.warps

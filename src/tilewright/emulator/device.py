@@ -300,7 +300,7 @@ def _parse(ptx: str) -> Module:
 
 @lru_cache(maxsize=64)
 def _compile(ptx: str, entry: str) -> Program:
-    return compile_entry(_parse(ptx).entries[entry])
+    return compile_entry(_parse(ptx), entry)
 
 
 def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem: int, checks: bool) -> int:

@@ -195,6 +195,11 @@ class Machine:
         if self.checker is not None:
             self.checker.registers.move(group, number, source)
 
+    def take_part(self, site: int, group: Group, mask: Values, active: Values | None) -> None:
+        """The active lanes of a group execute a warp collective with a member mask."""
+        if self.checker is not None:
+            self.checker.take_part(site, group, mask, active)
+
     def hold_registers(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg."""
         if self.checker is not None:
