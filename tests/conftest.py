@@ -48,9 +48,9 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
 
 def unrecorded(exitstatus):
     """Why this run leaves no record; None where it does."""
-    from tilewright.kernels.registry import KERNELS
+    from tilewright.kernels.registry import EVERY_KERNEL
 
-    return "Nothing is recorded: the run has not passed." if exitstatus else verification.incomplete(KERNELS)
+    return "Nothing is recorded: the run has not passed." if exitstatus else verification.incomplete(EVERY_KERNEL)
 
 
 def write_record(path, terminalreporter, config):

@@ -22,19 +22,20 @@ def throughput() -> list[str]:
         "| m, n, k | best Config | burst | settled (power limit) |",
         "|---|---|---|---|",
     ]
-    for shape in record["shapes"]:
-        name, best = max(shape["measured"].items(), key=lambda item: item[1]["settled"]["ratio_to_cublas"]["median"])
-        config = dict(item.split("=") for item in name.split(","))
+    for product in record["products"]:
+        entries = {entry["contender"]: entry for entry in product["contenders"] if entry.get("settled")}
+        cublas = entries.pop("cublas")
+        best = max(entries.values(), key=lambda entry: entry["settled"]["ratio"]["median"])
+        config = best["config"]
         cells = []
         for protocol in ("burst", "settled"):
-            ratio, rate = best[protocol]["ratio_to_cublas"], best[protocol]["tflops"]
+            ratio, rates = best[protocol]["ratio"], [entry[protocol]["tflops"] for entry in (best, cublas)]
             cells.append(
-                f"**{ratio['median']:.3f}** [{ratio['low']:.3f}, {ratio['high']:.3f}] "
-                f"{rate['ours']:.0f} : {rate['cublas']:.0f}"
+                f"**{ratio['median']:.3f}** [{ratio['low']:.3f}, {ratio['high']:.3f}] {rates[0]:.0f} : {rates[1]:.0f}"
             )
         cluster = f", cluster {config['cluster_m']}x{config['cluster_n']}"
         text = f"{config['tile_m']}x{config['tile_n']}, {config['stages']} stages{cluster}, {config['epilogue']}"
-        lines.append(f"| {shape['m']}, {shape['n']}, {shape['k']} | {text} | {' | '.join(cells)} |")
+        lines.append(f"| {product['m']}, {product['n']}, {product['k']} | {text} | {' | '.join(cells)} |")
     return [*lines, "", f"Again: `{record['command']}`"]
 
 

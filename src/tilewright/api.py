@@ -201,13 +201,18 @@ def emulator() -> Backend:
 
 def refuse_long_emulation(problem: Problem) -> None:
     """Raise RuntimeError for a product that would keep the emulator busy beyond the limit."""
-    limit = emulation_limit()
     seconds = problem.flops / EMULATOR_FLOPS
-    if seconds > limit:
-        raise RuntimeError(
-            f"{problem} would take the emulator about {_duration(seconds)}, and it stops at {_duration(limit)}: use a "
-            f"GPU or a smaller product, or set {EMULATOR_LIMIT_VARIABLE}={ceil(2 * seconds)} to wait"
-        )
+    if seconds > emulation_limit():
+        raise RuntimeError(long_emulation(str(problem), seconds, "use a GPU or a smaller product"))
+
+
+def long_emulation(subject: str, seconds: float, remedy: str) -> str:
+    """Why something is not emulated, and what to do."""
+    limit = _duration(emulation_limit())
+    return (
+        f"{subject} would take the emulator about {_duration(seconds)}, and it stops at {limit}: "
+        f"{remedy}, or set {EMULATOR_LIMIT_VARIABLE}={ceil(2 * seconds)} to wait"
+    )
 
 
 def emulation_limit() -> float:

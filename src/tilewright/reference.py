@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.dtypes import parse
+from tilewright.dtypes import DType, fp16, fp32, parse
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -27,13 +27,20 @@ _ACTIVATIONS: dict[str | None, Callable[[Array], Array]] = {
     "silu": lambda x: x / (1.0 + np.exp(-x)),
 }
 
+_LAMBDA = 8
+"""A sum of k errors of either sign exceeds this many times the root of their squares practically never."""
+
+_BLOCK = 16
+"""Products that one mma of 16-bit floats adds, m16n8k16."""
+
 _STEEPEST = 1.13
 """The largest slope of any activation (gelu's), by which it can stretch an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How a result differs from the reference, over the `elements` that were compared.
+    """How a result differs from the reference, over the `elements` that were compared: of those that are looked at,
+    the ones whose accumulator cannot have overflowed.
 
     `verified`: every element is within its own bound. `relative_error` and `error_bound` are the Frobenius norms of
     the differences and of the bounds, divided by the reference's.
@@ -46,9 +53,16 @@ class Comparison:
 
 
 def compare(
-    out: Array, a: Array, b: Array, *, bias: Array | None = None, activation: str | None = None, seed: int = 0
+    out: Array,
+    a: Array,
+    b: Array,
+    *,
+    bias: Array | None = None,
+    activation: str | None = None,
+    accumulator: Any = fp32,
+    seed: int = 0,
 ) -> Comparison:
-    """Compare out (m, n) with activation(a (m, k) @ b (k, n) + bias) in float64.
+    """Compare out (m, n), summed in `accumulator`, with activation(a (m, k) @ b (k, n) + bias) in float64.
 
     Products above FULL_REFERENCE_FLOPS are compared on SAMPLED_LINES rows and columns drawn by `seed`.
     """
@@ -65,8 +79,12 @@ def compare(
     verified = True
     for rows, columns in parts:
         added = None if bias is None else bias[rows][:, columns]
-        expected, bound = reference(a[rows], b[:, columns], bias=added, activation=activation, out_dtype=out.dtype)
-        error = np.abs(out[rows][:, columns].astype(np.float64) - expected)
+        expected, bound = reference(
+            a[rows], b[:, columns], bias=added, activation=activation, accumulator=accumulator, out_dtype=out.dtype
+        )
+        known = ~np.isinf(bound)
+        expected, bound = expected[known], bound[known]
+        error = np.abs(out[rows][:, columns][known].astype(np.float64) - expected)
         verified &= bool(np.all(error <= bound))  # False for NaN
         sums += np.array([np.sum(error**2), np.sum(bound**2), np.sum(expected**2), error.size])
     norm = sqrt(sums[2]) or 1.0
@@ -74,27 +92,71 @@ def compare(
 
 
 def reference(
-    a: Array, b: Array, *, bias: Array | None = None, activation: str | None = None, out_dtype: Any
+    a: Array,
+    b: Array,
+    *,
+    bias: Array | None = None,
+    activation: str | None = None,
+    accumulator: Any = fp32,
+    out_dtype: Any,
 ) -> tuple[Array, Array]:
-    """activation(a @ b + bias) in float64, and per element how far a right result in `out_dtype` can be from it.
-
-    The sum is kept in fp32, where tensor cores may truncate: each of its at most k steps errs by at most 2^-23 of a
-    partial sum. For more than 64 steps the bound grows with sqrt(k) instead, as errors of either sign do (Higham and
-    Mary, "A new approach to probabilistic rounding error analysis", 2019, with lambda = 8): operands are to be random.
-    """
+    """activation(a @ b + bias) in float64, and per element how far a right result in `out_dtype` can be from it."""
     kind = parse(out_dtype, "out_dtype")
     a, b = a.astype(np.float64), b.astype(np.float64)
-    k = a.shape[1]
     total = a @ b
-    error = min(k, 8 * sqrt(k)) * 2.0**-23 * (np.abs(a) @ np.abs(b))
+    error = sum_bound(a, b, parse(accumulator, "accumulator"))
     if bias is not None:
         total = total + bias.astype(np.float64)
     error = error + 2.0**-22 * np.abs(total)
     expected = _ACTIVATIONS[activation](total)
     if activation is not None:
         error = _STEEPEST * error + 2.0**-20 * np.abs(total)  # exponentials of the fp32 kind
+    return expected, stored_bound(kind, expected, error)
+
+
+def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:
+    """How far a right sum of a (m, k) @ b (k, n) can be from the exact one; float64, for fp32 of any array library.
+
+    A sum in fp16 errs as `_fp16_sum_error` says. In fp32, where tensor cores may truncate, each of its at most k steps
+    errs by at most 2^-23 of a partial sum; for more than 64 steps the bound grows with sqrt(k) instead, as errors of
+    either sign do (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019, with lambda = 8):
+    operands are to be random.
+    """
+    if accumulator is fp16:
+        return _fp16_sum_error(a, b)
+    k = a.shape[1]
+    return min(k, _LAMBDA * sqrt(k)) * 2.0**-23 * (abs(a) @ abs(b))
+
+
+def stored_bound(kind: DType, expected: Any, error: Any) -> Any:
+    """How far a result stored as `kind` can be from `expected`, computed within `error`; arrays of any library."""
     smallest = float(np.finfo(np.float16).smallest_subnormal) if kind.name == "fp16" else 2.0**-133
-    return expected, error + kind.epsilon / 2 * (np.abs(expected) + error) + smallest
+    return error + kind.epsilon / 2 * (abs(expected) + error) + smallest
+
+
+def _fp16_sum_error(a: Array, b: Array) -> Array:
+    """How far a sum of a @ b in fp16 accumulators, float64 (m, k) and (k, n), may be from the exact one.
+
+    PTX promises that products are exact and that each addition is as good as one in fp16, in any order within an
+    instruction and with any rounding (PTX ISA, "mma": floating point). An instruction adds BLOCK products to the sum
+    that it is given, so that no partial sum in it exceeds |sum before| + |A| |B| of the block, and each addition errs
+    by at most one unit in the last place, 2^-10 of that, or 2^-24 among subnormal numbers. The sum before carries the
+    error so far. Errors add up; of either sign they grow with the root of their squares instead, as in fp32.
+
+    Infinite where a partial sum may round to infinity, from 65520 on: nothing is known of such an element.
+    """
+    linear = squares = error = total = np.zeros((a.shape[0], b.shape[1]))
+    largest = np.zeros_like(total)
+    for start in range(0, a.shape[1], _BLOCK):
+        block_a, block_b = a[:, start : start + _BLOCK], b[start : start + _BLOCK]
+        partial = np.abs(total) + error + np.abs(block_a) @ np.abs(block_b)
+        step = 2.0**-10 * partial + 2.0**-24
+        count = block_a.shape[1]
+        linear, squares = linear + count * step, squares + count * step**2
+        error = np.minimum(linear, _LAMBDA * np.sqrt(squares))
+        total = total + block_a @ block_b
+        largest = np.maximum(largest, partial + count * step)
+    return np.where(largest < 65520, error, np.inf)
 
 
 def _sample(rng: np.random.Generator, extent: int) -> Array:

@@ -7,6 +7,7 @@ builds every Config of every problem, for each GPU.
 import os
 import re
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 
@@ -15,8 +16,9 @@ from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompilationError, compile
 from tilewright.kernels.family import ConfigError
+from tilewright.kernels.ladder import LADDER
 from tilewright.kernels.mma import MmaConfig
-from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma import WgmmaConfig
 from tilewright.problem import Matrix, Problem
@@ -91,6 +93,11 @@ SINGLE = problem("nt", fp32, fp32)
 SINGLE_MN = problem("tn", fp32, fp32)
 
 ILLEGAL = {
+    **{
+        name: ((HALF, replace(EVERY_KERNEL[name].configs(HALF, H200)[0], schedule="zigzag")),)
+        for name, rung in LADDER.items()
+        if hasattr(rung.kernel.configs(HALF, H200)[0], "schedule")
+    },
     "wgmma": (
         (HALF, WgmmaConfig(tile_m=192)),
         (HALF, WgmmaConfig(tile_n=260)),
@@ -145,7 +152,7 @@ ILLEGAL = {
 def illegal():
     for name, cases in ILLEGAL.items():
         for product, config in cases:
-            yield pytest.param(KERNELS[name], config, product, id=str(config))
+            yield pytest.param(EVERY_KERNEL[name], config, product, id=str(config))
 
 
 @pytest.mark.parametrize(("kernel", "config", "product"), list(illegal()))
@@ -159,7 +166,7 @@ def test_illegal_config_is_refused_by_check_and_by_the_compiler(kernel, config, 
         compile(kernel.unit(config, product, H200), H200.arch)
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("kernel", [kernel for kernel in EVERY_KERNEL.values() if kernel.rules], ids=attrgetter("name"))
 def test_every_rule_is_broken_by_one_of_the_illegal_configs(kernel):
     refusals = []
     for product, config in ILLEGAL[kernel.name]:

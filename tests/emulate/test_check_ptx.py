@@ -1,5 +1,7 @@
 """`tilewright check FILE.ptx`: kernels of others, with arguments that the command line describes."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,8 @@ from emulate.nvrtc import compile_ptx
 from emulate.test_emulator_async import PTX_WRAPPERS
 from host.test_cli import error, in_json, invoke
 from tilewright.cli.check_arguments import parse_arguments
+from tilewright.cli.check_limit import TimeLimit
+from tilewright.cli.check_parameters import fit
 from tilewright.emulator import Device
 
 TRANSPOSE = """
@@ -68,6 +72,9 @@ def test_a_missing_barrier_is_a_race_between_two_lines(ptx):
     text = invoke("check", path, *LAUNCH, "--schedules", 0, code=1).stdout
     assert "1 report" in text
     assert "rule: two accesses" in text
+    (first, second) = [line for line in text.splitlines() if line.startswith("    at ")]
+    assert first == f"    at {report['locations'][0]}, by {report['threads']}"
+    assert second == f"    at {report['locations'][1]}"
 
 
 @pytest.mark.planted_fault
@@ -88,6 +95,25 @@ def test_a_result_that_depends_on_the_schedule_is_reported(ptx):
     difference = "out differs from that of eager in 128 of 128 elements, first at (0,), 0.0 instead of 1.0"
     assert difference in rules["ScheduleDependence"]["rule"]
     assert "eager" in rules["read-before-wait"]["schedules"]
+    assert rules["ScheduleDependence"].keys() == rules["read-before-wait"].keys()
+
+
+@pytest.mark.planted_fault
+def test_reports_name_arrays_and_state_each_rule_once(ptx):
+    source = """
+    extern "C" __global__ void shift(float* out, const float* in) {
+      out[threadIdx.x + 1] = in[threadIdx.x];
+      out[threadIdx.x] = out[threadIdx.x + 2];
+    }
+    """
+    path, arguments = ptx(source), ("--block", 64, "--arg", "out=f32[80]", "--arg", "f32[64]:random", "--schedules", 0)
+    record = in_json("check", path, *arguments, code=1)
+    messages = [report["message"] for report in record["reports"]]
+    assert len(messages) > 1
+    assert all(re.search(r"address 0x7[0-9a-f]+ \(out \+ \d+\), which", message) for message in messages)
+    assert invoke("check", path, *arguments, code=1).stdout.count("rule: two accesses") == 1
+    (report,) = in_json("check", path, "--block", 96, *arguments[2:], code=1)["reports"][-1:]
+    assert re.search(r"past the end of the allocation of 256 bytes at 0x7[0-9a-f]+ \(arg1\)$", report["rule"])
 
 
 @pytest.mark.planted_fault
@@ -122,6 +148,8 @@ def test_without_line_information_reports_name_lines_of_the_ptx(ptx):
     number = next(number for number, line in enumerate(text.splitlines(), 1) if "st.global" in line)
     assert report["kind"] == "OutOfBounds"
     assert report["locations"] == [f"PTX:{number}"]
+    clean = invoke("check", path, *options[:4], "--arg", "f32[128]", *options[6:]).stdout
+    assert clean.endswith("-lineinfo for those of the source\n")
 
 
 def test_tensor_maps(ptx):
@@ -244,17 +272,23 @@ FACTOR = ("--arg", "2.0")
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), ["entry is None", "scale, nothing"]),
-        (("--entry", "other"), ["'other'", "scale, nothing"]),
-        (("--entry", "scale", "--block", 128, *OUT), ["given 1 times", "scale_param_0 (8 bytes), scale_param_1 (4"]),
+        ((), ["kernel.ptx has 2 entries", "--entry NAME", "\n  scale\n  nothing\n"]),
+        (("--entry", "other"), ["--entry other names none of them", "\n  scale\n  nothing\n"]),
+        (("--entry", "scale", "--block", 128, *OUT), ["given once", ".u64 scale_param_0", ".f32 scale_param_1"]),
         (("--entry", "scale", *OUT, *FACTOR), ["--block is missing"]),
         (("--entry", "scale", "--block", "12x", *OUT, *FACTOR), ["--block='12x'", "positive numbers"]),
         (("--entry", "scale", "--block", 256, *OUT, *FACTOR), ["at most 128 threads"]),
         (("--entry", "scale", "--block", 128, "--smem", 300000, *OUT, *FACTOR), ["bytes of shared memory"]),
-        (("--entry", "scale", "--block", 128, *OUT, "--arg", "f64:1"), ["args[1] has 8 bytes", "has 4"]),
+        (("--entry", "scale", "--block", 128, *OUT, "--arg", "f64:1"), ["'f64:1'", ".f32 scale_param_1", "1.5"]),
+        (("--entry", "scale", "--block", 128, *OUT, *OUT), ["parameter 2 of scale", ".f32 scale_param_1", "1.5"]),
+        (
+            ("--entry", "scale", "--block", 128, "--arg", 1.5, *FACTOR),
+            ["--arg '1.5'", ".u64 scale_param_0", "ptr:NAME"],
+        ),
+        (("--entry", "nothing", "--block", 1, *OUT), ["given once", "takes no arguments"]),
         (("--entry", "nothing", "--block", 1, "--grid", "1,70000"), ["above the limits"]),
         (("--entry", "scale", "--block", 128, "--arg", "u8[1000000,1000000]", *FACTOR), ["1,000.0 GB", "smaller"]),
-        (("--entry", "scale", "--block", 128, *OUT, "--arg", "f32[1]:none.npy"), ["none.npy cannot be loaded"]),
+        (("--entry", "scale", "--block", 128, "--arg", "f32[1]:none.npy", *FACTOR), ["none.npy cannot be loaded"]),
     ],
 )
 def test_launches_that_are_refused(ptx, options, words):
@@ -276,6 +310,8 @@ def test_too_little_shared_memory_is_reported_with_the_remedy(ptx):
     ("content", "words"),
     [
         (b"int main() {}", ["PTX line 1", "'int main() {}'", ".version"]),
+        (b"", ["is empty", "nvcc -ptx"]),
+        (b".version 8.0\n.target sm_80\n.address_size 64\n", ["has no entry"]),
         (b"\x7fELF\xff\xfe", ["is not text", "cuobjdump"]),
         (b".version 12.0\n.target sm_90\n", [".version 12.0 is unknown"]),
         (b".version 8.0\n.target sm_20\n", [".target sm_20 is unknown"]),
@@ -287,3 +323,126 @@ def test_files_that_are_refused(tmp_path, content, words):
     path.write_bytes(content)
     message = error("check", path, "--block", 1)
     assert all(word in message for word in words)
+
+
+def test_a_directory_is_refused(tmp_path):
+    assert "cannot be read: Is a directory" in error("check", tmp_path, "--block", 1)
+
+
+def test_a_part_of_a_name_chooses_the_entry(ptx):
+    source = "template <class T> __global__ void scale(T* x) { x[threadIdx.x] *= 2; }"
+    source += "template __global__ void scale(float*); template __global__ void scale(double*);"
+    path = ptx(source)
+    record = in_json("check", path, "--entry", "If", "--block", 32, "--arg", "f32[32]:1", "--schedules", 0)
+    assert record["kernel"] == "_Z5scaleIfEvPT_"
+    message = error("check", path, "--entry", "scale", "--block", 32)
+    assert "--entry scale names several of them" in message
+    assert "\n  _Z5scaleIfEvPT_\n  _Z5scaleIdEvPT_\n" in message
+
+
+STRUCTURE = """
+struct Pair { int count; float factor; long long rest; };
+struct alignas(64) Map { char bytes[128]; };
+extern "C" __global__ void take(unsigned long long p, unsigned n, float f, double d, unsigned char c, Pair pair,
+                                unsigned short half, Map map) {}
+"""
+
+
+def test_arguments_take_the_types_of_their_parameters(ptx):
+    kernel = Device().load(ptx(STRUCTURE).read_text())
+    fitting = ["f32[4]", "-1", "3", "4", "255", "bytes:" + "00" * 16, "f16:1.5", "tensormap(a=f32[8,8], box=[8,8])"]
+    arguments = parse_arguments(fitting)
+    fit(arguments, fitting, kernel)
+    assert arguments.items[1:5] == [-1, 3.0, 4.0, 255]
+    assert [type(item) for item in arguments.items[1:5]] == [int, float, float, int]
+    wrong = [(0, "1.5", "ptr:NAME or an integer"), (0, "f32:1", "ptr:NAME"), (1, "f32[4]", "a 4-byte integer"),
+             (1, "4294967296", "a 4-byte integer"), (2, "f32[4]", "a number such as 1.5"), (2, "f64:1", "a number"),
+             (3, "f32:1", "a number"),
+             (4, "256", "a 1-byte integer"), (5, "bytes:00", "bytes:HEX of 16 bytes"), (5, "5", "bytes:HEX of 16"),
+             (6, "1.5", "a 2-byte integer"), (7, "f32[4]", "tensormap"), (0, "tensormap(b=f32[8,8], box=[8,8])", "ptr"),
+             ]  # fmt: skip
+    for number, text, taken in wrong:
+        texts = [*fitting[:number], text, *fitting[number + 1 :]]
+        declared = rf"parameter {number + 1} of take, \.\w+ take_param_{number}"
+        with pytest.raises(ValueError, match=rf"^--arg '{re.escape(text)}': {declared}.*, takes .*{taken}"):
+            fit(parse_arguments(texts), texts, kernel)
+
+
+@pytest.mark.planted_fault
+def test_a_launch_that_takes_too_long_ends_with_the_estimate_and_what_was_found(ptx, monkeypatch):
+    path = ptx(TRANSPOSE, "-DBARRIER=", "-DPAD=1")
+    arguments = ("--grid", "1,2000", "--block", "32,32", "--arg", "f32[64000,32]", "--arg", "f32[32,64000]",
+                 "--arg", 32, "--arg", 1)  # fmt: skip
+    monkeypatch.setattr("tilewright.cli.check_limit.TimeLimit.__call__", ends_with(TimeoutError("too long")))
+    record = in_json("check", path, *arguments, code=1)
+    assert record["verified"] is False
+    assert record["error"].startswith("too long")
+    assert [report["kind"] for report in record["reports"]] == ["race"]
+    assert record["schedules"] == ["eager"]
+    assert "ended early, 1 report until then" in invoke("check", path, *arguments, code=1).stdout
+
+
+def ends_with(exception):
+    def limit(self, done):
+        if done > 0:
+            raise exception
+
+    return limit
+
+
+ENDLESS = """
+extern "C" __global__ void endless(volatile int* out, int n) {
+  for (int i = 0; i != n; i += 2)
+    out[threadIdx.x] = i;
+}
+"""
+NEVER = ("--block", 32, "--arg", "s32[32]", "--arg", 1)
+
+
+def test_an_endless_kernel_ends_with_its_loop(ptx, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "0")
+    record = in_json("check", ptx(ENDLESS), *NEVER, code=2)
+    assert record["verified"] is None
+    for words in (
+        "4 schedules of 1 CTA would",
+        "set TILEWRIGHT_EMULATOR_SECONDS=",
+        "does the kernel end?",
+        "test.cu:4",
+    ):
+        assert words in record["error"]
+
+
+def test_interrupting_shows_where_the_kernel_is(ptx, monkeypatch):
+    def interrupt(self, done):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tilewright.cli.check_limit.TimeLimit.__call__", interrupt)
+    done = invoke("check", ptx(ENDLESS), *NEVER, code=130)
+    assert "endless kernel.ptx under eager: ended early, nothing reported until then" in done.stdout
+    assert "interrupted under eager, 0.0% of the check done\n  CTAs 0, warps 0 run" in done.stderr
+    assert "test.cu:4" in done.stderr
+
+
+def test_the_estimate_takes_what_runs_together_as_done(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("tilewright.cli.check_limit.time.monotonic", lambda: now[0])
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "100")
+
+    def ends(seconds, done, batch):
+        now[0] = 0.0
+        limit = TimeLimit("it", batch, "less")
+        now[0] = seconds
+        try:
+            limit(done)
+        except TimeoutError as error:
+            return str(error)
+        return None
+
+    assert ends(1.9, 0.001, 0.001) is None  # compiling
+    assert ends(3, 0.02, 0.011) is None
+    refusal = ends(3, 0.02, 0.009)
+    assert "it would take the emulator about 103 s, and it stops at 100 s: less, or set" in refusal
+    assert "after 3 s 2.00% is done" in refusal
+    assert ends(26, 0, 0.25)
+    assert ends(90, 0.6, 0.1) is None  # nearly done, though late
+    assert ends(201, 1.0, 0.1)

@@ -4,7 +4,7 @@ Outputs are poisoned and guarded; small integers must come out exactly, normal n
 """
 
 import os
-from itertools import islice, product
+from itertools import cycle, islice, product
 from math import ceil
 from random import Random
 
@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import tilewright as tw
-from support.cases import Memory, case_of_extents, cases
-from support.variants import VARIANTS, variants_of
+from support.cases import Memory, case_of_extents, cases, random_cases, variants_of
+from support.rungs import RUNGS
+from support.variants import VARIANTS
 from tilewright.backends.emulated import EmulatedBackend
 
 BACKENDS = {
@@ -27,6 +28,10 @@ SCALE = 10 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 1
 
 CASES = {"eager": 600 * SCALE, "lazy": 60 * SCALE, "random": 60 * SCALE, "checked": 60 * SCALE}
 """Generated cases per kernel by asynchrony."""
+
+
+CASES_PER_RUNG = 24 * SCALE
+"""Of a kernel of the ladder, under the kinds of asynchrony in turn."""
 
 
 def multiply(case, backend):
@@ -55,6 +60,17 @@ def test_products_are_right_whenever_copies_and_products_complete(variant, async
         multiply(case, BACKENDS[asynchrony])
 
     check()
+
+
+@pytest.mark.parametrize("kernel", RUNGS)
+def test_rungs_are_right_whenever_copies_and_products_complete(kernel):
+    backends = cycle(BACKENDS.values())
+    for case, backend in zip(random_cases(kernel, CASES_PER_RUNG, seed=3), backends, strict=False):
+        try:
+            multiply(case, backend)
+        except Exception as error:
+            error.add_note(f"in {case}")
+            raise
 
 
 @pytest.mark.parametrize("kernel", ["simt", "mma"])

@@ -7,6 +7,7 @@ from os import cpu_count
 import pytest
 
 from support.cases import unit_of
+from support.rungs import LADDER_VARIANTS, RUNGS
 from support.variants import VARIANTS
 from tilewright.jit.cache import build
 
@@ -43,6 +44,7 @@ def cupy(gpu, pytestconfig):
 def compiled_variants(gpu):
     """All translation units of the generated cases, compiled side by side."""
     variants = [variant for variant in VARIANTS if not variant.by_tma or gpu.hardware.capability == 90]
+    variants += [each for each in LADDER_VARIANTS if RUNGS[each.kernel].runs_on(gpu.hardware)]
     with ThreadPoolExecutor(cpu_count()) as pool:
         list(pool.map(lambda variant: build(unit_of(variant, gpu.hardware), gpu.hardware.arch), variants))
     return variants

@@ -6,7 +6,8 @@ import pytest
 import tilewright as tw
 from support.cases import Memory, random_cases
 from support.doubles import GpuArray
-from support.verification import CASES_PER_KERNEL, verified
+from support.verification import cases_of, verified
+from tilewright.kernels.registry import EVERY_KERNEL
 
 CHUNKS = 10
 
@@ -30,11 +31,11 @@ def multiply(case, backend, torch):
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-@pytest.mark.parametrize("kernel", ["simt", "mma", "wgmma"])
+@pytest.mark.parametrize("kernel", EVERY_KERNEL)
 def test_products_are_right(kernel, chunk, gpu, torch, compiled_variants):
     if kernel not in {variant.kernel for variant in compiled_variants}:
         pytest.skip(f"{kernel} does not run on {gpu.hardware.name}")
-    for case in random_cases(kernel, CASES_PER_KERNEL // CHUNKS, seed=chunk):
+    for case in random_cases(kernel, cases_of(kernel) // CHUNKS, seed=chunk):
         try:
             multiply(case, gpu, torch)
         except Exception as error:
@@ -43,7 +44,7 @@ def test_products_are_right(kernel, chunk, gpu, torch, compiled_variants):
         verified[kernel] += 1
 
 
-@pytest.mark.parametrize("kernel", ["simt", "mma", "wgmma"])
+@pytest.mark.parametrize("kernel", EVERY_KERNEL)
 def test_two_runs_agree_bit_for_bit(kernel, gpu, torch, compiled_variants):
     if kernel not in {variant.kernel for variant in compiled_variants}:
         pytest.skip(f"{kernel} does not run on {gpu.hardware.name}")

@@ -7,13 +7,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from support.cases import Memory, random_case, random_cases
+from support.cases import Memory, random_case, random_cases, variants_of
 from support.reference import check, overflow_threshold, reference
-from support.variants import VARIANTS, variants_of
+from support.rungs import LADDER_VARIANTS, RUNGS
+from support.variants import VARIANTS
 from tilewright import dtypes
 from tilewright.hardware import H200
 from tilewright.jit.cache import KernelCache
-from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 
 MAX_UNITS = 40
 
@@ -68,12 +69,15 @@ def test_cases_of_a_variant_share_its_translation_unit_and_there_are_few():
 
     def key(case):
         problem, variant = case.problem(), case.variant
-        return cache.key(KERNELS[variant.kernel].unit(variant.config, problem, H200), H200.arch)
+        return cache.key(EVERY_KERNEL[variant.kernel].unit(variant.config, problem, H200), H200.arch)
 
-    keys = [{key(random_case(variant, Random(seed))) for seed in range(20)} for variant in VARIANTS]
-    assert [len(found) for found in keys] == [1] * len(VARIANTS)
-    assert len(set.union(*keys)) == len(VARIANTS) <= MAX_UNITS
+    variants = (*VARIANTS, *LADDER_VARIANTS)
+    keys = [{key(random_case(variant, Random(seed))) for seed in range(20)} for variant in variants]
+    assert [len(found) for found in keys] == [1] * len(variants)
+    assert len(set.union(*keys)) == len(variants)
+    assert len(VARIANTS) <= MAX_UNITS
     assert {variant.kernel for variant in VARIANTS} == set(KERNELS)
+    assert {variant.kernel for variant in LADDER_VARIANTS} == set(RUNGS)
 
 
 def test_equal_seeds_make_equal_cases():

@@ -18,7 +18,7 @@ from tilewright.operand import adopt
 from tilewright.problem import ACTIVATIONS
 from tilewright.reference import Comparison
 
-COMMANDS = ("run", "inspect", "check", "doctor")
+COMMANDS = ("run", "bench", "inspect", "check", "doctor")
 
 
 def invoke(*arguments, code=0):
@@ -178,9 +178,12 @@ def test_numbers_of_the_line_table(value, text):
 def test_check_all_goes_on_where_a_kernel_does_not_take_the_product():
     record = in_json("check", "all", 9, 7, 5, "--schedules", 0)
     assert record["verified"] is True
-    by_name = {found["kernel"]: found for found in record["checks"]}
+    by_name = {found["kernel"]: found for found in record["results"]}
     assert "TMA" in by_name["wgmma"]["skipped"]
     assert by_name["wgmma"]["verified"] is None
+    single = in_json("check", "mma", 9, 7, 5, "--schedules", 0)
+    assert all(found.keys() == single.keys() for found in record["results"])
+    assert single == by_name["mma"]
     assert by_name["mma"]["verified"] is by_name["simt"]["verified"] is True
     text = invoke("check", "all", 9, 7, 5, "--schedules", 0).stdout
     assert "wgmma does not take it" in text
@@ -294,6 +297,53 @@ def test_interrupting_says_so_and_exits_with_130(monkeypatch):
     monkeypatch.setattr(Product, "operands", interrupted)
     done = invoke("run", 8, 8, 8, "--backend", "emulator", code=130)
     assert done.stderr == "tilewright: interrupted\n"
+
+
+def test_interrupting_check_all_shows_what_was_found_until_then(monkeypatch):
+    from tilewright.cli import check_kernel
+
+    multiply = check_kernel._multiply
+
+    def interrupted(kernel, config, product, backend, operands):
+        if kernel.name == "simt" and backend.device._asynchrony == "lazy":
+            raise KeyboardInterrupt
+        return multiply(kernel, config, product, backend, operands)
+
+    monkeypatch.setattr(check_kernel, "_multiply", interrupted)
+    record = in_json("check", "all", 9, 7, 5, "--schedules", 0, code=130)
+    assert record["verified"] is None
+    assert record["error"] == record["results"][-1]["error"]
+    assert record["error"].startswith("interrupted under lazy, 50.0% of the check done")
+    by_name = {found["kernel"]: found for found in record["results"]}
+    assert (by_name["mma"]["verified"], by_name["simt"]["verified"]) == (True, None)
+    assert by_name["simt"]["counters"]["totals"]
+    text = invoke("check", "simt", 9, 7, 5, "--schedules", 0, code=130).stdout
+    assert "ended early, nothing reported until then" in text
+    assert "clean" not in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("words", [("--nope",), ("mma", "2", "3", "4", "5"), ("--seed", "-1")])
+def test_usage_errors_are_json_too(command, words):
+    done = invoke(command, *words, "--json", code=2)
+    (message,) = json.loads(done.stdout).values()
+    assert done.stdout == json.dumps({"error": message}) + "\n"
+    assert "Usage" in done.stderr
+    assert invoke(command, *words, code=2).stdout == ""
+
+
+def test_what_cannot_be_done_is_json_too():
+    assert in_json("run", 8, 8, code=2) == {"error": "M is 8, and K is missing: give all of M N K, or none of them"}
+    assert "No such command" in in_json("walk", code=2)["error"]
+    assert "--json" in in_json(code=2)["error"]
+
+
+def test_a_terminal_sees_the_time_left(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    done = invoke("check", "mma", 9, 7, 5, "--schedules", 0, "--json")
+    assert "checking mma" in done.stderr
+    assert "left" in done.stderr
+    assert json.loads(done.stdout)["verified"]
 
 
 def test_a_defect_is_not_disguised_as_bad_input(monkeypatch):

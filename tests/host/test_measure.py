@@ -1,13 +1,15 @@
 """The statistics and protocols of tilewright.measure, on synthetic contenders with a clock of their own."""
 
+import ctypes
 import random
-import sys
 import time
 from types import SimpleNamespace
 
 import pytest
 
 from tilewright.measure import protocol, sensors
+from tilewright.measure.protocol import Burst, Settled, Work
+from tilewright.measure.sensors import Reading
 from tilewright.measure.statistics import median_interval, paired_ratio
 
 
@@ -41,40 +43,169 @@ def test_interval_covers_the_median_as_often_as_it_says() -> None:
 class Machine:
     """A GPU that gets slower the longer it has worked, by the same factor for everybody."""
 
-    def __init__(self, drift: float):
+    def __init__(self, drift: float = 0.0):
         self.worked = 0.0
         self.drift = drift
+        self.calls: list[tuple[str, int]] = []
 
-    def contender(self, seconds: float) -> protocol.Contender:
-        def run(launches: int) -> float:
-            spent = launches * seconds * (1 + self.drift * self.worked)
+    def work(self, seconds: float, name: str = "", launches: int = 1) -> Work:
+        def run(times: int) -> float:
+            spent = times * launches * seconds * (1 + self.drift * self.worked)
             self.worked += spent
+            self.calls.append((name, times))
             return spent
 
-        return run
+        return Work(run, launches)
 
 
-@pytest.mark.parametrize("run", ["burst", "settled"])
-def test_linear_drift_does_not_favour_either_contender(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+@pytest.fixture
+def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was slept; nobody waits."""
+    slept: list[float] = []
+    monkeypatch.setattr(protocol.time, "sleep", slept.append)
+    return slept
+
+
+def seconds_of(cycles: list[protocol.Cycle], name: str) -> list[float]:
+    return [cycle[name].seconds for cycle in cycles]
+
+
+@pytest.mark.parametrize("way", [Burst(), Settled()], ids=["burst", "settled"])
+def test_linear_drift_does_not_favour_either_contender(way: protocol.Protocol, rests: list[float]) -> None:
     machine = Machine(drift=0.02)
-    contenders = {"ours": machine.contender(1e-3), "theirs": machine.contender(1.1e-3)}
-    samples = getattr(protocol, run)(contenders)
-    ratio = paired_ratio(samples["ours"], samples["theirs"])
+    cycles = list(way.measure({"ours": machine.work(1e-3), "theirs": machine.work(1.1e-3)}))
+    ratio = paired_ratio(seconds_of(cycles, "ours"), seconds_of(cycles, "theirs"))
     assert ratio.median == pytest.approx(1.1, rel=2e-3)
-    assert len(samples["ours"]) == len(samples["theirs"]) >= 5
+    assert len(cycles) == way.cycles >= 5
 
 
-def test_progress_reaches_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
-    shares: list[float] = []
-    protocol.burst({"only": Machine(0).contender(1e-3)}, rounds=4, progress=shares.append)
-    assert shares == [0.25, 0.5, 0.75, 1.0]
+@pytest.mark.parametrize("way", [Burst(cycles=2), Settled(cycles=2)], ids=["burst", "settled"])
+def test_a_sample_is_of_one_launch_however_many_the_work_has(way: protocol.Protocol, rests: list[float]) -> None:
+    cycles = list(way.measure({"graph": Machine().work(4e-6, launches=250)}))
+    assert seconds_of(cycles, "graph") == pytest.approx([4e-6, 4e-6])
+
+
+def test_contenders_take_turns_there_and_back_and_the_next_cycle_begins_with_the_other(rests: list[float]) -> None:
+    machine = Machine()
+    contenders = {name: machine.work(1e-3, name) for name in "abc"}
+    list(Burst(cycles=2).measure(contenders))
+    timed = [name for name, times in machine.calls if times == Burst().launches]
+    assert "".join(timed) == "abccba" + "cbaabc"
+    assert rests == [Burst().idle_seconds] * 12
+
+
+@pytest.mark.parametrize(
+    ("seconds", "launches", "times"),
+    [
+        (1e-3, 1, 10),  # as many as asked for
+        (1e-5, 1, 100),  # for a millisecond, which the clock resolves
+        (1e-5, 100, 1),  # which one graph may fill
+        (3e-2, 1, 3),  # for a tenth of a second, after which power would limit the clocks
+        (0.5, 1, 1),
+    ],
+)
+def test_a_burst_is_neither_too_short_nor_too_long(
+    seconds: float, launches: int, times: int, rests: list[float]
+) -> None:
+    machine = Machine()
+    list(Burst(cycles=1).measure({"only": machine.work(seconds, launches=launches)}))
+    assert machine.calls[-1][1] == times
+
+
+def test_a_slice_keeps_the_gpu_busy_and_its_second_half_counts() -> None:
+    """The first half is at half the speed, as after another contender."""
+    spent: list[float] = []
+
+    def run(times: int) -> float:
+        spent.append(times * (2e-3 if sum(spent) % 0.6 < 0.3 else 1e-3))
+        return spent[-1]
+
+    sample = Settled().turn(Work(run), 2e-3, None)
+    assert sample.seconds == pytest.approx(1e-3)
+    assert sum(spent) == pytest.approx(0.6, abs=0.03)
+
+
+def test_a_cycle_that_is_interrupted_is_lost_and_those_before_are_not(rests: list[float]) -> None:
+    machine = Machine()
+
+    def run(times: int) -> float:
+        if machine.worked > 0.5:
+            raise KeyboardInterrupt
+        return machine.work(1e-2).run(times)
+
+    cycles: list[protocol.Cycle] = []
+    with pytest.raises(KeyboardInterrupt):
+        cycles.extend(Burst().measure({"only": Work(run)}))
+    assert 1 <= len(cycles) < Burst().cycles
+
+
+class Nvml:
+    """A board at 600 W whose energy counter moves every 40 ms, and which CUDA knows by another number than NVML."""
+
+    def __init__(self, clock: SimpleNamespace, counter: bool = True, power: bool = True):
+        self.clock, self.counter, self.power = clock, counter, power
+
+    def nvmlInit_v2(self) -> int:
+        return 0
+
+    def nvmlDeviceGetHandleByPciBusId_v2(self, bus_id: bytes, handle: object) -> int:
+        return 0 if bus_id == b"0000:3B:00.0" else 6
+
+    def _answer(self, reference: object, value: float) -> int:
+        reference._obj.value = int(value)  # type: ignore[attr-defined]
+        return 0
+
+    def nvmlDeviceGetPowerUsage(self, handle: object, reference: object) -> int:
+        return self._answer(reference, 550e3) if self.power else 3
+
+    def nvmlDeviceGetClockInfo(self, handle: object, domain: int, reference: object) -> int:
+        assert domain == 1
+        return self._answer(reference, 1980)
+
+    def nvmlDeviceGetTemperature(self, handle: object, sensor: int, reference: object) -> int:
+        return self._answer(reference, 50)
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: object, reference: object) -> int:
+        steps = int(self.clock.now / 0.04 + 1e-6)
+        return self._answer(reference, 1e9 + 600e3 * 0.04 * steps) if self.counter else 3
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    time = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(sensors.time, "perf_counter", lambda: time.now)
+    return time
+
+
+def reading_of(nvml: Nvml, clock: SimpleNamespace, seconds: float) -> Reading | None:
+    reader = sensors.Sensors()
+    for _ in range(round(seconds / 0.01)):
+        clock.now += 0.01
+        if (sample := sensors._sample(nvml, ctypes.c_void_p())) is not None:
+            reader._samples.append(sample)
+    return reader.reading()
+
+
+def test_power_is_that_of_the_energy_counter_between_its_moves(clock: SimpleNamespace) -> None:
+    reading = reading_of(Nvml(clock), clock, 0.3)
+    assert reading is not None
+    assert reading.watts == pytest.approx(600)
+    assert (reading.sm_clock_mhz, reading.celsius) == (1980, 50)
+
+
+@pytest.mark.parametrize(("counter", "seconds"), [(True, 0.05), (False, 0.3)])
+def test_power_is_the_boards_own_mean_where_the_counter_says_too_little(
+    counter: bool, seconds: float, clock: SimpleNamespace
+) -> None:
+    assert reading_of(Nvml(clock, counter), clock, seconds) == Reading(550, 1980, 50)
+
+
+def test_a_board_that_does_not_tell_its_power_gives_no_reading(clock: SimpleNamespace) -> None:
+    assert reading_of(Nvml(clock, power=False), clock, 0.1) is None
 
 
 def test_sensors_read_the_board_that_cuda_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA's device 0 is NVML's number 1."""
-    watts = {b"0000:1B:00.0": 100, b"0000:3B:00.0": 700}
+    """The board at 3B:00 is CUDA's device 0, whatever NVML calls it."""
     success = sensors.driver.CUresult.CUDA_SUCCESS
     driver = SimpleNamespace(
         cuInit=lambda flags: (success,),
@@ -84,19 +215,22 @@ def test_sensors_read_the_board_that_cuda_means(monkeypatch: pytest.MonkeyPatch)
             {"handle 0": b"0000:3B:00.0"}[handle].ljust(13, b"\0").ljust(length),
         ),
     )
-    nvml = SimpleNamespace(
-        nvmlInit=lambda: None,
-        nvmlDeviceGetHandleByIndex=lambda index: list(watts)[index],
-        nvmlDeviceGetHandleByPciBusId=lambda bus_id: next(name for name in watts if name == bus_id),
-        nvmlDeviceGetPowerUsage=lambda handle: watts[handle] * 1e3,
-        nvmlDeviceGetClockInfo=lambda handle, domain: 1980,
-        nvmlDeviceGetTemperature=lambda handle, sensor: 50,
-        NVML_CLOCK_SM=1,
-        NVML_TEMPERATURE_GPU=0,
-    )
     monkeypatch.setattr(sensors, "driver", driver)
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setattr(sensors.ctypes, "CDLL", lambda name: Nvml(SimpleNamespace(now=0.0)))
     with sensors.Sensors(0, period_seconds=1e-3) as reader:
         while (reading := reader.reading()) is None:
             time.sleep(1e-3)
-    assert reading == sensors.Reading(watts=700, sm_clock_mhz=1980, celsius=50)
+    assert reading == Reading(watts=550, sm_clock_mhz=1980, celsius=50)
+
+
+def test_without_nvml_there_are_no_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sensors, "LIBRARY", "libno-such-library.so.1")
+    with sensors.Sensors(0) as reader:
+        assert reader.reading() is None
+
+
+def test_samples_of_both_passes_are_averaged_with_their_readings() -> None:
+    samples = [protocol.Sample(1.0, Reading(600, 1500, 50)), protocol.Sample(3.0, Reading(700, 1400, 60))]
+    assert protocol._mean(samples) == protocol.Sample(2.0, Reading(650, 1450, 55))
+    assert protocol._mean([protocol.Sample(1.0), samples[1]]).reading == samples[1].reading
+    assert protocol._mean([protocol.Sample(1.0)]).reading is None

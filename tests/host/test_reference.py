@@ -55,6 +55,43 @@ def test_an_accumulator_of_half_the_precision_is_rejected():
     assert not compare(out.astype(np.float32), a, b).verified
 
 
+def sum_in_fp16(a, b, step):
+    """a @ b, rounded to fp16 after each `step` products: as tensor cores do, or, with 1, as PTX allows them to."""
+    total = np.zeros((a.shape[0], b.shape[1]), np.float16)
+    for start in range(0, a.shape[1], step):
+        parts = a[:, start : start + step].astype(np.float64) @ b[start : start + step].astype(np.float64)
+        with np.errstate(over="ignore"):
+            total = (total + parts).astype(np.float16)
+    return total
+
+
+@pytest.mark.parametrize("k", [16, 300, 4096])
+@pytest.mark.parametrize("step", [1, 16])
+def test_a_sum_in_fp16_is_verified_as_one(step, k):
+    a, b, _ = operands(32, 24, k, np.dtype(np.float16))
+    out = sum_in_fp16(a, b, step)
+    found = compare(out, a, b, accumulator="fp16")
+    assert found.verified
+    assert 0 < found.relative_error <= found.error_bound
+    assert found.elements == out.size
+    assert k == 16 or not compare(out, a, b).verified
+
+    out[7, 11] += np.float16(8 * np.sqrt(k))  # eight times what elements usually are
+    assert not compare(out, a, b, accumulator="fp16").verified
+
+
+def test_elements_whose_fp16_accumulator_may_overflow_are_not_compared():
+    a, b = np.full((3, 64), 40, np.float16), np.full((64, 2), 40, np.float16)
+    a[0] = 20  # 64 * 20 * 40 = 51200; row 1 goes up to 102400, and row 2 to 76800 and back to 51200
+    a[2, 48:] = -40
+    out = np.array([[51200, 51200], [np.inf, np.inf], [np.inf, np.nan]], np.float16)
+    found = compare(out, a, b, accumulator="fp16")
+    assert found.verified
+    assert found.elements == 2
+    out[0, 0] = np.inf
+    assert not compare(out, a, b, accumulator="fp16").verified
+
+
 def test_a_large_product_is_sampled_and_its_last_row_and_column_are_seen():
     m, n, k = 2000, 1500, 400
     assert 2 * m * n * k > FULL_REFERENCE_FLOPS

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from support.memory import Buffer, View, stray_writes
 from support.reference import check, reference
-from support.variants import Variant, variants_of
+from support.rungs import LADDER_VARIANTS, RUNGS, draw_rung
+from support.variants import VARIANTS, Variant
 from tilewright import dtypes
 from tilewright.binding import bind
 from tilewright.hardware import H200
-from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.operand import HOST, Operand, byte_range
 
 MAX_CTAS = 8
@@ -125,6 +126,7 @@ class Memory:
             alpha=case.alpha,
             beta=case.beta,
             activation=case.variant.activation,
+            accumulator=EVERY_KERNEL[case.variant.kernel].accumulator(case.variant.config),
             exact=case.exact,
         )
 
@@ -171,6 +173,11 @@ def cases(variant: Variant):
     return st.builds(random_case, st.just(variant), st.randoms(use_true_random=True))
 
 
+def variants_of(kernel: str):
+    """The variants of one kernel, by its name."""
+    return tuple(variant for variant in (*VARIANTS, *LADDER_VARIANTS) if variant.kernel == kernel)
+
+
 def random_cases(kernel: str, count: int, seed: int):
     """`count` cases of one kernel, its variants in turn."""
     random = Random(seed)
@@ -182,13 +189,13 @@ def random_cases(kernel: str, count: int, seed: int):
 def unit_of(variant: Variant, hardware):
     """The variant's translation unit."""
     problem = _draw(variant, Random(0), 0).problem()
-    return KERNELS[variant.kernel].unit(variant.config, problem, hardware)
+    return EVERY_KERNEL[variant.kernel].unit(variant.config, problem, hardware)
 
 
 def unit_key(case: Case):
     """What decides the translation unit of a case; None where its kernel does not take it."""
     problem = case.problem()
-    kernel, config = KERNELS[case.variant.kernel], case.variant.config
+    kernel, config = EVERY_KERNEL[case.variant.kernel], case.variant.config
     if problem.is_empty or kernel.rejects(problem, H200) is not None:
         return None
     return kernel.entry(config, problem), tuple(kernel.constants(config, problem).items())
@@ -203,6 +210,8 @@ def _variant_key(variant: Variant):
 
 def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Case:
     """A case of the variant: plain and packed without liberties, odd with 1, degenerate too with 2."""
+    if variant.kernel in RUNGS:
+        return Case(variant, **draw_rung(variant, random, liberties))
     free = liberties > 0
     m, n, k, batch = extents or (
         _extents(variant, random, liberties) if free else (64, _PLAIN_N[variant.n_multiple], 64, ())

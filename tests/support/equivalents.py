@@ -54,6 +54,28 @@ _ONE_LANE = (
     "bar.warp.sync only orders memory accesses among the warp's lanes, and nothing that one of them accessed is "
     "accessed by another afterwards: the exit and barrier.cluster count each thread for itself (bar.warp.sync)"
 )
+_ANNOUNCEMENT = (
+    "the arrival has nothing to release: what the phase hands over is written by the bulk copies, whose "
+    "complete_tx releases it at .cluster scope (cp.async.bulk.tensor)"
+)
+_NOTHING_WRITTEN = (
+    "the arrival has nothing to release: what the phase hands over is not this thread's, which has not accessed the "
+    "slot since it last waited for it (mbarrier.arrive)"
+)
+_MORALLY_STRONG = (
+    "an acquire synchronises only with a release whose scope includes its thread, and the arrivals from other CTAs "
+    "that this wait observes are .release.cta: a wider scope of the wait adds nothing to them (Memory Consistency "
+    "Model: Morally strong operations)"
+)
+_INITIALISATIONS = (
+    "the initialisations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
+    "releases them also to a relaxed arrival, which is what it is for (membar/fence: fence.mbarrier_init)"
+)
+_BY_TURNS = ("wgmma_basic", "wgmma_larger_tile")
+_EVERYBODY_ARRIVES = ("wgmma_pipelined", "wgmma_two_consumers", "wgmma_persistent")
+_RUNGS_IN_CLUSTERS = ("wgmma_multicast", "wgmma_registers", "wgmma_async_store", "wgmma_stmatrix")
+_IN_CLUSTERS = ("wgmma", *_RUNGS_IN_CLUSTERS)
+_FILL = "fill_ring(ring, position, map_a, map_b, row, column, parameters.k);"
 
 EQUIVALENTS = (
     *(
@@ -89,20 +111,36 @@ EQUIVALENTS = (
         "among which the manual asks for no fence (wgmma.fence)",
         first_copy=2,
     ),
-    Equivalent(
-        "wgmma",
-        "weaken mbarrier.arrive to .relaxed",
-        ("mbarrier_arrive_expect_tx(full + 8 * at.slot, Config::stage_bytes);",),
-        "the arrival has nothing to release: what the phase hands over is written by the bulk copies, whose "
-        "complete_tx releases it at .cluster scope (cp.async.bulk.tensor)",
+    *(
+        Equivalent(kernel, "weaken mbarrier.arrive to .relaxed", (source,), _ANNOUNCEMENT)
+        for source, kernels in (
+            ("mbarrier_arrive_expect_tx(full + 8 * at.slot, Config::stage_bytes);", _IN_CLUSTERS),
+            ("mbarrier_arrive_expect_tx(barrier, sizeof(slot));", _BY_TURNS),
+            ("mbarrier_arrive_expect_tx(full, sizeof(slot));", (*_EVERYBODY_ARRIVES, "wgmma_lean_barriers")),
+        )
+        for kernel in kernels
     ),
-    Equivalent(
-        "wgmma",
-        "weaken mbarrier wait to .cta",
-        ("mbarrier_wait_cluster(empty + 8 * at.slot, previous);",),
-        "an acquire synchronises only with a release whose scope includes its thread, and the arrivals from other CTAs "
-        "that this wait observes are .release.cta: a wider scope of the wait adds nothing to them (Memory Consistency "
-        "Model: Morally strong operations)",
+    *(
+        Equivalent(kernel, "weaken mbarrier.arrive to .relaxed", source, _NOTHING_WRITTEN)
+        for source in (
+            ("mbarrier_arrive(empty);", _FILL),
+            ("mbarrier_arrive(full);",),
+            ("mbarrier_arrive(shared_address(&ring.empty[slot]));  // as they all are at first",),
+        )
+        for kernel in _EVERYBODY_ARRIVES
+    ),
+    *(
+        Equivalent(
+            kernel,
+            "weaken mbarrier wait to .cta",
+            ("mbarrier_wait_cluster(empty + 8 * at.slot, previous);",),
+            _MORALLY_STRONG,
+        )
+        for kernel in _IN_CLUSTERS
+    ),
+    *(
+        Equivalent(kernel, "drop bar.warp.sync", ("__syncwarp();  // place.sync takes whole warps",), _ONE_LANE)
+        for kernel in _RUNGS_IN_CLUSTERS
     ),
     Equivalent(
         "wgmma",
@@ -129,11 +167,10 @@ EQUIVALENTS = (
             )
         ),
     ),
-    Equivalent(
-        "wgmma",
-        "weaken barrier.cluster.arrive to .relaxed",
-        ("cluster_sync();", "place.sync();"),
-        "the initialisations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
-        "releases them also to a relaxed arrival, which is what it is for (membar/fence: fence.mbarrier_init)",
+    *(
+        Equivalent(
+            kernel, "weaken barrier.cluster.arrive to .relaxed", ("cluster_sync();", "place.sync();"), _INITIALISATIONS
+        )
+        for kernel in _IN_CLUSTERS
     ),
 )

@@ -11,6 +11,7 @@ import numpy as np
 
 import tilewright as tw
 from support import mutants
+from support.rungs import RUNGS
 from tilewright import dtypes
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.emulator import device as emulated_device
@@ -19,6 +20,7 @@ from tilewright.emulator.errors import EmulatorError, PtxSyntaxError, Unsupporte
 from tilewright.hardware import H200
 from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers
+from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma import WgmmaConfig
@@ -39,7 +41,8 @@ MOST_STEPS = 200_000
 class Subject:
     """A kernel with a Config, and a product (m, n, k) that goes round its ring several times and ends within a tile.
 
-    A second product has one k-block only, so that the ends of a tile's main loop meet.
+    A second product has one k-block only, so that the ends of a tile's main loop meet. A rung of the ladder gets both
+    in its layout and in whole tiles; a production kernel gets B transposed.
     """
 
     name: str
@@ -53,7 +56,17 @@ class Subject:
     def shapes(self):
         """The products that a mutant has to get right."""
         m, n, k = self.shape
-        return self.shape, (m, n, 8 + k % 8)
+        return self.shape, (m, n, self.rung.tile_k if self.rung else 8 + k % 8)
+
+    @property
+    def rung(self):
+        """The kernel where it is one of the ladder's own, else None."""
+        return RUNGS.get(self.kernel)
+
+    @property
+    def layout(self):
+        """Which of A and B is stored transposed."""
+        return self.rung.layout if self.rung else "nt"
 
     @property
     def plain(self):
@@ -63,6 +76,10 @@ class Subject:
     def mutants(self):
         """All mutants of its PTX."""
         return _mutants(self)
+
+
+def _rung(name, shape, dtype="fp32"):
+    return Subject(name, name, None, dtype, shape)
 
 
 def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, **options):
@@ -75,6 +92,23 @@ SUBJECTS = (
     Subject("mma, 3 stages", "mma", MmaConfig(64, 64, 32, 3), "bf16", (72, 136, 264)),
     Subject("mma, 4 stages of 64", "mma", MmaConfig(64, 64, 64, 4), "fp16", (72, 136, 456)),
     Subject("mma, odd rows", "mma", MmaConfig(32, 64, 32, 4, 1, 2, 1), "fp16", (37, 67, 203)),
+    _rung("wmma_gmem", (32, 64, 48), "fp16"),
+    _rung("wmma_smem", (128, 128, 192), "bf16"),
+    _rung("wmma_padded", (128, 128, 192), "fp16"),
+    _rung("mma_warp", (16, 16, 64), "bf16"),
+    Subject("mma_warp, fp16 sums", "mma_warp", MmaWarpConfig("fp16"), "fp16", (16, 16, 64)),
+    _rung("mma_smem", (128, 128, 160), "bf16"),
+    _rung("mma_swizzled", (128, 128, 288), "bf16"),
+    _rung("wgmma_basic", (128, 64, 192), "bf16"),
+    _rung("wgmma_larger_tile", (128, 128, 192), "bf16"),
+    _rung("wgmma_pipelined", (128, 128, 448), "bf16"),
+    _rung("wgmma_two_consumers", (128, 256, 320), "bf16"),
+    _rung("wgmma_persistent", (256, 512, 320), "bf16"),
+    _rung("wgmma_lean_barriers", (256, 512, 320), "bf16"),
+    _rung("wgmma_multicast", (256, 512, 320), "bf16"),
+    _rung("wgmma_registers", (256, 512, 320), "bf16"),
+    _rung("wgmma_async_store", (256, 512, 320), "bf16"),
+    _rung("wgmma_stmatrix", (256, 512, 320), "bf16"),
     _wgmma("tma, overlap", 128, 64, 3),
     _wgmma("tma, overlap, two row blocks", 256, 64, 2, (520, 136, 392)),
     _wgmma("tma, overlap, cluster 2x1", 128, 64, 3, cluster_m=2),
@@ -82,6 +116,11 @@ SUBJECTS = (
     _wgmma("tma, wait depth 1", 128, 64, 4, overlap=False, wait_depth=1),
     _wgmma("direct, overlap, cluster 2x1", 128, 64, 3, epilogue="direct", cluster_m=2),
     _wgmma("direct, wait depth 1, fp32", 128, 64, 3, out_dtype="fp32", epilogue="direct", overlap=False, wait_depth=1),
+    _rung("smem_tiles", (37, 41, 101)),
+    _rung("register_tiles", (128, 128, 64)),
+    _rung("double_buffered", (128, 128, 64)),
+    _rung("async_copies", (128, 128, 64)),
+    _rung("warp_tiles", (128, 128, 64)),
 )  # fmt: skip
 """Every kernel of the registry, in the variants that synchronise differently."""
 
@@ -156,7 +195,12 @@ def _operands(subject, shape):
     m, n, k = shape
     numbers = np.random.default_rng(0)
     dtype = dtypes.parse(subject.dtype, "dtype").numpy_dtype
-    return tuple(array.astype(dtype) for array in (numbers.integers(-4, 5, (m, k)), numbers.integers(-4, 5, (n, k)).T))
+
+    def stored(rows, columns, transposed):
+        values = numbers.integers(-4, 5, (columns, rows) if transposed else (rows, columns)).astype(dtype)
+        return values.T if transposed else values
+
+    return stored(m, k, subject.layout[0] == "t"), stored(k, n, subject.layout[1] == "t")
 
 
 @cache

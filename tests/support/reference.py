@@ -7,7 +7,10 @@ A kernel computes out = act(alpha * S + beta * c + bias) with S = sum of k produ
    largest partial sum: rounding costs half of it, and the adders of tensor cores, which align their addends to the
    largest one and truncate with one or two bits to spare, cost less than one. No partial sum exceeds sum |a| |b|,
    so |S' - S| <= (k + 8) * 2^-23 * (|A| @ |B|), where the 8 pays for second-order terms and for the accumulator's own
-   alignment in every block of k.
+   alignment in every block of k. Accumulators of fp16 keep 13 bits less, and each addition in them is promised to be
+   as good as one in fp16, rounded either way, down to the smallest subnormal: errors of all k additions can grow by
+   k more additions, |S' - S| <= k ((1 + 2^-10)^k 2^-10 |A| @ |B| + 2^-24), as long as |A| @ |B| stays so far below
+   65504 that no partial sum can become infinite; elsewhere the bound is infinite, which `check` does not accept.
 2. **Scaling and adding.** alpha and beta are rounded to fp32 first, which the reference does too. Two products and
    two sums round to nearest: at most 4 * 2^-24 * (|alpha| (|A| @ |B|) + |beta c| + |bias|); 6 * 2^-24 are allowed.
 3. **Activation.** An error of its argument passes with the slope of the function: 1 for relu, at most 1.13 for gelu
@@ -57,7 +60,9 @@ def activate(x, activation):
     raise AssertionError(activation)
 
 
-def reference(a, b, *, out_dtype, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, exact=False) -> Reference:
+def reference(
+    a, b, *, out_dtype, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, accumulator=dtypes.fp32, exact=False
+) -> Reference:
     """act(alpha * a @ b + beta * c + bias) for arrays of any dtype, with the bound derived above.
 
     `exact` says that nothing rounds before the last step (small integers, dyadic scalars, no transcendental
@@ -77,8 +82,14 @@ def reference(a, b, *, out_dtype, c=None, bias=None, alpha=1.0, beta=0.0, activa
         values = activate(argument, activation)
         if exact:
             return Reference(values, np.zeros_like(values), dtype)
-        products = abs(alpha) * (abs(a) @ abs(b))
-        bound = SLOPES[activation] * ((k + 8) * ULP * products + 3 * ULP * (products + magnitude))
+        sums = abs(a) @ abs(b)
+        products = abs(alpha) * sums
+        error = (k + 8) * ULP * products
+        if accumulator is dtypes.fp16:
+            unit, growth = dtypes.fp16.epsilon, (1 + dtypes.fp16.epsilon) ** k
+            error = error + abs(alpha) * k * (growth * unit * sums + 2.0**-24)
+            error[growth * sums >= overflow_threshold(dtypes.fp16)] = np.inf
+        bound = SLOPES[activation] * (error + 3 * ULP * (products + magnitude))
         if activation not in (None, "relu"):
             bound = bound + 4e-6 * abs(values) + 2 * ULP * abs(argument)
         bound = bound + rounding(abs(values) + bound, dtype)

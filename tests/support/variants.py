@@ -4,7 +4,7 @@ Everything else about a case (shapes, strides within the class, alignment, batch
 decided at run time and free.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -41,8 +41,8 @@ class Variant:
         """What test reports call it."""
         parts = (self.kernel, self.dtype, self.a, self.b, f"{self.out_dtype}.{self.out_bytes}")
         extras = (self.c and f"c.{self.c}", self.bias and f"bias.{self.bias}", self.activation)
-        tile = f"{self.config.tile_m}x{self.config.tile_n}"
-        return "-".join([*parts, *filter(None, extras), tile])
+        values = (str(getattr(self.config, field.name)) for field in fields(self.config)[:2])  # of most the tile
+        return "-".join([*parts, *filter(None, extras), "x".join(values)]).rstrip("-")
 
     @property
     def by_tma(self):
@@ -138,8 +138,3 @@ SIMT = (
 )
 
 VARIANTS = (*SIMT, *MMA, *WGMMA)
-
-
-def variants_of(kernel):
-    """The variants of one kernel, by its name."""
-    return tuple(variant for variant in VARIANTS if variant.kernel == kernel)

@@ -1,15 +1,33 @@
-"""Everything that runs plans to time them."""
+"""Everything that runs plans to time them: contenders, their inputs, and the record of a comparison.
 
-import sys
-from typing import Any
+    from tilewright.bench import Inputs, Shape, Tilewright, Cublas, compare
 
+    record = compare([Tilewright(), Cublas()], Inputs(Shape(4096, 4096, 4096)), baseline="cublas")
+    record.as_dict()
 
-def torch_on_gpu() -> Any:
-    """torch, which owns what benchmarks multiply; without it or without a GPU the program ends and says so."""
-    try:
-        import torch
-    except ImportError:
-        sys.exit(f"this benchmark needs torch and a GPU, and {sys.executable} has no torch: pip install torch")
-    if not torch.cuda.is_available():
-        sys.exit("this benchmark needs torch and a GPU, and torch sees no GPU: see `tilewright doctor`")
-    return torch
+Needs torch and a GPU.
+"""
+
+from tilewright.bench.comparison import Comparison, Entry, compare
+from tilewright.bench.contenders import Absent, Contender, Cublas, CublasLt, Prepared, Quack, Tilewright, Triton
+from tilewright.bench.inputs import Inputs, Shape, torch_on_gpu
+from tilewright.measure.protocol import Burst, Settled
+
+__all__ = [
+    "Absent",
+    "Burst",
+    "Comparison",
+    "Contender",
+    "Cublas",
+    "CublasLt",
+    "Entry",
+    "Inputs",
+    "Prepared",
+    "Quack",
+    "Settled",
+    "Shape",
+    "Tilewright",
+    "Triton",
+    "compare",
+    "torch_on_gpu",
+]

@@ -60,7 +60,10 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=25)
     parser.add_argument("--json", type=Path, help="where to write the record")
     arguments = parser.parse_args()
-    torch = torch_on_gpu()
+    try:
+        torch = torch_on_gpu()
+    except RuntimeError as error:
+        sys.exit(str(error))
     found = {name: median_interval(times) for name, times in measure(torch, arguments.samples).items()}
     for name, interval in found.items():
         print(f"{interval.median:7.2f} us  [{interval.low:.2f}, {interval.high:.2f}]  {name}")

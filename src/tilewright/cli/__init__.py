@@ -8,19 +8,20 @@ from typing import Annotated
 import typer
 
 from tilewright import __version__
-from tilewright.cli import check, doctor, inspect, run
-from tilewright.cli.options import Command
+from tilewright.cli import bench, check, doctor, inspect, ladder, run
+from tilewright.cli.options import Command, Program
 from tilewright.cli.output import BAD_REQUEST
 
 app = typer.Typer(
     name="tilewright",
+    cls=Program,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run.run, inspect.inspect, check.check, doctor.doctor):
+for command in (run.run, ladder.ladder, bench.bench, inspect.inspect, check.check, doctor.doctor):
     app.command(cls=Command)(command)
 
 

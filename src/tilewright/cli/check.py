@@ -9,7 +9,7 @@ import typer
 
 from tilewright.cli.check_result import Checked, Schedule, schedules_of
 from tilewright.cli.options import ActivationOption, DTypeName, Json, K, Layout, LayoutOption, M, N, Seed, shape_of
-from tilewright.cli.output import NOT_VERIFIED, print_json, reports_errors
+from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, print_json, reports_errors
 
 if TYPE_CHECKING:
     from tilewright.cli.product import Product
@@ -39,7 +39,8 @@ def check(
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = True,
     activation: ActivationOption = None,
     entry: Annotated[
-        str | None, typer.Option("--entry", help="The kernel, of several.", rich_help_panel=PTX_OPTIONS)
+        str | None,
+        typer.Option("--entry", help="The kernel, of several: its name or a part.", rich_help_panel=PTX_OPTIONS),
     ] = None,
     grid: Annotated[
         str | None, typer.Option("--grid", help="CTAs, as X,Y,Z; 1 by default.", rich_help_panel=PTX_OPTIONS)
@@ -75,27 +76,36 @@ def check(
 ) -> None:
     """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
 
-    A product of a kernel of tilewright is verified each time; without M N K it is small and fits no tile. The results,
-    or all arrays that a PTX file's kernel gets, must be equal bit for bit under every order. Exit code 1 when something
-    is reported, 2 for what cannot run.
+    A product of a kernel of tilewright is verified each time; without M N K it is
+    small and fits no tile. The results, or all arrays that a PTX file's kernel
+    gets, must be equal bit for bit under every order.
+
+    A launch of a PTX file that would take minutes ends early with the estimate;
+    TILEWRIGHT_EMULATOR_SECONDS sets the limit. Ctrl-C shows what was found so far.
+
+    Exit code 1 when something is reported, 2 for what cannot run or ends early,
+    130 after Ctrl-C. --json prints {kernel, verified, reports, counters: {totals,
+    by_line}, schedules}, and error where it ends early; of all kernels {verified,
+    results}, a list of such objects; of what cannot run {error}.
 
     \b
     Examples:
       tilewright check all
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
-      tilewright check scale.ptx --grid 4 --block 256 --arg out=f32[1000] --arg f32[1000]:random --arg 1000
+      tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
+      tilewright check lib.ptx --entry scale --block 64 --smem 256 --arg f32[64]
     """
     orders = schedules_of(schedules, seed)
     launch = {"entry": entry, "grid": grid, "block": block, "cluster": cluster, "smem": smem, "arg": arg}
-    if kernel.endswith(".ptx"):
+    if set("./") & set(kernel):
         if m is not None:
             raise ValueError(f"M is {m}, and a PTX file has no M N K: describe its arguments with --arg")
         found = _check_file(Path(kernel), launch, orders, seed)
         lines = lines is not False
     else:
         if given := ", ".join(f"--{name}" for name, value in launch.items() if value):
-            raise ValueError(f"{given} is for the launch of a PTX file, and {kernel!r} is none: it ends in .ptx")
+            raise ValueError(f"{given} is for the launch of a PTX file, and {kernel!r} is none: name FILE.ptx")
         epilogue = {"bias": bias, "activation": activation.value if activation else None}
         element_type = dtype.value if dtype else None
         found = _check_kernels(kernel, shape_of(m, n, k), element_type, layout.value, epilogue, orders, seed)
@@ -104,10 +114,17 @@ def check(
         results.append(result)
         if not as_json:
             result.show(bool(lines))
+        if result.error:
+            typer.echo(f"tilewright: {result.error}", err=True)
+            break
     if as_json:
         print_json(_record_of_all(results) if kernel == "all" else results[0].as_dict())
+    if results[-1].interrupted:
+        raise typer.Exit(INTERRUPTED)
     if _verified(results) is False:
         raise typer.Exit(NOT_VERIFIED)
+    if results[-1].error:
+        raise typer.Exit(BAD_REQUEST)
 
 
 def _check_file(path: Path, launch: dict[str, Any], orders: list[Schedule], seed: int) -> Iterator[Checked]:
@@ -128,12 +145,12 @@ def _check_kernels(
 ) -> Iterator[Checked]:
     """Check the kernel of that name, or all."""
     from tilewright.cli.check_kernel import check_kernel
-    from tilewright.cli.product import NotTaken, first_accepted, kernel_named
+    from tilewright.cli.product import NotTaken, first_accepted
     from tilewright.hardware import H200
-    from tilewright.kernels.registry import KERNELS
+    from tilewright.kernels.registry import KERNELS, kernel_named
 
     hardware = dataclasses.replace(H200, sm_count=SMS)
-    chosen = list(KERNELS.values()) if name == "all" else [kernel_named(name)]
+    chosen = list(KERNELS.values()) if name == "all" else [kernel_named(name, "KERNEL")]
     products: dict[str, Product] = {}
     refusals: dict[str, NotTaken] = {}
     for kernel in chosen:
@@ -153,14 +170,11 @@ def _check_kernels(
 
 
 def _record_of_all(results: list[Checked]) -> dict[str, Any]:
-    return {
-        "kernel": "all",
-        "verified": _verified(results),
-        "reports": [{"kernel": result.kernel, **report} for result in results for report in result.reports],
-        "checks": [result.as_dict() for result in results],
-    }
+    record = {"verified": _verified(results), "results": [result.as_dict() for result in results]}
+    return {**record, "error": results[-1].error} if results[-1].error else record
 
 
 def _verified(results: list[Checked]) -> bool | None:
-    """Whether everything that ran is clean; None where nothing ran."""
-    return all(verdicts) if (verdicts := [r.verified for r in results if r.verified is not None]) else None
+    """Whether everything that ran is clean; None where nothing ran, or not to its end."""
+    verdicts = [result.verified for result in results if result.verified is not None]
+    return None if not verdicts or (all(verdicts) and results[-1].error) else all(verdicts)

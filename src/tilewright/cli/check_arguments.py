@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilewright.emulator.device import Argument
 
     Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+    Item: TypeAlias = "Pointer | TensorMapOf | Argument"
 
 _ARRAY = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)\s*=\s*)?(?P<type>\w+)\s*\[(?P<shape>[^\]]*)\](?::(?P<fill>.+))?")
 _TYPED = re.compile(r"(?P<type>\w+):(?P<value>.+)")
@@ -120,7 +121,7 @@ class Arguments:
     """All arguments of a launch, and the buffers that they name."""
 
     buffers: dict[str, Buffer] = field(default_factory=dict)
-    items: "list[Pointer | TensorMapOf | Argument]" = field(default_factory=list)
+    items: "list[Item]" = field(default_factory=list)
 
     @property
     def nbytes(self) -> int:
@@ -161,7 +162,7 @@ def parse_arguments(texts: Sequence[str]) -> Arguments:
     return arguments
 
 
-def _parse(text: str, name: str, buffers: dict[str, Buffer]) -> "Pointer | TensorMapOf | Argument":
+def _parse(text: str, name: str, buffers: dict[str, Buffer]) -> "Item":
     if match := _TENSOR_MAP.fullmatch(text):
         return _parse_tensor_map(match["inside"], name, buffers)
     if match := _ARRAY.fullmatch(text):

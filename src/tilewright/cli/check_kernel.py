@@ -30,7 +30,7 @@ def check_kernel(kernel: "Kernel", product: "Product", hardware: Any, schedules:
 
         def run() -> "tuple[dict[str, Array], Counters | None]":
             out, counters = _multiply(kernel, config, product, backend, operands)
-            comparison = product.verify(out, operands)
+            comparison = product.verify(out, operands, kernel.accumulator(config))
             if not comparison.verified:
                 rule = (
                     f"the product has a relative error of {comparison.relative_error:.2e} against float64, and at most "

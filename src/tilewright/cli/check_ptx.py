@@ -1,26 +1,28 @@
 """Checks of any compiler's PTX: a kernel of a file, launched on arguments that the command line describes."""
 
-from collections.abc import Sequence
+import re
+import sys
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.check_arguments import Arguments, parse_arguments
+from tilewright.cli.check_parameters import fit
 from tilewright.cli.check_result import Checked, Schedule, run_schedules
 from tilewright.cli.memory import available_memory
+from tilewright.cli.output import progress
 
 if TYPE_CHECKING:
     from tilewright.cli.check_result import Array, Run
-    from tilewright.emulator import Counters, Device, Kernel
+    from tilewright.emulator import Counters, Device
 
 COPIES = 5
 """How often a buffer is in memory at most: initially, on two devices, and as the results of two schedules."""
 
 SPARE_BYTES = 1 << 24
 """Of device memory beyond the buffers: redzones, parameters and variables of the module."""
-MAX_STEPS = 1_000_000
-"""Steps of a launch, a basic block each: some ten seconds, after which it counts as endless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,16 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
         ValueError: for a file that cannot be read, and options that do not fit the kernel.
         EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
     """
+    from tilewright.cli.check_limit import TimeLimit
     from tilewright.emulator import Device
+    from tilewright.emulator.device import CHUNK_LANES, RESIDENT_LANES
 
     text = _read(path)
     arguments = parse_arguments(options.arguments)
     _require_memory(arguments)
-    kernel = Device(memory_bytes=SPARE_BYTES).load(text, options.entry)
-    _require_arguments(kernel, options.arguments)
+    with progress(f"reading {path.name}"):
+        kernel = Device(memory_bytes=SPARE_BYTES).load(text, _entry(path, Device.entries(text), options.entry))
+    fit(arguments, options.arguments, kernel)
     directives = kernel.program.entry.directives
     grid = _extents("--grid", options.grid, (1,))
     block = _extents("--block", options.block, directives.get("reqntid"))
@@ -59,32 +64,66 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
     def prepare(schedule: Schedule, device_options: dict[str, Any]) -> "tuple[Device, Run]":
         device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, **device_options)
         addresses = {name: device.upload(array) for name, array in initial.items()}
+        result.named = partial(_named, addresses=addresses, arrays=initial)
 
         def run() -> "tuple[dict[str, Array], Counters | None]":
             loaded = device.load(text, kernel.name)
             values = arguments.values(device, addresses)
             counters = device.launch(
-                loaded, grid, block, values, cluster=cluster, smem=options.smem, max_steps=MAX_STEPS
+                loaded, grid, block, values, cluster=cluster, smem=options.smem, max_steps=sys.maxsize
             )
             return {name: _download(device, addresses[name], array) for name, array in initial.items()}, counters
 
         return device, run
 
-    run_schedules(result, schedules, prepare)
+    threads = prod(grid) * prod(block)
+    together = min(max(CHUNK_LANES, prod(cluster) * prod(block)) if threads > RESIDENT_LANES else threads, threads)
+    ctas = f"{len(schedules)} schedules of {prod(grid):,} CTA{'s' * (prod(grid) > 1)}"
+    remedy = "take a smaller --grid or fewer --schedules"
+    run_schedules(result, schedules, prepare, TimeLimit(ctas, together / threads / len(schedules), remedy))
     return result
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8").rstrip("\0")
+        text = path.read_text(encoding="utf-8").rstrip("\0")
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary") from error
+    if not text.strip():
+        raise ValueError(f"{path} is empty: give the PTX that `nvcc -ptx -lineinfo` or nvrtcGetPTX makes")
+    return text
+
+
+def _entry(path: Path, entries: list[str], wanted: str | None) -> str:
+    """The entry of that name, else the only one whose name has it as a part."""
+    if wanted in entries:
+        return str(wanted)
+    fitting = [entry for entry in entries if (wanted or "") in entry]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not entries:
+        raise ValueError(f"{path} has no entry: compile a __global__ function, of a template an instantiation")
+    given = "" if wanted is None else f", and --entry {wanted} names {'several' if fitting else 'none'} of them"
+    names = "".join(f"\n  {entry}" for entry in fitting or entries)
+    raise ValueError(f"{path} has {len(entries)} entries{given}: choose with --entry NAME, or a part of a name:{names}")
 
 
 def _download(device: "Device", address: int, like: "Array") -> "Array":
     return device.read(address, like.nbytes).view(like.dtype).reshape(like.shape)
+
+
+def _named(text: str, addresses: dict[str, int], arrays: "dict[str, Array]") -> str:
+    """The text with the array and the offset in bytes behind each address in one."""
+
+    def with_name(match: re.Match[str]) -> str:
+        for name, start in addresses.items():
+            if 0 <= (offset := int(match[0], 16) - start) < arrays[name].nbytes:
+                return f"{match[0]} ({name}{f' + {offset}' if offset else ''})"
+        return match[0]
+
+    return re.sub(r"\b0x[0-9a-f]+\b", with_name, text)
 
 
 def _require_memory(arguments: Arguments) -> None:
@@ -93,14 +132,6 @@ def _require_memory(arguments: Arguments) -> None:
         raise ValueError(
             f"the arrays of --arg take {arguments.nbytes / 1e9:,.1f} GB, {COPIES} times that in the check, and half of "
             f"what is available here is {limit / 1e9:,.1f} GB: take smaller ones"
-        )
-
-
-def _require_arguments(kernel: "Kernel", given: Sequence[str]) -> None:
-    if len(given) != len(kernel.parameters):
-        wanted = ", ".join(f"{parameter.name} ({parameter.size} bytes)" for parameter in kernel.parameters) or "none"
-        raise ValueError(
-            f"--arg is given {len(given)} times and {kernel.name} takes {len(kernel.parameters)} arguments: {wanted}"
         )
 
 

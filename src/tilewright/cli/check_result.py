@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from tilewright.cli.output import console, counter_rows, line_table, progress, table
+from tilewright.cli.output import console, counter_rows, line_table, paragraph, progress, table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +44,9 @@ def schedules_of(count: int, seed: int) -> list[Schedule]:
 class Checked:
     """What was found about one kernel; where nothing ran, `verified` is None and `skipped` says why.
 
-    reports: a kind, the rule, locations and the schedules under which it was found, each once.
+    reports: a kind, the rule, locations and the schedules under which it was found, each once, and always the same
+    keys. error: why the check ended before its time, if it did; interrupted: whether that was Ctrl-C. named: puts the
+    names of arrays behind the addresses in a sentence.
     """
 
     kernel: str
@@ -52,6 +54,9 @@ class Checked:
     config: str = ""
     verified: bool | None = None
     skipped: str = ""
+    error: str = ""
+    interrupted: bool = False
+    named: Callable[[str], str] = str
     reports: list[dict[str, Any]] = field(default_factory=list)
     counters: "Counters | None" = None
     schedules: list[str] = field(default_factory=list)
@@ -59,11 +64,13 @@ class Checked:
     def report(self, schedule: Schedule, kind: str, rule: str) -> None:
         """Add a finding that names its source lines, or those of the PTX, itself."""
         lines = _SOURCE_LINE.findall(rule) or [f"PTX:{line}" for line in _PTX_LINE.findall(rule)]
-        self.add(schedule, {"kind": kind, "rule": rule, "message": rule, "locations": list(dict.fromkeys(lines))})
+        found = {"kind": kind, "message": rule, "locations": dict.fromkeys(lines), "threads": None, "address": None}
+        self.add(schedule, {**found, "rule": rule, "section": None})
 
     def add(self, schedule: Schedule, report: dict[str, Any]) -> None:
         """Add a finding, or the schedule to an earlier finding of this kind at the same places."""
         report = {**report, "locations": list(report["locations"])}
+        report |= {key: self.named(report[key]) for key in ("message", "rule")}
         for earlier in self.reports:
             if all(earlier[key] == report[key] for key in ("kind", "rule", "locations")):
                 if str(schedule) not in earlier["schedules"]:
@@ -73,7 +80,9 @@ class Checked:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        plain = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        hidden = {"interrupted", "named"} | (set() if self.error else {"error"})
+        fields = [item.name for item in dataclasses.fields(self) if item.name not in hidden]
+        plain = {name: getattr(self, name) for name in fields}
         counters = self.counters
         plain["counters"] = {"totals": {}, "by_line": {}, "by_line_inclusive": {}} if counters is None else {
             "totals": counters.as_dict(),
@@ -91,18 +100,23 @@ class Checked:
             console().print(f"[bold]{self.kernel}[/bold]{product and f' {product}:'} {self.skipped}")
             return
         count = len(self.reports)
-        verdict = "[green]clean[/green]" if self.verified else f"[red]{count} report{'s' * (count > 1)}[/red]"
+        verdict = f"[red]{count} report{'s' * (count > 1)}[/red]" if count else "[green]clean[/green]"
+        if self.error:
+            verdict = f"[yellow]ended early[/yellow], {verdict if count else 'nothing reported'} until then"
         console().print(f"[bold]{self.kernel}[/bold] {product} under {', '.join(self.schedules)}: {verdict}")
         if self.config:
-            console().print(f"  {self.config}", markup=False)
+            paragraph(self.config, 2)
+        stated: set[str] = set()
         for alike in _grouped(self.reports):
-            console().print(f"  {_in_words(alike[0])}", markup=False)
+            _show_report(alike[0], stated)
             if len(alike) > 1:
                 console().print(f"    and {len(alike) - 1} more like it on these lines")
         if self.counters is not None:
             table("", counter_rows(self.counters.as_dict()))
             if lines:
                 line_table({line: counts.as_dict() for line, counts in self.counters.by_line.items()})
+                if all(line.startswith("PTX:") for line in self.counters.by_line):
+                    paragraph("lines are those of the PTX: compile with -lineinfo for those of the source", 2)
 
 
 def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
@@ -114,23 +128,33 @@ def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     return groups.values()
 
 
-def _in_words(report: dict[str, Any]) -> str:
-    where = f"{report['kind']} ({', '.join(report['schedules'])})"
-    if "section" not in report:
-        return f"{where}: {report['rule']}"
-    places = "".join(f"\n    at {location}" for location in report["locations"])
-    return f"{where}: {report['message']}{places}\n    rule: {report['rule']} (PTX ISA, {report['section']})"
+def _show_report(report: dict[str, Any], stated: set[str]) -> None:
+    """Tell people about a report; a rule that is in `stated` is known, any other is then."""
+    message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
+    paragraph(message, 2)
+    if report["section"] is not None:
+        details += [f"at {location}" for location in report["locations"]]
+        if report["locations"]:
+            details[-len(report["locations"])] += f", by {report['threads']}"
+        if report["kind"] not in stated:
+            details.append(f"rule: {report['rule']} (PTX ISA, {report['section']})")
+            stated.add(report["kind"])
+    for detail in details:
+        paragraph(detail.strip(), 4)
 
 
 def run_schedules(
     result: Checked,
     schedules: Sequence[Schedule],
     prepare: "Callable[[Schedule, dict[str, Any]], tuple[Device, Run]]",
+    limit: Callable[[float], None] = lambda done: None,
 ) -> None:
     """Run a kernel under every schedule and add what is found, differences of results included, to `result`.
 
+    Ctrl-C ends it with what was found until then.
+
     prepare: from a schedule and the options of its device to the device, and what runs the kernel there and returns its
-    results by name and its counters.
+    results by name and its counters. limit: called with the share of the check that is done; ends it with TimeoutError.
 
     Raises:
         EmulatorError: where the kernel or its launch is nothing that the emulator takes.
@@ -138,16 +162,27 @@ def run_schedules(
     from tilewright.emulator.errors import EmulatorError, LaunchError, PtxSyntaxError, UnsupportedInstruction
 
     first: tuple[Schedule, dict[str, Array]] | None = None
+    done = 0.0
     with progress(f"checking {result.kernel}") as report_progress:
         for number, schedule in enumerate(schedules):
 
-            def share(done: float, number: int = number) -> None:
-                report_progress((number + done) / len(schedules))
+            def share(part: float, number: int = number) -> None:
+                nonlocal done
+                done = (number + part) / len(schedules)
+                report_progress(done)
+                limit(done)
 
             result.schedules.append(str(schedule))
             device, run = prepare(schedule, schedule.options(share))
             try:
                 results, counters = run()
+            except (KeyboardInterrupt, TimeoutError) as end:
+                result.interrupted = isinstance(end, KeyboardInterrupt)
+                reason = (
+                    f"interrupted under {schedule}, {done:.1%} of the check done" if result.interrupted else str(end)
+                )
+                result.error = "\n  ".join((reason, *getattr(end, "__notes__", ())))
+                break
             except (LaunchError, PtxSyntaxError, UnsupportedInstruction):
                 raise
             except EmulatorError as error:
@@ -161,7 +196,7 @@ def run_schedules(
             else:
                 for difference in _differences(results, first[1], str(first[0])):
                     result.report(schedule, "ScheduleDependence", difference)
-    result.verified = not result.reports
+    result.verified = None if result.error and not result.reports else not result.reports
 
 
 def _differences(results: "dict[str, Array]", expected: "dict[str, Array]", schedule: str) -> "Iterable[str]":

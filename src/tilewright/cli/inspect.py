@@ -53,12 +53,13 @@ def inspect(
       tilewright inspect simt --arch sm_80 --ptx
       tilewright inspect wgmma --json
     """
-    from tilewright.cli.product import first_accepted, kernel_named
+    from tilewright.cli.product import first_accepted
     from tilewright.jit.cache import build
     from tilewright.jit.listing import instruction_mix, ptx_listing, resources, sass_listing
+    from tilewright.kernels.registry import kernel_named
 
     shape = parse_shape(problem, "--problem")
-    chosen, hardware = kernel_named(kernel), hardware_of(arch)
+    chosen, hardware = kernel_named(kernel, "KERNEL"), hardware_of(arch)
     product = first_accepted(chosen, hardware, [shape], dtype.value if dtype else None, layout.value)
     config = chosen.configs(product.problem, hardware)[0]
     unit = chosen.unit(config, product.problem, hardware)

@@ -1,14 +1,46 @@
 """The options that several commands take, and what their values mean."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+from tilewright.cli.output import print_json
 
 if TYPE_CHECKING:
     from tilewright.hardware import Hardware
+
+
+UsageError: Any = typer.BadParameter.__bases__[0]
+"""Of click, which typer has under different names."""
+
+
+class Program(TyperGroup):
+    """Says under --json also as JSON what is wrong with the options, so that stdout always holds one object."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the words of the command line up to the command's name."""
+        self._in_json = "--json" in args
+        with self._usage_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the rest and run the command."""
+        with self._usage_errors():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _usage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except UsageError as error:
+            if self._in_json:
+                print_json({"error": error.format_message()})
+            raise
 
 
 class Command(TyperCommand):
@@ -46,6 +78,14 @@ class ActivationName(StrEnum):
     silu = "silu"
 
 
+class BackendName(StrEnum):
+    """Where to run."""
+
+    auto = "auto"
+    gpu = "gpu"
+    emulator = "emulator"
+
+
 M = Annotated[int | None, typer.Argument(help="Rows of A and of the result.", min=0, show_default=False)]
 N = Annotated[int | None, typer.Argument(help="Columns of B and of the result.", min=0, show_default=False)]
 K = Annotated[int | None, typer.Argument(help="Columns of A, rows of B.", min=0, show_default=False)]
@@ -56,6 +96,7 @@ LayoutOption = Annotated[
 ActivationOption = Annotated[
     ActivationName | None, typer.Option("--activation", help="Applied to the result.", show_default=False)
 ]
+BackendOption = Annotated[BackendName, typer.Option("--backend", help="Where to run.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -67,6 +108,19 @@ def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int
     if n is None or k is None:
         raise ValueError(f"M is {m}, and {'N' if n is None else 'K'} is missing: give all of M N K, or none of them")
     return m, n, k
+
+
+def wants_gpu(backend: BackendName) -> bool:
+    """Whether to run on a GPU: where there is one, unless told otherwise; a RuntimeError where `gpu` finds none."""
+    from tilewright.api import gpu_count
+
+    on_gpu = backend != BackendName.emulator and gpu_count() > 0
+    if backend == BackendName.gpu and not on_gpu:
+        raise RuntimeError(
+            "--backend gpu needs an NVIDIA GPU with its driver, and none is usable here: leave --backend at auto, or "
+            "see what `tilewright doctor` finds"
+        )
+    return on_gpu
 
 
 def parse_shape(text: str, option: str) -> tuple[int, int, int]:

@@ -4,9 +4,10 @@ import dis
 import functools
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import typer
 
@@ -45,16 +46,21 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt:
-            typer.echo("tilewright: interrupted", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+            code, message = INTERRUPTED, "interrupted"
         except Exception as error:
             if _is_out_of_memory(error):
-                typer.echo(f"tilewright: not enough memory: take a smaller product ({error})", err=True)
+                message = f"not enough memory: take a smaller product ({error})"
             elif _is_for_the_caller(error):
-                typer.echo(f"tilewright: {error}", err=True)
+                message = str(error)
             else:
                 raise
-            raise typer.Exit(BAD_REQUEST) from None
+            code = BAD_REQUEST
+        else:
+            return
+        typer.echo(f"tilewright: {message}", err=True)
+        if kwargs.get("as_json"):
+            print_json({"error": message})
+        raise typer.Exit(code)
 
     return reporting
 
@@ -94,16 +100,49 @@ def console() -> "Console":
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
+def paragraph(text: str, indent: int) -> None:
+    """Lines behind an indent; what a terminal wraps goes two columns further in."""
+    for line in text.splitlines():
+        width = console().width if console().is_terminal else sys.maxsize
+        console().out(textwrap.fill(
+            line, width, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2), break_long_words=False,
+            break_on_hyphens=False, drop_whitespace=True,
+        ), highlight=False)  # fmt: skip
+
+
+class Report(Protocol):
+    """Sets a bar to a share from 0 to 1 and, where it is given, to what is being done."""
+
+    def __call__(self, share: float, doing: str | None = None) -> None:
+        """Set the bar."""
+
+
 @contextmanager
-def progress(description: str) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr that the yielded function sets to a share from 0 to 1; invisible unless stderr is a terminal."""
+def progress(description: str, start: float | None = None) -> Iterator[Report]:
+    """A bar with the time left on a terminal's stderr, from `start` on; without a start until there is a share."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     stderr = Console(stderr=True)
-    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task(description, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+    columns = (
+        "{task.description}", BarColumn(20), TaskProgressColumn(), TextColumn("elapsed"), TimeElapsedColumn(),
+        TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+        begun = None if start is None else 1.0  # how long it takes is unknown until there is a share
+        task = bar.add_task(description, total=begun, completed=start or 0)  # type: ignore[arg-type]
+
+        def report(share: float, doing: str | None = None) -> None:
+            bar.update(task, total=1.0, completed=share, description=doing)
+
+        yield report
 
 
 def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
@@ -129,7 +168,8 @@ def line_table(by_line: dict[str, dict[str, Any]]) -> None:
     rows = [["", *(LINE_COLUMNS[name][0] for name in names)], ["line", *(LINE_COLUMNS[name][1] for name in names)]]
     rows += [[line, *(_compact(row[name]) for name in names)] for line, row in shown.items()]
     others = [row[instructions] for line, row in totals.items() if line not in shown]
-    rows.append([f"{len(others)} other lines", _compact(sum(others)), *[""] * (len(names) - 1)])
+    if others:
+        rows.append([f"{len(others)} other lines", _compact(sum(others)), *[""] * (len(names) - 1)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for line, *cells in rows:
         numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
@@ -166,7 +206,7 @@ def table(title: str, rows: dict[str, object]) -> None:
     """Names and values in two columns."""
     from rich.table import Table
 
-    grid = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+    grid = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 0, 0, 2))
     grid.add_column(overflow="fold")
     grid.add_column(justify="right")
     for name, value in rows.items():

@@ -9,10 +9,9 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.cli.memory import available_memory
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
 from tilewright.kernels.family import Kernel
-from tilewright.kernels.registry import KERNELS
 from tilewright.problem import Matrix, Problem
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
@@ -85,9 +84,10 @@ class Product:
             arrays["bias"] = normal(self.out_dtype, 1, self.n, False)[0]
         return arrays
 
-    def verify(self, out: Array, operands: dict[str, Array]) -> Comparison:
-        """Compare a result with the float64 reference."""
-        return compare(out, operands["a"], operands["b"], bias=operands.get("bias"), activation=self.activation)
+    def verify(self, out: Array, operands: dict[str, Array], accumulator: DType = fp32) -> Comparison:
+        """Compare a result that was summed in `accumulator` with the float64 reference."""
+        a, b, bias = operands["a"], operands["b"], operands.get("bias")
+        return compare(out, a, b, bias=bias, activation=self.activation, accumulator=accumulator)
 
     def __str__(self) -> str:  # a Problem's own layout cannot be told where an extent is 1
         return f"{self.m}x{self.n}x{self.k} {self.dtype} {self.layout} -> {self.out_dtype}"
@@ -99,13 +99,6 @@ class NotTaken(ValueError):
     def __init__(self, kernel: Kernel, hardware: Hardware, refusal: str):
         super().__init__(f"kernel {kernel.name!r} does not take this product on {hardware.name}: {refusal}")
         self.refusal = refusal
-
-
-def kernel_named(name: str) -> Kernel:
-    """The registry's kernel of that name, or a ValueError that lists what there is."""
-    if name not in KERNELS:
-        raise ValueError(f"kernel {name!r} does not exist: name one of {', '.join(KERNELS)}")
-    return KERNELS[name]
 
 
 def first_accepted(

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,8 @@ import typer
 
 from tilewright.cli.options import (
     ActivationOption,
+    BackendName,
+    BackendOption,
     DTypeName,
     DTypeOption,
     Json,
@@ -20,6 +21,7 @@ from tilewright.cli.options import (
     N,
     Seed,
     shape_of,
+    wants_gpu,
 )
 from tilewright.cli.output import NOT_VERIFIED, counter_rows, facts, print_json, progress, reports_errors, table
 
@@ -31,14 +33,6 @@ if TYPE_CHECKING:
 GPU_SHAPE = (4096, 4096, 4096)
 EMULATED_SHAPE = (1024, 1024, 1024)
 """Without M N K: the usual yardstick on a GPU, and what the emulator multiplies in seconds."""
-
-
-class BackendName(StrEnum):
-    """Where to run."""
-
-    auto = "auto"
-    gpu = "gpu"
-    emulator = "emulator"
 
 
 @reports_errors
@@ -54,7 +48,7 @@ def run(
     kernel: Annotated[str, typer.Option("--kernel", help="auto, or a kernel's name.")] = "auto",
     activation: ActivationOption = None,
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = False,
-    backend: Annotated[BackendName, typer.Option("--backend", help="Where to run.")] = BackendName.auto,
+    backend: BackendOption = BackendName.auto,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -71,15 +65,9 @@ def run(
     """
     shape = shape_of(m, n, k)
     from tilewright import dtypes
-    from tilewright.api import gpu_count
     from tilewright.cli.product import Product
 
-    on_gpu = backend != BackendName.emulator and gpu_count() > 0
-    if backend == BackendName.gpu and not on_gpu:
-        raise RuntimeError(
-            "--backend gpu needs an NVIDIA GPU with its driver, and none is usable here: leave --backend at auto, or "
-            "see what `tilewright doctor` finds"
-        )
+    on_gpu = wants_gpu(backend)
     kind = dtypes.parse(dtype.value, "--dtype")
     product = Product(
         *(shape or GPU_SHAPE),
@@ -123,7 +111,7 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     a, b, bias = arrays["a"], arrays["b"], arrays.get("bias")
     planned = plan(a, b, bias=bias, activation=product.activation, out=out, kernel=kernel, backend="gpu")
     planned(a, b, bias=bias, out=out)
-    comparison = product.verify(library.to_numpy(out), operands)
+    comparison = product.verify(library.to_numpy(out), operands, planned.accumulator)
     outcome = _outcome(product, planned, comparison, planned.reason)
     if planned.kernel is not None:
         _time(planned, lambda stream: planned(a, b, bias=bias, out=out, stream=stream), outcome)
@@ -185,7 +173,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
             backend=backend,
         )
         out = planned(a, b, bias=bias)
-    outcome = _outcome(small, planned, small.verify(out, operands), reason or planned.reason)
+    outcome = _outcome(small, planned, small.verify(out, operands, planned.accumulator), reason or planned.reason)
     if planned.kernel is not None:
         outcome.record["counters"] = planned.counters.as_dict()
         if small != product:

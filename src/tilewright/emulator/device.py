@@ -61,7 +61,8 @@ class Device:
     """An emulated GPU with its own global memory.
 
     memory_bytes: capacity of global memory; pages cost nothing until they are used. asynchrony, seed: when asynchronous
-    operations take effect (see the module asynchrony). progress: called with the finished fraction of a launch.
+    operations take effect (see the module asynchrony). progress: called with the finished fraction of a launch,
+    again and again; a TimeoutError that it raises ends the launch, with a note on what ran, as KeyboardInterrupt gets.
     count_memory: also count sectors and wavefronts, which costs time. checks: check the order of all accesses; what is
     found is added to `reports`.
     """
@@ -153,6 +154,11 @@ class Device:
         refuse_interleave(interleave, address, tensor_map.strides, swizzle)
         return encode_tensor_map(tensor_map)
 
+    @staticmethod
+    def entries(ptx: str | bytes) -> list[str]:
+        """The names of a PTX module's kernels, any of which `load` takes."""
+        return list(_parse(_text(ptx)).entries)
+
     def load(self, ptx: str | bytes, entry: str | None = None) -> Kernel:
         """Prepare a kernel of a PTX module; `entry` may be left out if the module has one only.
 
@@ -162,7 +168,7 @@ class Device:
             PtxSyntaxError, UnsupportedInstruction: naming the line.
             ValueError: if the entry is not there.
         """
-        ptx = (ptx if isinstance(ptx, str) else ptx.decode()).rstrip("\0")
+        ptx = _text(ptx)
         module = _parse(ptx)
         if entry is None and len(module.entries) == 1:
             entry = next(iter(module.entries))
@@ -228,7 +234,7 @@ class Device:
                     count_memory=self._count_memory,
                     checks=state,
                     max_steps=max_steps - steps,
-                    on_exit=lambda done, first=first, last=last: self._report(  # type: ignore[misc]
+                    on_progress=lambda done, first=first, last=last: self._report(  # type: ignore[misc]
                         (first + done * (last - first)) / total
                     ),
                 ).run()
@@ -291,6 +297,10 @@ class Device:
         if clustered:
             needed = (*clustered, 1, 1)[:3]
             _require(cluster == needed, f"{kernel.name} requires clusters of {needed} CTAs, not {cluster}")
+
+
+def _text(ptx: str | bytes) -> str:
+    return (ptx if isinstance(ptx, str) else ptx.decode()).rstrip("\0")
 
 
 @lru_cache(maxsize=64)

@@ -32,6 +32,8 @@ from tilewright.emulator.specials import Extent, Specials
 from tilewright.emulator.tensor import Tensor
 from tilewright.emulator.thread_copies import ThreadCopies
 
+HEARTBEAT = 64
+"""Steps after which the progress is told again, also where no thread exits."""
 POLLING_ROUNDS = 20_000
 """Turns of nothing but polling loops after which the launch counts as deadlocked."""
 
@@ -61,11 +63,11 @@ class Machine:
         count_memory: bool,
         checks: LaunchState | None,
         max_steps: int,
-        on_exit: Callable[[float], None],
+        on_progress: Callable[[float], None],
     ) -> None:
         self.program, self.counters, self.asynchrony = program, counters, asynchrony
         self.cta_numbers, self._parameters, self._variables = cta_numbers, parameters, variables
-        self.parameters_address, self._on_exit = np.uint64(parameters_address), on_exit
+        self.parameters_address, self._on_progress = np.uint64(parameters_address), on_progress
         limit = SHARED_START + program.entry.dynamic_offset + shared_bytes
         threads, cluster_size = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
         self.topology = Topology(cta_numbers.size, threads, cluster_size, round_up(limit, 1024))
@@ -109,12 +111,17 @@ class Machine:
         """
         with np.errstate(all="ignore"):
             self.push(0, self.topology.group(slice(0, self.topology.lanes)))
-            while self.alive.any():
-                if not self._ready:
-                    self._resume()
-                    continue
-                index = min(self._ready)
-                self._execute(self.program.blocks[index], self.topology.merge(self._ready.pop(index)))
+            try:
+                while self.alive.any():
+                    if not self._ready:
+                        self._resume()
+                        continue
+                    index = min(self._ready)
+                    self._execute(self.program.blocks[index], self.topology.merge(self._ready.pop(index)))
+            except (KeyboardInterrupt, TimeoutError) as error:
+                if self.alive.any():
+                    error.add_note(self._whereabouts(self.topology.group(np.flatnonzero(self.alive))))
+                raise
             while self.asynchrony.complete_one():  # what is still in flight lands in CTAs that have exited
                 pass
         for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
@@ -233,7 +240,12 @@ class Machine:
             group = ready
         self._clock += 1
         if self._clock > self._max_steps:
-            self._report_endless(group)
+            raise StepLimit(
+                f"the launch has not ended within max_steps: {self._whereabouts(group)}; if the kernel does end, give "
+                "Device.launch a larger max_steps"
+            )
+        if self._clock % HEARTBEAT == 0:
+            self._on_progress(1 - self.alive.mean())
         self.asynchrony.step()
         self._executed[block.index] += group.warps.count
         self.block = block.index
@@ -274,7 +286,7 @@ class Machine:
         for index, waiting in self._partial.items():
             self._ready.setdefault(index, []).append(waiting)
         self._partial.clear()
-        self._on_exit(1 - self.alive.mean())
+        self._on_progress(1 - self.alive.mean())
 
     def _yield(self, block: int, group: Group) -> None:
         self._polled.append((block, group))
@@ -294,12 +306,10 @@ class Machine:
         for block, group in resumed:
             self._ready.setdefault(block, []).append(group)
 
-    def _report_endless(self, group: Group) -> None:
+    def _whereabouts(self, group: Group) -> str:
+        """Where the launch seems to spend its time while a group runs."""
         busiest = self.program.blocks[int(self._executed.argmax())].instructions[0]
-        raise StepLimit(
-            f"the launch has not ended within max_steps: {self.name(group)} run, and most often executed is what "
-            f"follows {busiest}; if the kernel does end, give Device.launch a larger max_steps"
-        )
+        return f"{self.name(group).rstrip(',')} run, and most often executed is what follows {busiest}"
 
     def _report_divergence(self) -> None:
         """Where only warps wait for their own lanes, these have gone another way."""

@@ -112,7 +112,8 @@ def _wmma(w: BlockWriter, i: Instruction) -> None:
 def _wmma_multiply(w: BlockWriter, i: Instruction) -> None:
     shape, *kinds = [modifier for modifier in i.modifiers[1:] if modifier not in _FLAGS]
     d_type, a_type, b_type, c_type = (kinds[0], "f16", "f16", kinds[1]) if len(kinds) == 2 else kinds
-    function = partial(wmma.multiply, shape, a_type, b_type, c_type, d_type, "satfinite" in i.modifiers)
+    layouts = tuple(modifier for modifier in i.modifiers if modifier in ("row", "col"))
+    function = partial(wmma.multiply, shape, layouts, a_type, b_type, c_type, d_type, "satfinite" in i.modifiers)
     fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:], (a_type, b_type, c_type), strict=True)]
     _require_accumulators(i, shape, d_type, c_type, WARP, 1)
     for matrix, kind, operand in (("a", a_type, i.operands[1]), ("b", b_type, i.operands[2])):

@@ -156,11 +156,12 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A kernel parameter: byte offset in the parameter space and size."""
+    """A kernel parameter: byte offset in the parameter space, size, and type (of an element, for arrays of bytes)."""
 
     name: str
     offset: int
     size: int
+    type: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def _parse_parameters(text: str, signature: re.Match[str]) -> list[Parameter]:
         size = width * int(match["count"] or 1)
         line = line_of(text, signature.start())
         offset = round_up(offset, alignment(match["align"], width, line))
-        parameters.append(Parameter(match["name"], offset, size))
+        parameters.append(Parameter(match["name"], offset, size, match["type"]))
         offset += size
     if offset > PARAMETER_BYTES:
         raise syntax_error(

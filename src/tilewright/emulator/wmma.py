@@ -1,17 +1,22 @@
 """wmma: matrices of a warp that are loaded, multiplied and stored as a whole.
 
-PTX leaves open which elements a lane holds (PTX ISA, "Matrix Fragments for WMMA"). Here lane l has the elements
-l n .. l n + n - 1 of the matrix in row order, n being its 32nd part, whatever the layout in memory; registers beyond
-(of f16, which always has eight) repeat them.
+PTX leaves open which elements a lane holds (PTX ISA, "Matrix Fragments for WMMA"). Here they are those that ptxas lets
+it access on sm_80 and later, so that the counters count what hardware does: a warp accesses 8 rows of 16 bytes of A or
+B at once, of C and D two elements a lane, or the nearest to that which the shape allows. "Rows" are the lines that lie
+in memory, for C and D always the matrix's; registers beyond (of f16, which always has eight) repeat the others. The
+lanes count backwards, so that a program that takes some order for granted, or forgets that others hold what it needs,
+does not get away with it.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.emulator.fragments import ELEMENT_TYPES, Array, Values, Words, add_integers, check_types
-from tilewright.emulator.lanes import WARP, Group
+from tilewright.emulator.lanes import WARP, Group, Indices
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
@@ -65,6 +70,11 @@ class Fragment:
         """Registers of a lane."""
         return 8 if self.kind == "f16" and self.matrix in "ab" else self.elements // self.per_register
 
+    @property
+    def piece(self) -> int:
+        """Neighbours in a line that a lane accesses at once: those of a register, of C and D at least two."""
+        return self.per_register if self.matrix in "ab" else 2
+
 
 def extents_of(shape: str) -> tuple[int, int, int]:
     """M, N and K of a shape such as m16n8k16."""
@@ -73,17 +83,40 @@ def extents_of(shape: str) -> tuple[int, int, int]:
     return int(m), int(n), int(k)
 
 
-def _addresses(fragment: Fragment, group: Group, address: Values, stride: Values) -> list[Values]:
-    """Where each element of a lane lies. stride: elements between the starts of rows, or of columns."""
-    columns = fragment.extents[1]
+@cache
+def _places(fragment: Fragment) -> tuple[Indices, Indices]:
+    """Row and column (32, elements) of what each lane holds."""
+    by_columns = fragment.matrix in "ab" and fragment.layout == "col"
+    lines, length = fragment.extents[::-1] if by_columns else fragment.extents
+    pieces = length // fragment.piece
+    across = max(min(4, pieces), WARP // lines)
+    down = WARP // across
+    lane, index = np.ogrid[:WARP, : fragment.elements]
+    lane = WARP - 1 - lane
+    turn, within = index // fragment.piece, index % fragment.piece
+    line = lane // across + turn % (lines // down) * down
+    position = (lane % across + turn // (lines // down) * across) * fragment.piece + within
+    return (position, line) if by_columns else (line, position)
+
+
+@cache
+def _flat_places(fragment: Fragment) -> Indices:
+    """Where each element of each lane stands in the matrix in row order."""
+    row, column = _places(fragment)
+    return (row * fragment.extents[1] + column).reshape(-1)
+
+
+def _accesses(fragment: Fragment, group: Group, address: Values, stride: Values) -> Iterator[tuple[Values, int]]:
+    """Address of each access of a lane, and of how many elements. stride: elements between the starts of lines."""
+    contiguous = fragment.matrix in "ab" or fragment.layout == "row"
+    count = fragment.piece if contiguous else 1
     size = address.dtype.type(fragment.element_bytes)
-    places = []
-    for index in range(fragment.elements):
-        row, column = np.divmod(group.thread % WARP * fragment.elements + index, columns)
+    rows, columns = _places(fragment)
+    for index in range(0, fragment.elements, count):
+        row, column = (places[group.thread % WARP, index] for places in (rows, columns))
         major, minor = (row, column) if fragment.layout == "row" else (column, row)
         offset = major.astype(address.dtype) * stride.astype(address.dtype) + minor.astype(address.dtype)
-        places.append(address + offset * size)
-    return places
+        yield address + offset * size, count
 
 
 def load(
@@ -92,12 +125,12 @@ def load(
     """wmma.load: the registers of a fragment."""
     dtype = np.dtype(f"u{fragment.element_bytes}")
     loaded = [
-        np.broadcast_to(machine.access.load(site, group, space, place, dtype, 1, None)[0], (group.size,))
-        for place in _addresses(fragment, group, address, stride)
+        np.broadcast_to(element, (group.size,))
+        for place, count in _accesses(fragment, group, address, stride)
+        for element in machine.access.load(site, group, space, place, dtype, count, None)
     ]
-    per_register = fragment.per_register
     stacked = np.stack(loaded, axis=-1)
-    words = np.ascontiguousarray(stacked).view(f"u{per_register * dtype.itemsize}")
+    words = np.ascontiguousarray(stacked).view(f"u{fragment.per_register * dtype.itemsize}")
     return [words[:, index % words.shape[1]] for index in range(fragment.registers)]
 
 
@@ -113,26 +146,39 @@ def store(
 ) -> None:
     """wmma.store of the registers of a fragment."""
     words = np.stack([np.broadcast_to(value, (group.size,)) for value in values], axis=-1)
-    elements = words.view(f"u{fragment.element_bytes}")
-    for index, place in enumerate(_addresses(fragment, group, address, stride)):
-        machine.access.store(site, group, space, place, [elements[:, index]], None)
+    elements = np.ascontiguousarray(words).view(f"u{fragment.element_bytes}").T
+    start = 0
+    for place, count in _accesses(fragment, group, address, stride):
+        machine.access.store(site, group, space, place, list(elements[start : start + count]), None)
+        start += count
 
 
 def multiply(
-    shape: str, a_type: str, b_type: str, c_type: str, d_type: str, saturate: bool, a: Array, b: Array, c: Array
+    shape: str,
+    layouts: Sequence[str],
+    a_type: str,
+    b_type: str,
+    c_type: str,
+    d_type: str,
+    saturate: bool,
+    a: Array,
+    b: Array,
+    c: Array,
 ) -> list[Array]:
     """wmma.mma for every warp.
 
-    a, b, c: registers (registers, W, 32, C), float32 for f32, float64 for f64, else words. Returns registers of D.
+    layouts: of A and B, with which they were loaded. a, b, c: registers (registers, W, 32, C), float32 for f32, float64
+    for f64, else words. Returns registers of D.
     Raises ValueError for an unsupported combination.
     """
     check_types(a_type, b_type, d_type)
     if shape not in _SHAPES[a_type]:
         raise ValueError(f"wmma shape {shape} of {a_type} is not supported: shapes are {', '.join(_SHAPES[a_type])}")
-    matrix_a = _matrix(Fragment("a", shape, a_type), a)
-    product = np.matmul(matrix_a, _matrix(Fragment("b", shape, b_type), b))
+    matrix_a = _matrix(Fragment("a", shape, a_type, layouts[0]), a)
+    product = np.matmul(matrix_a, _matrix(Fragment("b", shape, b_type, layouts[1]), b))
     warps, ctas = product.shape[:2]
-    lanes = np.moveaxis(product.reshape(warps, ctas, WARP, -1), 1, 2)  # (W, 32, C, elements)
+    held = product.reshape(warps, ctas, -1)[..., _flat_places(Fragment("d", shape, d_type))]
+    lanes = np.moveaxis(held.reshape(warps, ctas, WARP, -1), 1, 2)  # (W, 32, C, elements)
     if d_type == "s32":
         total: Array = add_integers(lanes, np.moveaxis(c, 0, -1), saturate)
     else:
@@ -148,4 +194,7 @@ def _matrix(fragment: Fragment, registers: Array) -> Values:
     used = registers[: fragment.elements // ELEMENT_TYPES[fragment.kind].per_register]
     words: Words = np.ascontiguousarray(used.transpose(1, 3, 2, 0))
     warps, ctas = words.shape[:2]
-    return ELEMENT_TYPES[fragment.kind].decode(words).reshape(warps, ctas, *fragment.extents)
+    held = ELEMENT_TYPES[fragment.kind].decode(words).reshape(warps, ctas, -1)
+    matrix = np.empty_like(held)
+    matrix[..., _flat_places(fragment)] = held
+    return matrix.reshape(warps, ctas, *fragment.extents)

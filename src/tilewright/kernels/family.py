@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, TypeAlias, get_args, get_type_hints
 
+from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType, TranslationUnit, translation_unit
 from tilewright.kernels.parameters import GemmParameters, KernelArguments, LaunchShape, TensorMapSpec
@@ -69,6 +70,10 @@ class Kernel(ABC):
     @abstractmethod
     def launch_shape(self, config: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         """How many CTAs run, and with how many threads and how much shared memory."""
+
+    def accumulator(self, config: Any) -> DType:
+        """What products are added in, which decides how far a right result may be from the exact one."""
+        return fp32
 
     def tensor_maps(self, config: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
         """The tensor maps the kernel takes before its parameters; none unless it uses TMA."""

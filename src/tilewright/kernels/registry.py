@@ -1,8 +1,21 @@
 """The kernel families, in the order in which the planner prefers them. Adding one is a line here."""
 
 from tilewright.kernels.family import Kernel
+from tilewright.kernels.ladder import LADDER
 from tilewright.kernels.mma import MmaKernel
 from tilewright.kernels.simt import SimtKernel
 from tilewright.kernels.wgmma import WgmmaKernel
 
 KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (WgmmaKernel(), MmaKernel(), SimtKernel())}
+"""What the planner chooses from."""
+
+EVERY_KERNEL: dict[str, Kernel] = KERNELS | {name: rung.kernel for name, rung in LADDER.items() if name not in KERNELS}
+"""Also those of the ladder, which run where they are asked for by name."""
+
+
+def kernel_named(name: object, argument: str) -> Kernel:
+    """The kernel of that name; a ValueError that lists what there is where `argument` names none."""
+    kernel = EVERY_KERNEL.get(name) if isinstance(name, str) else None
+    if kernel is None:
+        raise ValueError(f"{argument}={name!r} does not exist: use 'auto' or one of {', '.join(EVERY_KERNEL)}")
+    return kernel

@@ -34,8 +34,8 @@ class SimtConfig:
 
     @property
     def smem_bytes(self) -> int:
-        """Shared memory of a CTA: two buffers of A's and B's tiles."""
-        return 2 * (self.tile_m + self.tile_n) * self.tile_k * fp32.nbytes
+        """Shared memory of a CTA: two buffers of A's and B's tiles, each row padded by 4 elements."""
+        return 2 * (self.tile_m + 4 + self.tile_n + 4) * self.tile_k * fp32.nbytes
 
 
 _CANDIDATES = (
@@ -60,9 +60,12 @@ class SimtKernel(OneTilePerCta):
         ),
         (
             "tile_m >= 32 and tile_m % 32 == 0",
-            "columns of A's tile trade places within 32: make tile_m a multiple of 32",
+            "the padding of A's rows spreads them over the 32 banks: make tile_m a multiple of 32",
         ),
-        ("tile_n >= 32 and tile_n % 32 == 0", "rows of B's tile trade places within 32: make tile_n a multiple of 32"),
+        (
+            "tile_n >= 32 and tile_n % 32 == 0",
+            "the padding of B's rows spreads them over the 32 banks: make tile_n a multiple of 32",
+        ),
         (
             "thread_m >= 4 and thread_n >= 4 and thread_m % 4 == 0 and thread_n % 4 == 0",
             "a thread reads its rows and columns four at a time: make thread_m and thread_n multiples of 4",

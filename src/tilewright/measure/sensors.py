@@ -1,8 +1,15 @@
-"""What the board reports while it works: watts, SM clock and temperature, sampled through NVML."""
+"""What the board reports while it works: watts, SM clock and temperature, sampled through NVML.
 
+NVML is part of the driver; the few functions that are needed are called as they are in C
+(NVML API reference, "Device Queries").
+"""
+
+import ctypes
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from types import TracebackType
 from typing import Any
@@ -11,12 +18,24 @@ from cuda.bindings import driver
 
 from tilewright.measure.timing import checked
 
+LIBRARY = "libnvidia-ml.so.1"
+_SUCCESS, _SM_CLOCK, _GPU_TEMPERATURE = 0, 1, 0
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Medians over an interval: board power in W, SM clock in MHz, temperature in degrees Celsius."""
+    """Over an interval: mean board power in W, median SM clock in MHz and temperature in degrees Celsius."""
 
     watts: float
+    sm_clock_mhz: float
+    celsius: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    seconds: float
+    watts: float  # averaged by the board over the last second
+    joules: float | None  # since the driver was loaded
     sm_clock_mhz: float
     celsius: float
 
@@ -27,23 +46,18 @@ class Sensors:
     `device` is CUDA's number of it, which CUDA_VISIBLE_DEVICES changes and NVML's index does not follow.
     """
 
-    def __init__(self, device: int = 0, period_seconds: float = 0.02):
+    def __init__(self, device: int = 0, period_seconds: float = 0.01):
         self._device = device
         self._period = period_seconds
-        self._samples: list[tuple[float, float, float]] = []
+        self._samples: list[_Sample] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "Sensors":
-        try:
-            import pynvml
-
-            pynvml.nvmlInit()
-        except Exception:  # not installed, or no driver: measure without readings
-            return self
-        handle = pynvml.nvmlDeviceGetHandleByPciBusId(_pci_bus_id(self._device))
-        self._thread = threading.Thread(target=self._sample, args=(pynvml, handle), daemon=True)
-        self._thread.start()
+        board = _board(self._device)
+        if board is not None:
+            self._thread = threading.Thread(target=self._watch, args=board, daemon=True)
+            self._thread.start()
         return self
 
     def __exit__(
@@ -53,24 +67,74 @@ class Sensors:
         if self._thread is not None:
             self._thread.join()
 
-    def _sample(self, pynvml: Any, handle: Any) -> None:
+    def _watch(self, nvml: Any, handle: Any) -> None:
         while not self._stop.is_set():
-            self._samples.append(
-                (
-                    pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-                    pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-                    pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
-                )
-            )
+            if (sample := _sample(nvml, handle)) is not None:
+                self._samples.append(sample)
             time.sleep(self._period)
 
     def reading(self) -> Reading | None:
-        """Medians of what was sampled since the last call."""
+        """What was sampled since the last call; None where nothing was.
+
+        The power is that of the energy counter between the first and the last time it was seen to move, since it moves
+        some ten times a second; over shorter intervals, or without a counter, it is the board's own mean.
+        """
         samples, self._samples = self._samples, []
         if not samples:
             return None
-        watts, clocks, temperatures = zip(*samples, strict=True)
-        return Reading(median(watts), median(clocks), median(temperatures))
+        moved = [
+            (new.seconds, new.joules)
+            for old, new in pairwise(samples)
+            if old.joules is not None and new.joules is not None and new.joules > old.joules
+        ]
+        watts = median(sample.watts for sample in samples)
+        if len(moved) > 1:
+            (start, first), (end, last) = moved[0], moved[-1]
+            watts = (last - first) / (end - start)
+        clock = median(sample.sm_clock_mhz for sample in samples)
+        return Reading(watts, clock, median(sample.celsius for sample in samples))
+
+
+def combined(readings: Iterable[Reading | None], by: Callable[[list[float]], float]) -> Reading | None:
+    """The means or medians of several intervals, as `by` makes of numbers; None where there is no reading."""
+    known = [reading for reading in readings if reading is not None]
+    if not known:
+        return None
+    return Reading(
+        by([reading.watts for reading in known]),
+        by([reading.sm_clock_mhz for reading in known]),
+        by([reading.celsius for reading in known]),
+    )
+
+
+def _board(device: int) -> tuple[Any, Any] | None:
+    """NVML and its handle of CUDA's device; None where there is no NVML or it does not know the board."""
+    try:
+        nvml = ctypes.CDLL(LIBRARY)
+    except OSError:
+        return None
+    handle = ctypes.c_void_p()
+    if nvml.nvmlInit_v2() != _SUCCESS:
+        return None
+    if nvml.nvmlDeviceGetHandleByPciBusId_v2(_pci_bus_id(device), ctypes.byref(handle)) != _SUCCESS:
+        return None
+    return nvml, handle
+
+
+def _sample(nvml: Any, handle: Any) -> _Sample | None:
+    """One look at the board; None where it does not tell its power, clock or temperature."""
+    milliwatts, clock, celsius = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_uint()
+    millijoules = ctypes.c_ulonglong()
+    refused = (
+        nvml.nvmlDeviceGetPowerUsage(handle, ctypes.byref(milliwatts))
+        or nvml.nvmlDeviceGetClockInfo(handle, _SM_CLOCK, ctypes.byref(clock))
+        or nvml.nvmlDeviceGetTemperature(handle, _GPU_TEMPERATURE, ctypes.byref(celsius))
+    )
+    if refused:
+        return None
+    counted = nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(millijoules)) == _SUCCESS
+    joules = millijoules.value / 1e3 if counted else None
+    return _Sample(time.perf_counter(), milliwatts.value / 1e3, joules, clock.value, celsius.value)
 
 
 def _pci_bus_id(device: int) -> bytes:

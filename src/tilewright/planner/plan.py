@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.binding import OPERANDS, Binding, bind
+from tilewright.dtypes import DType, fp32
 from tilewright.jit.compile import CompiledKernel
 from tilewright.operand import (
     HOST,
@@ -92,6 +93,11 @@ class Plan:
             )
         c = operands.get("c")
         self._c_may_be_out = c is not None and (c.shape, c.strides, c.dtype) == (out.shape, out.strides, out.dtype)
+
+    @property
+    def accumulator(self) -> DType:
+        """What products are added in; fp32 where nothing runs."""
+        return fp32 if self.kernel is None else self.kernel.accumulator(self.config)
 
     def __call__(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.hardware import Hardware
 from tilewright.kernels.family import AvoidableRefusal, Kernel
-from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
 from tilewright.problem import Problem
 
 log = logging.getLogger("tilewright")
@@ -29,7 +29,9 @@ def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config
     override does not exist or does not fit, NotImplementedError where no kernel takes the problem.
     """
     if config is not None and kernel == "auto":
-        kernel = _kernel_of(config)
+        kernel, *others = _kernels_of(config)
+        if others:
+            raise ValueError(f"config={config!r} fits {', '.join([kernel, *others])}: say which with kernel=")
     if kernel != "auto":
         return _forced(problem, hardware, kernel, config)
     refusals: list[str] = []
@@ -52,28 +54,22 @@ def _warn_once(message: str) -> None:
 def check_names(kernel: str, config: Any) -> None:
     """Raise where `kernel` or `config` is none of the registry's, whatever the problem."""
     if kernel != "auto":
-        _named(kernel)
+        kernel_named(kernel, "kernel")
     if config is not None:
-        _kernel_of(config)
+        _kernels_of(config)
 
 
-def _named(name: str) -> Kernel:
-    kernel = KERNELS.get(name) if isinstance(name, str) else None
-    if kernel is None:
-        raise ValueError(f"kernel={name!r} does not exist: use 'auto' or one of {', '.join(KERNELS)}")
-    return kernel
-
-
-def _kernel_of(config: Any) -> str:
-    for name, kernel in KERNELS.items():
-        if isinstance(config, kernel.config_type):
-            return name
-    known = ", ".join(kernel.config_type.__name__ for kernel in KERNELS.values())
-    raise TypeError(f"config={config!r} is no Config of any kernel: pass one of {known}")
+def _kernels_of(config: Any) -> list[str]:
+    """The kernels that take Configs of this type: one, or several rungs of the ladder."""
+    found = [name for name, kernel in EVERY_KERNEL.items() if isinstance(config, kernel.config_type)]
+    if not found:
+        known = ", ".join(kernel.config_type.__name__ for kernel in KERNELS.values())
+        raise TypeError(f"config={config!r} is no Config of any kernel: pass one of {known}")
+    return found
 
 
 def _forced(problem: Problem, hardware: Hardware, name: str, config: Any) -> Choice:
-    kernel = _named(name)
+    kernel = kernel_named(name, "kernel")
     refusal = kernel.rejects(problem, hardware)
     if refusal is not None:
         raise ValueError(f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'")

@@ -65,6 +65,11 @@ struct EpilogueRow {
     return combine(accumulator, c_element, bias_element);
   }
 
+  // A column inside the matrix.
+  __device__ __forceinline__ void store(float accumulator, int column) const {
+    out[column * parameters.out.column_stride] = from_float<Output>(finish(accumulator, column));
+  }
+
   // Columns `column` (even) and `column` + 1: what one lane of a tensor-core fragment holds side by
   // side. Both are finished once, whatever is stored: this code is there for every accumulator.
   __device__ __forceinline__ void store_pair(float first, float second, int column) const {

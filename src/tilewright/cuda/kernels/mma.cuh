@@ -11,10 +11,10 @@
 // ahead are on their way.
 #pragma once
 #include "kernels/epilogue.cuh"
+#include "kernels/mma_fragments.cuh"
 #include "kernels/operand_tile.cuh"
 #include "kernels/parameters.cuh"
 #include "layout/raster.cuh"
-#include "ptx/mma.cuh"
 #include "types.cuh"
 
 namespace tilewright {
@@ -31,59 +31,6 @@ struct Storage {
   using Input = typename Config::Input;
   alignas(128) Input a[Config::stages][Config::tile_m * Config::tile_k];
   alignas(128) Input b[Config::stages][Config::tile_n * Config::tile_k];
-};
-
-// What a warp multiplies in one k step.
-template <class Config>
-struct Fragments {
-  uint32_t a[Config::warp_m / 16][4];
-  uint32_t b[Config::warp_n / 16][4];  // two neighbours of 8 columns each
-
-  // Columns or rows k...k + 15 of the stage whose tiles are at `a_tile` and `b_tile`; the warp
-  // starts at (m, n).
-  __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
-#pragma unroll
-    for (int i = 0; i < Config::warp_m / 16; ++i) {
-      load_fragment<Config::tile_m, Config::tile_k, Config::a_k_major, true>(a[i], a_tile,
-                                                                             m + i * 16, k);
-    }
-#pragma unroll
-    for (int j = 0; j < Config::warp_n / 16; ++j) {
-      load_fragment<Config::tile_n, Config::tile_k, Config::b_k_major, false>(b[j], b_tile,
-                                                                              n + j * 16, k);
-    }
-  }
-};
-
-template <class Config>
-struct Accumulators {
-  float d[Config::warp_m / 16][Config::warp_n / 8][4] = {};
-
-  __device__ __forceinline__ void multiply(const Fragments<Config>& f) {
-#pragma unroll
-    for (int i = 0; i < Config::warp_m / 16; ++i) {
-#pragma unroll
-      for (int j = 0; j < Config::warp_n / 8; ++j) {
-        mma_m16n8k16<typename Config::Input>(d[i][j], f.a[i], f.b[j / 2][j % 2 * 2],
-                                             f.b[j / 2][j % 2 * 2 + 1]);
-      }
-    }
-  }
-
-  // Finishes and stores the warp's block, which starts at (m, n) of out.
-  __device__ __forceinline__ void store(const Epilogue<Config>& epilogue, int m, int n) const {
-    const int first_row = m + threadIdx.x % 32 / 4, first_column = n + threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < Config::warp_m / 8; ++i) {
-      if (first_row + i * 8 >= epilogue.parameters.m) return;
-      const EpilogueRow<Config> row = epilogue.at_row(first_row + i * 8);
-#pragma unroll
-      for (int j = 0; j < Config::warp_n / 8; ++j) {
-        const float* pair = d[i / 2][j] + i % 2 * 2;
-        row.store_pair(pair[0], pair[1], first_column + j * 8);
-      }
-    }
-  }
 };
 
 template <class Config>

@@ -1,10 +1,8 @@
-// One operand's tile of 2-byte elements in SMEM: how it gets there, and how warps read fragments
-// from it.
+// One operand's tile of 2-byte elements in SMEM: how it gets there.
 #pragma once
 #include "kernels/tile_cursor.cuh"
 #include "layout/swizzle.cuh"
 #include "ptx/cp_async.cuh"
-#include "ptx/ldmatrix.cuh"
 #include "ptx/shared_memory.cuh"
 #include "types.cuh"
 
@@ -73,19 +71,5 @@ class TileCopy {
     }
   }
 };
-
-// This lane's part of the 16x16 block at (mn, k) of the tile at `tile`, read by a whole warp: four
-// 8x8 matrices, numbered along mn first, as the fragment of A wants them, or along k first, which
-// makes two fragments of B. PTX ISA: matrix fragments for mma.m16n8k16.
-template <int tile_mn, int tile_k, bool k_major, bool mn_first>
-__device__ __forceinline__ void load_fragment(uint32_t (&words)[4], uint32_t tile, int mn, int k) {
-  using Layout = SwizzledRows<k_major ? tile_k : tile_mn>;
-  const int lane = threadIdx.x % 32;
-  const int low = lane / 8 % 2 * 8, high = lane / 16 * 8;
-  mn += mn_first ? low : high;
-  k += mn_first ? high : low;
-  ldmatrix_x4<!k_major>(words, tile + (k_major ? Layout::offset(mn + lane % 8, k)
-                                               : Layout::offset(k + lane % 8, mn)));
-}
 
 }  // namespace tilewright

@@ -2,9 +2,10 @@
 //
 // One CTA makes one (tile_m, tile_n) tile of out; along k it works through tiles of A and B, which
 // are kept in SMEM with mn contiguous, in two buffers: while one is multiplied, the next tile is on
-// its way through registers to the other. A warp makes a block of (warp_m, warp_n), each lane
-// (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes apart, so that
-// lanes side by side read neighbouring float4:
+// its way through registers to the other. Fragments are read from SMEM one k ahead of their
+// products, also across the barrier between two tiles. A warp makes a block of (warp_m, warp_n),
+// each lane (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes
+// apart, so that lanes side by side read neighbouring float4:
 //
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
@@ -18,19 +19,15 @@
 
 namespace tilewright {
 
+// Elements from one k to the next in a tile. The 4 that pad a row spread a column over the banks.
+template <int tile_mn>
+constexpr int pitch = tile_mn + 4;
+
 template <class Config>
 struct Storage {
-  alignas(16) float a[2][Config::tile_k * Config::tile_m];  // (buffer, tile_k, tile_m)
-  alignas(16) float b[2][Config::tile_k * Config::tile_n];  // (buffer, tile_k, tile_n)
+  alignas(16) float a[2][Config::tile_k * pitch<Config::tile_m>];  // (buffer, tile_k, tile_m)
+  alignas(16) float b[2][Config::tile_k * pitch<Config::tile_n>];  // (buffer, tile_k, tile_n)
 };
-
-// Where element (k, mn) of a tile is kept. Groups of 8 trade places from one group of 4 rows to the
-// next: threads that hold four neighbours along k of 8 neighbouring rows each store one of them to
-// 32 different banks.
-template <int tile_mn>
-__device__ __forceinline__ int tile_index(int k, int mn) {
-  return k * tile_mn + (mn ^ k / 4 % 4 * 8);
-}
 
 // Brings the tiles of one operand along k into SMEM: `fetch` loads one into registers, `put` stores
 // it. What lies outside the matrix becomes zero and is never read. Four `elements` at a time want
@@ -42,24 +39,36 @@ class StagedCopy {
   alignas(16) float staged[Cursor::passes][elements];
 
  public:
-  // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k).
+  // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k). The
+  // stride of neighbours is known.
   __device__ __forceinline__ StagedCopy(const float* matrix, int64_t mn_stride, int64_t k_stride,
                                         int mn_start, int mn, int k)
-      : cursor(matrix, mn_stride, k_stride, mn_start, mn, k) {}
+      : cursor(matrix, elements == 4 && !k_major ? 1 : mn_stride,
+               elements == 4 && k_major ? 1 : k_stride, mn_start, mn, k) {}
 
+  // One test for the whole tile: inside the matrix, the passes are loads and nothing else.
   __device__ __forceinline__ void fetch() {
+    if (cursor.whole()) {
+      load<true>();
+    } else {
+      load<false>();
+    }
+    cursor.next_tile();
+  }
+
+  template <bool whole>
+  __device__ __forceinline__ void load() {
+    const float* source = cursor.source;
 #pragma unroll
     for (int pass = 0; pass < Cursor::passes; ++pass) {
-      const int valid = cursor.valid(pass);
+      const int valid = whole ? elements : cursor.valid(pass);
       if (elements == 4 && valid == 4) {
-        *reinterpret_cast<float4*>(staged[pass]) = *reinterpret_cast<const float4*>(cursor.source);
+        *reinterpret_cast<float4*>(staged[pass]) = *reinterpret_cast<const float4*>(source);
       } else {
 #pragma unroll
-        for (int i = 0; i < elements; ++i) {
-          staged[pass][i] = i < valid ? cursor.source[i] : 0.0f;
-        }
+        for (int i = 0; i < elements; ++i) staged[pass][i] = i < valid ? source[i] : 0.0f;
       }
-      cursor.advance(pass);
+      Cursor::step(source, Cursor::rows_per_pass * cursor.row_stride);
     }
   }
 
@@ -70,29 +79,52 @@ class StagedCopy {
       if constexpr (k_major) {
 #pragma unroll
         for (int i = 0; i < elements; ++i) {
-          tile[tile_index<tile_mn>(cursor.column + i, row)] = staged[pass][i];
+          tile[(cursor.column + i) * pitch<tile_mn> + row] = staged[pass][i];
         }
       } else if constexpr (elements == 4) {
-        *reinterpret_cast<float4*>(tile + tile_index<tile_mn>(row, cursor.column)) =
+        *reinterpret_cast<float4*>(tile + row * pitch<tile_mn> + cursor.column) =
             *reinterpret_cast<const float4*>(staged[pass]);
       } else {
-        tile[tile_index<tile_mn>(row, cursor.column)] = staged[pass][0];
+        tile[row * pitch<tile_mn> + cursor.column] = staged[pass][0];
       }
     }
   }
 };
 
-// One lane's `thread_mn` elements of row k of a tile, from `mn` on, in groups of 4 that are
-// `distance` apart.
-template <int tile_mn, int thread_mn, int distance>
-__device__ __forceinline__ void load_fragment(float (&fragment)[thread_mn], const float* tile,
-                                              int mn, int k) {
+// One lane's part of row k of the tiles of A and B, in groups of 4 that lie a row or column of
+// lanes apart.
+template <class Config>
+struct Fragments {
+  alignas(16) float a[Config::thread_m];
+  alignas(16) float b[Config::thread_n];
+
+  // `a_tile` and `b_tile` are the lane's first elements of the tiles.
+  __device__ __forceinline__ void load(const float* a_tile, const float* b_tile, int k) {
 #pragma unroll
-  for (int i = 0; i < thread_mn; i += 4) {
-    *reinterpret_cast<float4*>(fragment + i) =
-        *reinterpret_cast<const float4*>(tile + tile_index<tile_mn>(k, mn + i / 4 * distance));
+    for (int i = 0; i < Config::thread_m; i += 4) {
+      *reinterpret_cast<float4*>(a + i) = *reinterpret_cast<const float4*>(
+          a_tile + k * pitch<Config::tile_m> + i * Config::lanes_m);
+    }
+#pragma unroll
+    for (int i = 0; i < Config::thread_n; i += 4) {
+      *reinterpret_cast<float4*>(b + i) = *reinterpret_cast<const float4*>(
+          b_tile + k * pitch<Config::tile_n> + i * Config::lanes_n);
+    }
   }
-}
+
+  // Columns back and forth, so that neighbours in time share an operand that is still at hand.
+  __device__ __forceinline__ void multiply(
+      float (&accumulators)[Config::thread_m][Config::thread_n]) const {
+#pragma unroll
+    for (int j = 0; j < Config::thread_n; ++j) {
+#pragma unroll
+      for (int step = 0; step < Config::thread_m; ++step) {
+        const int i = j % 2 ? Config::thread_m - 1 - step : step;
+        accumulators[i][j] = fmaf(a[i], b[j], accumulators[i][j]);
+      }
+    }
+  }
+};
 
 template <class Config>
 __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
@@ -107,7 +139,6 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
   const int first_m = tile.m * Config::tile_m, first_n = tile.n * Config::tile_n;
 
   constexpr int warps_n = Config::tile_n / Config::warp_n;
-  constexpr int distance_m = Config::lanes_m * 4, distance_n = Config::lanes_n * 4;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int thread_m = warp / warps_n * Config::warp_m + lane / Config::lanes_n * 4;
   const int thread_n = warp % warps_n * Config::warp_n + lane % Config::lanes_n * 4;
@@ -123,11 +154,13 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
              b.column_stride, b.row_stride, first_n, parameters.n, parameters.k);
 
   float accumulators[Config::thread_m][Config::thread_n] = {};
+  Fragments<Config> fragments[2];  // of even and of odd k
   copy_a.fetch();
   copy_b.fetch();
   copy_a.put(storage.a[0]);
   copy_b.put(storage.b[0]);
   __syncthreads();
+  fragments[0].load(storage.a[0] + thread_m, storage.b[0] + thread_n, 0);
 
 #pragma unroll 1
   for (int k_tile = 0; k_tile < tiles_k; ++k_tile) {
@@ -136,36 +169,30 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
     copy_b.fetch();
 #pragma unroll
     for (int k = 0; k < Config::tile_k; ++k) {
-      alignas(16) float a_fragment[Config::thread_m];
-      alignas(16) float b_fragment[Config::thread_n];
-      load_fragment<Config::tile_m, Config::thread_m, distance_m>(a_fragment, storage.a[buffer],
-                                                                  thread_m, k);
-      load_fragment<Config::tile_n, Config::thread_n, distance_n>(b_fragment, storage.b[buffer],
-                                                                  thread_n, k);
-#pragma unroll
-      for (int i = 0; i < Config::thread_m; ++i) {
-#pragma unroll
-        for (int j = 0; j < Config::thread_n; ++j) {
-          accumulators[i][j] = fmaf(a_fragment[i], b_fragment[j], accumulators[i][j]);
-        }
+      const bool last = k == Config::tile_k - 1;
+      if (last) {
+        // Everybody was done with the other buffer at the last barrier.
+        copy_a.put(storage.a[1 - buffer]);
+        copy_b.put(storage.b[1 - buffer]);
+        __syncthreads();
       }
+      const int from = last ? 1 - buffer : buffer;
+      fragments[(k + 1) % 2].load(storage.a[from] + thread_m, storage.b[from] + thread_n,
+                                  (k + 1) % Config::tile_k);
+      fragments[k % 2].multiply(accumulators);
     }
-    // Everybody was done with the other buffer at the last barrier.
-    copy_a.put(storage.a[1 - buffer]);
-    copy_b.put(storage.b[1 - buffer]);
-    __syncthreads();
   }
 
   const Epilogue<Config> epilogue(parameters, tile.batch);
 #pragma unroll
   for (int i = 0; i < Config::thread_m; ++i) {
-    const int m = first_m + thread_m + i / 4 * distance_m + i % 4;
+    const int m = first_m + thread_m + i / 4 * 4 * Config::lanes_m + i % 4;
     if (m >= parameters.m) return;
     const EpilogueRow<Config> row = epilogue.at_row(m);
 #pragma unroll
     for (int j = 0; j < Config::thread_n; j += 2) {
       row.store_pair(accumulators[i][j], accumulators[i][j + 1],
-                     first_n + thread_n + j / 4 * distance_n + j % 4);
+                     first_n + thread_n + j / 4 * 4 * Config::lanes_n + j % 4);
     }
   }
 }

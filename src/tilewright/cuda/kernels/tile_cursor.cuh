@@ -47,14 +47,24 @@ struct TileCursor {
     return pass * rows_per_pass < rows_left ? maximum(minimum(columns_left, elements), 0) : 0;
   }
 
+  // Whether all of this thread's elements of the tile lie inside the matrix.
+  __device__ __forceinline__ bool whole() const {
+    return rows_left > rows - rows_per_pass && columns_left >= elements;
+  }
+
   // To the pass that follows `pass`.
   __device__ __forceinline__ void advance(int pass) {
     step(source, rows_per_pass * row_stride);
-    if (pass < passes - 1) return;
+    if (pass == passes - 1) next_tile(rows * row_stride);
+  }
+
+  // From the first pass of a tile, beyond which `source` has already `walked`, to that of the next.
+  __device__ __forceinline__ void next_tile(int64_t walked = 0) {
     if constexpr (k_major) {
-      source += columns * column_stride - rows * row_stride;
+      source += columns * column_stride - walked;
       columns_left -= columns;
     } else {
+      source += rows * row_stride - walked;
       rows_left -= rows;
     }
   }

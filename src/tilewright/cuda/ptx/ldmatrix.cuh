@@ -22,4 +22,12 @@ __device__ __forceinline__ void ldmatrix_x4(uint32_t (&words)[4], uint32_t row_a
   }
 }
 
+// The transposes of two 8x8 matrices; lanes 0 to 15 give the addresses.
+__device__ __forceinline__ void ldmatrix_x2_transposed(uint32_t (&words)[2], uint32_t row_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(words[0]), "=r"(words[1])
+               : "r"(row_address)
+               : "memory");
+}
+
 }  // namespace tilewright

@@ -17,4 +17,11 @@ __device__ __forceinline__ void store_shared(uint32_t address, const uint32_t (&
                : "memory");
 }
 
+__device__ __forceinline__ void store_shared(uint32_t address, float4 values) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(address), "f"(values.x), "f"(values.y), "f"(values.z), "f"(values.w)
+               : "memory");
+}
+
 }  // namespace tilewright

@@ -1,0 +1,233 @@
+"""Contenders verified and timed against each other on the same inputs, and the record of it."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any, Literal, TypeAlias
+
+from tilewright.bench.contenders import Absent, Contender, Prepared
+from tilewright.bench.inputs import Inputs
+from tilewright.dtypes import DType
+from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
+from tilewright.measure.sensors import Reading, Sensors, combined
+from tilewright.measure.statistics import Interval, median_interval, paired_ratio
+
+Status = Literal["right", "wrong", "absent", "failed"]
+
+Progress: TypeAlias = Callable[[float, str], None]
+"""Told the share that is done, from 0 to 1, and what is being done."""
+
+GRAPH_BELOW_SECONDS = 300e-6
+"""Where a contender's launch is shorter, all are replayed from graphs: some libraries' calls cost the host 100 us."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is known of one contender.
+
+    `status` is "right" where it is verified, and only then it has `samples`, by protocol, one of each complete cycle.
+    `reason` says why it is absent, wrong or failed. `about`: version, or kernel and Config.
+    """
+
+    contender: str
+    status: Status
+    reason: str = ""
+    relative_error: float | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+
+    @property
+    def verified(self) -> bool | None:
+        """Whether its result is right; None where there is none."""
+        return {"right": True, "wrong": False}.get(self.status)
+
+    def seconds(self, protocol: str) -> list[float]:
+        """Per launch, one of each cycle."""
+        return [sample.seconds for sample in self.samples.get(protocol, ())]
+
+    def reading(self, protocol: str) -> Reading | None:
+        """Medians of what the board reported while it was this contender's turn."""
+        return combined((sample.reading for sample in self.samples.get(protocol, ())), median)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The record of one product. `baseline` is whom ratios are to; None where that contender was not measured."""
+
+    product: dict[str, Any]
+    flops: float
+    light_seconds: float
+    baseline: str | None = None
+    graphs: bool = False
+    interrupted: bool = False
+    entries: list[Entry] = field(default_factory=list)
+
+    def entry(self, contender: str) -> Entry:
+        """That of a contender; a KeyError where it was not asked for, or the interruption came before it."""
+        for entry in self.entries:
+            if entry.contender == contender:
+                return entry
+        raise KeyError(contender)
+
+    def ratio(self, protocol: str, contender: str, to: str) -> Interval | None:
+        """How many times faster a contender is than another, by the cycles of both; None without any."""
+        ours, theirs = self.entry(contender).seconds(protocol), self.entry(to).seconds(protocol)
+        return paired_ratio(ours, theirs) if ours and theirs else None
+
+    def measured(self, entry: Entry, protocol: str) -> dict[str, Any] | None:
+        """A contender under a protocol, for JSON: medians with their intervals and ratios; None where not measured."""
+        seconds = entry.seconds(protocol)
+        if not seconds:
+            return None
+        time, reading = median_interval(seconds), entry.reading(protocol)
+        record: dict[str, Any] = {
+            "time_us": time.median * 1e6,
+            "time_us_interval": median_interval([each * 1e6 for each in seconds]).as_dict(),
+            "tflops": self.flops / time.median / 1e12,
+            "tflops_interval": median_interval([self.flops / each / 1e12 for each in seconds]).as_dict(),
+            "speed_of_light_share": self.light_seconds / time.median,
+            "samples_us": [each * 1e6 for each in seconds],
+        }
+        if self.baseline is not None and (ratio := self.ratio(protocol, entry.contender, self.baseline)) is not None:
+            record["ratio"] = ratio.as_dict()
+        if reading is not None:
+            record |= asdict(reading)
+            record["joules_per_tflop"] = reading.watts * time.median / self.flops * 1e12
+        return record
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            **self.product,
+            "baseline": self.baseline,
+            "graphs": self.graphs,
+            "interrupted": self.interrupted,
+            "contenders": [self._entry_as_dict(entry) for entry in self.entries],
+        }
+
+    def _entry_as_dict(self, entry: Entry) -> dict[str, Any]:
+        error = entry.relative_error
+        return {
+            "contender": entry.contender,
+            "status": entry.status,
+            "verified": entry.verified,
+            "relative_error": error if error is not None and math.isfinite(error) else None,  # JSON has no NaN
+            **({"why": entry.reason} if entry.reason else {}),
+            **entry.about,
+            **{protocol: self.measured(entry, protocol) for protocol in entry.samples},
+        }
+
+    def add(self, protocol: str, cycle: Cycle) -> None:
+        """Note a complete cycle."""
+        for name, sample in cycle.items():
+            self.entry(name).samples.setdefault(protocol, []).append(sample)
+
+
+def compare(
+    contenders: Sequence[Contender],
+    inputs: Inputs,
+    protocols: Sequence[Protocol] = (Burst(), Settled()),
+    *,
+    baseline: str | None = None,
+    progress: Progress = lambda share, doing: None,
+) -> Comparison:
+    """Verify the contenders on every set of inputs, and time those that are right under each protocol.
+
+    A contender that is absent, fails or is wrong is recorded with the reason and not timed. `baseline` names the one
+    that ratios are to. Ctrl-C ends it: the record then holds the complete cycles and is `interrupted`.
+    """
+    names = [contender.name for contender in contenders]
+    if len(set(names)) < len(names):
+        raise ValueError(f"contenders have the same name, and records tell them apart by it: {', '.join(names)}")
+    comparison = Comparison(inputs.as_dict(), inputs.shape.flops, inputs.light_seconds)
+    try:
+        with inputs.current(), ExitStack() as given_up, Sensors(inputs.device) as sensors:
+            works = _verified(contenders, inputs, comparison, given_up, progress)
+            comparison.baseline = baseline if baseline in works else None
+            if works:
+                _measure(works, protocols, comparison, sensors, progress)
+    except KeyboardInterrupt:
+        comparison.interrupted = True
+    return comparison
+
+
+def _verified(
+    contenders: Sequence[Contender],
+    inputs: Inputs,
+    comparison: Comparison,
+    given_up: ExitStack,
+    progress: Progress,
+) -> dict[str, Work]:
+    """The work of those that are right, of graphs where that is to be; all are entered into the comparison."""
+    right: dict[str, Prepared] = {}
+    works: dict[str, Work] = {}
+    for contender in contenders:
+        progress(0.0, f"{inputs.shape}: preparing {contender.name}")
+        entry = Entry(contender.name, "right")
+        comparison.entries.append(entry)
+        try:
+            prepared = contender.prepare(inputs)
+            given_up.callback(prepared.release)
+            entry.about = prepared.about
+            work = inputs.work(prepared.launch)
+            if _verify(entry, inputs, work, prepared.accumulator):
+                right[contender.name], works[contender.name] = prepared, work
+        except Absent as reason:
+            entry.status, entry.reason = "absent", str(reason)
+        except Exception as error:  # whatever a library raises: the others are still compared
+            entry.status, entry.reason = "failed", _first_line(error)
+    comparison.graphs = any(
+        work.run(len(inputs.sets)) < GRAPH_BELOW_SECONDS * len(inputs.sets) for work in works.values()
+    )
+    if not comparison.graphs:
+        return works
+    graphs = {}
+    for name, prepared in right.items():
+        entry = comparison.entry(name)
+        try:
+            work = inputs.work(prepared.launch, graph=True)
+            if _verify(entry, inputs, work, prepared.accumulator):
+                graphs[name] = work
+        except Exception as error:
+            entry.status, entry.reason = "failed", f"in a CUDA graph: {_first_line(error)}"
+    return graphs
+
+
+def _verify(entry: Entry, inputs: Inputs, work: Work, accumulator: DType) -> bool:
+    """Whether what is to be timed leaves the right results in all sets."""
+    verdict = inputs.verify(lambda: work.run(math.ceil(len(inputs.sets) / work.launches)), accumulator)
+    entry.relative_error = verdict.relative_error
+    if not verdict.verified:
+        entry.status = "wrong"
+        entry.reason = "its result is not the product: " + (
+            f"relative error {verdict.relative_error:.2e}, or elements beyond their bound"
+            if math.isfinite(verdict.relative_error)
+            else "elements are not written, or not finite"
+        )
+    return verdict.verified
+
+
+def _first_line(error: Exception) -> str:
+    """The kind of an error and what it says first; compilers say much more."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def _measure(
+    works: dict[str, Work],
+    protocols: Sequence[Protocol],
+    comparison: Comparison,
+    sensors: Sensors,
+    progress: Progress,
+) -> None:
+    total = sum(protocol.cycles * protocol.turn_seconds for protocol in protocols)
+    done = 0.0
+    for protocol in protocols:
+        sensors.reading()
+        doing = f"{comparison.product['m']}x{comparison.product['n']}x{comparison.product['k']}: {protocol.name}"
+        progress(done / total, doing)
+        for cycle in protocol.measure(works, sensors):
+            comparison.add(protocol.name, cycle)
+            done += protocol.turn_seconds
+            progress(done / total, doing)

@@ -1,0 +1,203 @@
+"""Who multiplies: tilewright's own kernels and the libraries that are found on the machine.
+
+A peer runs at the best setting that it offers; all keep their sums in fp32.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any, ClassVar
+
+from tilewright.api import plan
+from tilewright.bench.inputs import Inputs, Launch
+from tilewright.dtypes import DType, fp32
+from tilewright.kernels.registry import EVERY_KERNEL
+
+OURS = "tilewright"
+
+
+class Absent(Exception):
+    """A contender is not on this machine or does not take the product; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A contender that is ready: how it is launched, what a record should say of it, and how it is given up.
+
+    `accumulator` is the type that it sums in.
+    """
+
+    launch: Launch
+    about: dict[str, Any] = field(default_factory=dict)
+    release: Callable[[], None] = lambda: None
+    accumulator: DType = fp32
+
+
+class Contender(ABC):
+    """One way to multiply. `name` is what tables and records call it."""
+
+    name: str
+
+    @abstractmethod
+    def prepare(self, inputs: Inputs) -> Prepared:
+        """Compile and tune for these inputs; raises Absent where that is not possible here."""
+
+
+class Tilewright(Contender):
+    """A Plan: the planner's, or that of a kernel or a Config."""
+
+    def __init__(self, kernel: str = "auto", config: Any = None, name: str | None = None):
+        self.kernel, self.config = kernel, config
+        self.name = name or (OURS if kernel == "auto" and config is None else f"{OURS}:{described(kernel, config)}")
+
+    def prepare(self, inputs: Inputs) -> Prepared:
+        """Plan for the first set; the others are laid out and aligned alike."""
+        a, b, out = inputs.sets[0]
+        try:
+            planned = plan(a, b, out=out, kernel=self.kernel, config=self.config)
+        except (NotImplementedError, ValueError) as refusal:
+            raise Absent(str(refusal)) from None
+        assert planned.kernel is not None
+        assert planned.config is not None
+
+        def launch(number: int) -> None:
+            a, b, out = inputs.sets[number]
+            planned(a, b, out=out)
+
+        about = {"kernel": planned.kernel.name, "config": asdict(planned.config), "reason": planned.reason}
+        return Prepared(launch, about, accumulator=planned.accumulator)
+
+
+def described(kernel: str, config: Any) -> str:
+    """A kernel's name, or the fields of a Config that are not the usual ones."""
+    if config is None:
+        return kernel
+    usual = asdict(type(config)())
+    return ",".join(f"{key}={value}" for key, value in asdict(config).items() if value != usual[key]) or "usual"
+
+
+class Cublas(Contender):
+    """cuBLAS as torch calls it."""
+
+    name = "cublas"
+
+    def prepare(self, inputs: Inputs) -> Prepared:
+        """Nothing: cuBLAS chooses by heuristics of its own."""
+        torch = inputs.torch
+
+        def launch(number: int) -> None:
+            a, b, out = inputs.sets[number]
+            torch.matmul(a, b, out=out)
+
+        return Prepared(launch, {"version": f"torch {torch.__version__}, CUDA {torch.version.cuda}"})
+
+
+class CublasLt(Contender):
+    """cuBLASLt through nvmath-python, the quickest of up to 64 algorithms."""
+
+    name = "cublaslt"
+    algorithms: ClassVar[int] = 64
+
+    def prepare(self, inputs: Inputs) -> Prepared:
+        """Tune on the first set; each set has an object of its own with the algorithm that won."""
+        advanced = _imported("nvmath.linalg.advanced", "nvmath-python")
+        in_fp32 = advanced.MatmulReductionScheme.COMPUTE_TYPE
+        preferences = advanced.MatmulPlanPreferences(limit=self.algorithms, reduction_scheme_mask=in_fp32)
+        planned: list[Any] = []
+        for a, b, out in inputs.sets:
+            # beta = 0: out is written and not read.
+            multiply = advanced.Matmul(a, b, out, beta=0.0, options=advanced.MatmulOptions(inplace=True))
+            if planned:
+                multiply.plan(algorithms=planned[0].algorithms)
+            else:
+                multiply.plan(preferences=preferences)
+                multiply.autotune(iterations=10, prune=1)
+            planned.append(multiply)
+
+        def launch(number: int) -> None:
+            planned[number].execute()
+
+        def release() -> None:
+            for multiply in planned:
+                multiply.free()
+
+        return Prepared(launch, {"version": f"nvmath-python {version('nvmath-python')}"}, release)
+
+
+class Triton(Contender):
+    """Triton's templates, tuned by torch.compile; ATen, which would be cuBLAS again, is left out."""
+
+    name = "triton"
+
+    def prepare(self, inputs: Inputs) -> Prepared:
+        """Compile and tune on the first set."""
+        triton = _imported("triton", "triton")
+        torch, settings = inputs.torch, _imported("torch._inductor.config", "torch")
+        torch._dynamo.reset()  # a function is compiled for so many shapes, and then no more
+
+        def multiply(a: Any, b: Any, out: Any) -> None:
+            torch.mm(a, b, out=out)
+
+        compiled = torch.compile(multiply, fullgraph=True, dynamic=False, mode="max-autotune-no-cudagraphs")
+
+        def launch(number: int) -> None:
+            compiled(*inputs.sets[number])
+
+        wanted = {
+            "max_autotune_gemm_backends": "TRITON",
+            "triton.enable_persistent_tma_matmul": True,  # one more template to choose from
+            "autotune_num_choices_displayed": 0,
+        }
+        known = settings.get_config_copy()  # releases differ in what can be set
+        with settings.patch({name: value for name, value in wanted.items() if name in known}):
+            launch(0)
+        return Prepared(launch, {"version": f"triton {triton.__version__}, torch {torch.__version__}"})
+
+
+class Quack(Contender):
+    """QuACK's CuTe DSL kernels, tuned by their own tuner."""
+
+    name = "quack"
+
+    def prepare(self, inputs: Inputs) -> Prepared:
+        """Compile and tune on the first set."""
+        multiply = _imported("quack.gemm_interface", "quack-kernels").gemm
+
+        def launch(number: int) -> None:
+            a, b, out = inputs.sets[number]
+            multiply(a, b, out=out, tuned=True)
+
+        launch(0)
+        return Prepared(launch, {"version": f"quack-kernels {version('quack-kernels')}"})
+
+
+def _imported(module: str, package: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        missing = getattr(error, "name", None) or ""
+        if module.startswith(missing.partition(".")[0] or "?"):
+            raise Absent(f"{package} is not installed: pip install {package}") from None
+        raise Absent(f"{package} cannot be imported: {error}") from None
+
+
+PEERS: dict[str, Callable[[], Contender]] = {peer.name: peer for peer in (Cublas, CublasLt, Triton, Quack)}
+
+
+def contenders_named(names: Sequence[str]) -> list[Contender]:
+    """The contenders of these names; `tilewright:KERNEL` is a plan of that kernel. A ValueError lists what there is."""
+    return [_contender(name) for name in dict.fromkeys(names)]
+
+
+def _contender(name: str) -> Contender:
+    own, _, kernel = name.partition(":")
+    if own == OURS and (not kernel or kernel in EVERY_KERNEL):
+        return Tilewright(kernel or "auto")
+    if name in PEERS:
+        return PEERS[name]()
+    raise ValueError(
+        f"contender {name!r} does not exist: use {', '.join((OURS, *PEERS))}, or {OURS}: with one of "
+        f"{', '.join(EVERY_KERNEL)}"
+    )

@@ -1,0 +1,241 @@
+"""What contenders multiply: random operands in so many sets that none stays in L2, and the check of their results."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import count
+from typing import Any, Literal, TypeAlias
+
+from tilewright import dtypes
+from tilewright.backends.gpu import backend
+from tilewright.binding import bind
+from tilewright.dtypes import DType
+from tilewright.measure.protocol import Work
+from tilewright.model.speed_of_light import speed_of_light
+from tilewright.operand import adopt
+from tilewright.problem import Problem
+from tilewright.reference import stored_bound, sum_bound
+
+Data: TypeAlias = Literal["randn", "uniform"]
+"""How values are distributed: normally, or uniformly from -1 to 1. Zeros are no choice: power depends on the bits."""
+
+Launch: TypeAlias = Callable[[int], object]
+"""Put the product of the set of that number on torch's current stream."""
+
+SAMPLED_ROWS = 64
+"""Rows of each result that are compared with float64, the first and the last among them."""
+
+MOST_SETS = 1024
+"""Sets at most: products so small that more would be needed find a part of their operands in L2, as the record says."""
+
+GRAPH_SECONDS = 1e-3
+"""A graph of launches lasts so long at least, so that replaying costs the host less time than the GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A product to be timed: extents, the name of its dtype, its layout, and what it is in words."""
+
+    m: int
+    n: int
+    k: int
+    dtype: str = "bf16"
+    layout: str = "nt"
+    label: str = ""
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions."""
+        return 2.0 * self.m * self.n * self.k
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How results compare with float64: every element of the sampled rows within its bound, and all were written.
+
+    `relative_error` is the largest of the sets', in the Frobenius norm; NaN where an element was not written.
+    """
+
+    verified: bool
+    relative_error: float
+
+
+class Inputs:
+    """Operands (a, b, out) of a product on a GPU, in `sets` that together exceed twice its L2.
+
+    Needs torch, whose generator is seeded. Raises RuntimeError where there is no GPU or no torch, ValueError for a
+    Shape that no product has.
+    """
+
+    def __init__(self, shape: Shape, *, data: Data = "randn", seed: int = 0, device: int = 0):
+        torch = torch_on_gpu()
+        if min(shape.m, shape.n, shape.k) < 1:
+            raise ValueError(f"{shape} has nothing to time: make m, n and k at least 1")
+        if data not in ("randn", "uniform"):
+            raise ValueError(f"data={data!r} is unknown: use 'randn' or 'uniform'")
+        kind = dtypes.parse(shape.dtype, "dtype")
+        self.torch, self.shape, self.data, self.seed, self.device = torch, shape, data, seed, device
+        self.hardware = backend(device).hardware
+        self.l2_bytes = int(torch.cuda.get_device_properties(device).L2_cache_size)
+        self.set_bytes = kind.nbytes * (shape.m * shape.k + shape.n * shape.k + shape.m * shape.n)
+        generator = torch.Generator(f"cuda:{device}").manual_seed(seed)
+        element = getattr(torch, kind.torch.removeprefix("torch."))
+
+        def make(rows: int, columns: int, transposed: bool) -> Any:
+            stored = (columns, rows) if transposed else (rows, columns)
+            values = torch.empty(stored, device=f"cuda:{device}", dtype=element)
+            values = (
+                values.normal_(generator=generator) if data == "randn" else values.uniform_(-1, 1, generator=generator)
+            )
+            return values.t() if transposed else values
+
+        self.sets = [
+            (
+                make(shape.m, shape.k, shape.layout[0] == "t"),
+                make(shape.k, shape.n, shape.layout[1] == "t"),
+                torch.empty((shape.m, shape.n), device=f"cuda:{device}", dtype=element),
+            )
+            for _ in range(sets_beyond(self.l2_bytes, self.set_bytes))
+        ]
+        self._kind = kind
+        self._by_accumulator: dict[DType, list[tuple[Any, Any]]] = {}
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What the sets ask of a kernel."""
+        named = zip(("a", "b", "out"), self.sets[0], strict=True)
+        return bind({name: adopt(array, name) for name, array in named}, activation=None).problem
+
+    @property
+    def light_seconds(self) -> float:
+        """The speed of light of the product on this GPU."""
+        return speed_of_light(self.problem, self.hardware).seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            **asdict(self.shape),
+            "data": self.data,
+            "seed": self.seed,
+            "input_sets": len(self.sets),
+            "input_bytes": len(self.sets) * self.set_bytes,
+            "l2_bytes": self.l2_bytes,
+        }
+
+    def verify(self, work: Callable[[], object], accumulator: DType = dtypes.fp32) -> Verdict:
+        """Compare what `work`, summing in `accumulator`, leaves in the outs of all sets with the product in float64.
+
+        The outs are NaN before. What an fp16 sum may have overflowed is compared with nothing.
+        """
+        torch = self.torch
+        for _, _, out in self.sets:
+            out.fill_(math.nan)
+        work()
+        torch.cuda.synchronize(self.device)
+        verified, worst = True, 0.0
+        for (_, _, out), (expected, bound) in zip(self.sets, self._references(accumulator), strict=True):
+            error = (out[self._rows].double() - expected).abs()
+            certain = bound.isfinite()
+            written = bool(out.isfinite().all()) or (accumulator is dtypes.fp16 and not bool(out.isnan().any()))
+            verified &= bool((error <= bound).all()) and written
+            found = float(error[certain].norm() / expected[certain].norm()) if written else math.nan
+            worst = found if found != found else max(worst, found)
+        return Verdict(verified, worst)
+
+    @cached_property
+    def _rows(self) -> Any:
+        """Which rows are compared."""
+        m, torch = self.shape.m, self.torch
+        if m <= SAMPLED_ROWS:
+            return torch.arange(m, device=f"cuda:{self.device}")
+        generator = torch.Generator().manual_seed(self.seed)
+        inner = 1 + torch.randperm(m - 2, generator=generator)[: SAMPLED_ROWS - 2]
+        return torch.cat([torch.tensor([0]), inner, torch.tensor([m - 1])]).to(f"cuda:{self.device}")
+
+    def _references(self, accumulator: DType) -> list[tuple[Any, Any]]:
+        """The compared rows of each set's product in float64, and how far off each element may be."""
+        if accumulator not in self._by_accumulator:
+            rows = ((a[self._rows].double(), b.double()) for a, b, _ in self.sets)
+            self._by_accumulator[accumulator] = [self._reference(a, b, accumulator) for a, b in rows]
+        return self._by_accumulator[accumulator]
+
+    def _reference(self, a: Any, b: Any, accumulator: DType) -> tuple[Any, Any]:
+        expected = a @ b
+        if accumulator is dtypes.fp16:  # block by block, with NumPy
+            error = self.torch.from_numpy(sum_bound(a.cpu().numpy(), b.cpu().numpy(), accumulator)).to(expected)
+        else:
+            error = sum_bound(a, b)
+        return expected, stored_bound(self._kind, expected, error)
+
+    def work(self, launch: Launch, *, graph: bool = False) -> Work:
+        """Launches on torch's current stream that walk round the sets; with `graph`, replays of a graph of them."""
+        torch, turn = self.torch, count()
+
+        def launches(times: int) -> None:
+            for _ in range(times):
+                launch(next(turn) % len(self.sets))
+
+        if not graph:
+            return Work(self._timed(launches))
+        seconds = max(self._timed(launches)(len(self.sets)) / len(self.sets), 1e-7)
+        rounds = max(1, math.ceil(GRAPH_SECONDS / (seconds * len(self.sets))))
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured):
+            launches(rounds * len(self.sets))
+
+        def replay(times: int) -> None:
+            for _ in range(times):
+                captured.replay()
+
+        return Work(self._timed(replay), launches=rounds * len(self.sets))
+
+    def _timed(self, work: Callable[[int], None]) -> Callable[[int], float]:
+        """The work between two events; the seconds between them."""
+        start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+        def run(times: int) -> float:
+            start.record()
+            work(times)
+            stop.record()
+            stop.synchronize()
+            return float(start.elapsed_time(stop)) / 1e3
+
+        return run
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make the GPU torch's current one, and let sums of 2-byte products be kept in fp32, as tilewright's are."""
+        matmul = self.torch.backends.cuda.matmul
+        names = ("allow_tf32", "allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction")
+        allowed = [name for name in names if getattr(matmul, name)]
+        try:
+            for name in allowed:
+                setattr(matmul, name, False)
+            with self.torch.cuda.device(self.device):
+                yield
+        finally:
+            for name in allowed:
+                setattr(matmul, name, True)
+
+
+def sets_beyond(l2_bytes: int, set_bytes: int) -> int:
+    """Sets that it takes so that between two uses of one at least twice the L2 is read and written."""
+    return min(MOST_SETS, 1 + math.ceil(2 * l2_bytes / set_bytes))
+
+
+def torch_on_gpu() -> Any:
+    """torch, which owns what benchmarks multiply; a RuntimeError where it is missing or sees no GPU."""
+    try:
+        import torch
+    except ImportError:
+        raise RuntimeError(
+            "timing needs torch and an NVIDIA GPU, and torch is not installed: pip install torch"
+        ) from None
+    if not torch.cuda.is_available():
+        raise RuntimeError("timing needs torch and an NVIDIA GPU, and torch sees no GPU: see `tilewright doctor`")
+    return torch

@@ -1,0 +1,96 @@
+"""The picture of a record: bars of TFLOP/s with their intervals, by shape and contender."""
+
+from pathlib import Path
+from typing import Any
+
+_LOGARITHMIC = 20
+"""Where the quickest is so many times the slowest, bars are drawn on a logarithmic scale."""
+
+
+def pyplot(path: Path) -> Any:
+    """matplotlib, drawing into a file whose ending says the format (PNG, SVG, PDF).
+
+    Raises RuntimeError, naming the extra, where it is not installed, ValueError for an ending that it does not know.
+    """
+    try:
+        import matplotlib
+    except ImportError:
+        raise RuntimeError("--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'") from None
+    matplotlib.use("agg")
+    from matplotlib import backend_bases, pyplot
+
+    if path.suffix.removeprefix(".") not in backend_bases.FigureCanvasBase.filetypes:
+        raise ValueError(f"--plot={path} ends in no format that matplotlib writes: use .png, .svg or .pdf")
+    return pyplot
+
+
+def draw(record: dict[str, Any], path: Path) -> None:
+    """Draw a record of `tilewright bench`; a ValueError where nothing was measured, and what `pyplot` raises."""
+    plt = pyplot(path)
+    products = record["products"]
+    protocols = [name for name in record["protocols"] if any(_bars(products, name).values())]
+    if not protocols:
+        raise ValueError("the record holds no measurement, so that there is nothing to draw")
+    width = min(40.0, max(7.0, 2.5 + 1.2 * len(products)))
+    figure, axes = plt.subplots(
+        len(protocols), 1, figsize=(width, 1.4 + 3.2 * len(protocols)), sharex=True, squeeze=False, layout="constrained"
+    )
+    names = dict.fromkeys(entry["contender"] for product in products for entry in product["contenders"])
+    colors = {name: f"C{number}" for number, name in enumerate(names)}
+    for axis, protocol in zip(axes[:, 0], protocols, strict=True):
+        _panel(axis, _bars(products, protocol), len(products), colors)
+        axis.set_title(_titles().get(protocol, protocol), loc="left", fontsize=10)
+    axes[-1, 0].set_xticks(range(len(products)), [_tick(product) for product in products], fontsize=8)
+    drawn = {name: bar for axis in axes[:, 0] for bar, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.suptitle(f"{record['gpu']}, {record['data']} data, {record['date'][:10]}", x=0.01, ha="left", fontsize=11)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _titles() -> dict[str, str]:
+    return {"burst": "burst: right after idle", "settled": "settled: at the power limit"}
+
+
+def _bars(products: list[dict[str, Any]], protocol: str) -> dict[str, list[tuple[int, dict[str, float]]]]:
+    """Rates with their intervals by contender, each with the number of its product; in order of appearance."""
+    bars: dict[str, list[tuple[int, dict[str, float]]]] = {}
+    for number, product in enumerate(products):
+        for entry in product["contenders"]:
+            if entry.get(protocol):
+                bars.setdefault(entry["contender"], []).append((number, entry[protocol]["tflops_interval"]))
+    return bars
+
+
+def _panel(
+    axis: Any, bars: dict[str, list[tuple[int, dict[str, float]]]], products: int, colors: dict[str, str]
+) -> None:
+    present = [[name for name in bars if number in dict(bars[name])] for number in range(products)]
+    thickness = 0.84 / max(map(len, present))
+    for name, rates in bars.items():
+        places, medians, below, above = [], [], [], []
+        for number, rate in rates:
+            here = present[number]  # the bars of a product stand together, around its tick
+            places.append(number + (here.index(name) - (len(here) - 1) / 2) * thickness)
+            medians.append(rate["median"])
+            below.append(rate["median"] - rate["low"])
+            above.append(rate["high"] - rate["median"])
+        whiskers = {"yerr": (below, above), "capsize": 2, "error_kw": {"lw": 0.9}}
+        axis.bar(places, medians, 0.92 * thickness, label=name, color=colors[name], **whiskers)
+    axis.set_ylabel("TFLOP/s")
+    all_medians = [rate["median"] for rates in bars.values() for _, rate in rates]
+    if max(all_medians) > _LOGARITHMIC * min(all_medians):
+        axis.set_yscale("log")
+        axis.set_ylabel("TFLOP/s, logarithmic")
+        axis.set_ylim(bottom=min(all_medians) / 2)
+        for formatted in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
+            formatted(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "125" else "")
+    axis.set_xlim(-0.6, products - 0.4)
+    axis.grid(axis="y", alpha=0.3)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _tick(product: dict[str, Any]) -> str:
+    lines = [f"{product['m']} x {product['n']} x {product['k']}", f"{product['dtype']} {product['layout']}"]
+    return "\n".join([*lines, product["label"]] if product.get("label") else lines)

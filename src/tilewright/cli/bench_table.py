@@ -1,0 +1,81 @@
+"""What `tilewright bench` measured, for people: a table of each product."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli.output import console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SWEPT = 10
+"""Configs of a sweep that are shown, the quickest first."""
+
+
+def show(product: dict[str, Any], protocols: list[str]) -> None:
+    """One product of a record: rates, ratios and the board's readings; then who was not timed, and why."""
+    title = f"{product['m']}x{product['n']}x{product['k']} {product['dtype']} {product['layout']}, {product['data']}"
+    console().print(f"\n[bold]{title}[/bold]" + (f"  {product['label']}" if product["label"] else ""))
+    if product.get("sweep"):
+        _show_sweep(product["sweep"], product["baseline"])
+    for protocol in protocols:
+        timed = {entry["contender"]: entry[protocol] for entry in product["contenders"] if entry.get(protocol)}
+        if timed:
+            console().print(_table(protocol, timed, product["baseline"]))
+    for entry in product["contenders"]:
+        if entry.get("why"):
+            style = "red" if entry["status"] in ("wrong", "failed") else "yellow"
+            console().print(f"[{style}]{entry['status']}[/{style}]", f"{entry['contender']}: {entry['why']}")
+    if product["interrupted"]:
+        console().print("[yellow]interrupted[/yellow]: this is what was measured before")
+
+
+def _table(protocol: str, timed: dict[str, dict[str, Any]], baseline: str | None) -> "Table":
+    """A row of each contender; columns that nobody fills are left out."""
+    from rich.table import Table
+
+    shown = [column for column in _COLUMNS if any(column.key in found for found in timed.values())]
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(protocol, overflow="fold", min_width=10, max_width=40)
+    for column in shown:
+        table.add_column(column.title.format(baseline=baseline), justify="right", no_wrap=True)
+    for name, found in timed.items():
+        table.add_row(name, *(column.text(found[column.key]) if column.key in found else "" for column in shown))
+    return table
+
+
+def _ratio(ratio: dict[str, float]) -> str:
+    return f"{ratio['median']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table: its title, what it shows of a measurement, and how."""
+
+    title: str
+    key: str
+    text: Callable[[Any], str]
+
+
+_COLUMNS = (
+    _Column("us", "time_us", "{:.4g}".format),
+    _Column("TFLOP/s", "tflops", "{:.4g}".format),
+    _Column("light", "speed_of_light_share", "{:.0%}".format),
+    _Column("times {baseline}", "ratio", _ratio),
+    _Column("W", "watts", "{:.0f}".format),
+    _Column("J/TFLOP", "joules_per_tflop", "{:.3f}".format),
+    _Column("MHz", "sm_clock_mhz", "{:.0f}".format),
+    _Column("°C", "celsius", "{:.0f}".format),
+)
+"""light: the share of the speed of light that is reached."""
+
+
+def _show_sweep(sweep: list[dict[str, Any]], baseline: str | None) -> None:
+    """The quickest Configs, and how many there were."""
+    timed = sorted((entry for entry in sweep if entry.get("settled")), key=lambda entry: entry["settled"]["time_us"])
+    console().print(f"the quickest of {len(sweep)} that were looked at, TFLOP/s:")
+    for entry in timed[:SWEPT]:
+        found = entry["settled"]
+        ratio = f", {found['ratio']['median']:.3f} times {baseline}" if "ratio" in found else ""
+        console().print(f"  {found['tflops']:6.1f}{ratio}  {entry['contender']}", markup=False)

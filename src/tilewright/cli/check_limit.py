@@ -1,0 +1,33 @@
+"""How long a check of somebody's PTX may take: it ends as soon as it is certain to take too long."""
+
+import time
+
+from tilewright.api import emulation_limit, long_emulation
+
+SETTLING_SECONDS = 2.0
+"""Of a check, before an estimate counts: the first blocks are compiled meanwhile."""
+FIRM = 0.75
+"""Share of the limit after which a check that is nearly done may take up to twice the limit: estimates waver."""
+
+
+class TimeLimit:
+    """Estimates, as a check goes on, the seconds it takes in all, and ends it beyond the limit on emulations.
+
+    subject, remedy: for the message. batch: the share of the check that runs together: part of its threads may have
+    exited while the rest has all its work before it, so that all of it counts as done.
+    """
+
+    def __init__(self, subject: str, batch: float, remedy: str) -> None:
+        self._subject, self._batch, self._remedy = subject, batch, remedy
+        self._limit, self._start = emulation_limit(), time.monotonic()
+
+    def __call__(self, done: float) -> None:
+        """Go on from a share of the check from 0 to 1, or raise TimeoutError with the estimate."""
+        elapsed = time.monotonic() - self._start
+        seconds = elapsed / min(done + self._batch, 1.0)
+        allowed = self._limit if elapsed < FIRM * self._limit else 2 * self._limit
+        if elapsed > min(SETTLING_SECONDS, self._limit) and seconds > allowed:
+            state = f"{done:.2%} is done" if done else "no thread has ended: does the kernel end?"
+            raise TimeoutError(
+                f"{long_emulation(self._subject, seconds, self._remedy)}\n  after {elapsed:.0f} s {state}"
+            )

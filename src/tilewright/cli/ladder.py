@@ -1,0 +1,154 @@
+"""`tilewright ladder`: every kernel from naive to the state of the art, verified, and measured or counted."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.options import BackendName, BackendOption, DTypeName, Json, Seed, parse_shape, wants_gpu
+from tilewright.cli.output import NOT_VERIFIED, console, print_json, progress, reports_errors
+
+if TYPE_CHECKING:
+    from tilewright.cli.ladder_result import Climbed
+    from tilewright.hardware import Hardware
+    from tilewright.kernels.ladder import Rung
+
+GPU_SHAPE, EMULATED_SHAPE = (4096, 4096, 4096), (256, 256, 128)
+"""Without --shape: the articles' usual yardstick, and what the emulator multiplies with every rung in a minute."""
+
+PICTURES = (".png", ".svg", ".pdf")
+"""What --plot writes."""
+
+
+@reports_errors
+def ladder(
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            "--shape",
+            help="M,N,K, or one number for a cube. The articles use 4096, 1024, 8192 and 512,2048,1024.",
+            show_default=False,
+        ),
+    ] = None,
+    rungs: Annotated[
+        str | None, typer.Option("--rungs", help="Names of rungs, by commas; all by default.", show_default=False)
+    ] = None,
+    dtype: Annotated[
+        DTypeName | None,
+        typer.Option("--dtype", help="Element type, where a rung takes several.", show_default=False),
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option("--schedule", help="Order of tiles in the persistent rungs.", show_default=False),
+    ] = None,
+    backend: BackendOption = BackendName.auto,
+    settled: Annotated[bool, typer.Option("--settled", help="Measure at the power limit too (GPU).")] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw a bar chart into this PNG, SVG or PDF.", show_default=False)
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Climb the ladder: each rung is verified against float64, then timed beside cuBLAS (GPU) or counted (emulator).
+
+    \b
+    Examples:
+      tilewright ladder
+      tilewright ladder --shape 8192 --settled --plot ladder.png
+      tilewright ladder --rungs uncoalesced,simt --shape 512,2048,1024
+      tilewright ladder --backend emulator --shape 256,256,128 --json
+    """
+    from tilewright.cli.ladder_result import plot as draw
+    from tilewright.cli.ladder_result import show
+
+    if plot and plot.suffix not in PICTURES:
+        raise ValueError(f"--plot={str(plot)!r} does not end in {', '.join(PICTURES)}: give it one of these")
+    on_gpu = wants_gpu(backend)
+    m, n, k = _shape(shape) if shape else GPU_SHAPE if on_gpu else EMULATED_SHAPE
+    chosen = _chosen(rungs)
+    kind = dtype.value if dtype else None
+    climbed = [_begin(rung, (m, n, k), kind) for rung in chosen]
+    interrupted = _climb(climbed, schedule, seed, settled, on_gpu)
+    if as_json:
+        print_json(_record(climbed, on_gpu, (m, n, k), interrupted))
+    else:
+        console().print(f"The ladder at {m}x{n}x{k}, {'on a GPU' if on_gpu else 'in the emulator'}\n", markup=False)
+        show(climbed, measured=on_gpu)
+    if plot:
+        draw(climbed, plot, f"{m}x{n}x{k}")
+    if interrupted:
+        raise KeyboardInterrupt
+    if any(each.verified is False for each in climbed):
+        raise typer.Exit(NOT_VERIFIED)
+
+
+def _shape(text: str) -> tuple[int, int, int]:
+    return parse_shape(",".join([text] * 3) if text.strip().isdecimal() else text, "--shape")
+
+
+def _chosen(names: str | None) -> "list[Rung]":
+    from tilewright.kernels.ladder import LADDER
+
+    if names is None:
+        return list(LADDER.values())
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    for name in wanted:
+        if name not in LADDER:
+            raise ValueError(f"--rungs={names!r} names {name!r}, which is no rung: use {', '.join(LADDER)}")
+    return [rung for name, rung in LADDER.items() if name in wanted]
+
+
+def _begin(rung: "Rung", shape: tuple[int, int, int], dtype: str | None) -> "Climbed":
+    """The rung's record, with the reason where it does not take the shape or the element type."""
+    from tilewright import dtypes
+    from tilewright.cli.ladder_result import Climbed
+    from tilewright.cli.product import Product
+    from tilewright.hardware import H200
+
+    names = [kind.name for kind in rung.inputs]
+    kind = dtypes.parse(dtype if dtype in names else names[0], "--dtype")
+    climbed = Climbed(rung, *shape, dtype=kind.name)
+    if 0 in shape:
+        climbed.skipped = "the product is empty"
+    else:
+        climbed.skipped = rung.kernel.rejects(Product(*shape, kind, kind, rung.layout).problem, H200) or ""
+    return climbed
+
+
+def _config(climbed: "Climbed", schedule: str | None, hardware: "Hardware") -> Any:
+    """The rung's usual Config, or that with the wanted schedule where it has one."""
+    from tilewright import dtypes
+    from tilewright.cli.product import Product
+
+    kind = dtypes.parse(climbed.dtype, "--dtype")
+    problem = Product(climbed.m, climbed.n, climbed.k, kind, kind, climbed.rung.layout).problem
+    configs = climbed.rung.kernel.configs(problem, hardware)
+    return next((config for config in configs if schedule == getattr(config, "schedule", None)), configs[0])
+
+
+def _climb(climbed: "list[Climbed]", schedule: str | None, seed: int, settled: bool, on_gpu: bool) -> bool:
+    """Measure or count every rung that is not skipped; whether Ctrl-C ended it early."""
+    from tilewright.cli import ladder_emulated, ladder_measured
+
+    if settled and not on_gpu:
+        raise ValueError("--settled is a way of measuring time, which needs a GPU: leave it out")
+
+    def config_of(each: "Climbed", hardware: "Hardware") -> Any:
+        return _config(each, schedule, hardware)
+
+    with progress("climbing") as report:
+        if on_gpu:
+            return ladder_measured.measure(climbed, config_of, seed, settled, report)
+        return ladder_emulated.count_all(climbed, config_of, seed, report)
+
+
+def _record(climbed: "list[Climbed]", on_gpu: bool, shape: tuple[int, int, int], interrupted: bool) -> dict[str, Any]:
+    """The command's JSON object."""
+    verdicts = [each.verified for each in climbed if each.verified is not None]
+    return {
+        "backend": "gpu" if on_gpu else "emulator",
+        **dict(zip("mnk", shape, strict=True)),
+        "verified": all(verdicts) if verdicts else None,
+        "interrupted": interrupted,
+        "rungs": [each.as_dict() for each in climbed],
+    }

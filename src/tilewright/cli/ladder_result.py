@@ -1,0 +1,185 @@
+"""What climbing the ladder found: one record a rung, as a table, a bar chart or JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli.output import console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tilewright.kernels.ladder import Rung
+    from tilewright.model.traffic import Traffic
+
+
+@dataclass(slots=True)
+class Climbed:
+    """One rung: verified and measured or counted, or skipped for a reason.
+
+    time_us, tflops, speed_of_light_share, cublas_ratio and gain are of GPUs; gain is the speed against the rung of the
+    same road that ran before. traffic, explanation and counters are of the emulator. `measured` has every protocol's
+    samples, intervals and sensors.
+    """
+
+    rung: "Rung"
+    m: int
+    n: int
+    k: int
+    dtype: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    verified: bool | None = None
+    relative_error: float | None = None
+    skipped: str = ""
+    time_us: float | None = None
+    tflops: float | None = None
+    speed_of_light_share: float | None = None
+    cublas_ratio: float | None = None
+    gain: float | None = None
+    measured: dict[str, Any] = field(default_factory=dict)
+    traffic: "Traffic | None" = None
+    explanation: str = ""
+    counters: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON; figures that this backend does not have are left out."""
+        rung, traffic = self.rung, self.traffic
+        record: dict[str, Any] = {
+            "name": rung.name,
+            "title": rung.title,
+            "road": rung.road,
+            "idea": rung.idea,
+            "published": [asdict(figure) for figure in rung.published],
+            "layout": rung.layout,
+        }
+        names = (
+            "m", "n", "k", "dtype", "config", "verified", "relative_error", "skipped", "time_us", "tflops",
+            "speed_of_light_share", "cublas_ratio", "gain", "measured", "explanation", "counters",
+        )  # fmt: skip
+        values = {name: getattr(self, name) for name in names}
+        record |= {name: value for name, value in values.items() if value not in (None, "", {}) or name == "verified"}
+        if traffic is not None:
+            derived = ("sectors_per_load", "conflicts_per_request", "l2_bytes", "smem_bytes", "flops_per_l2_byte")
+            record |= {name: getattr(traffic, name) for name in (*derived, "rereads")}
+        return record
+
+
+def show(climbed: Sequence[Climbed], measured: bool) -> None:
+    """The table for people: what was measured, or what was counted; then what was skipped, and whether all is right."""
+    console().print(_measured_table(climbed) if measured else _counted_table(climbed), soft_wrap=False)
+    console().print()
+    for each in climbed:
+        if each.skipped:
+            console().print(f"{each.rung.name} is left out: {each.skipped}", markup=False)
+    ran = [each for each in climbed if each.verified is not None]
+    wrong = [each.rung.name for each in ran if not each.verified]
+    if wrong:
+        console().print(f"[red]WRONG products: {', '.join(wrong)}[/red]")
+    elif ran:
+        console().print(f"All {len(ran)} products are right, by float64.")
+    console().print("" if measured else _LEGEND, style="dim", soft_wrap=False)
+
+
+_LEGEND = (
+    "Sectors: of 32 bytes, 4 where the lanes of a warp read neighbouring floats. Conflicts: wavefronts that they "
+    "add to a request to SMEM. L2 reads: how often each byte of A, B and out crosses between the SMs and L2."
+)
+
+
+def _table(*columns: str) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in columns:
+        words = name in ("rung", "what it means")
+        table.add_column(name, justify="left" if words else "right", no_wrap=name == "rung")
+    return table
+
+
+def _counted_table(climbed: Sequence[Climbed]) -> "Table":
+    table = _table("rung", "sectors\na load", "conflicts\na request", "L2\nreads", "what it means")
+    for each, road in _by_road(climbed):
+        if road:
+            table.add_row(f"[dim]{road}[/dim]")
+        if (traffic := each.traffic) is not None:
+            table.add_row(
+                each.rung.name,
+                f"{traffic.sectors_per_load:.1f}" if traffic.loads else "",
+                f"{traffic.conflicts_per_request:.2f}" if traffic.shared_requests else "",
+                f"{traffic.rereads:.1f}x",
+                each.explanation,
+            )
+    return table
+
+
+def _measured_table(climbed: Sequence[Climbed]) -> "Table":
+    table = _table("rung", "TFLOP/s", "speed of\nlight", "of\ncuBLAS", "gain", "published", "on")
+    for each, road in _by_road(climbed):
+        if road:
+            table.add_row(f"[dim]{road}[/dim]")
+        if each.tflops is not None:
+            figure = next((f for f in each.rung.published if f.shape == (each.m, each.n, each.k)), None)
+            table.add_row(
+                each.rung.name,
+                f"{each.tflops:.3g}",
+                "" if each.speed_of_light_share is None else f"{each.speed_of_light_share:.1%}",
+                "" if each.cublas_ratio is None else f"{each.cublas_ratio:.3f}",
+                "" if each.gain is None else f"{each.gain:.2f}x",
+                f"{figure.tflops:g}" if figure else "",
+                figure.gpu if figure else "",
+            )
+    return table
+
+
+def _by_road(climbed: Sequence[Climbed]) -> list[tuple[Climbed, str]]:
+    """Each rung with its road's name where the road begins."""
+    roads = [""] + [each.rung.road for each in climbed]
+    return [
+        (each, each.rung.road if each.rung.road != before else "") for each, before in zip(climbed, roads, strict=False)
+    ]
+
+
+def plot(climbed: Sequence[Climbed], path: Path, title: str) -> None:
+    """A bar chart: TFLOP/s beside the published figure where rungs were measured, else traffic with L2.
+
+    Raises ValueError where there is nothing to draw, and RuntimeError without matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise RuntimeError("--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'") from None
+    shown = [each for each in climbed if each.tflops is not None or each.traffic is not None]
+    if not shown:
+        raise ValueError("--plot has nothing to draw: no rung ran")
+    measured = shown[0].tflops is not None
+    figure = Figure(figsize=(9, 1.2 + 0.32 * len(shown)), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(shown))
+    if measured:
+        axes.barh(places, [each.tflops or 0 for each in shown], color=[_COLOURS[each.rung.road] for each in shown])
+        published = [next((f.tflops for f in each.rung.published), None) for each in shown]
+        marked = [(place, value) for place, value in zip(places, published, strict=True) if value is not None]
+        if marked:
+            axes.plot(
+                [v for _, v in marked], [p for p, _ in marked], "k|", markersize=12, label="published (other GPUs)"
+            )
+            axes.legend(loc="lower right", frameon=False)
+        for place, each in zip(places, shown, strict=True):
+            axes.annotate(f" {each.tflops:.3g}", (each.tflops or 0, place), va="center", fontsize=8)
+        axes.set_xlabel("TFLOP/s")
+    else:
+        values = [each.traffic.rereads for each in shown if each.traffic is not None]
+        axes.barh(places, values, color=[_COLOURS[each.rung.road] for each in shown])
+        axes.set_xscale("log")
+        for place, value in zip(places, values, strict=True):
+            axes.annotate(f" {value:.1f}", (value, place), va="center", fontsize=8)
+        axes.set_xlabel("times that A, B and out cross between the SMs and L2")
+    axes.set_yticks(places, [each.rung.name for each in shown])
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, loc="left")
+    figure.savefig(path, dpi=150)
+
+
+_COLOURS = {"CUDA cores": "#7a8b99", "warp tensor cores": "#3b7ea1", "Hopper": "#76b900"}

@@ -1,0 +1,142 @@
+"""The ladder on the CUDA cores: fp32 with alpha and beta, from one thread an element to warp tiles."""
+
+from tilewright.dtypes import fp32
+from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.kernels.ladder.rung import GORDIC, Published, Rung
+from tilewright.kernels.simt import SimtKernel
+
+
+class CudaCoreKernel(LadderKernel):
+    """A kernel of fused multiply-adds in fp32; A and B row-major."""
+
+    execution_unit = "cuda_cores"
+    inputs = (fp32,)
+
+
+class Uncoalesced(CudaCoreKernel):
+    """Threads side by side take rows, and walk A and out in strides."""
+
+    name = "uncoalesced"
+    summary = "one thread for each element, neighbours in a column: every access is a sector of its own"
+    header = "ladder/uncoalesced.cuh"
+    tile_m = tile_n = 32
+    threads = 1024
+    whole_tiles = False
+
+
+class Coalesced(CudaCoreKernel):
+    """Threads side by side take columns."""
+
+    name = "coalesced"
+    summary = "one thread for each element, neighbours in a row: a warp's accesses share their sectors"
+    header = "ladder/coalesced.cuh"
+    tile_m = tile_n = 32
+    threads = 1024
+    whole_tiles = False
+
+
+class SmemTiles(CudaCoreKernel):
+    """Tiles of A and B that a CTA loads once for all of its threads."""
+
+    name = "smem_tiles"
+    summary = "32x32 tiles of A and B in shared memory, one element of out for each thread"
+    header = "ladder/smem_tiles.cuh"
+    tile_m = tile_n = tile_k = 32
+    threads = 1024
+    whole_tiles = False
+
+
+class LargeTileKernel(CudaCoreKernel):
+    """A kernel of 128x128 tiles, 16 of k at a time."""
+
+    tile_m = tile_n = 128
+    tile_k = 16
+    threads = 256
+
+
+class RegisterTiles(LargeTileKernel):
+    """8x8 elements of out for each thread, in registers."""
+
+    name = "register_tiles"
+    summary = "128x128 tiles, of which each thread keeps 8x8 elements in registers"
+    header = "ladder/register_tiles.cuh"
+
+
+class DoubleBuffered(LargeTileKernel):
+    """The next tiles are loaded while the present ones are multiplied."""
+
+    name = "double_buffered"
+    summary = "register tiles, with the next tiles on their way through registers to a second buffer"
+    header = "ladder/double_buffered.cuh"
+
+
+class AsyncCopies(LargeTileKernel):
+    """The next tiles arrive in SMEM past the registers."""
+
+    name = "async_copies"
+    summary = "register tiles, with the next tiles on their way to a second buffer by cp.async"
+    header = "ladder/async_copies.cuh"
+
+
+class WarpTiles(LargeTileKernel):
+    """Blocks of 64x64 for each warp, whose lanes read SMEM in float4."""
+
+    name = "warp_tiles"
+    summary = "64x64 elements of out for each warp, 8x16 for each thread; A transposed in shared memory"
+    header = "ladder/warp_tiles.cuh"
+    threads = 128
+
+
+RUNGS = (
+    Rung(
+        Uncoalesced(),
+        "CUDA cores",
+        "Uncoalesced",
+        "One thread for each element of out, and threads side by side take elements below each other.",
+        (Published(0.243, (4096, 4096, 4096), "H100 PCIe", GORDIC),),
+    ),
+    Rung(
+        Coalesced(),
+        "CUDA cores",
+        "Coalesced",
+        "Threads side by side take elements side by side, so that a warp uses every byte of the sectors it reads.",
+        (Published(3.171, (4096, 4096, 4096), "H100 PCIe", GORDIC),),
+    ),
+    Rung(
+        SmemTiles(),
+        "CUDA cores",
+        "Tiles in shared memory",
+        "A CTA loads tiles of A and B once, and its threads read them from shared memory.",
+    ),
+    Rung(
+        RegisterTiles(),
+        "CUDA cores",
+        "Tiles in registers",
+        "Each thread makes 8x8 elements of out, so that what it reads from shared memory is used eight times.",
+    ),
+    Rung(
+        DoubleBuffered(),
+        "CUDA cores",
+        "Double-buffered",
+        "The next tiles are loaded while the present ones are multiplied, through registers into a second buffer.",
+    ),
+    Rung(
+        AsyncCopies(),
+        "CUDA cores",
+        "Asynchronous copies",
+        "cp.async brings the next tiles into shared memory past the registers.",
+    ),
+    Rung(
+        WarpTiles(),
+        "CUDA cores",
+        "Warp tiles",
+        "Each warp makes a 64x64 block and each thread 8x16 of it, read in float4 without bank conflicts.",
+        (Published(32.0, (8192, 8192, 8192), "H100", GORDIC),),
+    ),
+    Rung(
+        SimtKernel(),
+        "CUDA cores",
+        "simt, the production kernel",
+        "Warp tiles for every shape and stride, whose threads read from shared memory one step ahead of the products.",
+    ),
+)

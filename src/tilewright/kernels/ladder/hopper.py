@@ -1,0 +1,320 @@
+"""The ladder on Hopper's asynchronous tensor cores: TMA and wgmma, layout nt, from load-then-multiply to `wgmma`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, ClassVar
+
+from tilewright.dtypes import bf16, fp16
+from tilewright.hardware import Hardware
+from tilewright.jit.source import CudaType, wgmma_wrapper
+from tilewright.kernels import tma
+from tilewright.kernels.family import Constants, Kernel
+from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.kernels.ladder.rung import GORDIC, Published, Rung
+from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
+from tilewright.kernels.wgmma import WgmmaKernel
+from tilewright.model.raster import SCHEDULES, Schedule
+from tilewright.problem import Problem
+
+SMEM_ALIGNMENT = 1024
+"""What a swizzled slot starts on."""
+
+
+def ring_bytes(tile_m: int, tile_n: int, stages: int, staging_bytes: int = 0) -> int:
+    """Shared memory for `stages` k-blocks of 64 columns of 2 bytes, two mbarriers to each, and the staged results."""
+    used = staging_bytes + stages * ((tile_m + tile_n) * 128 + 2 * 8)
+    return -(-used // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
+
+
+class HopperKernel(LadderKernel):
+    """A kernel of TMA and wgmma: bf16 or fp16, B stored (n, k), out of the same type in rows that start on 16 bytes.
+
+    A CTA's tile goes through `tile_k` columns of A and B at a time, which TMA leaves swizzled in rows of 128 bytes: in
+    a ring of `stages` slots, where there is a ring, that `consumers` warpgroups read.
+    """
+
+    execution_unit = "wgmma"
+    layout = "nt"
+    inputs = (bf16, fp16)
+    needs = "sm_90a"
+    tile_k = 64
+    stages: ClassVar[int] = 1
+    consumers: ClassVar[int] = 1
+
+    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+        """Why this kernel does not take the problem: LadderKernel's reasons, out's type, or what TMA cannot address."""
+        if reason := super().rejects(problem, hardware):
+            return reason
+        if problem.out.dtype != problem.a.dtype:
+            return f"{self.name} writes {problem.a.dtype}, the type of a, and out is {problem.out.dtype}"
+        for tensor in (_a(problem), _b(problem), _out(problem)):
+            if isinstance(tensor, str):
+                return f"{tensor}: pad it, or take a production kernel"
+        return None
+
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """Those of `LadderKernel`, and the sizes of the ring and of the cluster."""
+        ring = {"stages": self.stages, "consumers": self.consumers, "stage_bytes": (self.tile_m + self.tile_n) * 128}
+        return super().constants(config, problem) | ring | {"cluster_m": self.cluster_m, "cluster_n": 1}
+
+    def tensor_maps(self, config: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
+        """The maps of A and B, whose boxes are what a CTA loads of one k-block."""
+        return (
+            _addressable(_a(problem)).map(self.tile_k, self.tile_m),
+            _addressable(_b(problem)).map(self.tile_k, self.tile_n // self.cluster_m),
+        )
+
+    def preamble(self, constants: Constants) -> str:
+        """The one wgmma instruction of this kernel."""
+        return wgmma_wrapper(self.tile_n, "bf16" if constants["Input"] == CudaType(bf16.cuda) else "f16")
+
+
+def _a(problem: Problem) -> tma.TmaTensor | str:
+    return tma.tensor("a", problem.a, problem.m, problem.k, problem.batch, inner="column")
+
+
+def _b(problem: Problem) -> tma.TmaTensor | str:
+    return tma.tensor("b", problem.b, problem.k, problem.n, problem.batch, inner="row")
+
+
+def _out(problem: Problem) -> tma.TmaTensor | str:
+    return tma.tensor("out", problem.out, problem.m, problem.n, problem.batch, inner="column")
+
+
+def _addressable(tensor: tma.TmaTensor | str) -> tma.TmaTensor:
+    if isinstance(tensor, str):
+        raise ValueError(f"{tensor}: take another kernel")
+    return tensor
+
+
+class Basic(HopperKernel):
+    """Load a k-block, wait, multiply it, wait."""
+
+    name = "wgmma_basic"
+    summary = "tiles come by TMA and are multiplied by wgmma where they lie, one after the other"
+    header = "ladder/wgmma_basic.cuh"
+    tile_m = tile_n = 64
+    threads = 128
+
+
+class LargerTile(HopperKernel):
+    """The same with four times the outputs for twice the bytes."""
+
+    name = "wgmma_larger_tile"
+    summary = "a 128 x 128 tile for the same four warps: half the bytes for each multiply-add"
+    header = "ladder/wgmma_larger_tile.cuh"
+    tile_m = tile_n = 128
+    threads = 128
+
+
+class Pipelined(HopperKernel):
+    """A producer and a consumer, with a ring between them."""
+
+    name = "wgmma_pipelined"
+    summary = "one warpgroup loads into a ring of slots while another multiplies"
+    header = "ladder/wgmma_pipelined.cuh"
+    tile_m = tile_n = 128
+    stages = 5
+    threads = 256
+    smem_bytes = ring_bytes(128, 128, 5)
+
+
+class TwoConsumers(HopperKernel):
+    """Twice the columns, and a warpgroup for each half of the rows."""
+
+    name = "wgmma_two_consumers"
+    summary = "a 128 x 256 tile, halved between two warpgroups that multiply"
+    header = "ladder/wgmma_two_consumers.cuh"
+    tile_m, tile_n = 128, 256
+    stages = 3
+    consumers = 2
+    threads = 384
+    smem_bytes = ring_bytes(128, 256, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleConfig:
+    """In which order CTAs that stay take tiles: "row_major", "blocked" or "hilbert" (cuda/layout/raster.cuh)."""
+
+    schedule: Schedule = "blocked"
+
+
+class Persistent(TwoConsumers):
+    """CTAs that stay, and an order of tiles to choose."""
+
+    name = "wgmma_persistent"
+    summary = "CTAs stay and take tile after tile, so that loads run ahead while results are stored"
+    header = "ladder/wgmma_persistent.cuh"
+    config_type = ScheduleConfig
+    rules = (("schedule >= 0", "schedule is 'row_major', 'blocked' or 'hilbert'"),)
+
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
+        """The kernel's own order first, then the others."""
+        usual = self.config_type()
+        return (usual, *(self.config_type(order) for order in SCHEDULES if order != usual.schedule))
+
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """The schedule as its number, and blocks of 16 x 8 tiles, which are a wave of 128 CTAs."""
+        order = SCHEDULES.index(config.schedule) if config.schedule in SCHEDULES else -1
+        blocks = {"block_m": 16 // self.cluster_m, "block_n": 8}
+        return super().constants(config, problem) | {"schedule": order} | blocks
+
+    def launch_shape(self, config: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """As few CTAs as make no more waves than a CTA on every SM would: fewer share L2 better."""
+        clusters = self.tile_count(config, problem) // self.cluster_m
+        waves = ceil(clusters / (hardware.sm_count // self.cluster_m))
+        return LaunchShape(ceil(clusters / waves) * self.cluster_m, self.threads, self.cluster_m, self.smem_bytes)
+
+
+class LeanBarriers(Persistent):
+    """Only arrivals that say something."""
+
+    name = "wgmma_lean_barriers"
+    summary = "one arrival on full, one of each consumer on empty"
+    header = "ladder/wgmma_lean_barriers.cuh"
+
+
+class Multicast(LeanBarriers):
+    """Pairs of CTAs share their columns of B."""
+
+    name = "wgmma_multicast"
+    summary = "clusters of two CTAs, each of which loads half of B for both"
+    header = "ladder/wgmma_multicast.cuh"
+    cluster_m = 2
+
+
+class Registers(Multicast):
+    """Registers where they are needed, no zeroing, and stores that leave L2 alone."""
+
+    name = "wgmma_registers"
+    summary = "setmaxnreg gives consumers the producer's registers; the first wgmma overwrites; stores stream"
+    header = "ladder/wgmma_registers.cuh"
+
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """Those of `Multicast`, and how registers are shared out."""
+        return super().constants(config, problem) | {"producer_registers": 40, "consumer_registers": 232}
+
+
+class AsyncStore(Registers):
+    """Results go through shared memory and leave by TMA."""
+
+    name = "wgmma_async_store"
+    summary = "results go through shared memory, and TMA writes them while the next tile is multiplied"
+    header = "ladder/wgmma_async_store.cuh"
+    smem_bytes = ring_bytes(128, 256, 3, staging_bytes=128 * 256 * 2)
+
+    def tensor_maps(self, config: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
+        """Those of A and B, and that of out, whose box is what a warp stores at a time."""
+        return (*super().tensor_maps(config, problem), self.out_map(_addressable(_out(problem))))
+
+    def out_map(self, out: tma.TmaTensor) -> TensorMapSpec:
+        """The map of out: 16 rows of the tile."""
+        return replace(out.map(self.tile_n, 16), swizzle=0)
+
+
+@dataclass(frozen=True, slots=True)
+class HilbertConfig(ScheduleConfig):
+    """The same choice, of which Hilbert's curve is the usual one."""
+
+    schedule: Schedule = "hilbert"
+
+
+class Hilbert(AsyncStore):
+    """Tiles along Hilbert's curve."""
+
+    name = "wgmma_hilbert"
+    summary = "tiles are taken along Hilbert's curve, any run of which stays close together"
+    header = "ladder/wgmma_hilbert.cuh"
+    config_type = HilbertConfig
+
+
+class Stmatrix(Hilbert):
+    """Staging without bank conflicts."""
+
+    name = "wgmma_stmatrix"
+    summary = "stmatrix lays results out in swizzled shared memory, without bank conflicts"
+    header = "ladder/wgmma_stmatrix.cuh"
+
+    def out_map(self, out: tma.TmaTensor) -> TensorMapSpec:
+        """The map of out: 16 rows of a panel of 64 columns, swizzled."""
+        return out.map(64, 16)
+
+
+def _rung(kernel: Kernel, title: str, idea: str, h100: float | None = None) -> Rung:
+    published = (Published(h100, (4096, 4096, 4096), "H100 SXM", GORDIC),) if h100 else ()
+    return Rung(kernel, "Hopper", title, idea, published)
+
+
+RUNGS = (
+    _rung(
+        Basic(),
+        "TMA and wgmma",
+        "One thread orders tiles from TMA, and four warps together multiply them where they lie in SMEM.",
+        317,
+    ),
+    _rung(
+        LargerTile(),
+        "A larger tile",
+        "A tile of 128 x 128 uses each byte that is loaded twice as often.",
+        423,
+    ),
+    _rung(
+        Pipelined(),
+        "A ring between producer and consumer",
+        "One warpgroup loads while another multiplies, with five slots and two mbarriers for each between them.",
+        498,
+    ),
+    _rung(
+        TwoConsumers(),
+        "Two consumers",
+        "Two warpgroups hold the accumulators of a tile of 128 x 256, which is too large for one.",
+        610,
+    ),
+    _rung(
+        Persistent(),
+        "Persistent CTAs",
+        "CTAs stay: the ring fills for the next tile while the last is stored, and the order of tiles can be chosen.",
+        660,
+    ),
+    _rung(
+        LeanBarriers(),
+        "Lean barriers",
+        "The bytes themselves say that a slot is full, and one thread of a warpgroup says that it is empty.",
+        704,
+    ),
+    _rung(
+        Multicast(),
+        "Clusters and multicast",
+        "Two CTAs read their common columns of B once, each a half, which TMA delivers to both.",
+        734,
+    ),
+    _rung(
+        Registers(),
+        "Registers where they are needed",
+        "Consumers take over the producer's registers, nothing is set to zero, and results do not displace A and B.",
+        747,
+    ),
+    _rung(
+        AsyncStore(),
+        "Results by TMA",
+        "Warps leave results in SMEM for TMA to write while they multiply the next tile.",
+        758,
+    ),
+    _rung(
+        Hilbert(),
+        "Hilbert's curve",
+        "Tiles are taken along a curve of which any run stays close together, and so finds its operands in L2.",
+        764,
+    ),
+    _rung(
+        Stmatrix(),
+        "stmatrix",
+        "One instruction lays 16 x 16 results out in SMEM, swizzled so that no two rows meet in a bank.",
+    ),
+    _rung(
+        WgmmaKernel(),
+        "The production kernel",
+        "Any shape, stride and layout; the last tile's results are stored behind the next tile's first products.",
+    ),
+)

@@ -1,0 +1,126 @@
+"""What the kernels of the ladder have in common: fixed sizes, one layout, one tile of out for each CTA."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
+from typing import Any, ClassVar
+
+from tilewright.dtypes import DType
+from tilewright.hardware import Hardware
+from tilewright.jit.source import CudaType
+from tilewright.kernels.family import Constants, Kernel, epilogue_constants
+from tilewright.kernels.parameters import LaunchShape
+from tilewright.kernels.tiling import copy_bytes, oversized
+from tilewright.problem import Matrix, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class LadderConfig:
+    """The Config of a kernel that leaves nothing to choose: its sizes are part of its idea."""
+
+
+class LadderKernel(Kernel):
+    """A kernel that shows one idea.
+
+    It takes one layout of packed or padded rows, `layout`, and element types `inputs`; out is row-major. A CTA of
+    `threads` threads makes one (`tile_m`, `tile_n`) tile of out, `tile_k` of k at a time, and a cluster `cluster_m` of
+    them below each other. With `whole_tiles` the extents are multiples of the cluster's tile and rows start on 16
+    bytes; otherwise the kernel guards the edges.
+    """
+
+    config_type: ClassVar[type] = LadderConfig
+    rules: ClassVar[tuple[tuple[str, str], ...]] = ()
+    layout: ClassVar[str] = "nn"
+    inputs: ClassVar[tuple[DType, ...]]
+    needs: ClassVar[str] = "sm_80"  # the least architecture, or, where it ends in a letter, the only one
+    tile_m: ClassVar[int]
+    tile_n: ClassVar[int]
+    tile_k: ClassVar[int] = 1
+    cluster_m: ClassVar[int] = 1
+    threads: ClassVar[int]
+    smem_bytes: ClassVar[int] = 0  # dynamic; static arrays are the compiler's
+    whole_tiles: ClassVar[bool] = True
+
+    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+        """Why this kernel does not take the problem: GPU, dtypes, batches, layout, or extents that cut a tile."""
+        if not self.runs_on(hardware):
+            return f"{self.name} needs {self.needs}, and {hardware.name} is {hardware.arch}"
+        a, b = problem.a.dtype, problem.b.dtype
+        if a != b or a not in self.inputs:
+            wanted = " or ".join(f"{kind} by {kind}" for kind in self.inputs)
+            return f"{self.name} multiplies {wanted}, and a is {a}, b is {b}"
+        if problem.batch_count != 1:
+            return f"{self.name} multiplies two matrices, and the batch is {problem.batch}: take a production kernel"
+        return oversized(problem) or self._rejects_layout(problem) or self._rejects_extents(problem)
+
+    def runs_on(self, hardware: Hardware) -> bool:
+        """Whether the GPU has the instructions."""
+        if self.needs[-1].isalpha():
+            return hardware.arch == self.needs
+        return hardware.capability >= int(self.needs.removeprefix("sm_"))
+
+    def _rejects_layout(self, problem: Problem) -> str | None:
+        stored = {"a": (problem.a, self.layout[0] == "t"), "b": (problem.b, self.layout[1] == "t")}
+        extents = {"a": (problem.m, problem.k), "b": (problem.k, problem.n)}
+        for operand, (matrix, transposed) in stored.items():
+            rows, columns = extents[operand]
+            inner, extent = (matrix.row_stride, rows) if transposed else (matrix.column_stride, columns)
+            if inner != 1 and extent > 1:
+                dimension = "row" if transposed else "column"
+                return (
+                    f"{self.name} takes layout {self.layout}, for which {operand} has {dimension} stride 1, and it is "
+                    f"{inner}: store {operand} that way, or take a production kernel"
+                )
+            if self.whole_tiles and copy_bytes(matrix) < 16:
+                return f"{self.name} reads 16 bytes at a time, and rows of {operand} do not all start on 16: pad them"
+        return None if is_row_major(problem.out, problem.n) else f"{self.name} writes row-major, and out is not"
+
+    def _rejects_extents(self, problem: Problem) -> str | None:
+        if not self.whole_tiles:
+            return None
+        for name, extent, tile in (
+            ("m", problem.m, self.tile_m * self.cluster_m),
+            ("n", problem.n, self.tile_n),
+            ("k", problem.k, self.tile_k),
+        ):
+            if extent % tile or not extent:
+                return (
+                    f"{self.name} makes whole tiles, for which {name} is a positive multiple of {tile}, and it is "
+                    f"{extent}: pad it, or take a production kernel"
+                )
+        return None
+
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
+        """The one Config, or each value of what it leaves to choose, the usual first."""
+        return (self.config_type(),)
+
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """The Config's fields, the sizes, the element types, and what the epilogue reads."""
+        return {
+            **asdict(config),
+            "tile_m": self.tile_m,
+            "tile_n": self.tile_n,
+            "tile_k": self.tile_k,
+            "threads": self.threads,
+            "smem_bytes": self.smem_bytes,
+            "Input": CudaType(problem.a.dtype.cuda),
+            **epilogue_constants(problem),
+            **({} if self.whole_tiles else {"store_elements": 1}),
+        }
+
+    def entry(self, config: Any, problem: Problem) -> str:
+        """The entry point's name, which profilers show."""
+        return "_".join([self.name, problem.a.dtype.name, *map(str, asdict(config).values())])
+
+    def tile_count(self, config: Any, problem: Problem) -> int:
+        """Tiles that cover out."""
+        return ceil(problem.m / self.tile_m) * ceil(problem.n / self.tile_n)
+
+    def launch_shape(self, config: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """One CTA for each tile of out."""
+        return LaunchShape(self.tile_count(config, problem), self.threads, self.cluster_m, self.smem_bytes)
+
+
+def is_row_major(matrix: Matrix, columns: int) -> bool:
+    """Whether neighbours in a row are neighbours in memory."""
+    return matrix.column_stride == 1 or columns <= 1

@@ -1,0 +1,59 @@
+"""A rung: a kernel with its idea in words, and what was published about such kernels."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.dtypes import DType, bf16, fp16, fp32
+from tilewright.kernels.family import Kernel
+from tilewright.kernels.ladder.kernel import LadderKernel
+
+Road = Literal["CUDA cores", "warp tensor cores", "Hopper"]
+"""What a part of the ladder multiplies with; each road ends with the production kernel of its unit."""
+
+
+_PRODUCTION: dict[Road, tuple[str, tuple[DType, ...]]] = {
+    "CUDA cores": ("nn", (fp32,)),
+    "warp tensor cores": ("nn", (fp16, bf16)),
+    "Hopper": ("nt", (bf16, fp16)),
+}
+"""Layout and element types in which a road's production kernel is compared with the rungs before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What an article measured: `tflops` of its kernel for `shape` (m, n, k) on `gpu`."""
+
+    tflops: float
+    shape: tuple[int, int, int]
+    gpu: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One kernel of the ladder: its road, a title, the idea in one sentence, and published figures of such a kernel."""
+
+    kernel: Kernel
+    road: Road
+    title: str
+    idea: str
+    published: tuple[Published, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.kernel.name
+
+    @property
+    def layout(self) -> str:
+        """How A and B are stored when the rung is climbed."""
+        return self.kernel.layout if isinstance(self.kernel, LadderKernel) else _PRODUCTION[self.road][0]
+
+    @property
+    def inputs(self) -> tuple[DType, ...]:
+        """The element types of A and B, the usual one first."""
+        return self.kernel.inputs if isinstance(self.kernel, LadderKernel) else _PRODUCTION[self.road][1]
+
+
+GORDIC = "Gordić, Inside NVIDIA GPUs: anatomy of high performance matmul kernels (2025)"
+"""The article that most rungs follow; its Hopper figures are Pranjal Shankhdhar's."""

@@ -1,0 +1,195 @@
+"""The ladder on the tensor cores of a warp: from wmma out of GMEM to mma.sync behind swizzled stages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from tilewright.dtypes import DType, bf16, fp16, parse
+from tilewright.hardware import Hardware
+from tilewright.kernels.family import Constants
+from tilewright.kernels.ladder.kernel import LadderKernel, is_row_major
+from tilewright.kernels.ladder.rung import Rung
+from tilewright.kernels.mma import MmaKernel
+from tilewright.kernels.tiling import copy_bytes
+from tilewright.problem import Problem
+
+
+class WarpTensorCoreKernel(LadderKernel):
+    """A kernel of wmma or mma.sync: A and B row-major, in 2-byte floats. A warp makes a (`warp_m`, `warp_n`) block."""
+
+    execution_unit = "mma"
+    inputs = (fp16, bf16)
+    warp_m: ClassVar[int]
+    warp_n: ClassVar[int]
+
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """With the warp's block, and how A and B lie."""
+        return {
+            **super().constants(config, problem),
+            "warp_m": self.warp_m,
+            "warp_n": self.warp_n,
+            "a_k_major": self.layout[0] == "n",
+            "b_k_major": self.layout[1] == "t",
+        }
+
+
+class WmmaGmem(WarpTensorCoreKernel):
+    """Fragments come straight from GMEM."""
+
+    name = "wmma_gmem"
+    summary = "wmma fragments straight from GMEM, one warp for each 16x16 block of out"
+    header = "ladder/wmma_gmem.cuh"
+    tile_m, tile_n, tile_k = 32, 64, 16
+    warp_m = warp_n = 16
+    threads = 256
+
+
+class WmmaSmem(WarpTensorCoreKernel):
+    """Tiles in SMEM, with rows that all start in one bank; `padding` elements follow each row."""
+
+    name = "wmma_smem"
+    summary = "wmma fragments from tiles in SMEM, whose rows all start in one bank"
+    header = "ladder/wmma_smem.cuh"
+    tile_m, tile_n, tile_k = 128, 128, 64
+    warp_m, warp_n = 64, 32
+    threads = 256
+    padding: ClassVar[int] = 0
+
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """With the padding."""
+        return {**super().constants(config, problem), "padding": self.padding}
+
+
+class WmmaPadded(WmmaSmem):
+    """The same, with rows that start in different banks."""
+
+    name = "wmma_padded"
+    summary = "wmma fragments from tiles in SMEM, whose rows are padded apart"
+    header = "ladder/wmma_padded.cuh"
+    padding = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MmaWarpConfig:
+    """What `mma_warp` adds in: fp32, or fp16, which overflows beyond 65504 and keeps 11 bits."""
+
+    accumulator: Literal["fp32", "fp16"] = "fp32"
+
+
+class MmaWarp(WarpTensorCoreKernel):
+    """One warp, one instruction's block of out."""
+
+    name = "mma_warp"
+    summary = "mma.sync with ldmatrix, one warp for each 16x8 block of out; accumulation in fp32 or fp16"
+    config_type = MmaWarpConfig
+    header = "ladder/mma_warp.cuh"
+    rules = (
+        ("fp32_accumulator or fp16_accumulator", "accumulator is 'fp32' or 'fp16'"),
+        ("fp32_accumulator or fp16_input", "tensor cores add products of bf16 in fp32 only: take accumulator='fp32'"),
+    )
+    tile_m, tile_n, tile_k = 16, 8, 16
+    warp_m, warp_n = 16, 8
+    threads = 32
+
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaWarpConfig]:
+        """Both accumulators; fp16 is for fp16 inputs."""
+        return MmaWarpConfig(), MmaWarpConfig("fp16")
+
+    def accumulator(self, config: MmaWarpConfig) -> DType:
+        """As the Config says."""
+        return parse(config.accumulator, "accumulator")
+
+    def constants(self, config: MmaWarpConfig, problem: Problem) -> Constants:
+        """With what the rules ask."""
+        constants = super().constants(config, problem)
+        del constants["accumulator"]
+        return {
+            **constants,
+            "fp32_accumulator": config.accumulator == "fp32",
+            "fp16_accumulator": config.accumulator == "fp16",
+            "fp16_input": problem.a.dtype == fp16,
+        }
+
+
+class MmaSmem(WarpTensorCoreKernel):
+    """Tiles in SMEM, with rows that start in one bank or in two."""
+
+    name = "mma_smem"
+    summary = "mma.sync on tiles in SMEM, whose rows share banks"
+    header = "ladder/mma_smem.cuh"
+    tile_m, tile_n, tile_k = 128, 128, 32
+    warp_m = warp_n = 64
+    threads = 128
+
+
+class MmaSwizzled(WarpTensorCoreKernel):
+    """Swizzled tiles in a ring of stages, and out by stmatrix, for which it is of 2-byte elements."""
+
+    name = "mma_swizzled"
+    summary = "mma.sync on swizzled stages that cp.async fills; out leaves by stmatrix and whole rows"
+    header = "ladder/mma_swizzled.cuh"
+    needs = "sm_90"
+    tile_m, tile_n, tile_k = 128, 128, 32
+    warp_m = warp_n = 64
+    threads = 128
+    stages: ClassVar[int] = 4
+    smem_bytes = 2 * stages * (tile_m + tile_n) * tile_k
+
+    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+        """Also outs that stmatrix cannot pack, or whose rows do not start on 16 bytes."""
+        out = problem.out
+        if out.dtype not in self.inputs:
+            return f"{self.name} packs out by stmatrix, which takes 2-byte elements, and out is {out.dtype}"
+        if is_row_major(out, problem.n) and copy_bytes(out) < 16:
+            return f"{self.name} writes 16 bytes at a time, and rows of out do not all start on 16: pad them"
+        return super().rejects(problem, hardware)
+
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """With the stages."""
+        return {**super().constants(config, problem), "stages": self.stages}
+
+
+RUNGS = (
+    Rung(
+        WmmaGmem(),
+        "warp tensor cores",
+        "WMMA from GMEM",
+        "One instruction of a warp multiplies 16x16 by 16x16, and fragments are loaded from GMEM each time.",
+    ),
+    Rung(
+        WmmaSmem(),
+        "warp tensor cores",
+        "WMMA from SMEM",
+        "Eight warps share tiles in SMEM, and each multiplies a fragment several times.",
+    ),
+    Rung(
+        WmmaPadded(),
+        "warp tensor cores",
+        "Padded rows",
+        "16 unused bytes behind each row spread the rows over the banks.",
+    ),
+    Rung(
+        MmaWarp(),
+        "warp tensor cores",
+        "mma.sync by hand",
+        "ldmatrix makes fragments from SMEM, whose layout is documented, and a warp multiplies one block of 16x8.",
+    ),
+    Rung(
+        MmaSmem(),
+        "warp tensor cores",
+        "mma.sync on SMEM tiles",
+        "Four warps share tiles in SMEM and make 64x64 blocks each; ldmatrix meets bank conflicts.",
+    ),
+    Rung(
+        MmaSwizzled(),
+        "warp tensor cores",
+        "Swizzled stages",
+        "Chunks trade places within their rows, cp.async fills stages ahead, and out leaves by whole rows.",
+    ),
+    Rung(
+        MmaKernel(),
+        "warp tensor cores",
+        "Every shape and stride",
+        "The production kernel: fragments are loaded a step ahead, and any layout, alignment and batch is taken.",
+    ),
+)

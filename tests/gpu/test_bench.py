@@ -1,0 +1,136 @@
+"""`tilewright bench` on a GPU: what is timed is verified, whoever multiplies. No time is asserted."""
+
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.bench import Contender, Cublas, Inputs, Prepared, Settled, Shape, Tilewright, compare
+from tilewright.cli import app
+
+SMALL = Shape(256, 320, 192)
+QUICK = Settled(cycles=1, slice_seconds=0.04, warmup_seconds=0.02)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch(torch):
+    """Inputs are torch's."""
+
+
+@pytest.fixture(scope="module")
+def small():
+    return Inputs(SMALL)
+
+
+def test_a_small_product_is_verified_and_its_record_is_complete():
+    options = ["--shape", "256,320,192", "--contender", "tilewright", "--contender", "cublas"]
+    done = CliRunner().invoke(app, ["bench", *options, "--rounds", "1", "--cycles", "1", "--slice", "0.05", "--json"])
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    record = json.loads(done.stdout)
+    assert record["versions"].keys() == {"python", "torch", "cuda", "nvrtc"}
+    (product,) = record["products"]
+    assert (product["m"], product["n"], product["k"], product["dtype"], product["layout"]) == (
+        256,
+        320,
+        192,
+        "bf16",
+        "nt",
+    )
+    assert product["input_bytes"] >= min(2 * product["l2_bytes"], 1024 * product["input_bytes"] / product["input_sets"])
+    assert [entry["contender"] for entry in product["contenders"]] == ["tilewright", "cublas"]
+    for entry in product["contenders"]:
+        assert entry["verified"] is True
+        assert 0 < entry["relative_error"] < 2.0**-8
+        for protocol in ("burst", "settled"):
+            found = entry[protocol]
+            assert found["time_us"] > 0
+            assert found["tflops"] == pytest.approx(2 * 256 * 320 * 192 / found["time_us"] / 1e6)
+            assert found["ratio"]["median"] > 0
+            assert len(found["samples_us"]) == 1
+    assert product["contenders"][0]["kernel"]
+    assert product["contenders"][0]["config"]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+def test_right_results_are_right_in_every_layout_and_dtype(layout, dtype):
+    inputs = Inputs(Shape(129, 200, 500, dtype, layout), data="randn" if layout[0] == "n" else "uniform")
+    assert inputs.problem.layout == layout
+    record = compare([Tilewright(), Cublas()], inputs, [])
+    assert [(entry.status, entry.reason) for entry in record.entries] == [("right", "")] * 2
+
+
+class Faulty(Contender):
+    """The product, and then one element of one set is spoilt."""
+
+    def __init__(self, name, spoil, number=0):
+        self.name, self.spoil, self.number = name, spoil, number
+
+    def prepare(self, inputs):
+        right = Cublas().prepare(inputs).launch
+
+        def launch(number):
+            right(number)
+            if number == self.number:
+                self.spoil(inputs.sets[number][2])
+
+        return Prepared(launch)
+
+
+def test_one_wrong_element_in_one_set_is_seen(small):
+    last = len(small.sets) - 1
+    faults = [
+        Faulty("none", lambda out: None),
+        Faulty("added", lambda out: out[-1, 7].add_(8)),
+        Faulty("not written", lambda out: out[100, 3].fill_(math.nan)),  # wherever it is, sampled or not
+        Faulty("infinite", lambda out: out[101, 3].fill_(math.inf)),
+        Faulty("in the last set", lambda out: out[0, 0].add_(8), last),
+        Faulty("transposed", lambda out: out[:256, :256].copy_(out[:256, :256].t().clone()), last),
+    ]
+    record = compare(faults, small, [])
+    assert [entry.status for entry in record.entries] == ["right"] + ["wrong"] * 5
+
+
+def test_outs_are_poisoned_so_that_what_another_left_is_no_result(small):
+    class Idle(Contender):
+        """Multiplies nothing."""
+
+        name = "idle"
+
+        def prepare(self, inputs):
+            return Prepared(lambda number: None)
+
+    record = compare([Cublas(), Idle()], small, [])
+    assert [entry.status for entry in record.entries] == ["right", "wrong"]
+
+
+def test_a_graph_walks_all_sets_and_is_verified(small):
+    work = small.work(Tilewright().prepare(small).launch, graph=True)
+    assert work.launches % len(small.sets) == 0
+    assert small.verify(lambda: work.run(1)).verified
+
+
+def test_a_kernel_that_does_not_take_the_product_is_absent(small):
+    record = compare([Tilewright("simt"), Tilewright("mma")], small, [QUICK], baseline="tilewright:mma")
+    refused, taken = record.entries
+    assert refused.status == "absent"
+    assert "simt" in refused.reason
+    assert taken.about["kernel"] == "mma"
+    assert len(taken.seconds("settled")) == 1
+
+
+def test_triton_multiplies_by_a_kernel_of_its_own(small):
+    pytest.importorskip("triton")
+    torch = small.torch
+    from tilewright.bench import Triton
+
+    with small.current():
+        launch = Triton().prepare(small).launch
+        launch(0)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            launch(1)
+            torch.cuda.synchronize()
+    kernels = [event.name for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    assert len(kernels) == 1
+    assert kernels[0].startswith("triton")

@@ -1,0 +1,241 @@
+"""Comparisons of contenders that are no kernels, on a clock that only they move."""
+
+import sys
+
+import pytest
+
+from support.contenders import SHAPE, FakeContender, FakeInputs
+from tilewright.bench import Burst, Inputs, Settled, Tilewright, compare, contenders, inputs, session
+from tilewright.bench.contenders import PEERS, contenders_named
+from tilewright.bench.session import Settings, best, disagreement, measure
+from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.measure import protocol
+from tilewright.measure.sensors import Reading
+
+PROTOCOLS = (Burst(cycles=3), Settled(cycles=2, slice_seconds=0.1, warmup_seconds=0.1))
+
+
+@pytest.fixture(autouse=True)
+def no_rest(monkeypatch):
+    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+
+
+def test_contenders_that_are_right_are_timed_by_each_protocol():
+    record = compare(
+        [FakeContender("ours", 1e-3), FakeContender("theirs", 1.25e-3)], FakeInputs(), PROTOCOLS, baseline="theirs"
+    )
+    assert not record.interrupted
+    assert not record.graphs
+    for name, cycles in (("burst", 3), ("settled", 2)):
+        assert record.entry("ours").seconds(name) == pytest.approx([1e-3] * cycles)
+        assert record.ratio(name, "ours", "theirs").median == pytest.approx(1.25)
+    ours, theirs = record.as_dict()["contenders"]
+    assert ours["verified"] is theirs["verified"] is True
+    assert ours["burst"]["tflops"] == pytest.approx(2 * 4096 * 2048 * 1024 / 1e-3 / 1e12)
+    assert ours["burst"]["time_us"] == pytest.approx(1000)
+    assert ours["burst"]["speed_of_light_share"] == pytest.approx(0.1)
+    assert ours["settled"]["ratio"]["median"] == pytest.approx(1.25)
+    assert theirs["settled"]["ratio"]["median"] == pytest.approx(1)
+
+
+def test_a_wrong_result_is_reported_and_not_timed():
+    wrong = FakeContender("wrong", right=False)
+    record = compare([FakeContender("ours"), wrong], FakeInputs(), PROTOCOLS, baseline="wrong")
+    entry = record.entry("wrong")
+    assert (entry.status, entry.verified, entry.samples) == ("wrong", False, {})
+    assert "not the product" in entry.reason
+    assert wrong.launch.count == len(FakeInputs.sets)
+    assert record.baseline is None
+    assert record.as_dict()["contenders"][1]["relative_error"] is None  # JSON has no NaN
+    assert record.entry("ours").samples.keys() == {"burst", "settled"}
+
+
+def test_who_is_absent_or_fails_is_listed_with_the_reason_and_the_others_are_timed():
+    others = [FakeContender("there", absent="is not installed"), FakeContender("broken", error=OSError("no compiler"))]
+    record = compare([*others, FakeContender("ours")], FakeInputs(), PROTOCOLS).as_dict()
+    listed = {entry["contender"]: entry for entry in record["contenders"]}
+    assert (listed["there"]["status"], listed["there"]["why"]) == ("absent", "is not installed")
+    assert (listed["broken"]["status"], listed["broken"]["why"]) == ("failed", "OSError: no compiler")
+    assert listed["there"]["verified"] is listed["broken"]["verified"] is None
+    assert listed["ours"]["burst"]["time_us"] == pytest.approx(1000)
+
+
+def test_all_are_replayed_from_graphs_where_one_is_short_and_are_verified_so():
+    fakes = FakeInputs()
+    short, long = FakeContender("short", 20e-6), FakeContender("long", 1e-3)
+    deaf = FakeContender("deaf", 30e-6, captures=False)
+    record = compare([short, long, deaf], fakes, PROTOCOLS)
+    assert record.graphs
+    assert fakes.graphs == [short.launch, long.launch]
+    assert record.entry("short").seconds("burst") == pytest.approx([20e-6] * 3)
+    assert record.entry("deaf").status == "failed"
+    assert "in a CUDA graph" in record.entry("deaf").reason
+    assert record.entry("deaf").samples == {}
+
+
+def test_an_interruption_leaves_the_complete_cycles():
+    launches = 3 + 2 + 2 * 13 * 2 + 20  # verifying, a look at the time, two cycles of burst, and a part of the third
+    record = compare([FakeContender("ours", interrupts=launches)], FakeInputs(), PROTOCOLS)
+    assert record.interrupted
+    assert len(record.entry("ours").seconds("burst")) == 2
+    assert record.as_dict()["interrupted"] is True
+    assert "settled" not in record.as_dict()["contenders"][0]
+
+
+def test_an_interruption_while_preparing_leaves_what_is_known():
+    contenders = [FakeContender("ours"), FakeContender("theirs", error=KeyboardInterrupt())]
+    record = compare(contenders, FakeInputs(), PROTOCOLS)
+    assert record.interrupted
+    assert record.entry("ours").verified
+    assert not record.entry("ours").samples
+
+
+def test_what_was_prepared_is_given_up_once_also_where_it_is_wrong_or_interrupted():
+    wrong, cut = FakeContender("wrong", right=False), FakeContender("cut", interrupts=100)
+    assert compare([wrong, cut], FakeInputs(), PROTOCOLS).interrupted
+    assert wrong.launch.released == cut.launch.released == 1
+
+
+def test_contenders_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="same name"):
+        compare([FakeContender("ours"), FakeContender("ours")], FakeInputs())
+
+
+def test_progress_grows_to_the_end_and_says_what_is_done():
+    seen = []
+    compare([FakeContender("ours")], FakeInputs(), PROTOCOLS, progress=lambda *news: seen.append(news))
+    shares = [share for share, _ in seen]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    assert seen[0] == (0.0, f"{SHAPE}: preparing ours")
+    assert "settled" in seen[-1][1]
+
+
+def test_readings_of_the_board_are_the_contenders_own(monkeypatch):
+    class Board:
+        """A board whose readings count up."""
+
+        def __init__(self, device):
+            self.watts = 600.0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def reading(self):
+            self.watts += 1
+            return Reading(self.watts, 1500, 60)
+
+    monkeypatch.setattr("tilewright.bench.comparison.Sensors", Board)
+    way = Settled(cycles=1, slice_seconds=0.1)
+    record = compare([FakeContender("ours"), FakeContender("theirs")], FakeInputs(), [way]).as_dict()
+    ours, theirs = (entry["settled"] for entry in record["contenders"])
+    # One reading begins all; each of the turns A B B A discards one and keeps the next: 603 and 609, 605 and 607.
+    assert (ours["watts"], theirs["watts"]) == (606, 606)
+    assert ours["joules_per_tflop"] == pytest.approx(606 * 1e-3 / (2 * 4096 * 2048 * 1024 / 1e12))
+    assert (ours["sm_clock_mhz"], ours["celsius"]) == (1500, 60)
+
+
+# ---------------------------------------------------------------- inputs and contenders
+
+
+def test_sets_exceed_twice_the_l2_between_two_uses():
+    l2 = 60 * 2**20
+    for nbytes in (1000, 2**20, 50 * 2**20, 2**30):
+        count = inputs.sets_beyond(l2, nbytes)
+        assert (count - 1) * nbytes >= 2 * l2 or count == inputs.MOST_SETS
+        assert count >= 2
+
+
+def test_without_torch_inputs_say_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(RuntimeError, match="torch is not installed: pip install torch"):
+        Inputs(SHAPE)
+
+
+def test_contenders_are_found_by_name_and_once():
+    found = contenders_named(["cublas", "tilewright", "tilewright:mma", "cublas"])
+    assert [each.name for each in found] == ["cublas", "tilewright", "tilewright:mma"]
+    assert found[2].kernel == "mma"
+    for name in ("mkl", "tilewright:none", "cublas:mma"):
+        with pytest.raises(ValueError, match="does not exist: use tilewright, cublas, cublaslt, triton, quack"):
+            contenders_named([name])
+
+
+@pytest.mark.parametrize(("name", "module"), [("cublaslt", "nvmath"), ("triton", "triton"), ("quack", "quack")])
+def test_a_library_that_is_not_installed_is_absent(name, module, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(contenders.Absent, match=r"is not installed: pip install"):
+        PEERS[name]().prepare(FakeInputs())
+
+
+def test_a_library_that_is_there_and_cannot_be_imported_says_why(monkeypatch, tmp_path):
+    (tmp_path / "quack").mkdir()
+    (tmp_path / "quack/__init__.py").write_text("")
+    (tmp_path / "quack/gemm_interface.py").write_text("import no_such_compiler")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "quack", raising=False)
+    with pytest.raises(contenders.Absent, match="cannot be imported: No module named 'no_such_compiler'"):
+        PEERS["quack"]().prepare(FakeInputs())
+
+
+def test_configs_are_called_by_the_fields_that_are_not_the_usual_ones():
+    assert Tilewright("wgmma", WgmmaConfig(tile_n=200, stages=3)).name == "tilewright:tile_n=200,stages=3"
+    assert Tilewright("wgmma", WgmmaConfig()).name == "tilewright:usual"
+
+
+# ---------------------------------------------------------------- sweeps and the self-check
+
+
+class Swept(Tilewright):
+    """A Config that takes as long as it says."""
+
+    def __init__(self, name, seconds, right=True):
+        self.name, self.kernel, self.config = name, "auto", None
+        self.fake = FakeContender(name, seconds, right=right)
+
+    def prepare(self, given):
+        return self.fake.prepare(given)
+
+
+CONFIGS = [Swept("slow", 3e-3), Swept("quick", 1e-3), Swept("wrong", 1e-4, right=False), Swept("middle", 2e-3)]
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    monkeypatch.setattr(session, "Inputs", FakeInputs)
+    monkeypatch.setattr(session, "swept", lambda given, text, name: [c for c in CONFIGS if text in c.name])
+    planned = Swept("tilewright", 5e-3)
+    return Settings((planned, FakeContender("cublas", 1.5e-3)), PROTOCOLS, "cublas", configs="")
+
+
+def test_the_best_configs_are_measured_in_place_of_the_planners_and_wrong_ones_are_reported(settings):
+    record = measure(SHAPE, settings, lambda share, doing: None).as_dict()
+    listed = {entry["contender"]: entry for entry in record["contenders"]}
+    assert list(listed) == ["quick", "middle", "wrong", "cublas"]
+    assert listed["quick"]["settled"]["ratio"]["median"] == pytest.approx(1.5)
+    assert listed["wrong"]["status"] == "wrong"
+    swept = {entry["contender"]: entry for entry in record["sweep"]}
+    assert list(swept) == ["cublas", *(config.name for config in CONFIGS)]
+    assert swept["slow"]["settled"]["ratio"]["median"] == pytest.approx(0.5)
+
+
+def test_a_sweep_that_is_interrupted_is_what_is_known(settings, monkeypatch):
+    monkeypatch.setattr(CONFIGS[0].fake.launch, "interrupts", 100)
+    monkeypatch.setattr(CONFIGS[0].fake.launch, "count", 0)
+    outcome = measure(SHAPE, settings, lambda share, doing: None)
+    assert outcome.comparison.interrupted
+    assert "quick" in [entry.contender for entry in outcome.comparison.entries]
+
+
+def test_best_takes_no_more_than_there_are():
+    record = compare(CONFIGS[:2], FakeInputs(), [session.SWEEP])
+    assert [config.name for config in best(record, CONFIGS[:2], 9)] == ["quick", "slow"]
+
+
+def test_disagreement_is_how_far_the_median_ratio_is_from_one():
+    twice = [FakeContender("first", 1e-3), FakeContender("second", 1.02e-3)]
+    found = disagreement(compare(twice, FakeInputs(), PROTOCOLS))
+    assert found == pytest.approx({"burst": 0.02, "settled": 0.02})

@@ -1,0 +1,47 @@
+"""The L2 model against streams whose misses can be counted by hand."""
+
+import pytest
+
+from tilewright.model.l2 import Cache, product_reads, simulate
+
+SMALL = Cache(nbytes=4 * 2 * 64, ways=2, line_bytes=64)
+"""Four sets of two lines."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "misses"),
+    [
+        ([], 0),
+        ([0, 0, 0], 1),
+        ([0, 1, 2, 3] * 2, 4),
+        ([0, 4, 0, 4], 2),  # two lines of one set fit
+        ([0, 4, 8] * 3, 9),  # three take turns: least recently used goes, so that none is ever there
+        ([0, 4, 0, 8, 0, 4], 4),  # 8 replaces 4, since 0 was used after it
+    ],
+)
+def test_misses_of_a_stream(lines, misses):
+    reads = simulate(lines, SMALL)
+    assert (reads.lines, reads.misses) == (len(lines), misses)
+
+
+def test_hit_rate():
+    assert simulate([0, 0, 0, 0], SMALL).hit_rate == 0.75
+    assert simulate([], SMALL).hit_rate == 1.0
+
+
+def test_reads_of_a_product_are_its_tiles_in_step():
+    """Two CTAs side by side share their tile of A; each tile of one k-block is one line here."""
+    sizes = {"tile_m": 8, "tile_n": 8, "tile_k": 4, "k": 8, "element_bytes": 2, "line_bytes": 64}
+    order = [(0, 0), (0, 1)]
+    together = list(product_reads(order, ctas=2, **sizes))
+    a, b = [0, 1], [[2, 3], [4, 5]]  # by k-block; B's lines follow A's
+    assert together == [a[0], b[0][0], a[0], b[1][0], a[1], b[0][1], a[1], b[1][1]]
+    assert list(product_reads(order, ctas=1, **sizes)) == [a[0], b[0][0], a[1], b[0][1], a[0], b[1][0], a[1], b[1][1]]
+
+
+def test_a_cache_that_holds_everything_misses_each_line_once():
+    order = [(m, n) for m in range(6) for n in range(5)]
+    lines = list(
+        product_reads(order, tile_m=128, tile_n=256, tile_k=64, k=500, element_bytes=2, ctas=7, line_bytes=4096)
+    )
+    assert simulate(lines, Cache(1 << 30)).misses == len(set(lines)) == 8 * (6 * 4 + 5 * 8)

@@ -1,0 +1,88 @@
+"""Contenders and inputs without a GPU: a clock that only launches move, and results that are right or wrong as told."""
+
+from contextlib import nullcontext
+from dataclasses import asdict
+from types import SimpleNamespace
+
+from tilewright.bench import Absent, Contender, Prepared, Shape
+from tilewright.bench.inputs import Verdict
+from tilewright.hardware import H200
+from tilewright.measure.protocol import Work
+
+SHAPE = Shape(4096, 2048, 1024, label="a layer")
+
+
+class FakeInputs:
+    """Inputs whose sets are numbers; `times` are the launches of each contender, `graphs` those that were captured."""
+
+    hardware, device, light_seconds, sets = H200, 0, 1e-4, ("first", "second", "third")
+
+    def __init__(self, shape=SHAPE, *, data="randn", seed=0):
+        self.shape, self.data, self.seed = shape, data, seed
+        self.problem = SimpleNamespace()
+        self.launched, self.graphs = [], []
+
+    def as_dict(self):
+        return {**asdict(self.shape), "data": self.data, "seed": self.seed, "input_sets": len(self.sets)}
+
+    def current(self):
+        return nullcontext()
+
+    def verify(self, work, accumulator):
+        self.launched.clear()
+        work()
+        right = all(launch.right for launch, _ in self.launched)
+        reached = {number for _, number in self.launched} == set(range(len(self.sets)))
+        return Verdict(right and reached, 0.001 if right else float("nan"))
+
+    def work(self, launch, *, graph=False):
+        if graph:
+            launch.capture()
+            self.graphs.append(launch)
+        launches = 30 if graph else 1
+        turn = 0
+
+        def run(times):
+            nonlocal turn
+            for _ in range(times * launches):
+                self.launched.append((launch, turn % len(self.sets)))
+                launch(turn % len(self.sets))
+                turn += 1
+            return times * launches * launch.seconds
+
+        return Work(run, launches)
+
+
+class FakeLaunch:
+    """A launch of so many seconds; `interrupts` after that many, `captures` into graphs or raises."""
+
+    def __init__(self, seconds, right=True, captures=True, interrupts=None):
+        self.seconds, self.right, self.captures, self.interrupts = seconds, right, captures, interrupts
+        self.count = self.released = 0
+
+    def __call__(self, number):
+        self.count += 1
+        if self.interrupts is not None and self.count > self.interrupts:
+            raise KeyboardInterrupt
+
+    def release(self):
+        self.released += 1
+
+    def capture(self):
+        if not self.captures:
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+
+class FakeContender(Contender):
+    """A contender whose launch is given; `absent` is why it is not there, `error` what preparing raises."""
+
+    def __init__(self, name, seconds=1e-3, *, absent=None, error=None, **launch):
+        self.name, self.absent, self.error = name, absent, error
+        self.launch = FakeLaunch(seconds, **launch)
+
+    def prepare(self, inputs):
+        if self.absent:
+            raise Absent(self.absent)
+        if self.error:
+            raise self.error
+        return Prepared(self.launch, {"version": "1.0"}, self.launch.release)
