@@ -180,6 +180,20 @@ MMA = (
         (MMA, "7.0", "sm_75", "mma.m16n8k16 needs sm_80 or higher"),
         ("redux.sync.add.u32 %r1, %r2, -1;", "7.0", "sm_75", "redux needs sm_80 or higher"),
         ("mbarrier.try_wait.shared.b64 %p1, [rows], %d1;", "7.8", "sm_89", "mbarrier.try_wait needs sm_90 or higher"),
+        (
+            "st.async.mbarrier::complete_tx::bytes.b32 [%d1], %r2, [%d3];",
+            "8.0",
+            "sm_90",
+            "st.async needs PTX 8.1 or later",
+        ),
+        ("atom.global.exch.b128 %q1, [%d1], %q2;", "8.3", "sm_80", "atom.b128 needs sm_90 or higher"),
+        ("bar.cta.red.popc.u32 %r1, 0, %p1;", "7.7", "sm_80", "bar.cta needs PTX 7.8 or later"),
+        (
+            "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [rows], %r2;",
+            "8.0",
+            "sm_89",
+            "cp.async.bulk needs sm_90 or higher",
+        ),
         ("setmaxnreg.inc.sync.aligned.u32 32;", "8.6", "sm_100", "setmaxnreg needs sm_90a or a higher target that"),
         ("min.NaN.f32 %f1, %f2, %f3;", "7.0", "sm_75", "min.NaN needs sm_80 or higher"),
         (
