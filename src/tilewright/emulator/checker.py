@@ -21,7 +21,7 @@ from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.releases import History, Published, Releases, active_lanes
 from tilewright.emulator.rules import Report, Reports
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
-from tilewright.emulator.traits import CLUSTER, CTA, DEVICE
+from tilewright.emulator.traits import CLUSTER, DEVICE
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
@@ -226,30 +226,15 @@ class Checker:
             known = self.releases.knows(lane[foreign], past_clusters[foreign], column[foreign], time[foreign])
             unordered[foreign] = ~known
         if self.traits.strong[site]:
-            unordered &= ~self._morally_strong(site, lane, site_of(access), column, foreign)
+            unordered &= ~self.releases.morally_strong(site, lane, site_of(access), column, foreign)
         for index in np.flatnonzero(unordered)[:: max(int(unordered.sum()) // 8, 1)].tolist():
             where = int(cells[row[index], place[index]]) * (self.shared.cell if shadow is None else shadow.cell)
             address = self.shared_address(where) if shadow is None else GLOBAL_BASE + shadow.start + where
             self._conflict(kind, site, int(lane[index]), int(access[index]), address, bool(foreign[index]))
 
-    def _morally_strong(self, site: int, lanes: Indices, sites: Array, columns: Array, foreign: Mask) -> Mask:
-        """Whether past accesses are strong and their scopes and that of this one include each other's threads.
-
-        columns, foreign: whose the past accesses are, and whether of another cluster.
-        """
-        same_cta = columns // self.topology.threads == self.topology.cta[lanes] % self.topology.cluster_size
-        needed = np.where(foreign, DEVICE, np.where(same_cta, CTA, CLUSTER))
-        scopes = np.minimum(self.traits.scopes[sites], self.traits.scopes[site])
-        return np.asarray(self.traits.strong[sites] & (scopes >= needed))
-
     def _require_scope(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
         """Report lanes of one instruction that meet at a place and that its scope does not include."""
-        ctas = np.asarray(self.machine.cta_numbers[self.topology.cta[lanes]])
-        teams = ctas if self.traits.scopes[site] == CTA else self.clusters_of(lanes)
-        order = np.lexsort((teams, where))
-        place, team = where[order], teams[order]
-        met = np.flatnonzero((place[1:] == place[:-1]) & (team[1:] != team[:-1]))
-        for first, second in zip(order[met[:1]].tolist(), order[met[:1] + 1].tolist(), strict=True):
+        for first, second in self.releases.meetings_beyond_scope(site, lanes, where)[:1]:
             access = int(pack(self.state.now, self.clocks.column[lanes[first]], site))
             lane, foreign = int(lanes[second]), bool(np.diff(self.clusters_of(lanes[[first, second]]))[0])
             address = GLOBAL_BASE + int(where[second]) if space == "global" else self.shared_address(int(where[second]))

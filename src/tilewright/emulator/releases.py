@@ -134,6 +134,26 @@ class Releases:
         size = self._checker.topology.cluster_size
         return CTA if cta == other else CLUSTER if cta // size == other // size else DEVICE
 
+    def morally_strong(self, site: int, lanes: Indices, sites: Array, columns: Array, foreign: Mask) -> Mask:
+        """Whether past accesses are strong and their scopes and that of this one include each other's threads.
+
+        columns, foreign: whose the past accesses are, and whether of another cluster.
+        """
+        topology, traits = self._checker.topology, self._checker.traits
+        same_cta = columns // topology.threads == topology.cta[lanes] % topology.cluster_size
+        needed = np.where(foreign, DEVICE, np.where(same_cta, CTA, CLUSTER))
+        return np.asarray(traits.strong[sites] & (np.minimum(traits.scopes[sites], traits.scopes[site]) >= needed))
+
+    def meetings_beyond_scope(self, site: int, lanes: Indices, where: Indices) -> list[tuple[int, int]]:
+        """Pairs among lanes of one instruction, by index, that are at one place and not in one scope."""
+        checker = self._checker
+        ctas = np.asarray(checker.machine.cta_numbers[checker.topology.cta[lanes]])
+        teams = ctas if checker.traits.scopes[site] == CTA else checker.clusters_of(lanes)
+        order = np.lexsort((teams, where))
+        place, team = where[order], teams[order]
+        met = np.flatnonzero((place[1:] == place[:-1]) & (team[1:] != team[:-1]))
+        return list(zip(order[met].tolist(), order[met + 1].tolist(), strict=True))
+
     def knows(self, lanes: Indices, clusters: Array, columns: Array, times: Array) -> Mask:
         """Whether lanes know of accesses that other clusters made."""
         return self._covered(lanes, clusters, columns, times, KNOWN, KNOWN)
