@@ -3,7 +3,8 @@
 import numpy as np
 
 from tilewright.emulator.matrix_descriptor import MatrixDescriptor
-from tilewright.emulator.tma import TensorMap, load_tile
+from tilewright.emulator.tensor_map import TensorMap
+from tilewright.emulator.tma import load_tile
 
 SPANS = [0, 32, 64, 128]
 
@@ -20,7 +21,7 @@ def place_operand(shared, base, address, matrix, major, span):
     box_bytes = width * other * size
     assert box_bytes % 128 == 0
     arena = tensor.reshape(-1).view(np.uint8)
-    tensor_map = TensorMap(4096, size, (contiguous, other), (contiguous * size,), (width, other), span)
+    tensor_map = TensorMap(4096, f"u{8 * size}", (contiguous, other), (contiguous * size,), (width, other), span)
     for i in range(-(-contiguous // width)):
         place = address + i * box_bytes
         load_tile(arena, 4096, tensor_map, (i * width, 0), shared, base + place, place)

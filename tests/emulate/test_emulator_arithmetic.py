@@ -362,10 +362,7 @@ def test_fma_at_the_ends_of_float64(lane, expected):
 @pytest.mark.parametrize(
     ("body", "remedy"),
     [
-        ("add.rm.f64 %da, %da, %db;", r"extend _arithmetic in tilewright\.emulator\.arithmetic_instructions"),
-        ("prmt.b32.f5e %d, %a, %b, %c;", r"extend _permute in tilewright\.emulator\.integer_instructions"),
-        ("add.wrong.u32 %d, %a, %b;", r"extend _arithmetic"),
-        ("mov.b32 %d;", r"extend _move in tilewright\.emulator\.movement_instructions"),
+        ("prmt.b32.f5e %d, %a, %b, %c;", r"add it to tilewright\.emulator\.instruction_forms and to the emitter"),
         ("tex.1d.v4.f32.s32 %d, %a;", r"write an emitter, @emits\('tex'\), in one of the modules tilewright\.emulator"),
     ],
 )

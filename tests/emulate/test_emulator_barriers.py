@@ -191,7 +191,6 @@ def test_protocol(text, cluster, message):
         "st.async.release.gpu.global.b32 [%cell], %a0;",
         "red.async.release.gpu.global.add.u32 [%cell], %a0;",
         "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.min.u64 [%row], %a0, [%row];",
-        "bar.red.popc.u32 %p, 0, %q;",
         "atom.global.add.b128 %a0, [%cell], %a0;",
     ],
 )

@@ -300,8 +300,9 @@ def test_mma_is_counted_by_type():
 
 
 def test_only_what_lies_in_the_tensor_is_read():
-    from tilewright.emulator.tma import TensorMap, bytes_in_bounds
+    from tilewright.emulator.tensor_map import TensorMap
+    from tilewright.emulator.tma import bytes_in_bounds
 
-    tensor_map = TensorMap(1 << 20, 4, (10, 6), (48,), (8, 4))
+    tensor_map = TensorMap(1 << 20, "f32", (10, 6), (48,), (8, 4))
     assert bytes_in_bounds(tensor_map, np.array([[0, 0]])) == 8 * 4 * 4
     assert bytes_in_bounds(tensor_map, np.array([[8, 4], [-2, -1], [16, 0]])) == (2 * 2 + 6 * 3) * 4

@@ -96,6 +96,30 @@ def test_divergent_loops_and_early_exit():
     np.testing.assert_array_equal(steps, [collatz(int(value)) for value in start])
 
 
+@pytest.mark.parametrize(
+    ("threads", "shuffle", "undefined"),
+    [
+        (40, "__shfl_down_sync(~0u, v, 1)", [39]),  # lane 8 of the second warp is not there
+        (32, "t < 16 ? __shfl_xor_sync(0xffffu, v, 16) : __shfl_xor_sync(0xffff0000u, v, 1)", range(16)),
+        (32, "__shfl_sync(~0u, v, (t + 5) % 32)", []),
+        (64, "t < 48 ? __shfl_up_sync(t < 32 ? ~0u : 0xffffu, v, 3) : v", []),
+    ],
+)
+def test_a_shuffle_from_a_lane_that_takes_no_part_gives_poison(threads, shuffle, undefined):
+    source = f"""
+    extern "C" __global__ void exchange(int* out) {{
+      int t = threadIdx.x, v = 100 + t;
+      out[t] = {shuffle};
+    }}
+    """
+    device = Device(memory_bytes=1 << 16)
+    out = device.allocate(4 * threads)
+    device.launch(device.load(compile_ptx(source)), (1,), (threads,), [out])
+    assert not device.reports
+    values = device.read(out, 4 * threads).view(np.int32)
+    assert np.flatnonzero(values == -1).tolist() == list(undefined)
+
+
 def test_shuffles_and_votes():
     source = """
     extern "C" __global__ void exchange(int* out, const int* in) {

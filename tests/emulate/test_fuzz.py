@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from emulate.nvrtc import compile_ptx
 from emulate.test_checks import CASES, HEADER, launch, without_lines
 from tilewright.emulator import Device, EmulatorError, LaunchError, PtxSyntaxError, StepLimit
+from tilewright.emulator.instruction_forms import FORMS
 
 NAMES = [
     "transpose", "cp_async_wait_without_barrier", "flag_with_acquire_and_release", "slot_refilled_while_it_is_read",
@@ -81,9 +82,16 @@ def mutate(tokens, changes):
     return "".join(tokens)
 
 
+PYTHON_TALK = re.compile(
+    r"\b(Key|Index|Type|Attribute|Value|Lookup|Overflow)Error\b|\b(Register|Address|Vector|Pair|Integer|Float|Symbol|"
+    r"Special|Negated|Sink|Label)\(|object at 0x|NoneType|zip\(\)|out of range|cannot reshape|invalid literal|broadcast"
+)
+"""What an error of Python's own, or an object shown as Python does, would put into a message."""
+
+
 def run(text, grid=1, block=32, cluster=1, max_steps=400):
     """Load and launch; ends in a result or an error of the emulator's."""
-    device = Device(memory_bytes=1 << 18)
+    said, device = "", Device(memory_bytes=1 << 18)
     addresses = [device.upload(np.zeros(4096, np.int32)) for _ in range(2)]
     try:
         kernel = device.load(text)
@@ -91,8 +99,9 @@ def run(text, grid=1, block=32, cluster=1, max_steps=400):
         device.launch(
             kernel, (grid,), (block,), addresses[: len(kernel.parameters)], cluster=(cluster,), max_steps=max_steps
         )
-    except (EmulatorError, ValueError):
-        pass
+    except (EmulatorError, ValueError) as error:
+        said = str(error)
+    assert not PYTHON_TALK.search(said), said
 
 
 @pytest.mark.planted_fault
@@ -125,6 +134,58 @@ def test_mutated_kernel(name, changes):
 @example("@%r1 mov.b32 %r1, %r1;")
 def test_arbitrary_body(body):
     run(HEADER + ".visible .entry e()\n{\n.reg .b32 %r<4>;\n.reg .pred p;\n" + body + "\nret;\n}\n")
+
+
+OPERANDS = [
+    "%p1", "!%p1", "%h1", "%r1", "%r2", "%d1", "%f1", "%g1", "%q1", "%c1", "0", "1", "4", "16", "-1", "1.5",
+    "[%d1]", "[%r1]", "[rows]", "[rows+16]", "[%f1]", "[%d1, {%r1, %r2}]", "{%r1}", "{%r1, %r2}", "{%f1, %r1}",
+    "{%r1, %r2, %r3, %r4}", "{%f1, %f2, %f3, %f4}", "{%h1, %h2}", "%r1|%p1", "_|%p1", "%p1|%p2", "_", "rows", "%tid.x",
+    "%nothing", "0f3F800000",
+]  # fmt: skip
+REGISTERS = """.shared .align 128 .b8 rows[4096];
+.reg .pred %p<4>; .reg .b8 %c<4>; .reg .b16 %h<4>; .reg .b32 %r<8>; .reg .b64 %d<4>; .reg .f32 %f<8>; .reg .f64 %g<4>;
+.reg .b128 %q<4>;
+mov.u32 %r1, rows; cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; setp.eq.u32 %p1, %r1, 0;
+"""
+
+
+@st.composite
+def instructions(draw):
+    """An instruction near one that PTX has: the modifiers of a form, maybe one of them changed, and some operands."""
+    form = draw(st.sampled_from(sorted((form for forms in FORMS.values() for form in forms), key=str)))
+    names = [
+        draw(st.sampled_from([choice.replace("*", "x") for choice in group.choices]))
+        for group in form.groups
+        if group.required or draw(st.booleans())
+    ]
+    change = draw(st.sampled_from(["none", "none", "drop", "swap", "other"]))
+    if names and change != "none":
+        place = draw(st.integers(0, len(names) - 1))
+        if change == "drop":
+            del names[place]
+        elif change == "swap":
+            names[place], names[0] = names[0], names[place]
+        else:
+            names[place] = draw(st.sampled_from(["u32", "sync", "wrong", "x4", "f64", "shared", "rn", "v2"]))
+    operands = draw(st.lists(st.sampled_from(OPERANDS), min_size=0, max_size=6))
+    if draw(st.booleans()):
+        operands = [draw(st.sampled_from(_fitting(name))) for name in form.operands if name != "..."]
+    guard = draw(st.sampled_from(["", "", "@%p1 ", "@%r1 "]))
+    return f"{guard}{'.'.join((form.opcode, *names))} {', '.join(operands)};"
+
+
+def _fitting(name):
+    """Operands that may do for one of the table."""
+    plain = name.strip("?+")
+    chosen = {"A": "[", "N": "0123456789", "{F}": "{", "{T}": "{%", "{T+}": "{%", "{b32}": "{"}.get(plain, "%")
+    return [operand for operand in OPERANDS if operand[0] in chosen]
+
+
+@pytest.mark.planted_fault
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(instruction=instructions())
+def test_wrong_instructions(instruction):
+    run(HEADER + f".visible .entry e()\n{{\n{REGISTERS}{instruction}\nst.shared.b32 [rows], %r1;\nret;\n}}\n")
 
 
 @pytest.mark.planted_fault

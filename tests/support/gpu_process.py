@@ -7,6 +7,11 @@ from functools import cache
 import numpy as np
 
 SECONDS_PER_LAUNCH = 10
+_DRIVER_TYPES = {
+    "u8": "UINT8", "u16": "UINT16", "u32": "UINT32", "s32": "INT32", "u64": "UINT64", "s64": "INT64",
+    "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
+}  # fmt: skip
+"""The driver's names of element types."""
 MAX_STARTS = 8
 """Of the process: launches that break more contexts than that leave the rest untried."""
 
@@ -155,19 +160,20 @@ def launch_here(launch):
 def _encoded(tensor, base, driver, checked):
     words, halves = driver.cuuint64_t, driver.cuuint32_t
     swizzle = {0: "NONE"}.get(tensor.swizzle, f"{tensor.swizzle}B")
+    fill = "NAN_REQUEST_ZERO_FMA" if tensor.oob_nan else "NONE"
     return checked(
         driver.cuTensorMapEncodeTiled(
-            getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{tensor.dtype}"),
+            getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_DRIVER_TYPES[tensor.dtype]}"),
             len(tensor.shape),
             base + tensor.offset,
             [words(extent) for extent in tensor.shape],
             [words(stride) for stride in tensor.strides or (16,)],
             [halves(extent) for extent in tensor.box],
-            [halves(1)] * len(tensor.shape),
+            [halves(step) for step in tensor.element_strides or [1] * len(tensor.shape)],
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            getattr(driver.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}"),
         ),
         f"encoding {tensor}",
     )

@@ -12,17 +12,19 @@ class Tensor:
     """A tensor map over a buffer of the launch, as cuTensorMapEncodeTiled takes it.
 
     buffer: its index. offset: bytes from the buffer's start to the tensor's. shape, box: elements, innermost first.
-    strides: bytes, of dimensions 1 and up. swizzle: span in bytes. dtype: the driver's name of the element type.
+    strides: bytes, of dimensions 1 and up. swizzle: span in bytes. dtype: the element type, as PTX has it.
+    element_strides: elements, innermost first; none for ones. oob_nan: whether NaN is filled in out of bounds.
     """
 
     buffer: int
     offset: int
     dtype: str
-    element_bytes: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    element_strides: tuple[int, ...] = ()
+    oob_nan: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +52,13 @@ def emulate(launch, **options):
     maps = [
         device.tensor_map(
             address=addresses[tensor.buffer] + tensor.offset,
-            dtype=np.dtype(f"u{tensor.element_bytes}"),
+            dtype=tensor.dtype,
             shape=tensor.shape,
             strides=tensor.strides,
             box=tensor.box,
             swizzle=tensor.swizzle,
+            element_strides=tensor.element_strides,
+            oob_fill="nan" if tensor.oob_nan else "zeros",
         )
         for tensor in launch.tensors
     ]

@@ -6,9 +6,12 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
+import ml_dtypes
 import numpy as np
 
 from support.launches import Launch, Tensor
+from tilewright.emulator.elements import element_dtype
+from tilewright.emulator.reductions import BULK_REDUCTIONS
 
 THREADS = 128
 GUARD_BYTES = 1024
@@ -81,6 +84,7 @@ WAIT:
   mbarrier.try_wait.parity.shared.b64 %more, [%barrier], 0;
   @!%more bra WAIT;
 """
+_WAIT_FOR_GROUP = "  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;"
 _CLUSTER_BARRIER = "  barrier.cluster.arrive.aligned;\n  barrier.cluster.wait.aligned;\n"
 _MULTICAST_PLACE = """
   mov.u32 %rank, %cluster_ctarank;
@@ -97,25 +101,50 @@ def _rounded(number, unit):
 class Tile:
     """Boxes at some coordinates of one tensor, moved one way.
 
-    kind: "load" (one CTA for each place), "multicast" (two places by the CTAs of a cluster, to both) or "store" (one).
-    shape, box: elements, innermost first. places: coordinates of boxes.
+    kind: "load" (one CTA for each place), "multicast" (two places by the CTAs of a cluster, to both), "store" or
+    "reduce" (one). dtype: as PTX has it. shape, box: elements, innermost first. places: coordinates of boxes.
+    operation: of a reduction. element_strides, oob_nan: as the tensor map has them.
     """
 
     kind: str
-    element_bytes: int
+    dtype: str
     swizzle: int
     shape: tuple[int, ...]
     box: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
+    operation: str = ""
+    element_strides: tuple[int, ...] = ()
+    oob_nan: bool = False
 
     @property
     def name(self):
         """All of it in words."""
-        where = f" at {self.places[0]}" if self.kind == "store" else ""
-        return (
-            f"{self.kind} {len(self.box)}d of {self.element_bytes}-byte elements, swizzle {self.swizzle}, "
-            f"box {self.box} of {self.shape}{where}"
+        where = f" at {self.places[0]}" if self.kind in ("store", "reduce") else ""
+        plain = not self.operation and self.dtype.startswith("u")
+        elements = f"{self.element_bytes}-byte elements" if plain else self.dtype
+        return " ".join(
+            filter(
+                None,
+                [
+                    f"{self.kind}",
+                    self.operation,
+                    f"{len(self.box)}d of {elements}, swizzle {self.swizzle}, box {self.box} of {self.shape}{where}",
+                    f"every {self.element_strides}" if self.element_strides else "",
+                    "with NaN" if self.oob_nan else "",
+                ],
+            )
         )
+
+    @property
+    def element_bytes(self):
+        """Bytes of an element."""
+        return element_dtype(self.dtype).itemsize
+
+    @property
+    def _moved(self):
+        """Elements that are moved, per dimension."""
+        steps = (1, *self.element_strides[1:]) if self.element_strides else (1,) * len(self.box)
+        return tuple(-(-side // step) for side, step in zip(self.box, steps, strict=True))
 
     @property
     def _strides(self):
@@ -129,13 +158,13 @@ class Tile:
 
     @property
     def _tile_bytes(self):
-        return prod(self.box) * self.element_bytes
+        return prod(self._moved) * self.element_bytes
 
     @property
     def _slot_bytes(self):
         # A row that is narrower than the swizzle's span is followed by a gap.
         pitch = max(self.box[0] * self.element_bytes, self.swizzle)
-        return _rounded(prod(self.box[1:]) * pitch, 2048)
+        return _rounded(prod(self._moved[1:]) * pitch, 2048)
 
     @property
     def _shared_bytes(self):
@@ -158,7 +187,13 @@ class Tile:
             ],
             "store": [
                 _TO_SHARED, axes, f"  @%first {operation}.global.shared::cta.bulk_group {box}, [%word];",
-                "  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;",
+                _WAIT_FOR_GROUP,
+            ],
+            "reduce": [
+                _TO_SHARED, axes,
+                f"  @%first cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{self.operation}.tile.bulk_group"
+                f" {box}, [%word];",
+                _WAIT_FOR_GROUP,
             ],
         }[self.kind]  # fmt: skip
         text = "\n".join([_HEADER, *parts, "  ret;\n}\n"])
@@ -178,6 +213,8 @@ class Tile:
         if self.kind == "store":
             tensor = np.full(nbytes, POISON, np.uint8)
             data = generator.integers(0, 256, shared, np.uint8)
+        elif self.kind == "reduce":
+            tensor, data = (_numbers(generator, self.dtype, count) for count in (nbytes, shared))
         else:
             tensor = generator.integers(0, 256, nbytes, np.uint8)
             data = np.full(shared, POISON, np.uint8)
@@ -186,8 +223,8 @@ class Tile:
     def launch(self):
         """The launch."""
         tensor = Tensor(
-            0, GUARD_BYTES, f"UINT{8 * self.element_bytes}", self.element_bytes, self.shape, self._strides, self.box,
-            self.swizzle,
+            0, GUARD_BYTES, self.dtype, self.shape, self._strides, self.box, self.swizzle, self.element_strides,
+            self.oob_nan,
         )  # fmt: skip
         return Launch(
             self.ptx,
@@ -240,11 +277,58 @@ def _all():
             box = (row, 5, 3, 2, 2)[:rank]
             for shape in ((2 * row + 3, 7, 5, 3, 3)[:rank], (row // 2 + 1, 3, 2, 1, 1)[:rank]):
                 places = tuple(dict.fromkeys(_places(shape, box, size)))
-                yield Tile("load", size, span, shape, box, places)
-                yield Tile("multicast", size, span, shape, box, places[: len(places) // 2 * 2])
+                dtype = f"u{8 * size}"
+                yield Tile("load", dtype, span, shape, box, places)
+                yield Tile("multicast", dtype, span, shape, box, places[: len(places) // 2 * 2])
                 if row_bytes == (span or 48):
                     for place in [place for place in places if min(place) >= 0][:: 1 if rank == 2 else 2]:
-                        yield Tile("store", size, span, shape, box, (place,))
+                        yield Tile("store", dtype, span, shape, box, (place,))
 
 
-TILES = list(_all())
+def _strided():
+    """Loads and stores of every so many elements."""
+    for steps, (size, span) in product(
+        ((1, 2), (1, 3, 2), (3, 8, 1), (1, 2, 3, 2), (2, 1, 2, 1, 2)), ((1, 0), (2, 128), (4, 64), (8, 32))
+    ):
+        rank, row = len(steps), (span or 48) // size
+        box, shape = (row, 7, 5, 3, 3)[:rank], (2 * row + 3, 11, 7, 4, 3)[:rank]
+        places = tuple(dict.fromkeys(_places(shape, box, size)))
+        yield Tile("load", f"u{8 * size}", span, shape, box, places, element_strides=steps)
+        for place in [place for place in places if min(place) >= 0][::3]:
+            yield Tile("store", f"u{8 * size}", span, shape, box, (place,), element_strides=steps)
+
+
+def _with_nan():
+    """Loads that fill in NaN."""
+    for rank, dtype, span in product((1, 2, 3), ("f16", "bf16", "f32", "f64"), (0, 128)):
+        size = element_dtype(dtype).itemsize
+        row = (span or 48) // size
+        box, shape = (row, 5, 3)[:rank], (row + row // 2 + 1, 7, 4)[:rank]
+        places = tuple(dict.fromkeys(_places(shape, box, size)))
+        yield Tile("load", dtype, span, shape, box, places, oob_nan=True)
+
+
+def _reduced():
+    """Reductions of every operation and type, across borders, with element strides, of every rank."""
+    for operation, dtypes in BULK_REDUCTIONS["tensor"].items():
+        for dtype in dtypes:
+            row = 64 // element_dtype(dtype).itemsize
+            for place in ((0, 0), (row, 1), (2 * row, 4), (row, 6)):
+                yield Tile("reduce", dtype, 64, (2 * row + 3, 7), (row, 5), (place,), operation)
+            yield Tile("reduce", dtype, 0, (2 * row, 7), (row, 5), ((row, 1),), operation, (1, 2))
+    for rank in (1, 3, 4, 5):
+        box, shape, place = (16, 3, 2, 2, 2)[:rank], (35, 5, 4, 3, 3)[:rank], (32, 3, 3, 2, 2)[:rank]
+        yield Tile("reduce", "u32", 64, shape, box, (place,), "add")
+
+
+def _numbers(generator, dtype, nbytes):
+    """Bytes of elements; of floating-point types numbers of some size, zeros and subnormals."""
+    numbers = element_dtype(dtype)
+    if numbers.kind in "ui":
+        return generator.integers(0, 256, nbytes, np.uint8)
+    values = generator.standard_normal(nbytes // numbers.itemsize)
+    values *= generator.choice([1.0, 1.0, 0.0, -0.0, float(ml_dtypes.finfo(numbers).tiny) / 8], values.size)
+    return values.astype(numbers).view(np.uint8)
+
+
+TILES = [*_all(), *_strided(), *_with_nan(), *_reduced()]

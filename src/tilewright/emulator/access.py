@@ -6,17 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.arithmetic import (
-    Values,
-    bf16_to_float,
-    f16_to_float,
-    float_to_bf16,
-    float_to_f16,
-    flush,
-    high_half,
-    low_half,
-    pack_halves,
-)
+from tilewright.emulator.arithmetic import Values, flush
 from tilewright.emulator.counters import MemoryCounter
 from tilewright.emulator.errors import Misaligned, OutOfBounds
 from tilewright.emulator.lanes import Array, Group, Indices, Topology
@@ -29,6 +19,7 @@ from tilewright.emulator.memory import (
     FlatMemory,
     GlobalMemory,
 )
+from tilewright.emulator.reductions import combine
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
@@ -268,9 +259,9 @@ def modify(
     for turn in _turns(cell):
         old, operand = cells[cell[turn]], operands[turn]
         if flushes:
-            new = flush(_combine(form, flush(old), flush(operand), None))
+            new = flush(combine(form, flush(old), flush(operand), None))
         else:
-            new = _combine(form, old, operand, None if expected is None else expected[turn])
+            new = combine(form, old, operand, None if expected is None else expected[turn])
         cells[cell[turn]] = new
         found[turn] = old
     return found
@@ -298,36 +289,3 @@ def _turns(cell: Indices) -> list[Any]:
     turn = np.arange(cell.size) - np.repeat(first, np.diff(np.r_[first, cell.size]))
     by_turn = np.argsort(turn, kind="stable")
     return [order[part] for part in np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1)]
-
-
-def _combine(form: tuple[str, str], old: Values, value: Values, compare: Values | None) -> Values:
-    """The new contents of a cell."""
-    operation, kind = form
-    match operation:
-        case "exch":
-            return value
-        case "cas":
-            return np.where(old == compare, value, old)
-        case "inc":
-            return np.where(old >= value, old.dtype.type(0), old + old.dtype.type(1))
-        case "dec":
-            return np.where((old == 0) | (old > value), value, old - old.dtype.type(1))
-        case "and":
-            return old & value
-        case "or":
-            return old | value
-        case "xor":
-            return old ^ value
-    function = {"add": np.add, "min": np.fmin, "max": np.fmax}[operation]
-    if kind in ("f16x2", "bf16x2"):
-        low = _combine_half(kind[:-2], function, low_half(old), low_half(value))
-        return pack_halves(low, _combine_half(kind[:-2], function, high_half(old), high_half(value)))
-    if kind in ("f16", "bf16"):
-        return _combine_half(kind, function, old, value)
-    return function(old, value)
-
-
-def _combine_half(kind: str, function: Callable[[Any, Any], Any], old: Values, value: Values) -> Values:
-    if kind == "f16":
-        return float_to_f16(function(f16_to_float(old), f16_to_float(value)))
-    return float_to_bf16(function(bf16_to_float(old), bf16_to_float(value)))

@@ -1,5 +1,6 @@
-"""The checks of asynchronous operations: mbarriers, bulk copies, wgmma. Part of the Checker's work, by agent."""
+"""The checks of asynchronous operations on shared memory: mbarriers, bulk copies, wgmma. By agent."""
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ _CHUNK = 16
 class MbarrierChecks:
     """What one shared-memory offset's mbarriers, of all resident CTAs, carry from arrivals to waits.
 
-    pending: rows of the current phase's arrivals; done: of the completed phases; each (2, kinds, ctas, columns), of
+    pending: rows of the current phase's arrivals; done: of the completed phases; each (kinds, 2, ctas, columns), of
     arrivals from the mbarrier's own CTA and from peers. initialised: when the mbarrier was initialised, by the lane
     `initialiser`; fenced: when that was fenced, and published: when by fence.mbarrier_init. Who knows of the
     initialisation or its fence has learned of it in a column of its own.
@@ -30,7 +31,7 @@ class MbarrierChecks:
         self._checker, self.offset = checker, offset
         self.column = checker.clocks.agent(("mbarrier", offset), checker.topology.cluster_size)
         self._made = checker.clocks.agent(("init", offset), checker.topology.cluster_size)
-        self._pending, self._done = (np.stack([checker.clocks.nothing(ctas)] * 2) for _ in range(2))
+        self._pending, self._done = (np.stack([checker.clocks.nothing(ctas)] * 2, axis=1) for _ in range(2))
         self._peers = False  # whether any have arrived
         self._initialiser = np.zeros(ctas, np.int64)
         self._initialised, self._fenced, self._published = (np.zeros(ctas, np.int64) for _ in range(3))
@@ -123,7 +124,7 @@ class MbarrierChecks:
             joined = np.maximum.reduceat(facts[:, order], starts, axis=1)
             if peers and scope < CLUSTER:
                 joined = clocks.only_over(joined)
-            self._pending[peers][:, slots] = np.maximum(self._pending[peers][:, slots], joined)
+            self._pending[:, peers, slots] = np.maximum(self._pending[:, peers, slots], joined)
 
     def column_of_copies(self, cta: Indices) -> Indices:
         """The columns of the cp.async, st.async and red.async that signal each CTA's mbarrier."""
@@ -139,18 +140,19 @@ class MbarrierChecks:
         self._done[..., over, :] = np.maximum(self._done[..., over, :], self._pending[..., over, :])
         self._pending[..., over, :] = 0
         ctas = np.flatnonzero(over)
-        self._done[0, KNOWN, ctas, self.columns(ctas)] = self._checker.tick()
+        self._done[KNOWN, 0, ctas, self.columns(ctas)] = self._checker.tick()
         if self._copies is not None:
             columns = self.column_of_copies(ctas)
             self._done = clocks.fit(self._done)
-            self._done[0, KNOWN, ctas, columns] = self._checker.tick()
+            self._done[KNOWN, 0, ctas, columns] = self._checker.tick()
 
     def wait(self, group: Group, scope: int) -> None:
         """A group goes on, having seen the last phase of its CTAs' mbarriers end."""
         clocks = self._checker.clocks
-        clocks.learn(group, self._done[0])
+        clocks.learn(group, self._done[:, 0])
         if self._peers:
-            clocks.learn(group, self._done[1] if scope >= CLUSTER else clocks.only_over(self._done[1]))
+            peers = self._done[:, 1]
+            clocks.learn(group, peers if scope >= CLUSTER else clocks.only_over(peers))
 
 
 class AgentChecks:
@@ -169,7 +171,7 @@ class AgentChecks:
         barrier: MbarrierChecks,
         signals: Indices,
     ) -> None:
-        """Bulk copies, one by each lane, to an offset of the shared memory of `targets`, that signal mbarriers."""
+        """Bulk copies or reductions of lanes to an offset of the shared memory of `targets`, that signal mbarriers."""
         checker, shadow = self._checker, self._checker.shared
         clocks, topology = checker.clocks, checker.topology
         now = checker.tick()
@@ -182,15 +184,16 @@ class AgentChecks:
         over, agents = np.maximum(rows[KNOWN], rows[clocks.over]), np.flatnonzero(~clocks.ordinary)
         rows[KNOWN][:, agents] = over[:, agents]
         place = np.arange(cells.start, cells.stop)
+        verb = "updates" if checker.traits.reductions[site] else "writes"
         self._require_seen(
-            "overwrite-before-wait", site, lanes, rows, place, shadow.by_cta(shadow.writes)[of_ctas, cells], "writes"
+            "overwrite-before-wait", site, lanes, rows, place, shadow.by_cta(shadow.writes)[of_ctas, cells], verb
         )
         for reads in shadow.used_reads():
             past = shadow.by_cta(reads)[of_ctas, cells]
             if past.any():
                 late = (np.take_along_axis(over, column_of(past), axis=1) < time_of(past)) & (past > 0)
                 self._report_first("overwrite-before-wait", site, lanes, place, past, late, "writes")
-            shadow.by_cta(reads)[of_ctas, cells] = 0
+                shadow.by_cta(reads)[of_ctas, cells] = 0
         columns = barrier.columns(signals)
         shadow.by_cta(shadow.writes)[of_ctas, cells] = pack(now, columns, site, True)[:, None]
         checker.touch(targets, columns, now)
@@ -200,8 +203,17 @@ class AgentChecks:
         thread, ctas = int(self._checker.topology.thread[lane]), self._checker.topology.cta[[lane]]
         now, lanes = self._checker.tick(), np.array([lane])
         rows = self._checker.clocks.facts[:, lanes]
-        self._read(site, lanes, ctas, rows, self._cells(chunks), thread // WARP, ("bulk", thread), now)
+        columns = self._columns(("bulk", thread), ctas)
+        self._read(site, lanes, ctas, rows, self._cells(chunks), ("bulk", thread // WARP), columns, now)
         return now
+
+    def read_by_copy(self, site: int, lane: int, chunks: Indices, barrier: MbarrierChecks, signal: int) -> None:
+        """A bulk copy of a lane, which signals the mbarrier of a CTA, reads chunks of its own shared memory."""
+        ctas, columns = self._checker.topology.cta[[lane]], barrier.columns(np.array([signal]))
+        now, lanes = self._checker.tick(), np.array([lane])
+        rows = self._checker.clocks.facts[:, lanes]
+        self._read(site, lanes, ctas, rows, self._cells(chunks), ("mbarrier", barrier.offset), columns, now)
+        self._checker.touch(ctas, columns, now)
 
     def read_by_wgmma(self, site: int, lanes: Indices, chunks: Indices) -> int:
         """Wgmmas of the lanes of one warpgroup in some CTAs, (ctas, 128), read 16-byte chunks of their shared memory.
@@ -212,8 +224,8 @@ class AgentChecks:
         warpgroup = int(checker.topology.thread[lanes[0, 0]]) // WARPGROUP
         now = checker.tick()
         rows = checker.clocks.facts[:, lanes[:, ::WARP]].min(axis=2)
-        ctas = checker.topology.cta[lanes[:, 0]]
-        self._read(site, lanes[:, 0], ctas, rows, self._cells(chunks), warpgroup, ("wgmma", warpgroup), now)
+        ctas, agent = checker.topology.cta[lanes[:, 0]], ("wgmma", warpgroup)
+        self._read(site, lanes[:, 0], ctas, rows, self._cells(chunks), agent, self._columns(agent, ctas), now)
         return now
 
     def _cells(self, chunks: Indices) -> Indices:
@@ -228,34 +240,34 @@ class AgentChecks:
         ctas: Indices,
         rows: Array,
         cells: Indices,
-        slot: int,
-        agent: tuple[str, int],
+        reader: Hashable,
+        columns: Indices,
         now: int,
     ) -> None:
         """Agents of one kind, an agent in each of some CTAs, read cells of their shared memory."""
-        shadow, size = self._checker.shared, self._checker.topology.cluster_size
+        shadow = self._checker.shared
         writes = shadow.by_cta(shadow.writes)[ctas[:, None], cells]
         self._require_seen("read-before-wait", site, lanes, rows, cells, writes, "reads")
-        columns = self._checker.clocks.agent(agent, size) + ctas % size
-        reads = shadow.by_cta(shadow.agent_reads(slot))
+        reads = shadow.by_cta(shadow.reads_of(reader))
         reads[ctas[:, None], cells] = pack(now, columns, site, True)[:, None]
 
     def retire(self, agent: str, number: int, lanes: Indices, time: int) -> None:
         """Lanes of one CTA know that what an agent of theirs did until a time is over."""
         clocks = self._checker.clocks
-        column = self._column(agent, number, int(self._checker.topology.cta[lanes[0]]))
+        column = int(self._columns((agent, number), self._checker.topology.cta[lanes[:1]])[0])
         clocks.facts[KNOWN, lanes, column] = np.maximum(clocks.facts[KNOWN, lanes, column], time)
 
-    def _column(self, agent: str, number: int, cta: int) -> int:
+    def _columns(self, agent: Hashable, ctas: Indices) -> Indices:
+        """The column of each CTA's agent."""
         size = self._checker.topology.cluster_size
-        return self._checker.clocks.agent((agent, number), size) + cta % size
+        return self._checker.clocks.agent(agent, size) + ctas % size
 
     def _require_seen(
         self, rule: str, site: int, lanes: Indices, rows: Array, cells: Indices, writes: Array, verb: str
     ) -> None:
         """Report writes (lanes, cells) that the asynchronous operations of lanes do not see."""
         checker = self._checker
-        if verb == "reads" and not writes.all():
+        if verb != "writes" and not writes.all():
             self._report_first("uninitialised-shared", site, lanes, cells, writes, writes == 0, verb)
         column, time = column_of(writes), time_of(writes)
         agents = ~checker.clocks.ordinary[column]
@@ -264,6 +276,8 @@ class AgentChecks:
             agents, known, np.take_along_axis(rows[VISIBLE], column, axis=1) >= time
         )  # fmt: skip
         late = ~seen & (writes > 0)
+        if verb == "updates":
+            late &= ~checker.traits.reductions[site_of(writes)]
         if late.any():
             known |= column == checker.clocks.column[lanes][:, None]
             for kind, mask in (

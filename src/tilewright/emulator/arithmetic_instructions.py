@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
-from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.integer_instructions import add_with_carry, arithmetic_of_halves, multiply, unsigned
-from tilewright.emulator.operands import HALVES, check_modifiers, integer_dtype, is_float
+from tilewright.emulator.operands import HALVES, is_float
 from tilewright.emulator.ptx import Instruction, Operand, Sink
 
 _FLOAT = {
@@ -27,7 +26,6 @@ _BITS_OF_HALVES = {
     "abs": {"f16": 0x7FFF, "f16x2": 0x7FFF7FFF, "bf16": 0x7FFF, "bf16x2": 0x7FFF7FFF},
     "neg": {"f16": 0x8000, "f16x2": 0x80008000, "bf16": 0x8000, "bf16x2": 0x80008000},
 }
-_FLOAT_MODIFIERS = {"rn", "rz", "rm", "rp", "ftz", "sat", "relu", "NaN", "xorsign", "abs", "approx", "full"}
 _INTEGER = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "min": "np.minimum({0}, {1})", "max": "np.maximum({0}, {1})",
     "abs": "np.abs({0})", "neg": "-{0}", "div": "divide({0}, {1})", "rem": "remainder({0}, {1})",
@@ -61,7 +59,6 @@ def _arithmetic(w: BlockWriter, i: Instruction) -> None:
 
 
 def _integer(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sat", "relu"})
     dtype = DTYPES[i.modifiers[-1]]
     if "sat" in i.modifiers:
         a, b = w.read(i.operands[1], "i4"), w.read(i.operands[2], "i4")
@@ -91,16 +88,15 @@ def _extremum(w: BlockWriter, i: Instruction, sources: list[str]) -> str:
 
 
 def _float(w: BlockWriter, i: Instruction, kind: str) -> None:
-    check_modifiers(i, _FLOAT_MODIFIERS)
     dtype = DTYPES[kind]
     sources = [w.read(operand, dtype) for operand in i.operands[1:]]
     flushed = "ftz" in i.modifiers and kind == "f32"
     if flushed:
         sources = [w.variable(f"flush({source})") for source in sources]
     mode = next((mode for mode in ("rz", "rm", "rp") if mode in i.modifiers), "rn")
-    if mode != "rn":
-        if kind == "f64":
-            raise UnsupportedInstruction(f"no directed rounding of {i}")
+    if mode != "rn" and kind == "f64":
+        expression = f"rounded_double({i.opcode!r}, {mode!r}, {', '.join(sources)})"
+    elif mode != "rn":
         wide = [w.variable(f"{source}.astype(f8)") for source in sources]
         exact = (_EXACT_DOWN if mode == "rm" else _EXACT)[i.opcode].format(*wide)
         expression = f"rounded({exact}, {mode!r})"
@@ -127,7 +123,6 @@ def clamped(i: Instruction, expression: str) -> str:
 
 def _half(w: BlockWriter, i: Instruction, kind: str) -> None:
     """16-bit floats compute in wider ones and round once; pairs do so for each half."""
-    check_modifiers(i, _FLOAT_MODIFIERS)
     form, dtype = HALVES[kind], DTYPES[kind]
     flushed = "ftz" in i.modifiers and form == "f16"
     if i.opcode in _BITS_OF_HALVES:
@@ -161,14 +156,12 @@ def each_half(w: BlockWriter, operands: tuple[Operand, ...], kind: str, compute:
 
 @emits("and", "or", "xor", "not")
 def _logic(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, set())
-    dtype = integer_dtype(i)
+    dtype = DTYPES[i.modifiers[-1]]
     w.assign(i.operands[0], _fill(w, i, _LOGIC[i.opcode], dtype), dtype)
 
 
 @emits("setp")
 def _set_predicate(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {*_RELATIONS, *_UNORDERED, "ftz", "and", "or", "xor"})
     first, second = pair_of(i.operands[0])
     comparisons = [w.variable(f"({comparison})") for comparison in _comparisons(w, i)]
     if len(comparisons) == 1 and not isinstance(second, Sink):
@@ -212,7 +205,6 @@ def _compare(relation: str, values: list[str], floating: bool) -> str:
 
 @emits("set")
 def _set_value(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {*_RELATIONS, *_UNORDERED, "ftz", "and", "or", "xor"}, types=2)
     kind = i.modifiers[-2]
     part = HALVES.get(kind, kind)
     yes, no = w.constant(_ONES[part], unsigned(DTYPES[part])), w.constant(0, unsigned(DTYPES[part]))
@@ -223,7 +215,6 @@ def _set_value(w: BlockWriter, i: Instruction) -> None:
 
 @emits("selp")
 def _select(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, set())
     dtype = DTYPES[i.modifiers[-1]]
     a, b = w.read(i.operands[1], dtype), w.read(i.operands[2], dtype)
     w.assign(i.operands[0], f"np.where({w.read(i.operands[3], 'b1')}, {a}, {b})", dtype)
@@ -231,7 +222,6 @@ def _select(w: BlockWriter, i: Instruction) -> None:
 
 @emits("slct")
 def _select_by_sign(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"ftz"}, types=2)
     dtype, selector = DTYPES[i.modifiers[-2]], DTYPES[i.modifiers[-1]]
     a, b, c = w.read(i.operands[1], dtype), w.read(i.operands[2], dtype), w.read(i.operands[3], selector)
     c = f"flush({c})" if "ftz" in i.modifiers else c

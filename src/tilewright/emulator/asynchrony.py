@@ -82,10 +82,15 @@ class CommitGroups:
         self._retired = np.zeros(lanes, np.int64)
         self._operations: list[_Operation] = []
         self._tracked: list[_Operation] = []
+        self._tracked_writes: list[_Operation] = []
 
-    def track(self, owners: Indices, retire: Callable[[Indices], None]) -> None:
-        """Have `retire` called, for each of the owners by index, when its wait covers what it issues now."""
-        self._tracked.append(_Operation(owners, self._committed[owners], retire, np.arange(owners.size)))
+    def track(self, owners: Indices, retire: Callable[[Indices], None], writes: bool = False) -> None:
+        """Have `retire` called, for each of the owners by index, when its wait covers what it issues now.
+
+        writes: the wait must be for more than reading.
+        """
+        tracked = self._tracked_writes if writes else self._tracked
+        tracked.append(_Operation(owners, self._committed[owners], retire, np.arange(owners.size)))
 
     def settle(self, owners: Indices, **how: Any) -> None:
         """Retire all that these lanes issued, in some way: something else than their wait tells when it is over."""
@@ -115,15 +120,20 @@ class CommitGroups:
         """Close the current group of the active lanes."""
         self._committed[_active_lanes(group, active)] += 1
 
-    def wait(self, group: Group, pending: int, active: Any = None) -> None:
-        """Perform all but the latest `pending` groups of the active lanes."""
+    def wait(self, group: Group, pending: int, active: Any = None, reads_only: bool = False) -> None:
+        """Perform all but the latest `pending` groups of the active lanes.
+
+        reads_only: the wait is for what they read, and tells nothing of what they write.
+        """
         lanes = _active_lanes(group, active)
         self._retired[lanes] = np.maximum(self._retired[lanes], self._committed[lanes] - pending)
-        if self._operations or self._tracked:
+        if self._operations or self._tracked or self._tracked_writes:
             limit = np.full(self._committed.size, -1, np.int64)
             limit[lanes] = self._committed[lanes] - pending
             self._operations = _perform_below(self._operations, limit)
             self._tracked = _perform_below(self._tracked, limit)
+            if not reads_only:
+                self._tracked_writes = _perform_below(self._tracked_writes, limit)
 
     def complete(self, lanes: Indices) -> None:
         """Perform everything that these lanes have issued."""

@@ -1,4 +1,4 @@
-"""Bulk copies (TMA): boxes of tensors and plain ranges between global and shared memory."""
+"""Bulk copies and reductions (TMA): boxes of tensors and plain ranges between global and shared memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,25 +6,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.emulator import tma
 from tilewright.emulator.arithmetic import lane_values, lanes_of
 from tilewright.emulator.asynchrony import CommitGroups
-from tilewright.emulator.errors import AsyncHazard, EmulatorError, Misaligned, OutOfBounds
+from tilewright.emulator.bulk_operands import BulkOperands
+from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds
 from tilewright.emulator.lanes import Array, Group, Indices
-from tilewright.emulator.memory import GLOBAL_BASE
-from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES, decode_tensor_map
+from tilewright.emulator.memory import GLOBAL_BASE, Bytes
+from tilewright.emulator.reductions import reduce_into, require_bulk_reduction
+from tilewright.emulator.tensor_map import TensorMap
 
 if TYPE_CHECKING:
+    from tilewright.emulator.agents import MbarrierChecks
     from tilewright.emulator.machine import Machine
 
 
 class BulkCopies:
-    """cp.async.bulk and cp.async.bulk.tensor."""
+    """cp.async.bulk, cp.reduce.async.bulk, and both of tensors."""
 
     def __init__(self, machine: "Machine") -> None:
-        self._machine = machine
+        self._machine, self._operands = machine, BulkOperands(machine)
         self.groups = CommitGroups(machine.asynchrony, machine.topology.lanes)
 
     def load_tensor(
@@ -58,14 +60,20 @@ class BulkCopies:
             if mask is not None:
                 first = targets // access.topology.cluster_size * access.topology.cluster_size
                 targets = signals = first + np.flatnonzero(ranks >> np.arange(16) & 1)
-            tensor_map = self._tensor_map(site, address)
-            self._check_tiles(site, tensor_map, boxes[some], offset[some])
+            tensor_map = self._operands.tensor_map(site, address)
+            self._operands.check_tiles(site, tensor_map, boxes[some], offset[some])
             read = tma.bytes_in_bounds(tensor_map, boxes[some])
             self._machine.counters[site].load_by_tma(tensor_map.tile_bytes * some.size, read, targets.shape[1])
             if self._machine.checker is not None:
-                self._check_landings(
+                barriers = self._check_landings(
                     site, lanes.indices[some], targets, offset[some], tensor_map.shared_bytes, signals, signal[some]
                 )
+                lows, highs, inside = tma.extents(tensor_map, boxes[some])
+                if inside.any():
+                    self._check_read(
+                        site, lanes.indices[some], barriers, signals, signal[some],
+                        (int(lows[inside].min()), int(highs[inside].max())), partial(_rows_of, tensor_map, boxes[some]),
+                    )  # fmt: skip
             land = partial(self._land, site, tensor_map, boxes[some], targets, offset[some], signals, signal[some])
             together = self._machine.asynchrony.policy != "random"
             parts = [np.arange(some.size)] if together else list(np.arange(some.size)[:, None])
@@ -81,20 +89,48 @@ class BulkCopies:
         nbytes: int,
         signals: Indices,
         signal_offsets: Indices,
-    ) -> None:
-        """Have the checks note copies to an offset of some CTAs, (lanes, places), each of which signals an mbarrier."""
-        checker = self._machine.checker
+    ) -> "dict[int, MbarrierChecks]":
+        """Have the checks note copies to an offset of some CTAs, (lanes, places), each of which signals an mbarrier.
+
+        Returns the mbarriers by their offsets.
+        """
+        checker, barriers = self._machine.checker, {}
         assert checker is not None
         for offset, signal in sorted(set(zip(offsets.tolist(), signal_offsets.tolist(), strict=True))):
             here = (offsets == offset) & (signal_offsets == signal)
             for target, signal_cta in zip(targets[here].T, signals[here].T, strict=True):
                 barrier = self._machine.mbarriers.used_by_copies(site, signal, lanes[here], signal_cta)
                 checker.agents.land(site, lanes[here], target, offset, nbytes, barrier, signal_cta)
+                barriers[signal] = barrier
+        return barriers
+
+    def _check_read(
+        self,
+        site: int,
+        lanes: Indices,
+        barriers: "dict[int, MbarrierChecks]",
+        signals: Indices,
+        signal_offsets: Indices,
+        extent: tuple[int, int],
+        rows_of: Callable[[int], tma.Rows | None],
+    ) -> None:
+        """Have the checks note what copies read of global memory, between its first and its last address.
+
+        The mbarrier tells when it was read. Of a multicast any of them does, and who overwrites it is not checked.
+        """
+        checker, columns = self._machine.checker, None
+        assert checker is not None
+        if signals.shape[1] == 1:
+            columns = np.zeros(lanes.size, np.int64)
+            for offset, barrier in barriers.items():
+                here = signal_offsets == offset
+                columns[here] = barrier.columns(signals[here, 0])
+        checker.global_copies.read(site, lanes, columns, *extent, rows_of)
 
     def _land(
         self,
         site: int,
-        tensor_map: tma.TensorMap,
+        tensor_map: TensorMap,
         boxes: Indices,
         targets: Indices,
         offsets: Indices,
@@ -113,34 +149,45 @@ class BulkCopies:
             self._machine.mbarriers.complete(site, int(signal), ctas, tensor_map.tile_bytes)
 
     def store_tensor(
-        self, site: int, group: Group, source: Array, handle: Array, coordinates: Sequence[Array], active: Any
+        self,
+        site: int,
+        group: Group,
+        source: Array,
+        handle: Array,
+        coordinates: Sequence[Array],
+        reduction: str | None,
+        active: Any,
     ) -> None:
-        """A tile of shared memory to a box of a tensor, in the bulk group of each issuing thread."""
-        access = self._machine.access
+        """A tile of shared memory to a box of a tensor, or reduced into it, in the bulk group of each thread."""
+        access, operands = self._machine.access, self._operands
         stores = []
-        for issue in self._issues(site, group, [source], [handle, *coordinates], None, active):
-            [(cta, offset)] = issue.places
-            tensor_map = self._tensor_map(site, issue.values[0])
-            if min(issue.values[1:]) < 0:
+        for issue in operands.issues(site, group, [source], [handle, *coordinates], None, active):
+            [(cta, offset)], (address, *box) = issue.places, issue.values
+            tensor_map = operands.tensor_map(site, address)
+            if min(box) < 0:
                 raise OutOfBounds(
-                    f"{self._machine.describe(site)} stores a box at {tuple(issue.values[1:])}: an H200 stops with an "
+                    f"{self._machine.describe(site)} stores a box at {tuple(box)}: an H200 stops with an "
                     "illegal instruction where a store begins before its tensor; only loads may"
                 )
-            self._check_tiles(site, tensor_map.as_stored, np.array([issue.values[1:]]), np.array([offset]))
+            written = tensor_map.as_stored if reduction is None else tensor_map
+            operands.check_tiles(site, written, np.array([box]), np.array([offset]))
             place = cta * access.topology.shared_stride + offset
-            write = partial(
-                tma.store_tile, access.memory.bytes, GLOBAL_BASE, tensor_map, issue.values[1:],
-                access.shared.bytes, place, offset,
-            )  # fmt: skip
-            stores.append(
-                _Store(
-                    issue.lane,
-                    tma.tile_chunks(tensor_map, offset),
-                    self._shared_range(site, cta, offset, tensor_map.shared_bytes),
-                    write,
-                )
-            )
+            what = access.memory.bytes, GLOBAL_BASE, tensor_map, box, access.shared.bytes, place, offset
+            if reduction is None:
+                write = partial(tma.store_tile, *what)
+            else:
+                self._require_reduction(site, reduction, tensor_map)
+                write = partial(tma.reduce_tile, *what, reduction)
+            chunks = tma.tile_chunks(tensor_map, offset)
+            origin = operands.shared_range(site, cta, offset, tensor_map.shared_bytes)
+            stores.append(_Store(issue.lane, chunks, origin, tma.rows_in_bounds(written, box), write))
         self._issue_stores(site, stores)
+
+    def _require_reduction(self, site: int, operation: str, tensor_map: TensorMap) -> None:
+        try:
+            require_bulk_reduction("tensor", operation, tensor_map.element_type)
+        except ValueError as error:
+            raise EmulatorError(f"{self._machine.describe(site)}: {error}") from error
 
     def load(
         self,
@@ -152,48 +199,71 @@ class BulkCopies:
         barrier: Array,
         of_shared: bool,
         mask: Array | None,
+        reduction: tuple[str, str] | None,
         active: Any,
     ) -> None:
-        """A plain range, from global memory or from the own shared memory, to shared memory of the cluster."""
-        places = [to, barrier, source] if of_shared else [to, barrier]
+        """A plain range, from global memory or from the own shared memory, to shared memory of the cluster.
+
+        reduction: operation and type, where the range is reduced into what is there.
+        """
+        operands, places = self._operands, [to, barrier, source] if of_shared else [to, barrier]
         operations: list[Callable[[], None]] = []
-        for issue in self._issues(site, group, places, [size, source], mask, active):
-            cta, offset = issue.places[0]
-            signal = issue.places[1][1]
-            length = issue.values[0]
-            self._check_range(site, offset, length)
+        for issue in operands.issues(site, group, places, [size, source], mask, active):
+            (cta, offset), (_, signal), *of = issue.places
+            length, address = issue.values
             if of_shared:
-                data = self._shared_range(site, *issue.places[2], length)
+                data = operands.shared_range(site, *of[0], length)
             else:
-                data = self._global_range(site, issue.values[1], length)
+                data = operands.global_range(site, address, length)
+            ranges = [operands.shared_range(site, there, offset, length) for there in issue.destinations(cta)]
             if self._machine.checker is not None:
-                targets = np.array([issue.destinations(cta)])
+                lanes, targets = np.array([issue.lane]), np.array([issue.destinations(cta)])
                 signals = np.array([[issue.signal_cta(target) for target in issue.destinations(cta)]])
-                self._check_landings(
-                    site, np.array([issue.lane]), targets, np.array([offset]), length, signals, np.array([signal])
+                barriers = self._check_landings(
+                    site, lanes, targets, np.array([offset]), length, signals, np.array([signal])
                 )
-            for destination in issue.destinations(cta):
-                target = self._shared_range(site, destination, offset, length)
-                operations.append(partial(self._land_range, site, target, data, issue.signal_cta(destination), signal))
+                if of_shared:
+                    chunks = np.arange(of[0][1] // 16, (of[0][1] + length) // 16)
+                    self._machine.checker.agents.read_by_copy(site, issue.lane, chunks, barriers[signal], signals[0, 0])
+                else:
+                    self._check_read(
+                        site, lanes, barriers, signals, np.array([signal]),
+                        (address, address + length - 1), partial(_one_row, address, length),
+                    )  # fmt: skip
+            for target, destination in zip(ranges, issue.destinations(cta), strict=True):
+                operations.append(
+                    partial(self._land_range, site, target, data, reduction, issue.signal_cta(destination), signal)
+                )
             read = 0 if of_shared else length
-            self._machine.counters[site].load_by_tma(length, read, len(issue.destinations(cta)))
+            self._machine.counters[site].load_by_tma(length, read, len(ranges))
         if operations:
             self._machine.asynchrony.defer(operations)
 
-    def _land_range(self, site: int, target: Any, data: Any, signal_cta: int, signal: int) -> None:
-        target[...] = data
+    def _land_range(
+        self, site: int, target: Bytes, data: Bytes, reduction: tuple[str, str] | None, signal_cta: int, signal: int
+    ) -> None:
+        _copy(target, data, reduction)
         self._machine.mbarriers.complete(site, signal, np.array([signal_cta]), len(data))
 
-    def store(self, site: int, group: Group, to: Array, source: Array, size: Array, active: Any) -> None:
-        """A plain range of shared memory to global memory, in the bulk group of each issuing thread."""
+    def store(
+        self,
+        site: int,
+        group: Group,
+        to: Array,
+        source: Array,
+        size: Array,
+        reduction: tuple[str, str] | None,
+        active: Any,
+    ) -> None:
+        """A plain range of shared memory to global memory, or reduced into it, in the bulk group of each thread."""
         stores = []
-        for issue in self._issues(site, group, [source], [size, to], None, active):
-            [(cta, offset)] = issue.places
-            length, address = issue.values
-            origin = self._shared_range(site, cta, offset, length)
-            write = partial(_copy, self._global_range(site, address, length), origin)
+        for issue in self._operands.issues(site, group, [source], [size, to], None, active):
+            [(cta, offset)], (length, address) = issue.places, issue.values
+            origin = self._operands.shared_range(site, cta, offset, length)
+            target = self._operands.global_range(site, address, length)
             chunks = np.arange(offset // 16, (offset + length) // 16)
-            stores.append(_Store(issue.lane, chunks, origin, write))
+            rows, write = _one_row(address, length, 0), partial(_copy, target, origin, reduction)
+            stores.append(_Store(issue.lane, chunks, origin, rows, write))
         self._issue_stores(site, stores)
 
     def _issue_stores(self, site: int, stores: "list[_Store]") -> None:
@@ -214,145 +284,48 @@ class BulkCopies:
         owners = np.array([store.lane for store in stores])
         if (checker := self._machine.checker) is not None:
             agents, threads = checker.agents, self._machine.topology.thread
-            times = [agents.read_by_bulk(site, store.lane, store.chunks) for store in stores]
+            reads = [agents.read_by_bulk(site, store.lane, store.chunks) for store in stores]
+            numbers = threads[owners].tolist()
+            writes = [
+                checker.global_copies.write(site, store.lane, store.rows, ("bulk write", number))
+                for store, number in zip(stores, numbers, strict=True)
+            ]
 
-            def retire(some: Indices) -> None:
+            def retire(agent: str, times: list[int], some: Indices) -> None:
                 for index in some.tolist():
-                    lane = owners[index : index + 1]
-                    agents.retire("bulk", int(threads[lane[0]]), lane, times[index])
+                    agents.retire(agent, numbers[index], owners[index : index + 1], times[index])
 
-            self.groups.track(owners, retire)
+            self.groups.track(owners, partial(retire, "bulk", reads))
+            self.groups.track(owners, partial(retire, "bulk write", writes), writes=True)
         self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))
-
-    def _issues(
-        self,
-        site: int,
-        group: Group,
-        shared: Sequence[Array],
-        values: Sequence[Array],
-        mask: Array | None,
-        active: Any,
-    ) -> "list[_Issue]":
-        """What each active lane asks for: places in shared memory, and plain values."""
-        lanes = group.active(active)
-        if not lanes.size:
-            return []
-        chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
-        access = self._machine.access
-        places = []
-        for address in shared:
-            cta, offset = access.cta_and_offset(site, lanes, "cluster", lane_values(address, group.size, chosen))
-            places.append(list(zip(cta.tolist(), offset.tolist(), strict=True)))
-        plain = [lane_values(value, group.size, chosen).tolist() for value in values]
-        masks = [None] * lanes.size if mask is None else lane_values(mask, group.size, chosen).tolist()
-        return [
-            _Issue(lane, [of[index] for of in places], [of[index] for of in plain], masks[index],
-                   access.topology.cluster_size)
-            for index, lane in enumerate(lanes.indices.tolist())
-        ]  # fmt: skip
-
-    def _tensor_map(self, site: int, address: int) -> tma.TensorMap:
-        if address < 1 << 32:  # of the parameter space, which the instruction takes as it is
-            address += int(self._machine.parameters_address)
-        try:
-            data = self._machine.access.memory.slice(address, TENSOR_MAP_BYTES)
-        except ValueError as error:
-            raise OutOfBounds(f"{self._machine.describe(site)} takes a tensor map from bad memory: {error}") from error
-        tensor_map = decode_tensor_map(data.tobytes())
-        if tensor_map is None:
-            raise EmulatorError(f"{self._machine.describe(site)}: there is no tensor map at {address:#x}")
-        return tensor_map
-
-    def _check_tiles(self, site: int, tensor_map: tma.TensorMap, boxes: Indices, offsets: Indices) -> None:
-        """Raise for a tile outside shared memory or misaligned, or a box outside its allocation."""
-        for offset in np.unique(offsets).tolist():
-            if offset % tma.TILE_ALIGNMENT:
-                raise Misaligned(
-                    f"{self._machine.describe(site)} has its tile at shared address {offset:#x}, which is not a "
-                    f"multiple of {tma.TILE_ALIGNMENT}"
-                )
-            self._check_range(site, offset, tensor_map.shared_bytes)
-        if boxes.shape[1] != len(tensor_map.shape):
-            raise EmulatorError(
-                f"{self._machine.describe(site)} takes {boxes.shape[1]} coordinates and its tensor map has "
-                f"{len(tensor_map.shape)} dimensions"
-            )
-        uneven = boxes[:, 0] * tensor_map.element_bytes % tma.BOX_ALIGNMENT != 0
-        if uneven.any():
-            raise Misaligned(
-                f"{self._machine.describe(site)} has its box at {tuple(boxes[uneven.argmax()].tolist())}, "
-                f"{int(boxes[uneven.argmax(), 0]) * tensor_map.element_bytes} bytes into a row, no multiple of "
-                f"{tma.BOX_ALIGNMENT}: an H200 stops with an illegal instruction"
-            )
-        first, last, inside = tma.extents(tensor_map, boxes)
-        memory = self._machine.access.memory
-        if not inside.any() or memory.encloses(int(first[inside].min()), int(last[inside].max())):
-            return
-        for box, low, high in zip(boxes[inside].tolist(), first[inside].tolist(), last[inside].tolist(), strict=True):
-            if not memory.encloses(low, high):
-                raise OutOfBounds(
-                    f"{self._machine.describe(site)} with coordinates {tuple(box)} touches global addresses {low:#x} "
-                    f"to {high:#x}, which are not in one allocation: {memory.describe(high - GLOBAL_BASE)}"
-                )
-
-    def _check_range(self, site: int, offset: int, size: int) -> None:
-        limit = self._machine.access.shared_limit
-        if offset + size > limit:
-            raise OutOfBounds(
-                f"{self._machine.describe(site)} moves {size} bytes at shared address {offset:#x}, past the end "
-                f"of the CTA's shared memory at {limit:#x}"
-            )
-
-    def _shared_range(self, site: int, cta: int, offset: int, size: int) -> Any:
-        self._check_range(site, offset, size)
-        start = cta * self._machine.topology.shared_stride + offset
-        return self._machine.access.shared.bytes[start : start + size]
-
-    def _global_range(self, site: int, address: int, size: int) -> Any:
-        if address % 16 or size % 16:
-            raise Misaligned(
-                f"{self._machine.describe(site)} moves {size} bytes at {address:#x}: both must be multiples of 16"
-            )
-        try:
-            return self._machine.access.memory.slice(address, size)
-        except ValueError as error:
-            raise OutOfBounds(f"{self._machine.describe(site)}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class _Store:
     """A bulk store: the issuing lane, the shared memory that it reads, and what writes that to global memory.
 
-    chunks: of 16 bytes, of the CTA's shared memory. `write` returns how many bytes it wrote.
+    chunks: of 16 bytes, of the CTA's shared memory. rows: of global memory. `write` returns how many bytes it wrote.
     """
 
     lane: int
     chunks: Indices
-    source: npt.NDArray[np.uint8]
+    source: Bytes
+    rows: tma.Rows | None
     write: Callable[[], int]
 
 
-def _copy(target: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> int:
-    target[...] = source
+def _copy(target: Bytes, source: Bytes, reduction: tuple[str, str] | None) -> int:
+    """Copy or reduce a range. Reductions of f32 flush subnormals (PTX ISA, "cp.reduce.async.bulk")."""
+    if reduction is None:
+        target[...] = source
+    else:
+        reduce_into(target, source, *reduction, flushes=reduction == ("add", "f32"))
     return source.size
 
 
-class _Issue:
-    """A bulk copy of one thread. places: (CTA slot, shared offset) pairs; values: other operands."""
+def _one_row(address: int, nbytes: int, _: int) -> tma.Rows:
+    return tma.Rows(np.array([address]), nbytes)
 
-    def __init__(
-        self, lane: int, places: list[tuple[int, int]], values: list[int], mask: int | None, cluster_size: int
-    ) -> None:
-        self.lane, self.places, self.values = lane, places, values
-        self._mask, self._cluster_size = mask, cluster_size
 
-    def destinations(self, cta: int) -> list[int]:
-        """CTA slots that get the data: those of the multicast mask, in the cluster of `cta`, or `cta` itself."""
-        if self._mask is None:
-            return [cta]
-        first = cta // self._cluster_size * self._cluster_size
-        return [first + rank for rank in range(16) if self._mask >> rank & 1]
-
-    def signal_cta(self, destination: int) -> int:
-        """The CTA whose mbarrier hears of the arrival in `destination`."""
-        return self.places[1][0] if self._mask is None else destination
+def _rows_of(tensor_map: TensorMap, boxes: Indices, index: int) -> tma.Rows | None:
+    return tma.rows_in_bounds(tensor_map, boxes[index].tolist())

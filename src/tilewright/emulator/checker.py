@@ -4,7 +4,7 @@ Accesses are kept in shadow memory, who knows of what in vector clocks. An acces
 does not know of it; asynchronous operations must know of ordinary writes past a proxy fence (memory-rules.md).
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +14,14 @@ from tilewright.emulator.accumulators import AccumulatorChecks
 from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.errors import EmulatorError
+from tilewright.emulator.global_copies import GlobalCopyChecks
 from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Indices, Mask
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.releases import History, Published, Releases, active_lanes
 from tilewright.emulator.rules import Report, Reports
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
-from tilewright.emulator.traits import CLUSTER, CTA, DEVICE
+from tilewright.emulator.traits import CLUSTER, DEVICE
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
@@ -32,6 +33,7 @@ class LaunchState:
     def __init__(self, reports: Reports) -> None:
         self.reports = reports
         self.now = 0
+        self.global_proxies = False  # whether threads have written global memory, and bulk copies may read it
         self.allocations: dict[int, GlobalShadow] = {}
         self.published: Published = {}  # in global memory
         self.histories: dict[int, History] = {}  # by cluster
@@ -44,12 +46,14 @@ class Checker:
         program, topology = machine.program, machine.topology
         self.machine, self.state, self.topology = machine, state, topology
         self.traits = program.traits
-        self.clocks = Clocks(topology, program.traits.asynchronous)
+        self.clocks = Clocks(topology, self.traits.asynchronous)
+        if state.global_proxies:
+            self.clocks.track_global_writes()
         self.shared = SharedShadow(
             topology.ctas * topology.shared_stride, topology.ctas, self.traits.shared_cell, topology.threads,
-            topology.cluster_size > 1, program.traits.asynchronous,
+            topology.cluster_size > 1,
         )  # fmt: skip
-        self.agents = AgentChecks(self)
+        self.agents, self.global_copies = AgentChecks(self), GlobalCopyChecks(self)
         self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
         self.registers = RegisterChecks(self, len(program.suspects), program.entry.directives)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
@@ -103,9 +107,9 @@ class Checker:
         if not reads:
             latest = shadow.latest[cells]
             if (latest > floor).any():
-                for slot in shadow.reads[: shadow.slots]:
+                for slot in shadow.reads:
                     self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > floor, reads=True)
-            for slot in shadow.reads[shadow.slots :]:
+            for slot in shadow.agent_reads.values():
                 self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > 0, reads=True)
         columns = self.clocks.column[lanes] if agents is None else agents
         access = pack(NEVER if kind == "copy" else now, columns, site, kind == "copy")
@@ -133,7 +137,7 @@ class Checker:
             access, foreign = int(self.shared.writes[place // self.shared.cell]), False
             address = self.shared_address(place)
         else:
-            shadow = self._shadow_of(place)
+            shadow = self.shadow_of(place)
             cell = (place - shadow.start) // shadow.cell
             access, foreign = int(shadow.writes[cell]), bool(shadow.write_clusters[cell] != self.cluster_of(lane))
             address = GLOBAL_BASE + place
@@ -151,11 +155,11 @@ class Checker:
     def touch(self, targets: Indices, columns: Indices, now: int) -> None:
         """Others access the shared memory of CTAs."""
         if targets.size:
-            self._touched = self.clocks.fit(self._touched)
+            self._touched = self.clocks.fit(self._touched, kinds=False)
             self._touched[targets, columns] = now
 
     def _access_global(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
-        shadow = self._shadow_of(int(where[0]))
+        shadow = self.shadow_of(int(where[0]))
         inside = (where >= shadow.start) & (where < shadow.end)
         if not inside.all():
             self._access_global(kind, site, lanes[~inside], where[~inside], width)
@@ -170,14 +174,17 @@ class Checker:
         if kind == "ld":
             shadow.read(cells, access, clusters)
             return
+        if self.traits.bulk and not self.state.global_proxies:
+            self.state.global_proxies = True
+            self.clocks.track_global_writes()
+        shadow.expect_writes()
         for past, past_clusters in zip(shadow.reads, shadow.read_clusters, strict=True):
             reads = past[cells]
             if reads.any():
                 self._require_order(kind, site, lanes, cells, reads, reads > 0, shadow, past_clusters[cells])
         shadow.writes[cells], shadow.write_clusters[cells] = access, clusters
-        shadow.written = True
 
-    def _shadow_of(self, where: int) -> GlobalShadow:
+    def shadow_of(self, where: int) -> GlobalShadow:
         """The shadow of the allocation that holds an offset of global memory."""
         owner = self.machine.access.memory.containing(where)
         assert owner is not None  # the access was found in bounds
@@ -208,40 +215,26 @@ class Checker:
         row, place = np.nonzero(late)
         access, lane = past[row, place], lanes[row]
         column, time = column_of(access), time_of(access)
-        known = self.clocks.overwritable(lane, column) if reads else self.clocks.facts[KNOWN, lane, column]
-        unordered = (known < time) & ((column != self.clocks.column[lane]) | (time == NEVER))
         foreign = np.zeros(lane.size, np.bool_)
         if clusters is not None:
             past_clusters = clusters[row, place]
             foreign = past_clusters != self.clusters_of(lane)
-            if foreign.any():
-                known = self.releases.knows(lane[foreign], past_clusters[foreign], column[foreign], time[foreign])
-                unordered[foreign] = ~known
+        own = np.where(foreign, 0, column)
+        known = self.clocks.overwritable(lane, own) if reads else self.clocks.facts[KNOWN, lane, own]
+        unordered = (known < time) & ((column != self.clocks.column[lane]) | (time == NEVER))
+        if foreign.any():
+            known = self.releases.knows(lane[foreign], past_clusters[foreign], column[foreign], time[foreign])
+            unordered[foreign] = ~known
         if self.traits.strong[site]:
-            unordered &= ~self._morally_strong(site, lane, site_of(access), column, foreign)
+            unordered &= ~self.releases.morally_strong(site, lane, site_of(access), column, foreign)
         for index in np.flatnonzero(unordered)[:: max(int(unordered.sum()) // 8, 1)].tolist():
             where = int(cells[row[index], place[index]]) * (self.shared.cell if shadow is None else shadow.cell)
             address = self.shared_address(where) if shadow is None else GLOBAL_BASE + shadow.start + where
             self._conflict(kind, site, int(lane[index]), int(access[index]), address, bool(foreign[index]))
 
-    def _morally_strong(self, site: int, lanes: Indices, sites: Array, columns: Array, foreign: Mask) -> Mask:
-        """Whether past accesses are strong and their scopes and that of this one include each other's threads.
-
-        columns, foreign: whose the past accesses are, and whether of another cluster.
-        """
-        same_cta = columns // self.topology.threads == self.topology.cta[lanes] % self.topology.cluster_size
-        needed = np.where(foreign, DEVICE, np.where(same_cta, CTA, CLUSTER))
-        scopes = np.minimum(self.traits.scopes[sites], self.traits.scopes[site])
-        return np.asarray(self.traits.strong[sites] & (scopes >= needed))
-
     def _require_scope(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
         """Report lanes of one instruction that meet at a place and that its scope does not include."""
-        ctas = np.asarray(self.machine.cta_numbers[self.topology.cta[lanes]])
-        teams = ctas if self.traits.scopes[site] == CTA else self.clusters_of(lanes)
-        order = np.lexsort((teams, where))
-        place, team = where[order], teams[order]
-        met = np.flatnonzero((place[1:] == place[:-1]) & (team[1:] != team[:-1]))
-        for first, second in zip(order[met[:1]].tolist(), order[met[:1] + 1].tolist(), strict=True):
+        for first, second in self.releases.meetings_beyond_scope(site, lanes, where)[:1]:
             access = int(pack(self.state.now, self.clocks.column[lanes[first]], site))
             lane, foreign = int(lanes[second]), bool(np.diff(self.clusters_of(lanes[[first, second]]))[0])
             address = GLOBAL_BASE + int(where[second]) if space == "global" else self.shared_address(int(where[second]))
@@ -290,6 +283,19 @@ class Checker:
         """All threads of these CTAs have met at a barrier."""
         self._floor[ctas] = self.tick()
 
+    def take_part(self, site: int, group: Group, mask: Any, active: Any) -> None:
+        """A warp collective with a member mask."""
+        if active is None and (mask == FULL_WARP).all():
+            return
+        outside, idle = collectives.misnamed(group, mask, active)
+        for lanes, fault in (
+            (outside, "is executed by a thread that its member mask leaves out"),
+            (idle, "has a thread in its member mask whose guard keeps it from executing it"),
+        ):
+            if lanes.any():
+                message = f"{self.machine.describe(site)} {fault}"
+                self.report("member-mask", (fault,), message, (site,), group.take(lanes), None)
+
     def warp_barrier(self, group: Group, mask: Any) -> None:
         """bar.warp.sync."""
         tiles = group.warps
@@ -304,10 +310,10 @@ class Checker:
             for named in np.unique(of_lanes[here]):
                 self.clocks.meet(row[here & (of_lanes == named)][None], now)
 
-    def proxy_fence(self, group: Group) -> None:
-        """fence.proxy.async."""
+    def proxy_fence(self, group: Group, spaces: Sequence[str]) -> None:
+        """fence.proxy.async of shared memory, global memory or both."""
         if self.traits.asynchronous:
-            self.clocks.fence_proxies(group, self.tick())
+            self.clocks.fence_proxies(group, self.tick(), spaces)
 
     # The end of threads ----------------------------------------------------------------------------------------------
 
@@ -362,6 +368,7 @@ class Checker:
             "wgmma": "a wgmma of warpgroup {}",
             "bulk": "a bulk store of thread {}",
             "store": "a cp.async, st.async or red.async that signals the mbarrier at shared address {:#x}",
+            "bulk write": "a bulk store of thread {}",
             "cluster": "cluster {}",
         }[key[0]].format(key[1])
 

@@ -2,36 +2,41 @@
 
 Time is one counter that each checked operation advances. For every lane there is a row with a column for each thread of
 its cluster: everything that this thread did up to the time in the column happens before what the lane does next. A
-second row says the same of ordinary writes as asynchronous operations see them, past fence.proxy.async. Further columns
-belong to agents: the copies that signal an mbarrier, the wgmmas of a warpgroup, the bulk stores of a thread; to the
-initialisation of an mbarrier; and to other clusters as a whole.
+second row says the same of ordinary writes to shared memory as asynchronous operations see them, past
+fence.proxy.async, and a third of those to global memory. Further columns belong to agents: the copies that signal an
+mbarrier, the wgmmas of a warpgroup, what the bulk stores of a thread read and what they write; to the initialisation of
+an mbarrier; and to other clusters as a whole.
 
-In clusters a third row says what a lane only knows to be over: it may overwrite what was read or copied until then, and
-not read what was written. That is what an mbarrier passes on between CTAs if an arrival or a wait has .cta scope.
+In clusters a fourth row says what a lane only knows to be over: it may overwrite what was read or copied until then,
+and not read what was written. That is what an mbarrier passes on between CTAs if an arrival or a wait has .cta scope.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.emulator.lanes import Array, Group, Indices, Topology
 
-KNOWN, VISIBLE = 0, 1
-_SPARE = 32
+KNOWN, VISIBLE, VISIBLE_GLOBAL, OVER = range(4)
+_SPARE = 40
 
 
 class Clocks:
-    """facts[KNOWN], facts[VISIBLE] and facts[over], each (lanes, columns).
+    """facts[kind], (lanes, columns), of the first so many kinds KNOWN, VISIBLE, VISIBLE_GLOBAL and OVER.
 
-    VISIBLE is there if `proxies`. over: the row of what is only known to be over; without clusters it is KNOWN.
+    VISIBLE is there if `proxies`, all are in clusters. over: OVER in clusters; without them KNOWN says as much.
+
+    Without clusters VISIBLE_GLOBAL comes later, with the first write to global memory: what was before makes no
+    difference to it.
     """
 
     def __init__(self, topology: Topology, proxies: bool) -> None:
         self._topology = topology
         self.base = topology.cluster_size * topology.threads
-        self.over = 1 + proxies if topology.cluster_size > 1 else KNOWN
-        self.facts = np.zeros((1 + max(proxies, self.over), topology.lanes, self.base + _SPARE), np.int32)
+        self.over = OVER if topology.cluster_size > 1 else KNOWN
+        kinds = 1 + (proxies if self.over == KNOWN else OVER)
+        self.facts = np.zeros((kinds, topology.lanes, self.base + _SPARE), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
         self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
@@ -61,14 +66,19 @@ class Clocks:
             return None
         return max((item for item in self._agents.items() if item[1] <= column), key=lambda item: item[1])[0]
 
-    def fit(self, rows: Array, columns: int | None = None) -> Array:
-        """Rows (..., columns) with as many columns as there are now."""
+    def fit(self, rows: Array, columns: int | None = None, kinds: bool = True) -> Array:
+        """Rows, ([kinds,] ..., columns), with as many columns and kinds as there are now."""
         wanted = self.facts.shape[2] if columns is None else columns
-        missing = wanted - rows.shape[-1]
-        if missing <= 0:
+        missing, missing_kinds = max(wanted - rows.shape[-1], 0), (len(self.facts) - len(rows)) if kinds else 0
+        if not missing and not missing_kinds:
             return rows
-        padding = [(0, 0)] * (rows.ndim - 1) + [(0, missing)]
+        padding = [(0, missing_kinds), *[(0, 0)] * (rows.ndim - 2), (0, missing)]
         return np.asarray(np.pad(rows, padding))
+
+    def track_global_writes(self) -> None:
+        """Threads write global memory from now on, which bulk copies read."""
+        if len(self.facts) == VISIBLE_GLOBAL:
+            self.facts = np.concatenate([self.facts, np.zeros_like(self.facts[:1])])
 
     def nothing(self, count: int) -> Array:
         """Empty rows, (kinds, count, columns)."""
@@ -117,11 +127,13 @@ class Clocks:
         facts[KNOWN, np.arange(len(lanes))[:, None], np.arange(lanes.shape[1]), self.column[lanes]] = now
         self.facts[:, lanes] = facts.max(axis=2, keepdims=True)
 
-    def fence_proxies(self, group: Group, now: int) -> None:
-        """fence.proxy.async: asynchronous operations that follow see all the writes that the lanes know of."""
-        known, visible = self.facts[KNOWN, group.lanes], self.facts[VISIBLE, group.lanes]
-        self.facts[VISIBLE, group.lanes] = np.maximum(known, visible)
-        self.facts[VISIBLE, group.indices, self.column[group.lanes]] = now
+    def fence_proxies(self, group: Group, now: int, spaces: Sequence[str]) -> None:
+        """fence.proxy.async: asynchronous operations that follow see all writes to `spaces` that the lanes know of."""
+        for kind in [VISIBLE] * ("shared" in spaces) + [VISIBLE_GLOBAL] * ("global" in spaces):
+            if kind < len(self.facts):
+                known, visible = self.facts[KNOWN, group.lanes], self.facts[kind, group.lanes]
+                self.facts[kind, group.lanes] = np.maximum(known, visible)
+                self.facts[kind, group.indices, self.column[group.lanes]] = now
 
 
 def _whole_threads(group: Group, ctas: int) -> slice | None:

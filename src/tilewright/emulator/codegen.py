@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.emulator import arithmetic, conversions, integer_arithmetic
+from tilewright.emulator import arithmetic, conversions, directed_rounding, integer_arithmetic
+from tilewright.emulator.availability import check_available
 from tilewright.emulator.blocks import (
     Block,
     blocks_threads,
@@ -23,13 +24,14 @@ from tilewright.emulator.blocks import (
     suspect_registers,
 )
 from tilewright.emulator.errors import UnsupportedInstruction
+from tilewright.emulator.form_checks import check_form
 from tilewright.emulator.memory import SHARED_START
 from tilewright.emulator.program import Program, bank_dtype, bytes_of, place_registers
 from tilewright.emulator.ptx import (
-    Entry,
     Float,
     Instruction,
     Integer,
+    Module,
     Negated,
     Operand,
     Pair,
@@ -37,6 +39,7 @@ from tilewright.emulator.ptx import (
     Sink,
     Special,
     Symbol,
+    described,
 )
 from tilewright.emulator.specials import LANE_SPECIALS, UNIFORM_SPECIALS
 
@@ -119,19 +122,17 @@ class BlockWriter:
                 f"no emulation of {instruction}; to add it, write an emitter, @emits({instruction.opcode!r}), in one "
                 "of the modules tilewright.emulator.*_instructions"
             )
-        member_mask(instruction)  # has the form that the machine needs
-        remedy = f"to add it, extend {emitter.__name__} in {emitter.__module__}"
-        try:
-            self._translate(instruction, lambda: emitter(self, instruction))
-        except UnsupportedInstruction as error:
-            raise UnsupportedInstruction(f"{error}; {remedy}") from error
+        mask = member_mask(instruction)
+        if mask is not None:
+            self.emit(f"m.take_part({self.site}, g, {self.read(mask, 'u4')}, {self.active})")
+        self._translate(instruction, lambda: emitter(self, instruction))
 
     def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:
-        """Emitters expect the operands of a right instruction; what is missing or of another kind makes them fail."""
+        """Emitters say what they do not know of an instruction, whose form is right (check_form), by ValueError."""
         try:
             return act()
-        except (LookupError, ValueError, TypeError, AttributeError, StopIteration, OverflowError) as error:
-            raise UnsupportedInstruction(f"no emulation of this form of {instruction}: {error!r}") from error
+        except ValueError as error:
+            raise UnsupportedInstruction(f"no emulation of {instruction}: {error}") from error
 
     def _finish(self, instruction: Instruction) -> str:
         """The last statement of a block that traps or makes threads wait."""
@@ -173,10 +174,10 @@ class BlockWriter:
                 return self.variable(f"~{self._read_register(register, 'b1')}")
             case Integer(value):
                 return self.constant(value, dtype)
-            case Float(value, bits):
-                scalar = np.float32(value) if bits == 32 else np.float64(value)
-                if int(dtype[1:]) * 8 != bits:
-                    raise ValueError(f"a {bits}-bit floating-point constant as {dtype}")
+            case Float(value):
+                if dtype[1:] not in ("4", "8"):
+                    raise ValueError(f"the floating-point constant {value} in {int(dtype[1:]) * 8} bits")
+                scalar = np.float32(value) if dtype[1:] == "4" else np.float64(value)
                 return self.constant(scalar.view(getattr(arithmetic, dtype)))
             case Special(name) if name in LANE_SPECIALS:
                 return self.variable(f"m.specials.of_lanes({name!r}, g).astype({dtype})")
@@ -186,7 +187,7 @@ class BlockWriter:
                 raise ValueError(f"%{name} is neither declared nor an emulated special register")
             case Symbol():
                 return self._address_of(operand, dtype)
-        raise ValueError(f"operand {operand}")
+        raise ValueError(f"an operand is {described(operand)}, and a value is needed")
 
     def stable(self, name: str | None) -> str | None:
         """A variable that survives the write-backs: a copy, if it is a view of the register file."""
@@ -202,7 +203,7 @@ class BlockWriter:
         if isinstance(destination, Sink):
             return
         if not isinstance(destination, Register):
-            raise ValueError(f"destination {destination}")
+            raise ValueError(f"the destination is {described(destination)}, and a register is needed")
         if dtype != "b1" and destination.bits > 8 * int(dtype[1:]):
             wide = f"{dtype[0]}{destination.bits // 8}"
             expression, dtype = f"({expression}).astype({wide})", wide
@@ -341,28 +342,35 @@ class BlockWriter:
         entry = self.program.entry
         match symbol.space:
             case "shared":
-                return self.constant(SHARED_START + entry.shared[symbol.name].offset, dtype)
+                return self.constant(SHARED_START + entry.shared[symbol.name].offset + symbol.offset, dtype)
             case "local":
-                return self.constant(entry.local[symbol.name].offset, dtype)
+                return self.constant(entry.local[symbol.name].offset + symbol.offset, dtype)
             case "param":
                 offset = next(p.offset for p in entry.parameters if p.name == symbol.name)
-                return self.constant(offset, dtype)
+                return self.constant(offset + symbol.offset, dtype)
             case "global":
-                return self.variable(f"m.variable_address({self.constant(symbol.name)}).astype({dtype})")
+                address = f"m.variable_address({self.constant(symbol.name)}).astype({dtype})"
+                return self.variable(f"{address} + {self.constant(symbol.offset, dtype)}" if symbol.offset else address)
         raise ValueError(f"the address of {symbol.name}")
 
 
-def compile_entry(entry: Entry) -> Program:
+def compile_entry(module: Module, name: str) -> Program:
     """Generate and compile the functions of an entry.
 
     Raises:
-        UnsupportedInstruction: naming the instruction and its line.
+        UnsupportedInstruction, PtxSyntaxError: naming the instruction and its line.
     """
+    entry = module.entries[name]
+    for instruction in entry.instructions:
+        check_available(instruction, module)
+        check_form(instruction)
     blocks = build_blocks(entry)
     program = Program(entry, blocks)
     place_registers(program)
     program.suspects = {register: number for number, register in enumerate(suspect_registers(blocks))}
-    namespace = {**vars(arithmetic), **vars(integer_arithmetic), **vars(conversions), "__constants__": {}}
+    namespace: dict[str, Any] = {"__constants__": {}}
+    for definitions in (arithmetic, integer_arithmetic, conversions, directed_rounding):
+        namespace |= vars(definitions)
     program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
     exec(compile(program.source, f"<{entry.name}>", "exec"), namespace)
     program.functions = [namespace[f"block_{block.index}"] for block in blocks]

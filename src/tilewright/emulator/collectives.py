@@ -6,23 +6,52 @@ All work on tiles of shape (warps, 32, C); lanes that are not present count as n
 import numpy as np
 
 from tilewright.emulator.arithmetic import Values
-from tilewright.emulator.lanes import WARP, Array, Group, Mask, Tiles
+from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Mask, Tiles
 
 _LANE = np.arange(WARP, dtype=np.int64)
+POISON = np.uint32(0xFFFFFFFF)
+"""What stands for an undefined value, as in memory that nobody has written: NaN, if it is a number."""
+
 _BIT = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))[:, None]
 
 
-def shuffle(group: Group, mode: str, value: Values, lane: Values, clamp: Values) -> tuple[Array, Array]:
-    """shfl.sync: the value of another lane of the warp, and whether that lane is in range."""
+def shuffle(
+    group: Group, mode: str, value: Values, lane: Values, clamp: Values, mask: Values, active: Values | None
+) -> tuple[Array, Array]:
+    """shfl.sync: the value of another lane of the warp, and whether that lane is in range.
+
+    PTX leaves open what a lane reads from one that takes no part, or that is not in its member mask: it is poison.
+    """
     warps = group.warps
     values = warps.spread(value)
     if np.ndim(lane) == 0 and np.ndim(clamp) == 0:
         source, in_range = _source_lane(mode, _LANE, np.asarray(lane, np.int64), np.asarray(clamp, np.int64))
-        valid = np.broadcast_to(in_range[:, None], values.shape)
-        return warps.collect(values[:, source]), warps.collect(valid)
-    of_lane, of_clamp = (warps.spread(operand).astype(np.int64) for operand in (lane, clamp))
-    source, in_range = _source_lane(mode, _LANE[:, None], of_lane, of_clamp)
-    return warps.collect(np.take_along_axis(values, source, axis=1)), warps.collect(in_range)
+        source, in_range = (np.broadcast_to(of_lane[:, None], values.shape) for of_lane in (source, in_range))
+    else:
+        of_lane, of_clamp = (warps.spread(operand).astype(np.int64) for operand in (lane, clamp))
+        source, in_range = _source_lane(mode, _LANE[:, None], of_lane, of_clamp)
+    found = np.take_along_axis(values, source, axis=1)
+    if not (warps.complete and active is None and (mask == FULL_WARP).all()):
+        partner = np.take_along_axis(taking_part(warps, active), source, axis=1)
+        partner &= warps.spread(mask) >> source.astype(np.uint32) & np.uint32(1) != 0
+        found = np.where(partner, found, POISON)
+    return warps.collect(found), warps.collect(in_range)
+
+
+def taking_part(warps: Tiles, active: Values | None) -> Mask:
+    """Which lanes of each warp are present and active."""
+    executing: Mask = warps.spread(np.asarray(True if active is None else active, np.bool_))
+    return executing if warps.present is None else executing & warps.present
+
+
+def misnamed(group: Group, mask: Values, active: Values | None) -> tuple[Array, Array]:
+    """Which lanes execute a collective outside their own mask, and which are in the mask of another but do not."""
+    warps = group.warps
+    executing, masks = taking_part(warps, active), warps.spread(mask)
+    outside = executing & (masks & _BIT == 0)
+    named = np.bitwise_or.reduce(np.where(executing, masks, np.uint32(0)), axis=1, keepdims=True)
+    idle = ~executing & (named & _BIT != 0)
+    return warps.collect(outside), warps.collect(idle)
 
 
 def _source_lane(mode: str, own: Array, lane: Array, clamp: Array) -> tuple[Array, Array]:

@@ -14,7 +14,6 @@ from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.checker import LaunchState
 from tilewright.emulator.codegen import compile_entry
 from tilewright.emulator.counters import Counters, Counts
-from tilewright.emulator.elements import element_dtype
 from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
@@ -23,8 +22,7 @@ from tilewright.emulator.ptx import Module, Parameter, Variable
 from tilewright.emulator.ptx_parser import parse
 from tilewright.emulator.rules import Reports
 from tilewright.emulator.specials import Extent
-from tilewright.emulator.tensor_map import encode_tensor_map
-from tilewright.emulator.tma import TensorMap
+from tilewright.emulator.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
 
 Argument: TypeAlias = "int | float | bytes | np.generic"
 """What a kernel takes as one argument; see Device.launch."""
@@ -136,24 +134,25 @@ class Device:
     ) -> bytes:
         """A kernel argument that stands for the 128 bytes of cuTensorMapEncodeTiled, whose arguments these are.
 
-        dtype: of the elements, as NumPy has it or by its name in PTX ("bf16"). shape, box, element_strides: elements,
-        innermost dimension first, 1 to 5 dimensions. strides: bytes, of dimensions 1 and up. swizzle: span in bytes,
-        0, 32, 64 or 128. l2_promotion: bytes; makes no difference here.
+        dtype: of the elements, as NumPy has it or by its name in PTX ("bf16"); what the driver has no type for is taken
+        as unsigned. shape, box, element_strides: elements, innermost dimension first, 1 to 5 dimensions. strides:
+        bytes, of dimensions 1 and up. swizzle: span in bytes, 0, 32, 64 or 128. l2_promotion: bytes; makes no
+        difference here. oob_fill: what loads put where the box leaves the tensor.
 
         Raises:
             ValueError: where cuTensorMapEncodeTiled would refuse.
-            NotImplementedError: for element strides, interleaved layouts and NaN out of bounds.
+            NotImplementedError: for interleaved layouts.
         """
-        if any(stride != 1 for stride in element_strides or ()):
-            raise NotImplementedError(f"element_strides is {tuple(element_strides or ())}: only ones are emulated")
-        if interleave:
-            raise NotImplementedError(f"interleave is {interleave}: only 0, no interleaving, is emulated")
-        if oob_fill != "zeros":
-            raise NotImplementedError(f"oob_fill is {oob_fill!r}: only 'zeros' is emulated")
         if l2_promotion not in (0, 64, 128, 256):
             raise ValueError(f"l2_promotion is {l2_promotion} and must be 0, 64, 128 or 256 bytes")
-        width = element_dtype(dtype).itemsize if isinstance(dtype, str) else np.dtype(dtype).itemsize
-        return encode_tensor_map(TensorMap(address, width, tuple(shape), tuple(strides), tuple(box), swizzle))
+        if oob_fill not in ("zeros", "nan"):
+            raise ValueError(f"oob_fill is {oob_fill!r} and must be 'zeros' or 'nan'")
+        tensor_map = TensorMap(
+            address, element_type_of(dtype), tuple(shape), tuple(strides), tuple(box), swizzle,
+            tuple(element_strides or ()), oob_fill == "nan",
+        )  # fmt: skip
+        refuse_interleave(interleave, address, tensor_map.strides, swizzle)
+        return encode_tensor_map(tensor_map)
 
     @staticmethod
     def entries(ptx: str | bytes) -> list[str]:
@@ -311,7 +310,7 @@ def _parse(ptx: str) -> Module:
 
 @lru_cache(maxsize=64)
 def _compile(ptx: str, entry: str) -> Program:
-    return compile_entry(_parse(ptx).entries[entry])
+    return compile_entry(_parse(ptx), entry)
 
 
 def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem: int, checks: bool) -> int:

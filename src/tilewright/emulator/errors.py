@@ -6,7 +6,7 @@ class EmulatorError(Exception):
 
 
 class PtxSyntaxError(EmulatorError):
-    """The PTX text does not parse; the message names the line of the text."""
+    """The PTX text does not parse, or could not be assembled for its target; the message names the line of the text."""
 
 
 class UnsupportedInstruction(EmulatorError):

@@ -7,7 +7,7 @@ asynchronous reads, so that whoever may overwrite what they read too early does 
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -158,12 +158,13 @@ class Machine:
         if lanes.size:
             raise KernelTrap(f"{self.name(lanes)} executed {self.describe(site)}")
 
-    def proxy_fence(self, group: Group, active: Mask | None) -> None:
-        """fence.proxy.async."""
+    def proxy_fence(self, group: Group, active: Mask | None, spaces: Sequence[str]) -> None:
+        """fence.proxy.async of shared memory, global memory or both."""
         if self.checker is not None:
             lanes = group.active(active)
-            self.checker.proxy_fence(lanes)
-            self.mbarriers.fence(lanes.indices, publishes=False)
+            self.checker.proxy_fence(lanes, spaces)
+            if "shared" in spaces:
+                self.mbarriers.fence(lanes.indices, publishes=False)
 
     def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
         """fence.mbarrier_init."""
@@ -200,6 +201,11 @@ class Machine:
         """A register becomes a copy of one that may have no value."""
         if self.checker is not None:
             self.checker.registers.move(group, number, source)
+
+    def take_part(self, site: int, group: Group, mask: Values, active: Values | None) -> None:
+        """The active lanes of a group execute a warp collective with a member mask."""
+        if self.checker is not None:
+            self.checker.take_part(site, group, mask, active)
 
     def hold_registers(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg."""

@@ -5,8 +5,9 @@ from typing import Any
 
 from tilewright.emulator import wmma
 from tilewright.emulator.codegen import BlockWriter, emits
-from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.operands import address_of, check_modifiers, count_of, elements_of, immediate_of, space_of
+from tilewright.emulator.fragments import ELEMENT_TYPES, check_types
+from tilewright.emulator.lanes import WARP, WARPGROUP
+from tilewright.emulator.operands import address_of, count_of, elements_of, immediate_of, space_of
 from tilewright.emulator.ptx import Instruction, Operand, Vector
 from tilewright.emulator.quad_pairs import mma_of_quad_pairs
 from tilewright.emulator.sparse_matrices import sparse_mma
@@ -27,6 +28,20 @@ def _assign_fragment(w: BlockWriter, operand: Operand, kind: str, registers: str
         w.assign(target, f"{registers}[{index}]", _NUMBERS.get(kind, "u4"))
 
 
+def _require_registers(operand: Operand, matrix: str, count: int) -> None:
+    if len(elements_of(operand)) != count:
+        raise ValueError(f"matrix {matrix} has {len(elements_of(operand))} registers instead of {count}")
+
+
+def _require_accumulators(i: Instruction, shape: str, d_type: str, c_type: str, threads: int, matrices: int) -> None:
+    """D, and C if it stands apart, must have the registers of a thread for `matrices` products of this shape."""
+    m, n, _ = wmma.extents_of(shape)
+    elements = m * n * matrices // threads
+    for matrix, kind, operand in (("D", d_type, i.operands[0]), ("C", c_type, i.operands[3])):
+        if threads == WARP or matrix == "D":
+            _require_registers(operand, matrix, elements // 2 if kind == "f16" else elements)
+
+
 def _of_warps(w: BlockWriter, function: Any, counted: Any, fragments: list[str]) -> str:
     """A variable with what a function of fragments returns. counted: see Tensor.of_warps."""
     form = w.constant(function)
@@ -36,19 +51,21 @@ def _of_warps(w: BlockWriter, function: Any, counted: Any, fragments: list[str])
 @emits("mma")
 def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
     modifiers = [modifier for modifier in i.modifiers if modifier not in _FLAGS]
-    if len(modifiers) != 5 or "sync" not in i.modifiers:
-        raise UnsupportedInstruction(f"no emulation of {i}")
     shape, d_type, a_type, b_type, c_type = modifiers
     layouts = [modifier for modifier in i.modifiers if modifier in ("row", "col")]
     types = d_type, a_type, b_type
+    in_quads = (shape, a_type) == ("m8n8k4", "f16")
+    if in_quads and (b_type != "f16" or not {c_type, d_type} <= {"f16", "f32"}):
+        raise ValueError("m8n8k4 takes A and B of f16 and C and D of f16 or f32, or all of f64")
+    _require_accumulators(i, shape, d_type, c_type, WARP, 4 if in_quads else 1)
     fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:4], (a_type, b_type, c_type), strict=True)]
     saturate = "satfinite" in i.modifiers
     function: Any
-    if (shape, a_type) == ("m8n8k4", "f16"):
+    if in_quads:
         function = partial(mma_of_quad_pairs, layouts[0], layouts[1], d_type, c_type)
         result = _of_warps(w, function, ("mma", shape, types, 4), fragments)
     elif layouts != ["row", "col"] or c_type != d_type:
-        raise UnsupportedInstruction(f"no emulation of {i}: these types and this shape take A by rows and B by columns")
+        raise ValueError("these types and this shape take A by rows and B by columns")
     elif i.modifiers[0].startswith("sp"):
         fragments.append(_fragment(w, i.operands[4], "b32"))
         function = partial(sparse_mma, shape, a_type, b_type, d_type, immediate_of(i.operands[5]), saturate=saturate)
@@ -61,7 +78,6 @@ def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
 
 @emits("movmatrix")
 def _transpose_matrix(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "aligned", "m8n8", "trans"})
     result = _of_warps(w, movmatrix, None, [_fragment(w, i.operands[1], "b16")])
     _assign_fragment(w, i.operands[0], "b16", result)
 
@@ -99,6 +115,9 @@ def _wmma_multiply(w: BlockWriter, i: Instruction) -> None:
     layouts = tuple(modifier for modifier in i.modifiers if modifier in ("row", "col"))
     function = partial(wmma.multiply, shape, layouts, a_type, b_type, c_type, d_type, "satfinite" in i.modifiers)
     fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:], (a_type, b_type, c_type), strict=True)]
+    _require_accumulators(i, shape, d_type, c_type, WARP, 1)
+    for matrix, kind, operand in (("a", a_type, i.operands[1]), ("b", b_type, i.operands[2])):
+        _require_registers(operand, matrix.upper(), wmma.Fragment(matrix, shape, kind).registers)
     counted = "wmma", shape, (d_type, a_type, b_type), 1
     _assign_fragment(w, i.operands[0], d_type, _of_warps(w, function, counted, fragments))
 
@@ -117,12 +136,12 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.tensor.groups.wait(g, {count_of(i.operands[0])})")
         w.forget(w.program.accumulators)
         return
-    if "sp" in i.modifiers or "sp::ordered_metadata" in i.modifiers:
-        raise UnsupportedInstruction(f"no emulation of {i}")
     saturate = "satfinite" in i.modifiers
     shape, d_type, a_type, b_type = [modifier for modifier in i.modifiers[1:] if modifier not in _FLAGS]
     accumulators, a, b, scale, *flags = i.operands
     immediates = [immediate_of(flag) for flag in flags]
+    if not (set(immediates[:2]) <= {-1, 1} and set(immediates[2:]) <= {0, 1}):
+        raise ValueError("the scales of A and B are 1 or -1, and their transpositions 0 or 1")
     matrix_a = _fragment(w, a, a_type) if isinstance(a, Vector) else w.read(a, "u8")
     matrix_b, keep = w.read(b, "u8"), w.read(scale, "b1")
     negate = [value < 0 for value in immediates[:2]] or [False, False]
@@ -130,6 +149,12 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
     if isinstance(a, Vector):
         majors = ["k", *majors]
     majors += ["k"] * (2 - len(majors))
+    _require_accumulators(i, shape, d_type, d_type, WARPGROUP, 1)
+    if isinstance(a, Vector):
+        _require_registers(a, "A", 4)
+    check_types(a_type, b_type, d_type)
+    if wmma.extents_of(shape)[2] != 8 * ELEMENT_TYPES[a_type].per_register:
+        raise ValueError(f"K is not {8 * ELEMENT_TYPES[a_type].per_register}, as it is for {a_type}")
     form = w.constant((wmma.extents_of(shape)[1], a_type, b_type, d_type, *majors, *negate, saturate))
     w.accumulate(elements_of(accumulators), keep)
     rows = w.rows_in_place(elements_of(accumulators))

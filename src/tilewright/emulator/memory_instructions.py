@@ -4,26 +4,16 @@ They evaluate operands and call the machine's services, which act on all lanes o
 """
 
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits, pair_of
-from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.operands import SPACES, check_modifiers, mbarrier_space
 from tilewright.emulator.operands import address_of as _address
 from tilewright.emulator.operands import count_of as _count
 from tilewright.emulator.operands import elements_of as _elements
 from tilewright.emulator.operands import immediate_of as _immediate
+from tilewright.emulator.operands import mbarrier_space
 from tilewright.emulator.operands import space_of as _space
 from tilewright.emulator.ptx import Address, Instruction, Register, Sink, Symbol
+from tilewright.emulator.reductions import require_bulk_reduction
 
-_ACCESS_MODIFIERS = {
-    *SPACES, "shared::cta", "shared::cluster", "param::entry", "nc", "ca", "cg", "cs", "lu", "cv", "wb",
-    "wt", "volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "sys", "gpu", "cta",
-    "cluster", "mmio", "v2", "v4", "v8",
-}  # fmt: skip
 _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
-
-
-def _check_access(instruction: Instruction, extra: set[str] = frozenset()) -> None:  # type: ignore[assignment]
-    hints = {modifier for modifier in instruction.modifiers if modifier.startswith(("L1::", "L2::", "level::"))}
-    check_modifiers(instruction, _ACCESS_MODIFIERS | hints | extra)
 
 
 def _writable_space(instruction: Instruction) -> str:
@@ -39,11 +29,8 @@ def _vector_length(instruction: Instruction) -> int:
 
 @emits("ld", "ldu")
 def _load(w: BlockWriter, i: Instruction) -> None:
-    _check_access(i)
     dtype, space, count = DTYPES[i.modifiers[-1]], _space(i), _vector_length(i)
     targets, address = _elements(i.operands[0]), i.operands[1]
-    if len(targets) != count:
-        raise ValueError(f"{len(targets)} destinations of {count} values")
     if space == "param" and isinstance(address, Address) and isinstance(address.base, Symbol):
         if address.base.space != "param":
             raise ValueError("the argument of a call")
@@ -65,7 +52,6 @@ def _store(w: BlockWriter, i: Instruction) -> None:
     if i.action == "async":
         _send(w, i)
         return
-    _check_access(i)
     dtype, space = DTYPES[i.modifiers[-1]], _writable_space(i)
     where = _address(w, i.operands[0], space)
     values = ", ".join(w.read(element, dtype) for element in _elements(i.operands[1]))
@@ -77,10 +63,7 @@ def _atomic(w: BlockWriter, i: Instruction) -> None:
     if i.action == "async":
         _send(w, i)
         return
-    _check_access(i, _ATOMICS | {"noftz"})
     kind, space = i.modifiers[-1], _writable_space(i)
-    if kind == "noftz":
-        raise ValueError("a type")
     operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
     if kind == "b128":
         _atomic_of_pairs(w, i, operation, space)
@@ -106,44 +89,25 @@ def _atomic(w: BlockWriter, i: Instruction) -> None:
 
 def _atomic_of_pairs(w: BlockWriter, i: Instruction, operation: str, space: str) -> None:
     """atom.exch and atom.cas of b128, which registers hold in halves."""
-    if operation not in ("exch", "cas"):
-        raise ValueError("an operation on b128")
     where = _address(w, i.operands[1], space)
-    *compare, value = (
-        w.variable(f"pair({w.read(low, 'u8')}, {w.read(high, 'u8')})") for low, high in map(_elements, i.operands[2:])
-    )
-    expected = compare[0] if operation == "cas" else None
+    pairs = [_elements(operand) for operand in i.operands[2 : 4 if operation == "cas" else 3]]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError("values of 128 bits that are not in registers")
+    *compare, value = (w.variable(f"pair({w.read(low, 'u8')}, {w.read(high, 'u8')})") for low, high in pairs)
+    expected = compare[0] if compare else None
     form = w.constant((operation, "b128"))
     found = w.variable(f"m.access.atomic({w.site}, g, {space!r}, {where}, {form}, {value}, {expected}, {w.active})")
     for part, target in zip(("low", "high"), _elements(i.operands[0]), strict=False):
         w.assign(target, f"{found}[{part!r}]", "u8")
 
 
-_ASYNC_REDUCTIONS = {
-    "inc": "u32", "dec": "u32", "min": "u32 s32", "max": "u32 s32", "and": "b32", "or": "b32", "xor": "b32",
-    "add": "u32 s32 u64",
-}  # fmt: skip
-"""The types of each operation of red.async."""
-
-
 def _send(w: BlockWriter, i: Instruction) -> None:
     """st.async and red.async, to shared memory and with an mbarrier."""
-    completion = "mbarrier::complete_tx::bytes"
-    check_modifiers(i, {"async", "weak", "relaxed", "cluster", "shared::cluster", completion, "v2", "v4"} | _ATOMICS)
     kind, space = i.modifiers[-1], _space(i)
-    if completion not in i.modifiers or (i.opcode == "red" and not {"relaxed", "cluster"} <= set(i.modifiers)):
-        raise UnsupportedInstruction(f"no emulation of {i}")
-    dtype, form = DTYPES[kind], None
-    if i.opcode == "red":
-        operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
-        if kind not in _ASYNC_REDUCTIONS[operation].split():
-            raise ValueError(f"no type of {operation}")
-        form = w.constant((operation, kind))
-    elements = _elements(i.operands[1])
-    if len(elements) != _vector_length(i) or int(dtype[1:]) * len(elements) not in (4, 8, 16):
-        raise ValueError(f"{len(elements)} values")
+    operation = next((modifier for modifier in i.modifiers if modifier in _ATOMICS), None)
+    form = operation and w.constant((operation, kind))
     where, barrier = _address(w, i.operands[0], space), _address(w, i.operands[2], space)
-    values = ", ".join(w.read(element, dtype) for element in elements)
+    values = ", ".join(w.read(element, DTYPES[kind]) for element in _elements(i.operands[1]))
     w.emit(f"m.remote.send({w.site}, g, {space!r}, {where}, [{values}], {form}, {barrier}, {w.active})")
 
 
@@ -165,17 +129,16 @@ def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
 
 @emits("shfl")
 def _shuffle(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "up", "down", "bfly", "idx"})
-    value, lane, clamp, _ = (w.read(operand, "u4") for operand in i.operands[1:5])
+    value, lane, clamp, mask = (w.read(operand, "u4") for operand in i.operands[1:5])
     first, second = pair_of(i.operands[0])
-    result = w.variable(f"m.collectives.shuffle(g, {i.modifiers[1]!r}, {value}, {lane}, {clamp})")
+    arguments = f"{value}, {lane}, {clamp}, {mask}, {w.active}"
+    result = w.variable(f"m.collectives.shuffle(g, {i.modifiers[1]!r}, {arguments})")
     w.assign(first, f"{result}[0]", "u4")
     w.assign(second, f"{result}[1]", "b1")
 
 
 @emits("vote")
 def _vote(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "all", "any", "uni", "ballot"})
     mode = i.modifiers[1]
     condition, mask = w.read(i.operands[1], "b1"), w.read(i.operands[2], "u4")
     w.assign(
@@ -187,7 +150,6 @@ def _vote(w: BlockWriter, i: Instruction) -> None:
 
 @emits("match")
 def _match(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "any", "all"})
     mode = i.modifiers[0]
     value, mask = w.read(i.operands[1], DTYPES[i.modifiers[-1]]), w.read(i.operands[2], "u4")
     first, second = pair_of(i.operands[0])
@@ -198,7 +160,6 @@ def _match(w: BlockWriter, i: Instruction) -> None:
 
 @emits("redux")
 def _reduce(w: BlockWriter, i: Instruction) -> None:
-    check_modifiers(i, {"sync", "add", "min", "max", "and", "or", "xor"})
     dtype = DTYPES[i.modifiers[-1]]
     value, mask = w.read(i.operands[1], dtype), w.read(i.operands[2], "u4")
     w.assign(i.operands[0], f"m.collectives.reduce(g, {i.modifiers[1]!r}, {value}, {mask})", dtype)
@@ -219,9 +180,6 @@ def _active_mask(w: BlockWriter, i: Instruction) -> None:
 
 def _matrix_form(i: Instruction) -> tuple[int, bool]:
     """Number of matrices and whether they are transposed, of ldmatrix and stmatrix."""
-    check_modifiers(i, {"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared::cta"})
-    if i.modifiers[-1] != "b16":
-        raise UnsupportedInstruction(f"no emulation of {i}")
     return next(int(m[1]) for m in i.modifiers if m in ("x1", "x2", "x4")), "trans" in i.modifiers
 
 
@@ -287,20 +245,21 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.bulk.groups.commit(g, {w.active})")
         return
     if "wait_group" in modifiers:
-        w.emit(f"m.bulk.groups.wait(g, {_count(operands[0])}, {w.active})")
+        w.emit(f"m.bulk.groups.wait(g, {_count(operands[0])}, {w.active}, {'read' in modifiers})")
         return
     if "prefetch" in modifiers:
         return
-    if "reduce" in modifiers or any(m.startswith("im2col") for m in modifiers):
-        raise UnsupportedInstruction(f"no emulation of {i}")
+    reduction = _bulk_reduction(i)
     if "L2::cache_hint" in modifiers:
         operands.pop()
     mask = w.read(operands.pop(), "u2") if "multicast::cluster" in modifiers else None
     loads = "bulk_group" not in modifiers
     if "tensor" in modifiers:
         shared, tensor = operands[:2] if loads else operands[1::-1]
-        if not isinstance(tensor, Address):
-            raise ValueError(f"{tensor} is not a tensor address")
+        assert isinstance(tensor, Address)
+        dimensions = next(int(modifier[0]) for modifier in modifiers if modifier[0].isdigit())
+        if len(tensor.coordinates) != dimensions:
+            raise ValueError(f"{len(tensor.coordinates)} coordinates in {dimensions} dimensions")
         handle = _address(w, Address(tensor.base, tensor.offset), "generic")
         coordinates = ", ".join(w.read(coordinate, "i4") for coordinate in tensor.coordinates)
         where = _address(w, shared, "cluster")
@@ -309,14 +268,30 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
             arguments = f"{where}, {handle}, [{coordinates}], {barrier}, {mask}, {w.active}"
             w.emit(f"m.bulk.load_tensor({w.site}, g, {arguments})")
         else:
-            w.emit(f"m.bulk.store_tensor({w.site}, g, {where}, {handle}, [{coordinates}], {w.active})")
+            operation = reduction and reduction[0]
+            w.emit(f"m.bulk.store_tensor({w.site}, g, {where}, {handle}, [{coordinates}], {operation!r}, {w.active})")
         return
     size = w.read(operands[2], "u4")
     if not loads:
         to, of = _address(w, operands[0], "global"), _address(w, operands[1], "cluster")
-        w.emit(f"m.bulk.store({w.site}, g, {to}, {of}, {size}, {w.active})")
+        w.emit(f"m.bulk.store({w.site}, g, {to}, {of}, {size}, {reduction}, {w.active})")
         return
     of_shared = "shared::cta" in modifiers and "global" not in modifiers
     to, of = _address(w, operands[0], "cluster"), _address(w, operands[1], "cluster" if of_shared else "global")
     barrier = _address(w, operands[3], "cluster")
-    w.emit(f"m.bulk.load({w.site}, g, {to}, {of}, {size}, {barrier}, {of_shared}, {mask}, {w.active})")
+    arguments = f"{to}, {of}, {size}, {barrier}, {of_shared}, {mask}, {reduction}, {w.active}"
+    w.emit(f"m.bulk.load({w.site}, g, {arguments})")
+
+
+def _bulk_reduction(i: Instruction) -> tuple[str, str] | None:
+    """Operation and type of cp.reduce.async.bulk, the type of a tensor's being its map's; None for a copy."""
+    if "reduce" not in i.modifiers:
+        return None
+    operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
+    if "tensor" in i.modifiers:
+        return operation, ""
+    kind = i.modifiers[-1]
+    require_bulk_reduction("global" if "bulk_group" in i.modifiers else "shared", operation, kind)
+    if ("noftz" in i.modifiers) != (operation == "add" and kind in ("f16", "bf16")):
+        raise ValueError(".noftz belongs to .add of .f16 and .bf16, and must stand there")
+    return operation, kind

@@ -4,7 +4,7 @@ from tilewright.emulator.arithmetic_instructions import clamped
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits
 from tilewright.emulator.integer_instructions import unsigned
 from tilewright.emulator.memory import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW
-from tilewright.emulator.operands import HALVES, check_modifiers, is_float
+from tilewright.emulator.operands import HALVES, is_float
 from tilewright.emulator.ptx import Instruction, Operand, Register, Symbol, Vector
 
 _WINDOWS = {"global": GLOBAL_BASE, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
@@ -18,6 +18,8 @@ def _move(w: BlockWriter, i: Instruction) -> None:
     if isinstance(destination, Vector) and isinstance(source, Vector):  # of b128: registers that are halves
         _repack(w, destination, source)
         return
+    if i.modifiers[-1] == "b128":
+        raise ValueError("b128 moves between registers of 128 bits and vectors")
     dtype = DTYPES[i.modifiers[-1]]
     if isinstance(destination, Vector):
         _unpack(w, destination.elements, w.read(source, unsigned(dtype)), dtype)
@@ -66,7 +68,7 @@ def _repack(w: BlockWriter, destination: Vector, source: Vector) -> None:
 def _convert_address(w: BlockWriter, i: Instruction) -> None:
     """Shared, local and parameter addresses are offsets; those of constants are generic already."""
     dtype = DTYPES[i.modifiers[-1]]
-    space = i.modifiers[1] if i.modifiers[0] == "to" else i.modifiers[0]
+    space = i.modifiers[-2].split("::")[0]
     value = w.read(i.operands[1], dtype)
     if space in ("global", "const"):
         expression = value
@@ -77,7 +79,7 @@ def _convert_address(w: BlockWriter, i: Instruction) -> None:
         raise ValueError("a symbol as a generic address")
     else:
         sign = "-" if i.modifiers[0] == "to" else "+"
-        expression = f"{value} {sign} {w.constant(_WINDOWS[space.split('::')[0]], dtype)}"
+        expression = f"{value} {sign} {w.constant(_WINDOWS[space], dtype)}"
     w.assign(i.operands[0], expression, dtype)
 
 
@@ -98,7 +100,6 @@ def _convert(w: BlockWriter, i: Instruction) -> None:
     if i.modifiers[0] == "pack":
         _convert_and_pack(w, i)
         return
-    check_modifiers(i, {*_ROUNDINGS, "ftz", "sat", "relu", "satfinite"}, types=2)
     to, source = i.modifiers[-2:]
     mode = next((mode for mode in i.modifiers if mode in _ROUNDINGS), "rn")
     if to.endswith("x2") or source.endswith("x2"):
@@ -172,7 +173,6 @@ def _to_float_type(value: str, to: str, mode: str) -> str:
 
 def _convert_and_pack(w: BlockWriter, i: Instruction) -> None:
     """cvt.pack.sat: two s32 into the low part of a word, above the low part of a third."""
-    check_modifiers(i, {"pack", "sat", "s32", *(f"{sign}{bits}" for sign in "us" for bits in (2, 4, 8, 16))})
     to = i.modifiers[2]
     a, b = (w.read(operand, "i4") for operand in i.operands[1:3])
     rest = w.read(i.operands[3], "u4") if len(i.operands) > 3 else w.constant(0, "u4")

@@ -1,19 +1,11 @@
 """What emitters ask of an instruction: its space, the elements, addresses and immediates of its operands."""
 
-from tilewright.emulator.codegen import DTYPES, BlockWriter
-from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Vector
+from tilewright.emulator.codegen import BlockWriter
+from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Vector, described
 
 HALVES = {"f16": "f16", "bf16": "bf16", "f16x2": "f16", "bf16x2": "bf16"}
 """16-bit floating-point types and pairs of them -> the type of one."""
 SPACES = ("global", "const", "shared", "local", "param")
-
-
-def check_modifiers(instruction: Instruction, allowed: set[str], types: int = 1) -> None:
-    """Refuse a modifier that is neither allowed nor one of the last `types`."""
-    unknown = set(instruction.modifiers[: len(instruction.modifiers) - types]) - allowed
-    if unknown:
-        raise UnsupportedInstruction(f"no emulation of .{', .'.join(sorted(unknown))} in {instruction}")
 
 
 def is_float(kind: str) -> bool:
@@ -43,7 +35,7 @@ def mbarrier_space(instruction: Instruction) -> str:
 def address_of(w: BlockWriter, operand: Operand, space: str) -> str:
     """The address in its space: 32 bits in shared and local memory, else 64."""
     if not isinstance(operand, Address):
-        raise ValueError(f"{operand} is not an address")
+        raise ValueError(f"{described(operand)} is not an address")
     dtype = "u4" if space in ("shared", "cluster", "local") else "u8"
     base = w.read(operand.base, dtype)
     return w.variable(f"{base} + {w.constant(operand.offset, dtype)}") if operand.offset else base
@@ -52,14 +44,6 @@ def address_of(w: BlockWriter, operand: Operand, space: str) -> str:
 def elements_of(operand: Operand) -> tuple[Operand, ...]:
     """The elements of a vector; an operand that is none is its only element."""
     return operand.elements if isinstance(operand, Vector) else (operand,)
-
-
-def integer_dtype(instruction: Instruction) -> str:
-    """The NumPy type of an instruction whose type is the last modifier and of integers, bits or predicates."""
-    dtype = DTYPES[instruction.modifiers[-1]]
-    if dtype[0] == "f":
-        raise ValueError(f".{instruction.modifiers[-1]} is no type of integers")
-    return dtype
 
 
 def count_of(operand: Operand) -> int:
@@ -73,5 +57,5 @@ def count_of(operand: Operand) -> int:
 def immediate_of(operand: Operand) -> int:
     """The value of an operand that must be an integer constant."""
     if not isinstance(operand, Integer):
-        raise ValueError(f"{operand} is not an immediate")
+        raise ValueError(f"{described(operand)} is not an immediate")
     return operand.value

@@ -11,13 +11,18 @@ TYPE_BITS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Register:
-    """One virtual register; identity is the object, because scopes may repeat names."""
+    """One virtual register of a PTX type; identity is the object, because scopes may repeat names."""
 
     name: str
-    bits: int
+    type: str
+
+    @property
+    def bits(self) -> int:
+        """Bits that it is held in: 16 where it has 8, of which instructions use 8."""
+        return max(TYPE_BITS[self.type], 16) if self.type != "pred" else 1
 
 
-CARRY = Register("CC.CF", 1)
+CARRY = Register("CC.CF", "pred")
 """The carry flag, which PTX does not name: instructions with .cc write it and addc, subc and madc read it."""
 
 
@@ -45,10 +50,14 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The address of a variable; `space` is param, shared, local or global (module constants are global)."""
+    """The address of a variable, and of what lies `offset` bytes on.
+
+    space: param, shared, local or global (module constants are global).
+    """
 
     name: str
     space: str
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +192,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class FunctionParameter:
-    """A parameter or a result of a device function: a register of `bits`, or a place in the .param space."""
+    """A parameter or a result of a device function: a register of a type, or a place in the .param space."""
 
     name: str
     in_register: bool
-    bits: int = 0
+    type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +213,34 @@ class Function:
 class Module:
     """A parsed PTX module: entries, device functions, and variables of the global and const spaces by name."""
 
+    version: tuple[int, int]
+    target: str
     entries: dict[str, Entry] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     shared: dict[str, Variable] = field(default_factory=dict)
     dynamic_shared: dict[str, Variable] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
+
+
+def described(operand: Operand) -> str:
+    """An operand in words."""
+    match operand:
+        case Register(name, kind):
+            return f"register {name} of type .{kind}"
+        case Negated(register):
+            return f"!{register.name}"
+        case Integer(value):
+            return f"the integer {value}"
+        case Float(value):
+            return f"the floating-point constant {value}"
+        case Special(name):
+            return f"%{name}"
+        case Symbol(name) | Label(name):
+            return name
+        case Sink():
+            return "_"
+    return {Address: "an address", Vector: "a vector", Pair: "a pair"}[type(operand)]
 
 
 def round_up(value: int, multiple: int) -> int:

@@ -20,25 +20,21 @@ from tilewright.emulator.ptx import (
     Module,
     Negated,
     Operand,
-    Pair,
     Register,
-    Sink,
-    Special,
     Symbol,
-    Vector,
 )
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
     excerpt,
     line_of,
-    parse_constant,
     skip_blank,
     split_list,
     syntax_error,
     variable_of,
 )
 from tilewright.emulator.ptx_lowering import in_halves, inverted, new_register, waits_for_others
-from tilewright.emulator.ptx_variables import Scope, place_variables
+from tilewright.emulator.ptx_scope import Scope
+from tilewright.emulator.ptx_variables import place_variables
 
 _NUMBERS = r"\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
 _LOC = re.compile(rf"\.loc{_NUMBERS}(?:[^\n]*?\binlined_at{_NUMBERS})?[^\n]*", re.A)
@@ -48,7 +44,6 @@ _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w]*)((?:\.[\w:]+)*)\s*
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+([\s\S]*)$")
 _REGISTER_RANGE = re.compile(r"([%\w$]+)<(\d{1,9})>$", re.A)
 _NAME = re.compile(r"[%\w$]+$")
-_OFFSET = re.compile(r"([^+]*?) ?\+ ?([-\w]+)$")
 MOST_REGISTERS = 1 << 18
 """Registers that an entry may declare; a compiler asks for some thousand."""
 
@@ -68,7 +63,6 @@ class BodyParser:
     def __init__(self, module: Module, entry: Entry, text: str, start: int) -> None:
         self.module, self.entry, self.text = module, entry, text
         self.position = start
-        self.line, self.line_position = line_of(text, start), start
         self.module_scope = Scope(None)
         self.branches: list[tuple[Instruction, str, Scope]] = []
         self.callers: list[str] = []  # functions whose bodies are being parsed
@@ -83,6 +77,11 @@ class BodyParser:
         names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
         self.scope = Scope(self.module_scope)
         self.scope.names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
+
+    @property
+    def line(self) -> int:
+        """The number of the line where the parser is."""
+        return line_of(self.text, self.position)
 
     def parse(self) -> int:
         """Fill the entry; returns the position after its closing brace."""
@@ -149,7 +148,6 @@ class BodyParser:
             if not isinstance(register, Register):
                 raise self._error(f"{guard!r} is not a predicate register")
             predicate = Negated(register) if negated else register
-        self._count_lines()
         names = tuple(modifiers.split(".")[1:])
         if opcode == "call" and self._inline(rest, predicate):
             return
@@ -209,7 +207,7 @@ class BodyParser:
         operand = self._operand(index)
         with self._only_where(predicate):
             for place, label in enumerate(labels[:-1]):
-                chosen = Register(f"%brx{place}", 1)
+                chosen = Register(f"%brx{place}", "pred")
                 compare = (chosen, operand, Integer(place))
                 self._append(Instruction("setp", ("eq", "u32"), compare, None, self.line, self.location))
                 self._branch(label, chosen)
@@ -243,20 +241,19 @@ class BodyParser:
 
     def _expand(self, function: Function, arguments: list[Operand], results: list[Operand]) -> None:
         """Append the body of a function."""
-        caller = self.scope, self.position, self.line, self.line_position, self.location
+        caller = self.scope, self.position, self.location
         self.scope = formal = Scope(self.module_scope)
         for parameter, argument in zip(function.parameters, arguments, strict=True):
             self._bind(parameter, argument, reads=True)
         for parameter, result in zip(function.results, results, strict=True):
             self._bind(parameter, result, reads=False)
         self.callers.append(function.name)
-        self.position = self.line_position = function.start
-        self.line = line_of(self.text, function.start)
+        self.position = function.start
         self._body()
         self.callers.pop()
         self._drop_last_return()
         formal.labels[_RETURN] = len(self.entry.instructions)
-        self.scope, self.position, self.line, self.line_position, self.location = caller
+        self.scope, self.position, self.location = caller
         for parameter, result in zip(function.results, results, strict=True):
             source = formal.names[parameter.name]
             if isinstance(source, Register) and source is not result:
@@ -276,7 +273,7 @@ class BodyParser:
                 raise self._error(f"{parameter.name} is in .param space, and its argument is not")
             self.scope.names[parameter.name] = operand
             return
-        register = new_register(parameter.name, parameter.bits)
+        register = new_register(parameter.name, parameter.type)
         self.scope.names[parameter.name] = register
         if reads:
             self._move(register, operand)
@@ -294,52 +291,10 @@ class BodyParser:
         self._declare_variable(match)
 
     def _operand(self, text: str) -> Operand:
-        for scope in self.scope.chain():
-            if (known := scope.names.get(text)) is not None:
-                return known
-        head = text[:1]
-        if head == "[":
-            operand: Operand = self._address(text[1:-1].strip())
-        elif head == "{":
-            operand = Vector(tuple(self._operand(item) for item in split_list(text[1:-1])))
-        elif text == "_":
-            operand = Sink()
-        elif head == "!":
-            register = self._operand(text[1:].lstrip(" !"))
-            if not isinstance(register, Register) or text[1:].lstrip().startswith("!"):
-                raise self._error(f"{text!r} negates something that is not a register")
-            operand = Negated(register)
-        elif "|" in text:
-            first, *others = text.split("|")
-            if len(others) > 1:
-                raise self._error(f"{text!r} is no pair")
-            operand = Pair(self._operand(first.strip()), self._operand(others[0].strip()))
-        elif (constant := parse_constant(text)) is not None:
-            operand = constant
-        elif head == "%":
-            operand = Special(text[1:])
-        else:
-            raise self._error(f"{text!r} is not declared")
-        return operand
-
-    def _address(self, text: str) -> Address:
-        items = split_list(text)
-        if not items or (len(items) == 1 and items[0][:1] in ("[", "{")):
-            raise self._error(f"[{text}] is no address")
-        if len(items) == 2:
-            coordinates = self._operand(items[1])
-            if not isinstance(coordinates, Vector):
-                raise self._error(f"[{text}] is not a tensor address")
-            if items[0][:1] == "[":
-                raise self._error(f"[{text}] is no address")
-            base = self._address(items[0])
-            return Address(base.base, base.offset, coordinates.elements)
-        if match := _OFFSET.match(items[0]):
-            offset = parse_constant(match[2])
-            if not isinstance(offset, Integer):
-                raise self._error(f"[{text}] is no address")
-            return Address(self._operand(match[1]), offset.value)
-        return Address(self._operand(items[0]))
+        try:
+            return self.scope.operand(text)
+        except ValueError as error:
+            raise self._error(str(error)) from None
 
     def _declare_registers(self, statement: str) -> None:
         match = _REGISTERS.match(statement)
@@ -355,10 +310,9 @@ class BodyParser:
                 names = [name]
             else:
                 raise self._error(f"{name!r} is not a register name")
-            self.scope.names.update((name, new_register(name, TYPE_BITS[match[1]])) for name in names)
+            self.scope.names.update((name, new_register(name, match[1])) for name in names)
 
     def _declare_variable(self, match: re.Match[str]) -> None:
-        self._count_lines()
         variable = variable_of(match, self.line)
         space = match["space"]
         variables = {"shared": self.entry.shared, "local": self.entry.local}.get(space)
@@ -395,10 +349,6 @@ class BodyParser:
                     break
             else:
                 raise PtxSyntaxError(f"PTX line {instruction.ptx_line}: no label {label!r}")
-
-    def _count_lines(self) -> None:
-        self.line += self.text.count("\n", self.line_position, self.position)
-        self.line_position = self.position
 
     def _error(self, message: str) -> PtxSyntaxError:
         return syntax_error(self.text, self.position, message)

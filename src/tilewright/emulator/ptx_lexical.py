@@ -2,7 +2,9 @@
 
 import re
 import struct
+from bisect import bisect_left
 from collections import Counter
+from functools import lru_cache
 
 from tilewright.emulator.errors import PtxSyntaxError
 from tilewright.emulator.ptx import TYPE_BITS, Float, Integer, Variable
@@ -14,7 +16,7 @@ VARIABLE = re.compile(
     r"(?P<shape>(?:\[\s*(?:\d{1,18}\s*)?\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*?))?\s*;"
 )
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
-_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
+_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
 LARGEST_ALIGNMENT = 1 << 16
 """Of a variable; far above what memories need, and low enough to compute with."""
 
@@ -42,12 +44,13 @@ def split_list(text: str) -> list[str]:
     return items
 
 
+@lru_cache(maxsize=1 << 12)
 def parse_constant(text: str) -> Integer | Float | None:
     """An integer or floating-point constant, or None."""
     if match := _FLOAT.fullmatch(text):
         if match[1]:
             return Float(struct.unpack(">f", bytes.fromhex(match[1]))[0], 32)
-        return Float(struct.unpack(">d", bytes.fromhex(match[2]))[0], 64)
+        return Float(float(match[3]) if match[3] else struct.unpack(">d", bytes.fromhex(match[2]))[0], 64)
     if match := _INTEGER.fullmatch(text):
         digits, base = next((match[index], base) for index, base in ((2, 16), (3, 2), (4, 8), (5, 10)) if match[index])
         return Integer(-int(digits, base) if match[1] else int(digits, base))
@@ -111,7 +114,12 @@ def short_names(paths: dict[int, str]) -> dict[int, str]:
 
 def line_of(text: str, position: int) -> int:
     """The number of the line that holds a position."""
-    return text.count("\n", 0, position) + 1
+    return bisect_left(_line_ends(text), position) + 1
+
+
+@lru_cache(maxsize=1)
+def _line_ends(text: str) -> list[int]:
+    return [match.start() for match in re.finditer("\n", text)]
 
 
 def excerpt(text: str, position: int) -> str:

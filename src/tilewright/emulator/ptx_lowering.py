@@ -3,11 +3,11 @@
 from tilewright.emulator.ptx import Negated, Operand, Register, Vector
 
 
-def new_register(name: str, bits: int) -> Register | Vector:
-    """A register. One of 8 bits has 16, of which instructions use 8; one of 128 bits is the pair of its halves."""
-    if bits == 128:
-        return Vector((Register(f"{name}.low", 64), Register(f"{name}.high", 64)))
-    return Register(name, 16 if bits == 8 else bits)
+def new_register(name: str, kind: str) -> Register | Vector:
+    """A register of a type; one of 128 bits is the pair of its halves."""
+    if kind == "b128":
+        return Vector((Register(f"{name}.low", "b64"), Register(f"{name}.high", "b64")))
+    return Register(name, kind)
 
 
 def in_halves(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tuple[tuple[str, ...], tuple[Operand, ...]]:

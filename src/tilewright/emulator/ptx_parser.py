@@ -6,6 +6,7 @@ nested scopes (inline assembly opens them), registers, labels and `.loc` lines.
 
 import re
 
+from tilewright.emulator.availability import FIRST_VERSION, LAST_VERSION, TARGETS
 from tilewright.emulator.ptx import TYPE_BITS, Entry, Function, FunctionParameter, Module, Parameter, round_up
 from tilewright.emulator.ptx_body import BodyParser
 from tilewright.emulator.ptx_lexical import (
@@ -22,11 +23,8 @@ from tilewright.emulator.ptx_lexical import (
 )
 
 _FILE = re.compile(r'^\s*\.file\s+(\d{1,9})\s+"([^"\n]*)"', re.M)
-FIRST_VERSION, LAST_VERSION = 6, 9
-TARGETS = tuple(f"sm_{number}" for number in ("70", "72", "75", "80", "86", "87", "88", "89", "90", "90a"))
-
 _VERSION_AND_TARGET = re.compile(
-    r"\.version\s+(?P<major>\d+)\.(?P<minor>\d+)(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*\.target\s+(?P<target>[\w.-]+)"
+    r"\.version\s+(?P<major>\d{1,3})\.(?P<minor>\d{1,3})(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*\.target\s+(?P<target>[\w.-]+)"
 )
 _HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
 _SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
@@ -53,8 +51,11 @@ def parse(text: str) -> Module:
     Raises:
         PtxSyntaxError: naming the line of the text.
     """
-    _check_header(text)
-    module = Module(files=short_names({int(number): path for number, path in _FILE.findall(text)}))
+    header = _header(text)
+    version = int(header["major"]), int(header["minor"])
+    module = Module(
+        version, header["target"], files=short_names({int(number): path for number, path in _FILE.findall(text)})
+    )
     for function in _DEVICE_FUNCTION.finditer(text):
         results, parameters = (_formals(text, function, group) for group in ("results", "parameters"))
         module.functions[function["name"]] = Function(function["name"], results, parameters, function.end() - 1)
@@ -73,7 +74,7 @@ def parse(text: str) -> Module:
     return module
 
 
-def _check_header(text: str) -> None:
+def _header(text: str) -> re.Match[str]:
     """PTX starts with .version and .target; refuse what is no PTX, or PTX of machines that this is no model of."""
     start = skip_blank(text, 0)
     header = _VERSION_AND_TARGET.match(text, start)
@@ -87,6 +88,7 @@ def _check_header(text: str) -> None:
         raise syntax_error(
             text, line, f".target {header['target']} is unknown: compile for one of {', '.join(TARGETS)}"
         )
+    return header
 
 
 def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:
@@ -117,7 +119,7 @@ def _formals(text: str, header: re.Match[str], group: str) -> tuple[FunctionPara
         match = _FORMAL.match(declaration)
         if match is None or match["type"] not in TYPE_BITS:
             raise syntax_error(text, header.start(), f"unknown parameter declaration {declaration!r}")
-        formals.append(FunctionParameter(match["name"], match["space"] == "reg", TYPE_BITS[match["type"]]))
+        formals.append(FunctionParameter(match["name"], match["space"] == "reg", match["type"]))
     return tuple(formals)
 
 

@@ -1,25 +1,8 @@
-"""What names mean in a body, and where its variables lie in shared and local memory."""
+"""Where the variables of an entry lie in shared and local memory."""
 
 from collections.abc import Iterator
 
 from tilewright.emulator.ptx import Address, Entry, Instruction, Module, Operand, Symbol, Variable, round_up
-
-
-class Scope:
-    """Names declared between one pair of braces."""
-
-    def __init__(self, parent: "Scope | None") -> None:
-        self.parent = parent
-        self.names: dict[str, Operand] = {}
-        self.labels: dict[str, int] = {}
-        self.tables: dict[str, list[str]] = {}  # of branches
-
-    def chain(self) -> "Iterator[Scope]":
-        """This scope and those around it."""
-        scope: Scope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope.parent
 
 
 def place_variables(module: Module, entry: Entry) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tilewright.emulator.clocks import KNOWN
+from tilewright.emulator.clocks import KNOWN, VISIBLE_GLOBAL
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
 from tilewright.emulator.traits import CLUSTER, CTA, DEVICE, scope_of
 
@@ -49,20 +49,27 @@ Published: TypeAlias = dict[int, Written]  # by place
 
 @dataclass(slots=True)
 class History:
-    """What a cluster has released: at each of its moments, everything up to then, by thread of the cluster."""
+    """What a cluster has released: at each of its moments, everything up to then, (kinds, columns) of its clocks."""
 
     moments: list[int] = field(default_factory=list)
     rows: list[Array] = field(default_factory=list)
 
     def add(self, moment: int, row: Array) -> None:
-        """Release the row of a thread."""
-        self.rows.append(np.maximum(self.rows[-1], row) if self.rows else row)
+        """Release the rows of a thread."""
+        if self.rows:
+            kinds, columns = self.rows[-1].shape  # some may have been added since
+            earlier = row[:kinds, :columns]
+            np.maximum(earlier, self.rows[-1], out=earlier)
+        self.rows.append(row)
         self.moments.append(moment)
 
-    def at(self, moment: int) -> Array | None:
-        """What was released up to a moment."""
+    def covers(self, moment: int, kind: int, columns: Array, times: Array) -> Mask:
+        """Whether what was released up to a moment covers times of columns."""
         index = bisect_right(self.moments, moment) - 1
-        return self.rows[index] if index >= 0 else None
+        if index < 0 or kind >= len(self.rows[index]):
+            return np.zeros(columns.size, np.bool_)
+        row = self.rows[index][kind]
+        return np.asarray((columns < row.size) & (row[np.minimum(columns, row.size - 1)] >= times))
 
 
 class Releases:
@@ -127,8 +134,42 @@ class Releases:
         size = self._checker.topology.cluster_size
         return CTA if cta == other else CLUSTER if cta // size == other // size else DEVICE
 
+    def morally_strong(self, site: int, lanes: Indices, sites: Array, columns: Array, foreign: Mask) -> Mask:
+        """Whether past accesses are strong and their scopes and that of this one include each other's threads.
+
+        columns, foreign: whose the past accesses are, and whether of another cluster.
+        """
+        topology, traits = self._checker.topology, self._checker.traits
+        same_cta = columns // topology.threads == topology.cta[lanes] % topology.cluster_size
+        needed = np.where(foreign, DEVICE, np.where(same_cta, CTA, CLUSTER))
+        return np.asarray(traits.strong[sites] & (np.minimum(traits.scopes[sites], traits.scopes[site]) >= needed))
+
+    def meetings_beyond_scope(self, site: int, lanes: Indices, where: Indices) -> list[tuple[int, int]]:
+        """Pairs among lanes of one instruction, by index, that are at one place and not in one scope."""
+        checker = self._checker
+        ctas = np.asarray(checker.machine.cta_numbers[checker.topology.cta[lanes]])
+        teams = ctas if checker.traits.scopes[site] == CTA else checker.clusters_of(lanes)
+        order = np.lexsort((teams, where))
+        place, team = where[order], teams[order]
+        met = np.flatnonzero((place[1:] == place[:-1]) & (team[1:] != team[:-1]))
+        return list(zip(order[met].tolist(), order[met + 1].tolist(), strict=True))
+
     def knows(self, lanes: Indices, clusters: Array, columns: Array, times: Array) -> Mask:
-        """Whether lanes know of accesses that threads of other clusters made."""
+        """Whether lanes know of accesses that other clusters made."""
+        return self._covered(lanes, clusters, columns, times, KNOWN, KNOWN)
+
+    def sees(self, lanes: Indices, clusters: Array, columns: Array, times: Array) -> Mask:
+        """Whether asynchronous operations of lanes see ordinary writes of other clusters to global memory.
+
+        The fence between proxies is the writer's, before it released, or the lane's, after it acquired.
+        """
+        theirs = self._covered(lanes, clusters, columns, times, KNOWN, VISIBLE_GLOBAL)
+        return theirs | self._covered(lanes, clusters, columns, times, VISIBLE_GLOBAL, KNOWN)
+
+    def _covered(
+        self, lanes: Indices, clusters: Array, columns: Array, times: Array, acquired: int, released: int
+    ) -> Mask:
+        """Whether accesses are among what clusters released in one kind of rows, as lanes acquired it in another."""
         known = np.zeros(lanes.size, np.bool_)
         clocks = self._checker.clocks
         for cluster in np.unique(clusters).tolist():
@@ -136,11 +177,10 @@ class Releases:
             if column is None or history is None:
                 continue
             here = np.flatnonzero(clusters == cluster)
-            moments = clocks.facts[KNOWN, lanes[here], column]
+            moments = clocks.facts[acquired, lanes[here], column]
             for moment in np.unique(moments).tolist():
-                if (row := history.at(moment)) is not None:
-                    some = here[moments == moment]
-                    known[some] = row[columns[some]] >= times[some]
+                some = here[moments == moment]
+                known[some] = history.covers(moment, released, columns[some], times[some])
         return known
 
     def _release(self, lane: int) -> Release:
@@ -161,8 +201,8 @@ class Releases:
             facts = checker.clocks.facts[KNOWN, lane]
             moments = {number: int(facts[column]) for number, column in checker.clocks.of_kind("cluster")}
             moments[cluster] = checker.tick()
-            row = facts[: checker.clocks.base].copy()
-            row[own] = wide
+            row = checker.clocks.facts[:, lane].copy()
+            row[KNOWN, own] = wide
             checker.state.histories.setdefault(cluster, History()).add(moments[cluster], row)
         release = Release(rows, moments)
         self._made[lane] = fenced, release
@@ -192,7 +232,7 @@ class Releases:
         for cluster, moment in _latest(afar).items():
             if cluster != self._checker.cluster_of(lane):
                 column = clocks.agent(("cluster", cluster))
-                clocks.facts[:, lane, column] = np.maximum(clocks.facts[:, lane, column], moment)
+                clocks.facts[KNOWN, lane, column] = max(clocks.facts[KNOWN, lane, column], moment)
 
 
 def active_lanes(group: Group, active: Any) -> Indices:

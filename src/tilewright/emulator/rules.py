@@ -60,6 +60,11 @@ RULES = {
     "register-budget": Rule(
         "after setmaxnreg the warps of a CTA may not hold more registers than it was launched with", "setmaxnreg"
     ),
+    "member-mask": Rule(
+        "the member mask of a warp collective names the threads that execute it: each is in its own mask, and each of "
+        "the mask that has not exited executes it",
+        "shfl.sync; vote.sync; match.sync; redux.sync; elect.sync; bar.warp.sync",
+    ),
     "divergent-collective": Rule(
         "all threads of a warp must execute an .aligned instruction together", "barrier{.cta}; wgmma; Warp-level matrix"
     ),

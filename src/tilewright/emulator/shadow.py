@@ -5,7 +5,8 @@ Accesses of asynchronous agents have the flag, which makes them later than any t
 access of the program, so that neighbours never share one.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,8 +17,6 @@ _SITES, _COLUMNS, _TIMES = 1 << _COLUMN_SHIFT, 1 << 15, 1 << 29
 ASYNC = 1 << 62
 NEVER = _TIMES - 1
 """The time of what is not over yet."""
-
-AGENT_SLOTS = 4
 
 
 def pack(time: int, column: Array | int, site: int, asynchronous: bool = False) -> Array:
@@ -56,17 +55,18 @@ class SharedShadow:
     """Of the shared memory of all resident CTAs.
 
     writes: (cells,). latest: (cells,), the latest read of a thread. reads: (slots, cells), the latest read of each
-    warp, then, in clusters, of threads of other CTAs, then of agents. `slots` counts those of threads.
+    warp, then, in clusters, of threads of other CTAs. agent_reads: (cells,) each, the latest read of each agent.
     """
 
-    def __init__(self, nbytes: int, ctas: int, cell: int, threads: int, cluster: bool, agents: bool) -> None:
+    def __init__(self, nbytes: int, ctas: int, cell: int, threads: int, cluster: bool) -> None:
         self.cell, self._ctas = cell, ctas
         self.slots = -(-threads // WARP) + cluster
         cells = -(-nbytes // cell)
         self.writes = np.zeros(cells, np.int64)
         self.latest = np.zeros(cells, np.int64)
-        self.reads = np.zeros((self.slots + (AGENT_SLOTS if agents else 0), cells), np.int64)
-        self._used = np.zeros(len(self.reads), np.bool_)
+        self.reads = np.zeros((self.slots, cells), np.int64)
+        self.agent_reads: dict[Hashable, Array] = {}
+        self._used = np.zeros(self.slots, np.bool_)
 
     def by_cta(self, cells: Array) -> Array:
         """A view of cells as (ctas, cells of a CTA)."""
@@ -79,17 +79,16 @@ class SharedShadow:
         self.latest[cells] = np.maximum(self.latest[cells], access)
         self.reads[slots[:, None], cells] = access
 
-    def agent_reads(self, number: int) -> Array:
-        """The reads of an agent's slot, to write to."""
-        slot = self.slots + number % AGENT_SLOTS
-        self._used[slot] = True
-        reads: Array = self.reads[slot]
-        return reads
+    def reads_of(self, agent: Hashable) -> Array:
+        """The reads of an agent, to write to."""
+        if agent not in self.agent_reads:
+            self.agent_reads[agent] = np.zeros(self.latest.shape, np.int64)  # pages that nobody uses cost nothing
+        return self.agent_reads[agent]
 
     def used_reads(self) -> list[Array]:
-        """The latest reads of threads and the reads of each slot, where there were any."""
-        threads = [self.latest] if self._used[: self.slots].any() else []
-        return threads + [self.reads[slot] for slot in np.flatnonzero(self._used).tolist()]
+        """The latest reads of threads, the reads of each slot, and of agents, where there were any."""
+        threads = [self.reads[slot] for slot in np.flatnonzero(self._used).tolist()]
+        return [*([self.latest] if threads else []), *threads, *self.agent_reads.values()]
 
     def cells(self, where: Indices, width: int) -> Indices:
         """The cells of accesses at byte offsets: (lanes, cells of one)."""
@@ -102,7 +101,8 @@ class SharedShadow:
 class GlobalShadow:
     """Of one allocation of global memory; the cluster of an access is its number in the grid.
 
-    reads, read_clusters: (2, cells), the last read, and the last by another thread than that.
+    reads, read_clusters: (2, cells), the last read, and the last by another thread than that. deferred: notes reads of
+    bulk copies, for the time when somebody writes here.
     """
 
     start: int
@@ -113,6 +113,7 @@ class GlobalShadow:
     reads: Array
     read_clusters: Array
     written: bool = False
+    deferred: list[Callable[[], None]] = field(default_factory=list)
 
     @classmethod
     def of(cls, start: int, size: int, cell: int) -> "GlobalShadow":
@@ -135,6 +136,19 @@ class GlobalShadow:
                 places = cells[which]
                 self.reads[1][places] = np.broadcast_to(reads, cells.shape)[which]
                 self.read_clusters[1][places] = np.broadcast_to(readers, cells.shape)[which]
+
+    def expect_writes(self) -> None:
+        """Somebody writes here: from now on all reads must be known."""
+        self.written = True
+        for note in self.deferred:
+            note()
+        self.deferred.clear()
+
+    def cells_of_rows(self, starts: Indices, nbytes: int) -> Indices:
+        """The cells of rows of so many bytes at offsets of the whole memory, all in one array."""
+        first, last = (starts - self.start) // self.cell, (starts + nbytes - 1 - self.start) // self.cell
+        cells = first[:, None] + np.arange(int((last - first).max()) + 1)
+        return cells[cells <= last[:, None]]
 
     def cells(self, where: Indices, width: int) -> Indices:
         """The cells of accesses at offsets of the whole memory: (lanes, cells of one)."""

@@ -56,7 +56,7 @@ def sparse_mma(
     if depth not in _DEPTHS.get(element.family, ()) or (len(a), len(b)) != (depth // step, depth // step):
         raise ValueError(
             f"sparse mma shape {shape} for {a_type} with {len(a)} and {len(b)} registers is not supported: "
-            f"K is one of {_DEPTHS.get(element.family, ())}, and A and B have K / {step} registers"
+            f"K is one of {', '.join(map(str, _DEPTHS.get(element.family, ())))}, and A and B have K / {step} registers"
         )
     kept = matrix_of_a(a, a_type)
     places = _places(metadata[0], selector, depth, a_type)

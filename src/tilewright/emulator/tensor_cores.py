@@ -56,7 +56,8 @@ def mma_sync(
     if registers.get(shape) != (len(a), len(b)):
         raise ValueError(
             f"mma shape {shape} for {a_type} with {len(a)} and {len(b)} registers is not supported: "
-            f"shapes, with the registers of A and B, are {registers}"
+            "shapes, with the registers of A and B, are "
+            + ", ".join(f"{name} ({of_a} and {of_b})" for name, (of_a, of_b) in registers.items())
         )
     halves = 1 if shape.startswith("m8") else 2
     matrix_a, matrix_b = matrix_of_a(a, a_type, row_halves=halves), matrix_of_b(b, b_type)

@@ -1,13 +1,12 @@
 """TMA tiles: cp.async.bulk.tensor and cp.reduce.async.bulk.tensor between a global tensor and shared memory.
 
-Only tiled mode without interleave and with unit element strides, which is what a GEMM uses. Moving the
-bytes is all that happens here: when a copy completes, and what it signals, is the scheduler's business.
+Only tiled mode without interleave. Moving the bytes is all that happens here: when a copy completes, and what it
+signals, is the scheduler's business.
 
 Source: PTX ISA, "Tensors" and "cp.async.bulk.tensor"; CUDA driver API, cuTensorMapEncodeTiled.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -15,107 +14,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.swizzle import CHUNK, SWIZZLE_PERIOD, SWIZZLE_SPANS, swizzle
-
-Bytes = npt.NDArray[np.uint8]
+from tilewright.emulator.memory import Bytes
+from tilewright.emulator.reductions import reduce_into
+from tilewright.emulator.swizzle import CHUNK, SWIZZLE_PERIOD, swizzle
+from tilewright.emulator.tensor_map import TensorMap, require
 
 BOX_ALIGNMENT = 16
 """Bytes of which the place of a box in its row is a multiple (seen on an H200, of loads and stores)."""
 TILE_ALIGNMENT = 128
 """Bytes to which the shared-memory address of a tile must be aligned."""
+OOB_NAN = 0x7FF7
+"""The NaN out of bounds, in every half word of an element whatever its type.
 
-REDUCTIONS: dict[str, np.ufunc] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-"""The `.redOp` of cp.reduce.async.bulk.tensor; `.inc` and `.dec` are left out."""
-
-
-@dataclass(frozen=True)
-class TensorMap:
-    """A tensor in global memory and the box of it that one TMA instruction moves.
-
-    Dimensions run from the innermost, which is contiguous, to the outermost.
-
-    address: of the first element. element_bytes: 1, 2, 4 or 8. shape: elements per dimension. strides: bytes
-    from one index to the next in dimensions 1 and up (so one fewer than the rank). box: elements per
-    dimension. swizzle: span in bytes, one of SWIZZLE_SPANS.
-
-    Raises ValueError where cuTensorMapEncodeTiled would refuse.
-    """
-
-    address: int
-    element_bytes: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
-    swizzle: int = 0
-
-    def __post_init__(self) -> None:
-        rank = len(self.shape)
-        _require(1 <= rank <= 5, "shape", self.shape, "must have 1 to 5 dimensions")
-        _require(len(self.box) == rank, "box", self.box, f"must have as many dimensions as shape, {rank}")
-        _require(
-            len(self.strides) == rank - 1,
-            "strides",
-            self.strides,
-            f"must have one entry for each dimension but the innermost, {rank - 1}",
-        )
-        sizes = (1, 2, 4, 8)
-        _require(self.element_bytes in sizes, "element_bytes", self.element_bytes, f"must be one of {sizes}")
-        _require(
-            self.address > 0 and self.address % 16 == 0,
-            "address",
-            self.address,
-            "must be positive and 16-byte aligned",
-        )
-        for d, extent_ in enumerate(self.shape):
-            _require(1 <= extent_ <= 1 << 32, f"shape[{d}]", extent_, "must be in 1..2**32")
-        for d, stride in enumerate(self.strides):
-            _require(
-                0 <= stride < 1 << 40 and stride % 16 == 0,
-                f"strides[{d}]",
-                stride,
-                "must be a multiple of 16 bytes below 2**40: pad the leading dimension",
-            )
-        for d, side in enumerate(self.box):
-            _require(1 <= side <= 256, f"box[{d}]", side, "must be in 1..256")
-        row = self.box[0] * self.element_bytes
-        _require(row % 16 == 0, "box[0]", self.box[0], f"must span a multiple of 16 bytes, not {row}")
-        _require(self.swizzle in SWIZZLE_SPANS, "swizzle", self.swizzle, f"must be one of {SWIZZLE_SPANS}")
-        _require(
-            self.swizzle == 0 or row <= self.swizzle,
-            "box[0]",
-            self.box[0],
-            f"spans {row} bytes and must span at most the swizzle's {self.swizzle}: load several boxes",
-        )
-
-    @property
-    def tile_bytes(self) -> int:
-        """Bytes of the whole box, in or out of bounds: what a load adds to complete_tx."""
-        return prod(self.box) * self.element_bytes
-
-    @property
-    def shared_bytes(self) -> int:
-        """Bytes from the first to behind the last row of the tile in shared memory.
-
-        A row narrower than the swizzle's span is followed by a gap up to the span (seen on an H200).
-        """
-        return prod(self.box[1:]) * max(self.box[0] * self.element_bytes, self.swizzle)
-
-    @property
-    def as_stored(self) -> "TensorMap":
-        """The tensor that stores are clipped to: rows end with a whole piece of 16 bytes.
-
-        Observed on an H200; the manual does not say it. A row that is no multiple of 16 bytes is followed by what the
-        tile holds there.
-        """
-        per_piece = 16 // self.element_bytes
-        return replace(self, shape=(-(-self.shape[0] // per_piece) * per_piece, *self.shape[1:]))
+The manual names it and does not give its bits; these are what others have measured, and what fma.oob looks for.
+"""
 
 
 def extent(tensor_map: TensorMap, coordinates: Sequence[int]) -> tuple[int, int] | None:
@@ -127,6 +39,24 @@ def extent(tensor_map: TensorMap, coordinates: Sequence[int]) -> tuple[int, int]
     return None if window is None else (window.first, window.last)
 
 
+class Rows(NamedTuple):
+    """Bytes of global memory: so many at each of some addresses."""
+
+    starts: npt.NDArray[np.int64]
+    nbytes: int
+
+
+def rows_in_bounds(tensor_map: TensorMap, coordinates: Sequence[int]) -> Rows | None:
+    """What the box at `coordinates` touches of global memory; None where it lies wholly outside the tensor."""
+    window = _window(tensor_map, coordinates)
+    if window is None:
+        return None
+    starts = np.array([window.first])
+    for count, stride in zip(window.shape[:-1], window.strides[:-1], strict=True):
+        starts = (starts[:, None] + stride * np.arange(count)).reshape(-1)
+    return Rows(starts, window.shape[-1])
+
+
 def load_tile(
     arena: Bytes,
     arena_base: int,
@@ -136,7 +66,7 @@ def load_tile(
     destination: int,
     shared_address: int,
 ) -> int:
-    """Copy the box at `coordinates` (innermost first) to shared memory, elements out of bounds as zeros.
+    """Copy the box at `coordinates` (innermost first) to shared memory, elements out of bounds as its map says.
 
     arena: flat global memory, whose first byte has the address arena_base. shared: flat, its size a multiple
     of 16 bytes. destination: offset in `shared` of the tile. shared_address: the same place as its CTA
@@ -146,14 +76,9 @@ def load_tile(
     and a tile that leaves `shared`.
     """
     window = _window(tensor_map, coordinates)
-    in_bounds = None if window is None else _view(arena, arena_base, window)
-    if window is None or in_bounds is None:
-        tile = np.zeros(_tile_shape(tensor_map), np.uint8)
-    elif window.shape == _tile_shape(tensor_map):
-        tile = in_bounds
-    else:
-        tile = np.zeros(_tile_shape(tensor_map), np.uint8)
-        tile[window.slices] = in_bounds
+    tile = _filled(tensor_map)
+    if window is not None:
+        tile[window.slices] = _view(arena, arena_base, window)
     where = _chunk_indices(tensor_map, shared, destination, shared_address)
     shared.view(CHUNK)[where] = tile.view(CHUNK)
     return tensor_map.tile_bytes
@@ -167,9 +92,10 @@ def extents(
     Returns the first and last addresses, (boxes,), and whether each box touches the tensor at all.
     """
     low, high = _clipped(tensor_map, coordinates)
-    pitches = np.array((tensor_map.element_bytes, *tensor_map.strides))
-    first = tensor_map.address + ((coordinates + low) * pitches).sum(axis=1)
-    last = tensor_map.address + ((coordinates + high - 1) * pitches).sum(axis=1) + tensor_map.element_bytes - 1
+    pitches, steps = np.array((tensor_map.element_bytes, *tensor_map.strides)), np.array(tensor_map.steps)
+    first = tensor_map.address + ((coordinates + low * steps) * pitches).sum(axis=1)
+    last = tensor_map.address + ((coordinates + (high - 1) * steps) * pitches).sum(axis=1)
+    last += tensor_map.element_bytes - 1
     return first, last, np.all(low < high, axis=1)
 
 
@@ -194,7 +120,7 @@ def load_tiles(
     for all places of a box. The bounds must have been checked.
     """
     low, high = _clipped(tensor_map, coordinates)
-    whole = (high - low == tensor_map.box).all(axis=1)
+    whole = (high - low == tensor_map.tile).all(axis=1)
     first, _, _ = extents(tensor_map, coordinates)
     phases = shared_addresses % SWIZZLE_PERIOD
     if not whole.all() or (first % 16).any() or (phases != phases[0]).any():
@@ -239,36 +165,28 @@ def reduce_tile(
     source: int,
     shared_address: int,
     operation: str,
-    element_type: npt.DTypeLike,
 ) -> int:
     """Combine a tile of shared memory into the box at `coordinates`, without its elements out of bounds.
 
-    operation: a key of REDUCTIONS. element_type: the tensor's, of element_bytes bytes, for instance
-    np.float32, np.uint32 or ml_dtypes.bfloat16. Other arguments, result and errors as for store_tile.
+    operation: the .redOp, which the tensor's element type must have. Other arguments, result and errors as for
+    store_tile.
     """
-    dtype = np.dtype(element_type)
-    _require(
-        dtype.itemsize == tensor_map.element_bytes,
-        "element_type",
-        dtype,
-        f"must have the tensor map's {tensor_map.element_bytes} bytes per element",
-    )
-    _require(operation in REDUCTIONS, "operation", operation, f"must be one of {', '.join(REDUCTIONS)}")
     tile = _read_tile(tensor_map, shared, source, shared_address)
     window = _window(tensor_map, coordinates)
     if window is None:
         return 0
-    elements = _view(arena, arena_base, window).view(dtype)
-    elements[...] = REDUCTIONS[operation](elements, tile[window.slices].view(dtype))
+    elements = _view(arena, arena_base, window)
+    reduce_into(elements, tile[window.slices], operation, tensor_map.element_type)
     return prod(window.shape)
 
 
 def _clipped(
     tensor_map: TensorMap, coordinates: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The part of each box that lies inside the tensor, as bounds within the box: (boxes, rank) each."""
-    low = np.maximum(-coordinates, 0)
-    high = np.minimum(np.array(tensor_map.box), np.array(tensor_map.shape) - coordinates)
+    """The part of each box that lies inside the tensor, as bounds within the tile: (boxes, rank) each."""
+    steps = np.array(tensor_map.steps)
+    low = np.maximum(-(coordinates // steps), 0)
+    high = np.minimum(np.array(tensor_map.tile), -((coordinates - np.array(tensor_map.shape)) // steps))
     return low, high
 
 
@@ -276,8 +194,8 @@ def _clipped(
 def _box_chunks(tensor_map: TensorMap) -> npt.NDArray[np.int64]:
     """Offsets of the 16-byte chunks of a box in global memory from its first, in chunks, innermost fastest."""
     chunks = np.arange(tensor_map.box[0] * tensor_map.element_bytes // 16)
-    for side, stride in zip(tensor_map.box[1:], tensor_map.strides, strict=True):
-        chunks = (np.arange(side)[:, None] * (stride // 16) + chunks).reshape(-1)
+    for side, step, stride in zip(tensor_map.tile[1:], tensor_map.steps[1:], tensor_map.strides, strict=True):
+        chunks = (np.arange(side)[:, None] * (step * stride // 16) + chunks).reshape(-1)
     chunks.flags.writeable = False
     return chunks
 
@@ -298,27 +216,29 @@ class _Window(NamedTuple):
 
 def _window(tensor_map: TensorMap, coordinates: Sequence[int]) -> _Window | None:
     """The in-bounds part of the box at `coordinates`; None where it is empty."""
-    _require(
+    require(
         len(coordinates) == len(tensor_map.box),
         "coordinates",
         tuple(coordinates),
         f"must have one entry for each of the tensor's {len(tensor_map.box)} dimensions",
     )
-    pitches = (tensor_map.element_bytes, *tensor_map.strides)
+    size, steps = tensor_map.element_bytes, tensor_map.steps
+    pitches = [step * pitch for step, pitch in zip(steps, (size, *tensor_map.strides), strict=True)]
     first = last = tensor_map.address
     slices, shape = [], []
-    for start, side, extent_, pitch in zip(coordinates, tensor_map.box, tensor_map.shape, pitches, strict=True):
-        low, high = max(0, -start), min(side, extent_ - start)
+    for axis, (start, step, pitch) in enumerate(zip(coordinates, steps, pitches, strict=True)):
+        low = max(0, -(start // step))
+        high = min(tensor_map.tile[axis], -((start - tensor_map.shape[axis]) // step))
         if low >= high:
             return None
-        first += (start + low) * pitch
-        last += (start + high - 1) * pitch
+        origin = start * (pitch // step)
+        first += origin + low * pitch
+        last += origin + (high - 1) * pitch
         slices.append(slice(low, high))
         shape.append(high - low)
-    size = tensor_map.element_bytes
     slices[0] = slice(slices[0].start * size, slices[0].stop * size)
     shape[0] *= size
-    strides = (*reversed(tensor_map.strides), 1)
+    strides = (*reversed(pitches[1:]), 1)
     return _Window(tuple(reversed(slices)), tuple(reversed(shape)), strides, first, last + size - 1)
 
 
@@ -334,8 +254,14 @@ def _view(arena: Bytes, arena_base: int, window: _Window) -> Bytes:
 
 
 def _tile_shape(tensor_map: TensorMap) -> tuple[int, ...]:
-    """The whole box in bytes, outermost dimension first."""
-    return (*reversed(tensor_map.box[1:]), tensor_map.box[0] * tensor_map.element_bytes)
+    """The whole tile in bytes, outermost dimension first."""
+    return (*reversed(tensor_map.tile[1:]), tensor_map.tile[0] * tensor_map.element_bytes)
+
+
+def _filled(tensor_map: TensorMap) -> Bytes:
+    """A tile of what a load puts out of bounds."""
+    *outer, row = _tile_shape(tensor_map)
+    return np.full((*outer, row // 2), OOB_NAN if tensor_map.oob_nan else 0, np.uint16).view(np.uint8)
 
 
 def _read_tile(tensor_map: TensorMap, shared: Bytes, source: int, shared_address: int) -> Bytes:
@@ -346,14 +272,14 @@ def _read_tile(tensor_map: TensorMap, shared: Bytes, source: int, shared_address
 
 def _chunk_indices(tensor_map: TensorMap, shared: Bytes, offset: int, shared_address: int) -> npt.NDArray[np.int64]:
     """Index in `shared`, in 16-byte chunks, of each chunk of the tile: shape (..., row chunks)."""
-    _require(
+    require(
         shared_address % TILE_ALIGNMENT == 0 and offset % 16 == 0,
         "shared address of the tile",
         shared_address,
         f"must be {TILE_ALIGNMENT}-byte aligned",
     )
     pattern = _tile_pattern(_tile_shape(tensor_map), tensor_map.swizzle, shared_address % SWIZZLE_PERIOD)
-    _require(
+    require(
         pattern.lowest <= offset and offset + pattern.highest < shared.size,
         "offset of the tile",
         offset,
@@ -384,8 +310,3 @@ def _tile_pattern(tile_shape: tuple[int, ...], span: int, phase: int) -> _TilePa
     chunks = (swizzle(linear, span) - phase) // 16
     chunks.flags.writeable = False
     return _TilePattern(chunks.reshape(*tile_shape[:-1], -1), 16 * int(chunks.min()), 16 * int(chunks.max()) + 15)
-
-
-def _require(condition: bool, name: str, value: object, rule: str) -> None:
-    if not condition:
-        raise ValueError(f"{name} is {value} and {rule}")

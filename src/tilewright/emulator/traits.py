@@ -24,7 +24,8 @@ class Traits:
 
     strong: (instructions,), the accesses that do not race with each other if their scopes allow: atomic, volatile, and
     with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest
-    access. asynchronous: whether bulk copies or wgmma are used.
+    access. asynchronous: whether bulk copies or wgmma are used. bulk: whether bulk copies are. reductions:
+    (instructions,), the bulk reductions, which do not race with each other either.
     """
 
     strong: Mask
@@ -32,6 +33,8 @@ class Traits:
     shared_cell: int
     global_cell: int
     asynchronous: bool
+    bulk: bool
+    reductions: Mask
 
 
 def traits_of(instructions: list[Instruction]) -> Traits:
@@ -42,18 +45,25 @@ def traits_of(instructions: list[Instruction]) -> Traits:
         for space in cells:
             if width and _reaches(instruction, space):
                 cells[space] = min(cells[space], width)
+    bulk = any(_is_bulk(instruction) for instruction in instructions)
     return Traits(
         np.array([_is_strong(instruction) for instruction in instructions], np.bool_),
         np.array([scope_of(instruction.modifiers) for instruction in instructions], np.int64),
         cells["shared"],
         cells["global"],
-        any(i.opcode == "wgmma" or (i.opcode == "cp" and "bulk" in i.modifiers) for i in instructions),
+        bulk or any(instruction.opcode == "wgmma" for instruction in instructions),
+        bulk,
+        np.array([_is_bulk(i) and "reduce" in i.modifiers for i in instructions], np.bool_),
     )
 
 
 def scope_of(modifiers: tuple[str, ...]) -> int:
     """The scope of an access or a fence; one that names none has the whole device's, mbarriers excepted."""
     return CTA if "cta" in modifiers else CLUSTER if "cluster" in modifiers else DEVICE
+
+
+def _is_bulk(instruction: Instruction) -> bool:
+    return instruction.opcode == "cp" and "bulk" in instruction.modifiers
 
 
 def _is_strong(instruction: Instruction) -> bool:

@@ -29,7 +29,9 @@ _SHAPES = {
     "b1": ("m8n8k128",),
 }  # fmt: skip
 """Type of A and B -> shapes."""
-_WORD_BITS = {"f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "f64": 64}
+_BITS = {
+    "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1, "f64": 64,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,13 @@ class Fragment:
 
     @property
     def element_bytes(self) -> int:
-        """Size of an element in memory. Raises ValueError if it is not whole bytes."""
-        if self.kind not in _WORD_BITS:
-            raise ValueError(f"wmma fragments of {self.kind} in memory")
-        return _WORD_BITS[self.kind] // 8
+        """Size of an element in memory, if it is whole bytes."""
+        return _BITS[self.kind] // 8
 
     @property
     def per_register(self) -> int:
         """Elements in a register."""
-        return max(4 // self.element_bytes, 1)
+        return 1 if self.kind == "f64" else 32 // _BITS[self.kind]
 
     @property
     def registers(self) -> int:

@@ -51,6 +51,32 @@ __device__ __forceinline__ void bulk_store(void* to, unsigned from, int bytes) {
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
+__device__ __forceinline__ void bulk_reduce(int* to, unsigned from, int bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 [%0], [%1], %2;" ::"l"(
+                   to),
+               "r"(from), "r"(bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// From here to the same variable of another block of the cluster, whose mbarrier is signalled.
+__device__ __forceinline__ void bulk_copy_to_rank(const void* to, const void* from, int bytes,
+                                                  unsigned barrier, int rank) {
+  asm volatile(
+      "{.reg .b32 t, b; mapa.shared::cluster.u32 t, %0, %4; mapa.shared::cluster.u32 b, %3, %4;"
+      " cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [t], [%1], %2, "
+      "[b];}" ::"r"(shared_address(to)),
+      "r"(shared_address(from)), "r"(bytes), "r"(barrier), "r"(rank)
+      : "memory");
+}
+__device__ __forceinline__ void bulk_reduce_to_rank(const void* to, const void* from, int bytes,
+                                                    unsigned barrier, int rank) {
+  asm volatile(
+      "{.reg .b32 t, b; mapa.shared::cluster.u32 t, %0, %4; mapa.shared::cluster.u32 b, %3, %4;"
+      " cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.s32 [t], "
+      "[%1], %2, [b];}" ::"r"(shared_address(to)),
+      "r"(shared_address(from)), "r"(bytes), "r"(barrier), "r"(rank)
+      : "memory");
+}
 __device__ __forceinline__ void proxy_fence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

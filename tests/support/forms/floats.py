@@ -33,9 +33,12 @@ def _exact():
         yield written(f"{smallest}fma.rn{ftz}.f32 %d0, %a0, %d0, %d0;", "f32", "f32")
     yield from forms("copysign.f32", "f32", "f32 f32")
     yield from forms("copysign.f64 min.f64 max.f64", "f64", "f64 f64")
-    yield from forms("add.rn.f64 sub.rn.f64 mul.rn.f64 div.rn.f64", "f64", "f64 f64")
-    yield from forms("fma.rn.f64", "f64", "f64 f64 f64")
-    yield from forms("rcp.rn.f64 sqrt.rn.f64 abs.f64 neg.f64", "f64", "f64")
+    for mode in ("rn", "rz", "rm", "rp"):
+        two = " ".join(f"{opcode}.{mode}.f64" for opcode in ("add", "sub", "mul", "div"))
+        yield from forms(two, "f64", "f64 f64")
+        yield from forms(f"fma.{mode}.f64", "f64", "f64 f64 f64")
+        yield from forms(f"rcp.{mode}.f64 sqrt.{mode}.f64", "f64", "f64")
+    yield from forms("abs.f64 neg.f64", "f64", "f64")
     for kind in ("f32", "f64"):
         for test in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
             yield written(f"testp.{test}.{kind} %d0, %a0;", "pred", kind)

@@ -1,6 +1,9 @@
 """Loads and stores of every width and extension, atomics and reductions in global and shared memory."""
 
+from itertools import product
+
 from support.forms.form import written
+from tilewright.emulator.reductions import BULK_REDUCTIONS
 
 _ATOMICS = {
     "add": ("u32", "s32", "u64", "f32", "f64", "f16x2", "bf16x2", "f16", "bf16"),
@@ -120,4 +123,43 @@ def _asynchronous_copies():
             yield written(f"{start} {copy}, %a2; {end}", "b64 b64", "b64 b64 pred")
 
 
-MEMORY = [*_atomics(), *_wide_atomics(), *_accesses(), *_asynchronous_copies()]
+_IN_SHARED = (
+    "{{ .shared .align 8 .b64 arrived; .reg .b32 %barrier; mov.u32 %barrier, arrived; setp.eq.u32 %p, %word, 0; "
+    "@%p mbarrier.init.shared.b64 [%barrier], 256; fence.proxy.async; bar.sync 0; "
+    "mbarrier.arrive.expect_tx.shared.b64 _, [%barrier], 16; "
+    "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{} "
+    "[%row], [%row+16], 16, [%barrier]; "
+    "WAIT: mbarrier.try_wait.parity.shared.b64 %q, [%barrier], 0; @!%q bra WAIT; }}"
+)
+
+
+def _bulk_reductions():
+    """Of 16 bytes per thread, in every operation and type."""
+    for destination, operation in product(("global", "shared"), BULK_REDUCTIONS["global"]):
+        for kind in BULK_REDUCTIONS[destination][operation]:
+            register = f"{kind}x2" if kind in _BITS else kind
+            bits = _BITS.get(register) or int(kind[1:])
+            count = 128 // bits
+            first, second, results = (
+                "{" + ", ".join(f"%{letter}{start + index}" for index in range(count)) + "}"
+                for letter, start in (("a", 0), ("a", count), ("d", 0))
+            )
+            noftz = ".noftz" if kind in _BITS and operation == "add" else ""
+            vector, place = f"v{count}.b{bits}", "%cell" if destination == "global" else "%row"
+            if destination == "global":
+                act = (
+                    f"fence.proxy.async; cp.reduce.async.bulk.global.shared::cta.bulk_group.{operation}{noftz}.{kind} "
+                    "[%cell], [%row+16], 16; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+                )
+            else:
+                act = _IN_SHARED.format(f"{operation}.{kind}")
+            zeros = "mov.b64 %offset, 0; st.global.v2.b64 [%cell], {%offset, %offset};"
+            yield written(
+                f"st.{destination}.{vector} [{place}], {first}; st.shared.{vector} [%row+16], {second}; {act} "
+                f"ld.{destination}.{vector} {results}, [{place}]; {zeros}",
+                " ".join([register] * count),
+                " ".join([register] * (2 * count)),
+            )
+
+
+MEMORY = [*_atomics(), *_wide_atomics(), *_accesses(), *_asynchronous_copies(), *_bulk_reductions()]

@@ -1,0 +1,18 @@
+// kind=overwrite-before-wait block=128
+#include "wrappers.cuh"
+extern "C" __global__ void load(int* out, const int* in) {
+  __shared__ __align__(128) int row[128];
+  __shared__ u64 arrived;
+  int t = threadIdx.x;
+  unsigned barrier = shared_address(&arrived);
+  if (t == 0) {
+    mbarrier_init(barrier, 1);
+    mbarrier_expect(barrier, 512);
+  }
+  __syncthreads();
+  if (t == 0) bulk_load(shared_address(row), out, 512, barrier); /*2*/
+  if (!FAULT) mbarrier_wait(barrier, 0);
+  out[t] = in[t]; /*1*/
+  if (FAULT) mbarrier_wait(barrier, 0);
+  out[128 + t] = 0 * row[127 - t];
+}

@@ -1,0 +1,15 @@
+// kind=read-before-wait block=128
+#include "wrappers.cuh"
+extern "C" __global__ void store(int* out, const int* in) {
+  __shared__ __align__(128) int row[128];
+  int t = threadIdx.x;
+  row[t] = in[t];
+  proxy_fence();
+  __syncthreads();
+  if (t == 0) {
+    bulk_store(out, shared_address(row), 512); /*2*/
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+  if (!FAULT) __syncthreads();
+  out[128 + t] = *(volatile int*)(out + t); /*1*/
+}
