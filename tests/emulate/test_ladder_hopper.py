@@ -182,14 +182,14 @@ class _Square:
 
 
 @pytest.mark.parametrize("name", HOPPER)
-def test_results_leave_in_half_sectors_or_by_tma(name):
-    """A lane has 4 bytes, four lanes 16 of a row, a request 8 rows: 8 sectors of which half is written."""
+def test_results_leave_in_whole_sectors_or_by_tma(name):
+    """A lane stores 8 bytes, four lanes 32 of a row, a request 8 rows: 8 sectors."""
     counters = count(name)
     if hasattr(HOPPER[name], "out_map"):
         assert not counters.global_requests
         assert counters.tma_stored_bytes == 2 * M * N
     else:
-        assert counters.global_requests == {"st": 2 * M * N // 128}
+        assert counters.global_requests == {"st": 2 * M * N // 256}
         assert counters.sectors_per_request == {"st": 8}
         assert counters.tma_stored_bytes == 0
 

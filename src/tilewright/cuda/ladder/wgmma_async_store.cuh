@@ -4,8 +4,8 @@
 // which writes whole rows while the warp multiplies the next tile. Before the warp writes there
 // again, that thread has waited until TMA has read them.
 //
-//   registers -> SMEM -> out           a store from registers writes half of each sector that it
-//                                      touches: 4 lanes have 16 bytes of a row, a sector is 32
+//   registers -> SMEM -> out           a store from registers writes a sector in each of 8 rows,
+//                                      and the warp multiplies nothing until all are on their way
 //
 // In SMEM the rows are as long as the tile's: 512 bytes apart, so that the 8 rows that a warp
 // writes at a time begin in the same bank.

@@ -77,18 +77,34 @@ __device__ __forceinline__ void for_each_pair(const GemmParameters& parameters,
   }
 }
 
-// From registers to the 64 rows of out from (row, column) on. `write` puts a word at its address.
+// From registers to the 64 rows of out from (row, column) on. `write` puts two words at their
+// address.
+//
+// Four lanes hold 16 bytes of a row in each block of 8 columns, half a sector. So neighbours trade:
+// even lanes keep the even blocks and odd lanes the odd ones, and the four fill a sector at once.
+//
+//            block 0           block 1                    block 0      block 1
+//   lanes    0  1  2  3        0  1  2  3       ->        0  0  2  2   1  1  3  3
 template <class Config, class Write>
 __device__ __forceinline__ void store(const GemmParameters& parameters,
                                       const Accumulators<Config>& accumulators, int row, int column,
                                       Write write) {
   const int64_t stride = parameters.out.row_stride;
   auto* out = static_cast<typename Config::Output*>(parameters.out.pointer) + row * stride + column;
-  for_each_pair<Config>(parameters, accumulators, row, column,
-                        [&](int, int pair_row, int64_t pair_column, uint32_t word) {
-                          write(reinterpret_cast<uint32_t*>(out + pair_row * stride + pair_column),
-                                word);
-                        });
+  const bool odd = threadIdx.x % 2;
+  out += odd ? 6 : 0;  // lane 1's columns 2 and 3 become 8 to 11
+  uint32_t of_even_block = 0;
+  for_each_pair<Config>(
+      parameters, accumulators, row, column,
+      [&](int pair, int pair_row, int64_t pair_column, uint32_t word) {
+        if (pair / 2 % 2 == 0) {
+          of_even_block = word;
+          return;
+        }
+        const uint32_t received = __shfl_xor_sync(0xffffffff, odd ? of_even_block : word, 1);
+        const uint2 words = odd ? make_uint2(received, word) : make_uint2(of_even_block, received);
+        write(reinterpret_cast<uint2*>(out + pair_row * stride + (pair_column - 8)), words);
+      });
 }
 
 template <class Config>
@@ -96,7 +112,7 @@ __device__ __forceinline__ void store(const GemmParameters& parameters,
                                       const Accumulators<Config>& accumulators, int row,
                                       int column) {
   store<Config>(parameters, accumulators, row, column,
-                [](uint32_t* address, uint32_t word) { *address = word; });
+                [](uint2* address, uint2 words) { *address = words; });
 }
 
 }  // namespace tilewright

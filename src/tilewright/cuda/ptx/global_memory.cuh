@@ -4,12 +4,12 @@
 
 namespace tilewright {
 
-// A word that nobody reads soon: its line is the first that L2 evicts. PTX ISA: "st", .cs in "cache
-// operators".
-__device__ __forceinline__ void store_streaming(uint32_t* address, uint32_t word) {
-  asm volatile("st.global.cs.b32 [%0], %1;"
+// Two words that nobody reads soon: their line is the first that L2 evicts. PTX ISA: "st", .cs in
+// "cache operators".
+__device__ __forceinline__ void store_streaming(uint2* address, uint2 words) {
+  asm volatile("st.global.cs.v2.b32 [%0], {%1, %2};"
                :
-               : "l"(__cvta_generic_to_global(address)), "r"(word)
+               : "l"(__cvta_generic_to_global(address)), "r"(words.x), "r"(words.y)
                : "memory");
 }
 
