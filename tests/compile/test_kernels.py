@@ -17,6 +17,7 @@ from tilewright.jit.cache import build
 from tilewright.jit.compile import CompilationError, compile
 from tilewright.kernels.family import ConfigError
 from tilewright.kernels.ladder.hopper import ScheduleConfig
+from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
@@ -98,6 +99,7 @@ ILLEGAL = {
         for name, kernel in EVERY_KERNEL.items()
         if issubclass(kernel.config_type, ScheduleConfig)
     },
+    "mma_warp": ((HALF, MmaWarpConfig("fp64")), (HALF, MmaWarpConfig("fp16"))),
     "wgmma": (
         (HALF, WgmmaConfig(tile_m=192)),
         (HALF, WgmmaConfig(tile_n=260)),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.options import BackendName, BackendOption, DTypeName, Json, Seed, parse_shape, wants_gpu
-from tilewright.cli.output import NOT_VERIFIED, console, print_json, progress, reports_errors
+from tilewright.cli.output import INTERRUPTED, NOT_VERIFIED, console, print_json, progress, reports_errors
 
 if TYPE_CHECKING:
     from tilewright.cli.ladder_result import Climbed
@@ -77,7 +77,8 @@ def ladder(
     if plot:
         draw(climbed, plot, f"{m}x{n}x{k}")
     if interrupted:
-        raise KeyboardInterrupt
+        typer.echo("tilewright: interrupted; what was climbed before is above", err=True)
+        raise typer.Exit(INTERRUPTED)
     if any(each.verified is False for each in climbed):
         raise typer.Exit(NOT_VERIFIED)
 

@@ -40,7 +40,7 @@ class SimtConfig:
 
 _CANDIDATES = (
     SimtConfig(),
-    SimtConfig(tile_m=256, warp_n=64, thread_m=16),
+    SimtConfig(tile_m=256, tile_k=8, warp_n=64, thread_m=16),
     SimtConfig(tile_m=64, tile_n=64, warp_m=32, thread_n=4),
 )
 

@@ -25,7 +25,7 @@ __device__ __forceinline__ void wgmma_basic_kernel(const TensorMap& map_a, const
   const int row = blockIdx.x / tiles_n * Config::tile_m;
   const int column = blockIdx.x % tiles_n * Config::tile_n;
 
-  if (threadIdx.x == 0) mbarrier_init(barrier, 1);
+  if (threadIdx.x == 0) mbarrier_init(barrier, Config::threads);
   __syncthreads();
 
   constexpr int row_blocks = Config::tile_m / 64;
@@ -37,6 +37,8 @@ __device__ __forceinline__ void wgmma_basic_kernel(const TensorMap& map_a, const
       mbarrier_arrive_expect_tx(barrier, sizeof(slot));
       tma_load(shared_address(slot.a), map_a, k, row, 0, barrier);
       tma_load(shared_address(slot.b), map_b, k, column, 0, barrier);
+    } else {
+      mbarrier_arrive(barrier);
     }
     mbarrier_wait(barrier, parity);
     parity ^= 1;
