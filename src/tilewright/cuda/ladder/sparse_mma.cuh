@@ -13,14 +13,14 @@
 // the rows of B that ldmatrix is pointed at: a sum may be taken in any order.
 //
 // What is left out are zeros of A, and 0 * x is 0 unless x is NaN or infinite: whoever copies a
-// part of B looks for such x, the barrier behind the copies tells everybody, and nothing is left
-// out.
+// part of B looks for such x, the barrier behind the copies tells everybody, and that tile is
+// multiplied by the dense instruction.
 #pragma once
 #include "kernels/epilogue.cuh"
 #include "kernels/mma_fragments.cuh"
 #include "kernels/parameters.cuh"
+#include "ladder/two_of_four.cuh"
 #include "ladder/warp_block.cuh"
-#include "layout/padding.cuh"
 #include "layout/swizzle.cuh"
 #include "ptx/mma_sparse.cuh"
 #include "ptx/shared_memory.cuh"
@@ -57,45 +57,6 @@ __device__ __forceinline__ bool copy_and_check(uint32_t tile, const Input* sourc
   return found;
 }
 
-// A fragment of A, (16, 32), as two that keep half of it each: the first two non-zeros of each
-// group of four, and the rest. Matrix i of a fragment has rows i % 2 * 8... and groups i / 2 * 4...
-struct SplitFragment {
-  uint32_t kept[2][4];
-  uint32_t places[2][4];  // of the lane's four groups
-
-  // Splits group i, elements 0 to 3 from the lowest bits on.
-  __device__ __forceinline__ void split(int i, uint32_t low, uint32_t high) {
-    const bool x0 = low & 0x7fff, x1 = low & 0x7fff0000, x2 = high & 0x7fff;
-    const uint32_t first = x0 ? 0 : x1 ? 1 : 2;
-    const uint32_t second = x0 && x1 ? 1 : (x0 || x1) && x2 ? 2 : 3;
-    // The other two, in order: pairs 01 and 23 are each other's rest, 02 and 13, 03 and 12.
-    const uint32_t other = (first ^ second) == 1 ? 2 : 1;
-    keep(0, i, low, high, first, second);
-    keep(1, i, low, high, first ^ other, second ^ other);
-  }
-
-  // What lanes 0 and 1 of each four give to mma.sp.
-  __device__ __forceinline__ uint32_t metadata(int part) const {
-    const uint32_t lane = threadIdx.x % 4, (&p)[4] = places[part];
-    const uint32_t words[] = {p[0] << lane * 4 | p[1] << (lane * 4 + 16),
-                              p[2] << lane * 4 | p[3] << (lane * 4 + 16)};
-    uint32_t mine = words[lane % 2];
-    mine |= __shfl_xor_sync(~0u, words[1 - lane % 2], 1);
-    return mine | __shfl_xor_sync(~0u, mine, 2);
-  }
-
-  __device__ __forceinline__ bool has_rest() const {
-    return (kept[1][0] | kept[1][1] | kept[1][2] | kept[1][3]) & 0x7fff7fff;  // -0 is zero
-  }
-
- private:
-  __device__ __forceinline__ void keep(int part, int i, uint32_t low, uint32_t high, uint32_t first,
-                                       uint32_t second) {
-    kept[part][i] = __byte_perm(low, high, 0x1010 + first * 0x0022 + second * 0x2200);
-    places[part][i] = first | second << 2;
-  }
-};
-
 // Of the rows `m`... of the tile at `tile`: lane t of four has groups 2t and 2t + 1 of k, and takes
 // for its first one the even group where t is even, so that eight lanes of load_b cover the banks.
 template <class Layout>
@@ -121,11 +82,37 @@ __device__ __forceinline__ void load_b(uint32_t (&words)[4], uint32_t tile, int 
                     tile + Layout::offset(k % 16 / 4 * 8 + (k / 4 + k / 16) % 2 * 4 + k % 4, n));
 }
 
+// Multiplies 32 of k; all of B is finite.
+template <class Config>
+__device__ __forceinline__ void multiply_sparse(Accumulators<Config>& accumulators, uint32_t tile_a,
+                                                uint32_t tile_b, const WarpBlock<Config>& block) {
+  uint32_t b[Config::warp_n / 8][4];
+#pragma unroll
+  for (int j = 0; j < Config::warp_n / 8; ++j) {
+    load_b<SwizzledRows<Config::tile_n>>(b[j], tile_b, block.n + j * 8);
+  }
+#pragma unroll
+  for (int i = 0; i < Config::warp_m / 16; ++i) {
+    const SplitFragment a = load_a<SwizzledRows<Config::tile_k>>(tile_a, block.m + i * 16);
+    const bool both = __any_sync(~0u, a.has_rest());
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+      if (part == 1 && !both) break;
+      const uint32_t places = a.metadata(part);
+#pragma unroll
+      for (int j = 0; j < Config::warp_n / 8; ++j) {
+        mma_sparse_m16n8k32<typename Config::Input>(accumulators.d[i][j], a.kept[part], b[j],
+                                                    places);
+      }
+    }
+  }
+}
+
 template <class Config>
 __device__ __forceinline__ void sparse_mma_kernel(const GemmParameters& parameters) {
   using Input = typename Config::Input;
   static_assert(Config::tile_k == 32);
-  using LayoutA = PaddedRows<Config::tile_k, 0>;
+  using LayoutA = SwizzledRows<Config::tile_k>;
   using LayoutB = SwizzledRows<Config::tile_n>;
   __shared__ alignas(128) Input tile_a[Config::tile_m * Config::tile_k];
   __shared__ alignas(128) Input tile_b[Config::tile_k * Config::tile_n];
@@ -144,27 +131,17 @@ __device__ __forceinline__ void sparse_mma_kernel(const GemmParameters& paramete
         smem_b, b, b_stride);
     a += Config::tile_k;
     b += Config::tile_k * b_stride;
-    const bool multiply_zeros = __syncthreads_or(nonfinite);
+    const bool has_nonfinite_b = __syncthreads_or(nonfinite);
 
-    uint32_t fragments_b[Config::warp_n / 8][4];
+    if (has_nonfinite_b) {
 #pragma unroll
-    for (int j = 0; j < Config::warp_n / 8; ++j) {
-      load_b<LayoutB>(fragments_b[j], smem_b, block.n + j * 8);
-    }
-#pragma unroll
-    for (int i = 0; i < Config::warp_m / 16; ++i) {
-      const SplitFragment fragment = load_a<LayoutA>(smem_a, block.m + i * 16);
-      const int parts = multiply_zeros || __any_sync(~0u, fragment.has_rest()) ? 2 : 1;
-#pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        if (part == parts) break;
-        const uint32_t places = fragment.metadata(part);
-#pragma unroll
-        for (int j = 0; j < Config::warp_n / 8; ++j) {
-          mma_sparse_m16n8k32<Input>(accumulators.d[i][j], fragment.kept[part], fragments_b[j],
-                                     places);
-        }
+      for (int k = 0; k < Config::tile_k; k += 16) {
+        Fragments<Config> fragments;
+        fragments.load(smem_a, smem_b, block.m, block.n, k);
+        accumulators.multiply(fragments);
       }
+    } else {
+      multiply_sparse(accumulators, smem_a, smem_b, block);
     }
     __syncthreads();  // the tiles have been read: the next ones may come
   }

@@ -168,8 +168,8 @@ class VoltaMma(WarpTensorCoreKernel):
 class SparseMma(WarpTensorCoreKernel):
     """mma.sp for any A: what does not fit into the pattern, two of four, takes a second instruction.
 
-    NaN and infinities of B give NaN under zeros of A too, as IEEE 754 has it: where a tile of B has one, zeros are
-    multiplied as well.
+    NaN and infinities of B give NaN under zeros of A too, as IEEE 754 has it: a tile of B that has one is multiplied by
+    the dense instruction.
     """
 
     name = "sparse_mma"
