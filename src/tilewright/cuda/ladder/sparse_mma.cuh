@@ -134,7 +134,7 @@ __device__ __forceinline__ void sparse_mma_kernel(const GemmParameters& paramete
     const bool has_nonfinite_b = __syncthreads_or(nonfinite);
 
     if (has_nonfinite_b) {
-#pragma unroll
+#pragma unroll 1
       for (int k = 0; k < Config::tile_k; k += 16) {
         Fragments<Config> fragments;
         fragments.load(smem_a, smem_b, block.m, block.n, k);
