@@ -18,7 +18,7 @@ class WarpTensorCoreKernel(LadderKernel):
     """A kernel of wmma or mma.sync: A and B row-major, in 2-byte floats. A warp makes a (`warp_m`, `warp_n`) block."""
 
     execution_unit = "mma"
-    inputs = (fp16, bf16)
+    inputs: ClassVar[tuple[DType, ...]] = (fp16, bf16)
     warp_m: ClassVar[int]
     warp_n: ClassVar[int]
 
