@@ -1,7 +1,8 @@
 """The first request to memory of each instruction of a rung, as the emulator's counters see it while the PTX runs."""
 
 import importlib.resources
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,8 +13,10 @@ import numpy.typing as npt
 
 import tilewright as tw
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.emulator.counters import WARP, Chain, Counters, MemoryCounter, shared_wavefronts
+from tilewright.emulator.counters import WARP, Chain, Counters, MemoryCounter
+from tilewright.emulator.memory import GLOBAL_BASE
 from tilewright.kernels.ladder import LADDER
+from tilewright.operand import Operand
 
 Offsets = npt.NDArray[np.int64]
 
@@ -23,30 +26,31 @@ class Request:
     """What one warp asks for at once.
 
     lines: the source line "file:number" and where that is inlined, innermost first. kind: "ld", "st", "ldmatrix", ...;
-    offsets: of the lanes that take part, in bytes from the first of them; width: bytes of each.
+    operand: "a", "b", "out" or, in SMEM, "". width: bytes of each lane. offsets: of the lanes that take part, in bytes
+    from where the operand starts, or in SMEM from `start`, the 128 bytes, one row of the banks, where the first lies.
     """
 
     lines: Chain
     kind: str
-    space: str
+    operand: str
     width: int
     lanes: tuple[int, ...]
     offsets: Offsets
-
-    @property
-    def wavefronts(self) -> tuple[int, int]:
-        """Passes that SMEM needs for it, and would without bank conflicts."""
-        if self.kind.endswith("matrix"):
-            parts = [shared_wavefronts(_warp(part), 16, False) for part in self.offsets.reshape(-1, 8)]
-            return sum(found for found, _ in parts), len(parts)
-        by_warp = np.full((1, WARP), -1, np.int64)
-        by_warp[0, list(self.lanes)] = self.offsets
-        return shared_wavefronts(by_warp, self.width, self.kind == "ld")
+    start: int
 
 
-def _warp(offsets: Offsets) -> Offsets:
-    """A warp of which the first lanes alone take part."""
-    return np.pad(offsets, (0, WARP - len(offsets)), constant_values=-1)[None]
+class _RecordingBackend(EmulatedBackend):
+    """Knows where the operands lie."""
+
+    @contextmanager
+    def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
+        with super().resident(operands, stream) as addresses:
+            self.starts = {name: address - GLOBAL_BASE for name, address in addresses.items()}
+            yield addresses
+
+    def operand_at(self, offset: int) -> tuple[str, int]:
+        """The operand in which a byte of global memory lies, and where that starts."""
+        return max((item for item in self.starts.items() if item[1] <= offset), key=lambda item: item[1])
 
 
 @cache
@@ -80,26 +84,34 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
     def summed(_: Any, instructions: Sequence[Any]) -> Counters:
         for site, (kind, space, width, offsets) in seen.items():
             lanes = np.flatnonzero(offsets >= 0)
-            location = instructions[site].location
-            places = offsets[lanes] - offsets[lanes].min()
-            found.append(Request(location.chain if location else (), kind, space, width, tuple(lanes.tolist()), places))
+            location, first = instructions[site].location, int(offsets[lanes].min())
+            operand, start = backend.operand_at(first) if space == "global" else ("", first // 128 * 128)
+            chain = location.chain if location else ()
+            found.append(Request(chain, kind, operand, width, tuple(lanes.tolist()), offsets[lanes] - start, start))
         return Counters()
+
+    backend = _RecordingBackend(count_memory=True)
 
     with (
         mock.patch.object(MemoryCounter, "access", access),
         mock.patch.object(MemoryCounter, "matrix", matrix),
         mock.patch.object(Counters, "summed", summed),
     ):
-        tw.matmul(a, b, kernel=name, backend=EmulatedBackend(count_memory=True))
+        tw.matmul(a, b, kernel=name, backend=backend)
     return found
 
 
 _ORDER: dict[str, Any] = {"n": "C", "t": "F"}
 
 
-def request(name: str, shape: tuple[int, int, int], header: str, text: str, nth: int = 0) -> Request:
-    """The nth request of the line of a header in cuda/ that has this text, or of what is inlined into it."""
+def of_operand(name: str, shape: tuple[int, int, int], operand: str) -> Request:
+    """The first request to A, B or out in global memory."""
+    return next(each for each in requests(name, shape) if each.operand == operand)
+
+
+def of_line(name: str, shape: tuple[int, int, int], header: str, text: str) -> list[Request]:
+    """The requests to SMEM of the line of a header in cuda/ that has this text, or of what is inlined into it."""
     source = (importlib.resources.files("tilewright") / "cuda" / header).read_text(encoding="utf-8")
     (number,) = [number for number, line in enumerate(source.splitlines(), 1) if text in line]
     line = f"{header.rpartition('/')[2]}:{number}"
-    return [each for each in requests(name, shape) if line in each.lines][nth]
+    return [each for each in requests(name, shape) if line in each.lines and not each.operand]
