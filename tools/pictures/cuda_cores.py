@@ -6,8 +6,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pictures.canvas import constants, figure
-from pictures.panels import BLUE, GREEN, GREY, ORANGE, PALE, PURPLE, Product, arrow, blank, box, lanes_on_matrix, note
-from pictures.panels import rows_on_banks
+from pictures.panels import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PALE,
+    PURPLE,
+    Product,
+    arrow,
+    blank,
+    box,
+    lanes_on_matrix,
+    note,
+    rows_on_banks,
+)
 from pictures.record import Request, of_line, of_operand
 from pictures.timelines import LOAD, MULTIPLY, STORE, Span, timeline
 
@@ -35,8 +48,12 @@ def smem_tiles() -> Figure:
         product.b((step * tile, 2 * tile, tile, tile), ORANGE, f"step {step}", pale=step > 0)
     product.out((tile, 2 * tile, tile, tile), GREEN, f"{tile}x{tile}\na thread\neach")
     product.parts((0, 0, whole, whole), 4, 4)
-    note(axes, 0.42 * whole, 0.02 * whole, f"Both tiles of a step are in SMEM,\nof {tile}x{tile} floats each: every float\n"
-         f"is read from GMEM once\nand used {tile} times.")  # fmt: skip
+    lines = (
+        "Both tiles of a step are in SMEM,",
+        f"{tile}x{tile} floats each: every float",
+        f"is used {tile} times there.",
+    )
+    note(axes, 0.42 * whole, 0.02 * whole, "\n".join(lines))
     return drawing
 
 

@@ -6,8 +6,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pictures.canvas import CUBE, constants, figure
-from pictures.panels import BLUE, GREEN, GREY, ORANGE, PURPLE, Product, arrow, blank, box, lanes_of_elements, note, order
-from pictures.panels import rows_on_banks
+from pictures.panels import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    Product,
+    arrow,
+    blank,
+    box,
+    lanes_of_elements,
+    note,
+    order,
+    rows_on_banks,
+)
 from pictures.record import of_line
 from pictures.timelines import LOAD, LOAD_CLOCKS, MULTIPLY, STORE, Ring, Span, multiply_clocks, timeline
 from tilewright.emulator.swizzle import swizzle
@@ -122,13 +135,20 @@ def two_consumers() -> Figure:
         place = half * m // consumers
         product.a((place, 0, m // consumers, k), colour)
         product.out((place, 0, m // consumers, n), colour, f"consumer {half}: {m // consumers}x{n}", pale=True)
-    product.axes.set_title(f"{m}x{n} of out: each consumer has {m // consumers} rows of A, and all of B", fontsize=8.5, loc="left")
+    product.axes.set_title(
+        f"{m}x{n} of out: each consumer has {m // consumers} rows of A, and all of B", fontsize=8.5, loc="left"
+    )
     rows = ring(name, 5, 1).rows()
     stores = rows.pop("store")
     products = sorted(span for spans in rows.values() for span in spans if span[3] == MULTIPLY)
     for half in range(consumers):
         share = [
-            (begin + half * (end - begin) / consumers, begin + (half + 1) * (end - begin) / consumers, text, colours[half])
+            (
+                begin + half * (end - begin) / consumers,
+                begin + (half + 1) * (end - begin) / consumers,
+                text,
+                colours[half],
+            )
             for begin, end, text, _ in products
         ]
         rows[f"consumer {half}"] = [*share, (share[-1][1], stores[0][1], "store", STORE)]
@@ -157,8 +177,8 @@ def persistent() -> Figure:
     for axes, (title, tile) in zip(above.subplots(1, 3), orders, strict=True):
         places = walk(tile, rows * columns)
         first = places[:wave]
-        read = [len({place[side] for place in first}) for side in (0, 1)]
-        title = f"{title}: the first {wave} tiles need\n{read[0]} rows of A's tiles, {read[1]} columns of B's"
+        read = [len({place[side] for place in first}) * sizes[("tile_m", "tile_n")[side]] for side in (0, 1)]
+        title = f"{title}: the first {wave} tiles need\n{read[0]} rows of A and {read[1]} columns of B"
         order(axes, places, (rows, columns), wave, title)
     timeline(below.subplots(), ring(name, 4, 2).rows(), "Loads for tile 1 run while tile 0 is stored", CLOCKS)
     return drawing
@@ -236,7 +256,8 @@ def registers() -> Figure:
             who = f"consumer {number - 1}" if number else "producer"
             box(above, (row, begin, 30, share), GREEN if number else BLUE, f"{who}\n{share}", pale=number == 0, size=7)
             begin += share
-        note(above, row - 5, 0, f"{title}: {' + '.join(map(str, shares))} = {sum(shares)} registers in 128 times 3 threads")
+        sums = f"{' + '.join(map(str, shares))} = {sum(shares)}"
+        note(above, row - 5, 0, f"{title}: {sums}, times 128 threads: {128 * sum(shares):,} registers")
     zero, step, blocks = 3.0, 10.0, 3
     rows: dict[str, list[Span]] = {"before": [(0, zero, "= 0", STORE)], "here": []}
     for block in range(blocks):
@@ -262,7 +283,13 @@ def async_store() -> Figure:
     note(left, 29, 69, "TMA", size=7, side="center")
     note(left, 36, 69, "while the next tile is multiplied", size=7, side="center")
     line = of_line(name, (2 * m, n, k), "ladder/wgmma_async_store.cuh", "*reinterpret_cast<uint32_t*>(&staging")[0]
-    rows_on_banks(right, line.offsets.tolist(), line.width, "One store of a warp, 4 bytes a lane", lambda at: f"row {at // (2 * n)}")
+    rows_on_banks(
+        right,
+        line.offsets.tolist(),
+        line.width,
+        "One store of a warp, 4 bytes a lane",
+        lambda at: f"row {at // (2 * n)}",
+    )
     return drawing
 
 
@@ -293,9 +320,19 @@ def stmatrix() -> Figure:
     left.set_aspect("auto")
     for chunk in range(9):
         left.axvline(chunk, color="#d0d5d9", linewidth=0.4)
-    left.set_title("16 rows of a panel of 64 columns: who gives which chunk's address\none colour for each 8x8 block", fontsize=8.5, loc="left")
+    left.set_title(
+        "16 rows of a panel of 64 columns: who gives which chunk's address\none colour for each 8x8 block",
+        fontsize=8.5,
+        loc="left",
+    )
     eight = request.offsets[:8].tolist()
-    rows_on_banks(right, eight, request.width, "The block of lanes 0 to 7: 8 rows of 16 bytes", lambda at: f"row {at // ROW_BYTES}")
+    rows_on_banks(
+        right,
+        eight,
+        request.width,
+        "The block of lanes 0 to 7: 8 rows of 16 bytes",
+        lambda at: f"row {at // ROW_BYTES}",
+    )
     return drawing
 
 

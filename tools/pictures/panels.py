@@ -4,11 +4,13 @@ Colours are those of one palette that is told apart by colour-blind readers too;
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch, PathPatch, Rectangle
+from matplotlib.path import Path
 
 from pictures.record import Request
 from tilewright.emulator.counters import BANK_BYTES, BANKS, SECTOR_BYTES
@@ -44,14 +46,31 @@ def box(axes: Axes, place: Box, colour: str, text: str = "", *, pale: bool = Fal
         axes.text(*middle, text, ha="center", va="center", fontsize=size, color=tone)
 
 
+def fill(axes: Axes, places: Sequence[Box], colour: str) -> None:
+    """Rectangles without edges, as one path; there may be none."""
+    if not places:
+        return
+    vertices = [
+        point
+        for row, column, height, width in places
+        for point in (
+            (column, row), (column + width, row), (column + width, row + height), (column, row + height), (column, row)
+        )
+    ]  # fmt: skip
+    codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * len(places)
+    axes.add_patch(PathPatch(Path(vertices, codes), facecolor=colour, edgecolor="none"))
+
+
 def lattice(axes: Axes, place: Box, rows: int, columns: int, colour: str = GRID, width: float = 0.4) -> None:
-    """Lines that part a box into so many rows and columns, its edges included."""
+    """Lines that part a box into so many rows and columns, its edges included, as one path."""
     row, column, high, wide = place
-    across = [[(column, row + high * i / rows), (column + wide, row + high * i / rows)] for i in range(rows + 1)]
-    down = [
-        [(column + wide * i / columns, row), (column + wide * i / columns, row + high)] for i in range(columns + 1)
-    ]
-    axes.add_collection(LineCollection(across + down, colors=colour, linewidths=width))
+    levels, sides = ([start + length * i / parts for i in range(parts + 1)] for start, length, parts in (
+        (row, high, rows), (column, wide, columns)
+    ))  # fmt: skip
+    across = [point for level in levels for point in ((column, level), (column + wide, level))]
+    down = [point for side in sides for point in ((side, row), (side, row + high))]
+    codes = [Path.MOVETO, Path.LINETO] * ((len(across) + len(down)) // 2)
+    axes.add_patch(PathPatch(Path(across + down, codes), facecolor="none", edgecolor=colour, linewidth=width))
 
 
 def note(axes: Axes, row: float, column: float, text: str, *, size: float = TEXT, side: str = "left") -> None:
@@ -78,25 +97,25 @@ def lanes_on_matrix(axes: Axes, request: Request, shape: tuple[int, int], row_by
     element = row_bytes // columns
     blank(axes, columns, rows)
     sectors = sorted({offset // SECTOR_BYTES for offset in request.offsets.tolist()})
-    for number, sector in enumerate(sectors):
-        row, first = divmod(sector * SECTOR_BYTES, row_bytes)
-        width = min(SECTOR_BYTES // element, columns - first // element)
-        shade = PALE[(BLUE, ORANGE)[number % 2]]
-        axes.add_patch(Rectangle((first // element, row), width, 1, facecolor=shade, edgecolor="none"))
     by_place: dict[int, list[int]] = {}
     for lane, offset in zip(request.lanes, request.offsets.tolist(), strict=True):
         by_place.setdefault(offset, []).append(lane)
-    for offset, lanes in by_place.items():
-        row, inside = divmod(offset, row_bytes)
-        colour = (BLUE, ORANGE)[sectors.index(offset // SECTOR_BYTES) % 2]
-        place, tone = (inside // element, row), ("white" if colour == BLUE else INK)
-        axes.add_patch(Rectangle(place, request.width / element, 1, facecolor=colour, edgecolor="none"))
-        if len(lanes) == 1 and columns <= 32:
-            middle = (place[0] + request.width / element / 2, row + 0.53)
-            axes.text(*middle, str(lanes[0]), ha="center", va="center", fontsize=4.3, color=tone)
+    for turn, colour in enumerate((BLUE, ORANGE)):
+        here = sectors[turn::2]
+        touched = [divmod(sector * SECTOR_BYTES, row_bytes) for sector in here]
+        wanted = [divmod(offset, row_bytes) for offset in by_place if offset // SECTOR_BYTES in here]
+        fill(axes, [(row, at / element, 1, SECTOR_BYTES / element) for row, at in touched], PALE[colour])
+        fill(axes, [(row, at / element, 1, request.width / element) for row, at in wanted], colour)
+        for row, at in wanted:
+            lanes = by_place[row * row_bytes + at]
+            middle = ((at + request.width / 2) / element, row + 0.53)
+            tone, text = ("white" if colour == BLUE else INK), (str(lanes[0]) if len(lanes) == 1 else "all")
+            axes.text(*middle, text, ha="center", va="center", fontsize=4.3, color=tone)
     lattice(axes, (0, 0, rows, columns), rows, columns)
     count = f"{len(sectors)} sector{'s' if len(sectors) > 1 else ''}"
-    axes.set_title(f"{title}\n{count}, {len(by_place)} x {request.width} bytes used", fontsize=TEXT, color=INK, loc="left")
+    axes.set_title(
+        f"{title}\n{count}, {len(by_place)} x {request.width} bytes used", fontsize=TEXT, color=INK, loc="left"
+    )
 
 
 def rows_on_banks(axes: Axes, offsets: Iterable[int], width: int, title: str, row_of: Callable[[int], str]) -> None:
@@ -108,21 +127,26 @@ def rows_on_banks(axes: Axes, offsets: Iterable[int], width: int, title: str, ro
     groups: dict[str, list[int]] = {}
     for offset in found:
         groups.setdefault(row_of(offset), []).append(offset)
-    words = {offset // BANK_BYTES + i for offset in found for i in range(max(1, width // BANK_BYTES))}
+    each = max(1, width // BANK_BYTES)
+    words = {offset // BANK_BYTES + i for offset in found for i in range(each)}
     asked = np.bincount([word % BANKS for word in sorted(words)], minlength=BANKS)
     blank(axes, BANKS, len(groups) + 1)
+    alone: list[Box] = []
+    shared: list[Box] = []
     for row, (name, members) in enumerate(groups.items()):
         note(axes, row + 0.5, -0.4, name, size=SMALL, side="right")
-        banks = sorted({(offset // BANK_BYTES + i) % BANKS for offset in members for i in range(max(1, width // 4))})
-        for bank in banks:
-            face = RED if asked[bank] > 1 else BLUE
-            axes.add_patch(Rectangle((bank, row), 1, 1, facecolor=face, edgecolor="none"))
+        for bank in {(offset // BANK_BYTES + i) % BANKS for offset in members for i in range(each)}:
+            (shared if asked[bank] > 1 else alone).append((row, bank, 1, 1))
+    for places, colour in ((alone, BLUE), (shared, RED)):
+        fill(axes, sorted(places), colour)
     lattice(axes, (0, 0, len(groups), BANKS), len(groups), BANKS)
     note(axes, len(groups) + 0.5, -0.4, "bank", size=SMALL, side="right")
     for bank in range(0, BANKS, 4):
         axes.text(bank, len(groups) + 0.5, str(bank), fontsize=SMALL, color=INK, va="center")
     most = int(asked.max())
-    served = f"{most} wavefronts, as a bank serves one word at a time" if most > 1 else "1 wavefront: no bank is asked twice"
+    served = (
+        f"{most} wavefronts, as a bank serves one word at a time" if most > 1 else "1 wavefront: no bank is asked twice"
+    )
     axes.set_title(f"{title}\n{served}", fontsize=TEXT, color=INK, loc="left")
 
 
@@ -132,12 +156,13 @@ class Product:
     m, n, k: the extents that are drawn, in elements; `gap` parts the matrices.
     """
 
-    def __init__(self, axes: Axes, m: float, n: float, k: float, title: str = "", names: str = "A B out") -> None:
+    def __init__(self, axes: Axes, m: float, n: float, k: float, title: str = "") -> None:
         self.axes, self.k = axes, k
         self.gap = gap = 0.07 * max(m, n, k)
         blank(axes, k + gap + n, k + gap + m, title)
         axes.set_ylim(axes.get_ylim()[0], -gap)
-        for name, place in zip(names.split(), (self._a((0, 0, m, k)), self._b((0, 0, k, n)), self._out((0, 0, m, n)))):
+        wholes = {"A": self._a((0, 0, m, k)), "B": self._b((0, 0, k, n)), "out": self._out((0, 0, m, n))}
+        for name, place in wholes.items():
             box(axes, place, GREY, pale=True)
             note(axes, place[0] - 0.35 * gap, place[1], name)
 
@@ -174,29 +199,29 @@ def lanes_of_elements(axes: Axes, holders: Sequence[Sequence[int]], title: str) 
     """A matrix with the lane that holds each element, neighbours of one lane together; lanes 0 to 3 stand out."""
     rows, columns = len(holders), len(holders[0])
     blank(axes, columns, rows)
+    places: dict[str, list[Box]] = {}
     for row, lanes in enumerate(holders):
         column = 0
-        while column < columns:
-            end = column
-            while end < columns and lanes[end] == lanes[column]:
-                end += 1
-            shade = (BLUE, ORANGE, GREEN, PURPLE)[lanes[column] % 4]
-            face = shade if lanes[column] < 4 else PALE[shade]
-            axes.add_patch(Rectangle((column, row), end - column, 1, facecolor=face, edgecolor=GRID, linewidth=0.4))
-            middle = ((column + end) / 2, row + 0.53)
-            axes.text(*middle, str(lanes[column]), ha="center", va="center", fontsize=5.5, color=INK)
-            column = end
+        for lane, same in groupby(lanes):
+            width = len(list(same))
+            shade = (BLUE, ORANGE, GREEN, PURPLE)[lane % 4]
+            places.setdefault(shade if lane < 4 else PALE[shade], []).append((row, column, 1, width))
+            axes.text(column + width / 2, row + 0.53, str(lane), ha="center", va="center", fontsize=5.5, color=INK)
+            column += width
+    for colour, boxes in places.items():
+        fill(axes, boxes, colour)
+    lattice(axes, (0, 0, rows, columns), rows, 1)
     axes.set_title(title, fontsize=TEXT, color=INK, loc="left")
 
 
 def order(axes: Axes, places: Sequence[tuple[int, int]], shape: tuple[int, int], wave: int, title: str) -> None:
-    """A grid of tiles and the way through it; those that are made together have one shade, the first wave's is darkest."""
+    """A grid of tiles and the way through it; a wave of tiles has one shade, the first the darkest."""
     rows, columns = shape
     blank(axes, columns, rows, title)
     shades = (FIRST, PALE[BLUE], PALE[ORANGE], PALE[GREEN], PALE[PURPLE])
-    for number, (row, column) in enumerate(places):
-        shade = shades[min(number // wave, len(shades) - 1)]
-        axes.add_patch(Rectangle((column, row), 1, 1, facecolor=shade, edgecolor="none"))
+    for number, shade in enumerate(shades):
+        last = None if number == len(shades) - 1 else (number + 1) * wave
+        fill(axes, [(row, column, 1, 1) for row, column in sorted(places[number * wave : last])], shade)
     lattice(axes, (0, 0, rows, columns), rows, columns)
     way = [(column + 0.5, row + 0.5) for row, column in places]
     axes.add_collection(LineCollection([way], colors=INK, linewidths=0.7))

@@ -26,7 +26,9 @@ def timeline(axes: Axes, rows: Mapping[str, Sequence[Span]], title: str, unit: s
     end = max(span[1] for spans in rows.values() for span in spans)
     for row, spans in enumerate(rows.values()):
         for begin, stop, text, colour in spans:
-            axes.add_patch(Rectangle((begin, row + 0.1), stop - begin, 0.8, facecolor=colour, edgecolor="white", linewidth=0.8))
+            axes.add_patch(
+                Rectangle((begin, row + 0.1), stop - begin, 0.8, facecolor=colour, edgecolor="white", linewidth=0.8)
+            )
             if text:
                 tone = INK if colour in (STORE, WAIT, *PALE.values()) else "white"
                 axes.text((begin + stop) / 2, row + 0.52, text, ha="center", va="center", fontsize=SMALL, color=tone)

@@ -7,7 +7,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pictures.canvas import constants, figure
-from pictures.panels import BLUE, GREEN, ORANGE, PALE, PURPLE, Product, lanes_of_elements, lanes_on_matrix, rows_on_banks
+from pictures.panels import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PALE,
+    PURPLE,
+    Product,
+    lanes_of_elements,
+    lanes_on_matrix,
+    rows_on_banks,
+)
 from pictures.record import Request, of_line, of_operand, requests
 from pictures.timelines import LOAD, MULTIPLY, STORE, Span, timeline
 from tilewright.emulator.fragments import accumulate_fragments, matrix_of_a, matrix_of_b
@@ -44,7 +54,9 @@ def eight_rows(axes: Axes, request: Request, row_bytes: int, title: str) -> None
     matrix = request.kind.endswith("matrix")
     offsets = sorted((request.offsets[:8] if matrix else request.offsets).tolist())
     first = min(offset // 16 * 16 for offset in offsets)
-    rows_on_banks(axes, offsets, request.width, title, lambda offset: f"row {(offset - first // 128 * 128) // row_bytes}")
+    rows_on_banks(
+        axes, offsets, request.width, title, lambda offset: f"row {(offset - first // 128 * 128) // row_bytes}"
+    )
 
 
 def wmma_gmem() -> Figure:
@@ -147,7 +159,11 @@ def mma_swizzled() -> Figure:
             (begin, use, f"copy tile {tile}", LOAD),
             (use, use + step, f"multiply {tile}", MULTIPLY),
         ]
-    timeline(below.subplots(), rows, f"{stages} stages: while one is multiplied, the {stages - 1} tiles behind it are on their way")
+    timeline(
+        below.subplots(),
+        rows,
+        f"{stages} stages: while one is multiplied, the {stages - 1} tiles behind it are on their way",
+    )
     return drawing
 
 
@@ -160,12 +176,18 @@ def mma() -> Figure:
         tile, step = divmod(number, steps)
         after_tile, after = divmod(number + 1, steps)
         begin = 10.0 * number
-        rows["ldmatrix"].append((begin, begin + 6, f"tile {after_tile}, k {16 * after}-{16 * after + 15}", PALE[PURPLE]))
+        rows["ldmatrix"].append(
+            (begin, begin + 6, f"tile {after_tile}, k {16 * after}-{16 * after + 15}", PALE[PURPLE])
+        )
         rows["mma.sync"].append((begin, begin + 10, f"tile {tile}, k {16 * step}-{16 * step + 15}", MULTIPLY))
         ahead = f"slice {step + 1} of {steps} of tile {tile + stages - 1}"
         rows["cp.async"].append((begin + 1, begin + 9, ahead, STORE))
     drawing, (axes,) = figure(9.6, 2.0)
-    timeline(axes, rows, f"Fragments come one step of 16 ahead; the copy of a tile {stages - 1} ahead is spread over the steps")
+    timeline(
+        axes,
+        rows,
+        f"Fragments come one step of 16 ahead; the copy of a tile {stages - 1} ahead is spread over the steps",
+    )
     return drawing
 
 
