@@ -12,6 +12,7 @@ from tilewright.cli.memory import available_memory
 from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
 from tilewright.kernels.family import Kernel
+from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.problem import Matrix, Problem
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
@@ -106,13 +107,14 @@ def first_accepted(
     hardware: Hardware,
     shapes: Iterable[tuple[int, int, int]],
     dtype: str | None,
-    layout: str,
+    layout: str | None,
     **epilogue: Any,
 ) -> Product:
     """The first product, by shape and then by element type, that the kernel takes; NotTaken where there is none.
 
-    `dtype` None tries every supported one.
+    `dtype` None tries every supported one, `layout` None is the kernel's own or nt.
     """
+    layout = layout or (kernel.layout if isinstance(kernel, LadderKernel) else "nt")
     kinds = dtypes.SUPPORTED if dtype is None else (dtypes.parse(dtype, "--dtype"),)
     refusal = ""
     for shape in shapes:
