@@ -73,7 +73,7 @@ extern "C" __global__ void reduce(const __grid_constant__ Map map, const int4* v
 
 
 def values_of(kind, seed):
-    """512 bytes of COUNT values of a PTX type, among them extremes and, of f32, subnormals."""
+    """512 bytes of COUNT values of a PTX type, among them extremes and, of f32, subnormals, of one sign for all seeds."""
     dtype = element_dtype(kind.replace("b", "u") if kind in ("b32", "b64") else kind)
     generator = np.random.default_rng(seed)
     if dtype.kind in "ui":
@@ -81,7 +81,7 @@ def values_of(kind, seed):
         values[:8] = np.array([0, 1, 2, 3, -1, -2, 5, 0]).astype(dtype)[:: 1 if seed else -1]
     else:
         values = generator.standard_normal(COUNT).astype(dtype)
-        values[:4] = np.array([0.0, 1e-40, -1e-40, 2.0]).astype(dtype)[:: 1 if seed else -1]
+        values[:5] = np.array([0.0, 1e-40, -1e-40, 1e-40, 2.0]).astype(dtype)[:: 1 if seed else -1]
     return values
 
 

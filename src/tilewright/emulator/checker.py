@@ -269,8 +269,9 @@ class Checker:
         times = self.releases.last_fences(group.lanes, CLUSTER)
         for lane, time in zip(group.indices[times > 0].tolist(), times[times > 0].tolist(), strict=True):
             cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
-            rows[:, cta] = np.maximum(rows[:, cta], self.clocks.facts[:, lane])  # fences are cumulative
-            rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], time)
+            facts = self.clocks.facts[:, lane].copy()  # fences are cumulative
+            facts[KNOWN, column] = time
+            rows[:, cta] = np.maximum(rows[:, cta], facts)
         self.machine.mbarriers.release_initialised(rows, group.indices)
         return rows
 
