@@ -92,8 +92,7 @@ class Need:
     def concerns(self, instruction: Instruction) -> bool:
         """Whether the instruction is one of these."""
         return instruction.opcode in self.opcodes and all(
-            any(has_modifier(choices, modifier) for modifier in instruction.modifiers)
-            for choices in self.modifiers
+            any(has_modifier(choices, modifier) for modifier in instruction.modifiers) for choices in self.modifiers
         )
 
     def feature(self, instruction: Instruction) -> str:

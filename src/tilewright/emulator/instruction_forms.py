@@ -251,9 +251,7 @@ _MOST_SHOWN = 10
 
 def has_modifier(choices: tuple[str, ...], modifier: str) -> bool:
     """Whether a modifier is one of the choices, of which a* is any that starts with a."""
-    return any(
-        modifier.startswith(choice[:-1]) if choice.endswith("*") else modifier == choice for choice in choices
-    )
+    return any(modifier.startswith(choice[:-1]) if choice.endswith("*") else modifier == choice for choice in choices)
 
 
 @dataclass(frozen=True, slots=True)
