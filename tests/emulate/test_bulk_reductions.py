@@ -73,7 +73,7 @@ extern "C" __global__ void reduce(const __grid_constant__ Map map, const int4* v
 
 
 def values_of(kind, seed):
-    """512 bytes of COUNT values of a PTX type, among them extremes and, of f32, subnormals."""
+    """512 bytes of COUNT values of a PTX type, among them extremes and, of f32, subnormals whose sums are some too."""
     dtype = element_dtype(kind.replace("b", "u") if kind in ("b32", "b64") else kind)
     generator = np.random.default_rng(seed)
     if dtype.kind in "ui":
@@ -81,7 +81,7 @@ def values_of(kind, seed):
         values[:8] = np.array([0, 1, 2, 3, -1, -2, 5, 0]).astype(dtype)[:: 1 if seed else -1]
     else:
         values = generator.standard_normal(COUNT).astype(dtype)
-        values[:4] = np.array([0.0, 1e-40, -1e-40, 2.0]).astype(dtype)[:: 1 if seed else -1]
+        values[:5] = np.array([0.0, 1e-40, -1e-40, 1e-40, 2.0]).astype(dtype)[:: 1 if seed else -1]
     return values
 
 
@@ -210,3 +210,16 @@ def test_ranges_of_reductions_are_multiples_of_16_bytes(offset, size):
     kernel = device.load(compile_ptx(GLOBAL.replace("FORM", "add.u32")))
     with pytest.raises(Misaligned, match="both must be multiples of 16"):
         device.launch(kernel, (1,), (32,), [target + offset, values, size])
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_reductions_into_shared_memory_need_a_cluster(cluster):
+    reduction = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32"
+    ptx = f"{HEADER}{REGISTERS}\nmbarrier.init.shared::cta.b64 [b], 1;\n{reduction} [x], [x+16], 16, [b];\nret;\n}}"
+    device = Device(memory_bytes=1 << 16, checks=False)
+    kernel = device.load(ptx)
+    if cluster > 1:
+        device.launch(kernel, (cluster,), (1,), [], cluster=(cluster,))
+        return
+    with pytest.raises(EmulatorError, match="in a launch without clusters: an H200 stops with an illegal instruction"):
+        device.launch(kernel, (1,), (1,), [])

@@ -57,6 +57,9 @@ def test_float64_rounds_in_directions(opcode, mode):
         ("fma.rm.f64 %da, %da, %db, %dc;", (SMALLEST, SMALLEST | SIGN, 0), SIGN | 1),
         ("fma.rm.f64 %da, %da, %db, %dc;", (ONE, ONE, ONE | SIGN), SIGN),
         ("fma.rp.f64 %da, %da, %db, %dc;", (LARGEST, ONE, SMALLEST), 0x7FF0000000000000),
+        ("fma.rm.f64 %da, 0dBFF0000000000000, %db, %dc;", (0, ONE, ONE), SIGN),
+        ("fma.rm.f64 %da, %da, 0dBFF0000000000000, %dc;", (ONE, 0, ONE), SIGN),
+        ("fma.rm.f64 %da, %da, 0dBFF0000000000000, %dc;", (SIGN, 0, 0), 0),
     ],
 )
 def test_directed_rounding_at_the_ends_of_float64(body, lane, expected):

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from tilewright.emulator import Kernel
     from tilewright.emulator.ptx import Parameter
 
-TENSOR_MAP_BYTES = 128
-
 
 def fit(arguments: Arguments, texts: Sequence[str], kernel: "Kernel") -> None:
     """Make integers that f32 and f64 parameters get floats.
@@ -50,12 +48,16 @@ def taken_by(parameter: "Parameter") -> str:
     integer = f"a {parameter.size}-byte integer such as 5"
     if _is_scalar(parameter):
         return "f32[1024]:random or the like, ptr:NAME or an integer" if parameter.size == 8 else integer
+    from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES
+
     typed = {2: ", or f16:1.5 or bf16:1.5", 4: ", or f32:1.5", TENSOR_MAP_BYTES: ", or tensormap(...)"}
     return f"a structure: bytes:HEX of {parameter.size} bytes{typed.get(parameter.size, '')}"
 
 
 def _fits(item: "Item", parameter: "Parameter") -> bool:
     import numpy as np
+
+    from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES
 
     if isinstance(item, np.generic):  # of which np.float64 is a float, too
         return parameter.size == item.nbytes

@@ -192,7 +192,7 @@ class AgentChecks:
             past = shadow.by_cta(reads)[of_ctas, cells]
             if past.any():
                 late = (np.take_along_axis(over, column_of(past), axis=1) < time_of(past)) & (past > 0)
-                self._report_first("overwrite-before-wait", site, lanes, place, past, late, "writes")
+                self._report_first("overwrite-before-wait", site, lanes, place, past, late, verb)
                 shadow.by_cta(reads)[of_ctas, cells] = 0
         columns = barrier.columns(signals)
         shadow.by_cta(shadow.writes)[of_ctas, cells] = pack(now, columns, site, True)[:, None]

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from tilewright.emulator.errors import PtxSyntaxError
+from tilewright.emulator.instruction_forms import has_modifier
 from tilewright.emulator.ptx import Instruction, Module
 
 _TABLE = """
@@ -91,8 +92,7 @@ class Need:
     def concerns(self, instruction: Instruction) -> bool:
         """Whether the instruction is one of these."""
         return instruction.opcode in self.opcodes and all(
-            any(_is(modifier, choice) for modifier in instruction.modifiers for choice in choices)
-            for choices in self.modifiers
+            any(has_modifier(choices, modifier) for modifier in instruction.modifiers) for choices in self.modifiers
         )
 
     def feature(self, instruction: Instruction) -> str:
@@ -106,10 +106,6 @@ class Need:
             return target == self.target
         (least, _), (number, suffix) = _parts(self.target), _parts(target)
         return number >= least and (bool(suffix) or self.which != "specific")
-
-
-def _is(modifier: str, choice: str) -> bool:
-    return modifier.startswith(choice[:-1]) if choice.endswith("*") else modifier == choice
 
 
 def _parts(target: str) -> tuple[int, str]:

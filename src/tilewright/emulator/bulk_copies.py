@@ -209,6 +209,8 @@ class BulkCopies:
         operands, places = self._operands, [to, barrier, source] if of_shared else [to, barrier]
         operations: list[Callable[[], None]] = []
         for issue in operands.issues(site, group, places, [size, source], mask, active):
+            if reduction is not None:
+                operands.require_cluster(site)
             (cta, offset), (_, signal), *of = issue.places
             length, address = issue.values
             if of_shared:

@@ -97,6 +97,14 @@ class BulkOperands:
                     f"to {high:#x}, which are not in one allocation: {memory.describe(high - GLOBAL_BASE)}"
                 )
 
+    def require_cluster(self, site: int) -> None:
+        """Raise for a reduction to shared memory in a launch without clusters."""
+        if self._machine.topology.cluster_size == 1:
+            raise EmulatorError(
+                f"{self._machine.describe(site)} reduces to shared memory in a launch without clusters: an H200 stops "
+                "with an illegal instruction; launch clusters of 2 or more"
+            )
+
     def check_range(self, site: int, offset: int, size: int) -> None:
         """Raise for a range past the end of shared memory."""
         limit = self._machine.access.shared_limit

@@ -268,9 +268,9 @@ class Checker:
         rows = self.clocks.fit(rows)
         times = self.releases.last_fences(group.lanes, CLUSTER)
         for lane, time in zip(group.indices[times > 0].tolist(), times[times > 0].tolist(), strict=True):
-            cta, column = int(self.topology.cta[lane]), int(self.clocks.column[lane])
-            rows[:, cta] = np.maximum(rows[:, cta], self.clocks.facts[:, lane])  # fences are cumulative
-            rows[KNOWN, cta, column] = max(rows[KNOWN, cta, column], time)
+            known, facts = rows[:, self.topology.cta[lane]], self.clocks.facts[:, lane].copy()  # fences are cumulative
+            facts[KNOWN, self.clocks.column[lane]] = time
+            np.maximum(known, facts, out=known)
         self.machine.mbarriers.release_initialised(rows, group.indices)
         return rows
 

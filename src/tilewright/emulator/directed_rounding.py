@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def rounded_double(operation: str, mode: str, *operands: Values) -> Values:
     result = directed(nearest, error < 0, error > 0, mode)
     if mode == "rm" and operation in ("add", "fma"):  # a sum of zero is -0, unless both of its terms are +0
         *factors, term = map(np.signbit, operands)
-        negative = np.logical_xor.reduce(factors) | term
+        negative = reduce(np.logical_xor, factors) | term
         result = np.where((result == 0) & (error == 0) & negative, f8(-0.0), result)
     return result
 

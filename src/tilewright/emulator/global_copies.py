@@ -106,10 +106,15 @@ class GlobalCopyChecks:
         late = ~ordered
         if verb == "updates":
             late &= ~checker.traits.reductions[site_of(past)]
-        for index in np.flatnonzero(late)[:1].tolist():
-            kind = "read-before-wait" if verb == "reads" else "overwrite-before-wait"
-            if ordinary[index] or foreign[index]:
-                kind = "proxy-fence" if known[index] else "race"
+        by_threads = ordinary | foreign
+        for kind, mask in (
+            ("read-before-wait" if verb == "reads" else "overwrite-before-wait", late & ~by_threads),
+            ("race", late & by_threads & ~known),
+            ("proxy-fence", late & by_threads & known),
+        ):
+            if not mask.any():
+                continue
+            index = int(mask.argmax())
             address = GLOBAL_BASE + shadow.start + int(cells[some[index]]) * shadow.cell
             cta = int(checker.topology.cta[lane])
             who = "another CTA" if foreign[index] else checker.name_of(int(column[index]), cta)

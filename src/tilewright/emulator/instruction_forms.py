@@ -249,6 +249,11 @@ _MOST_SHOWN = 10
 """Modifiers of a group that messages list."""
 
 
+def has_modifier(choices: tuple[str, ...], modifier: str) -> bool:
+    """Whether a modifier is one of the choices, of which a* is any that starts with a."""
+    return any(modifier.startswith(choice[:-1]) if choice.endswith("*") else modifier == choice for choice in choices)
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Modifiers of which an instruction has one, or, if not required, may have one."""
@@ -258,9 +263,7 @@ class Group:
 
     def has(self, modifier: str) -> bool:
         """Whether the modifier is one of the group."""
-        return any(
-            modifier.startswith(choice[:-1]) if choice.endswith("*") else modifier == choice for choice in self.choices
-        )
+        return has_modifier(self.choices, modifier)
 
     def __str__(self) -> str:
         names = [f".{name}" for name in self.choices]

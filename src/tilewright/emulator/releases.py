@@ -22,6 +22,9 @@ from tilewright.emulator.traits import CLUSTER, CTA, DEVICE, scope_of
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
 
+Moments: TypeAlias = dict[int, tuple[int, int]]
+"""By cluster: up to when it is known what the cluster released, and up to when asynchronous operations see it."""
+
 
 @dataclass(slots=True)
 class Release:
@@ -32,7 +35,7 @@ class Release:
     """
 
     rows: list[Array | None]
-    moments: dict[int, int]
+    moments: Moments
 
 
 @dataclass(slots=True)
@@ -63,12 +66,17 @@ class History:
         self.rows.append(row)
         self.moments.append(moment)
 
+    def until(self, moment: int) -> Array | None:
+        """What was released up to a moment, if anything."""
+        index = bisect_right(self.moments, moment) - 1
+        return None if index < 0 else self.rows[index]
+
     def covers(self, moment: int, kind: int, columns: Array, times: Array) -> Mask:
         """Whether what was released up to a moment covers times of columns."""
-        index = bisect_right(self.moments, moment) - 1
-        if index < 0 or kind >= len(self.rows[index]):
+        rows = self.until(moment)
+        if rows is None or kind >= len(rows):
             return np.zeros(columns.size, np.bool_)
-        row = self.rows[index][kind]
+        row = rows[kind]
         return np.asarray((columns < row.size) & (row[np.minimum(columns, row.size - 1)] >= times))
 
 
@@ -196,14 +204,13 @@ class Releases:
             facts = checker.clocks.facts[:, lane].copy()
             facts[KNOWN, own] = time
             rows.append(facts if time else None)
-        moments = {}
+        moments: Moments = {}
         if wide := fenced[DEVICE]:
-            facts = checker.clocks.facts[KNOWN, lane]
-            moments = {number: int(facts[column]) for number, column in checker.clocks.of_kind("cluster")}
-            moments[cluster] = checker.tick()
-            row = checker.clocks.facts[:, lane].copy()
+            now, row = checker.tick(), checker.clocks.facts[:, lane].copy()
+            moments = {number: _moments(row[:, column]) for number, column in checker.clocks.of_kind("cluster")}
+            moments[cluster] = now, 0
             row[KNOWN, own] = wide
-            checker.state.histories.setdefault(cluster, History()).add(moments[cluster], row)
+            checker.state.histories.setdefault(cluster, History()).add(now, row)
         release = Release(rows, moments)
         self._made[lane] = fenced, release
         return release
@@ -229,10 +236,25 @@ class Releases:
                 clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], clocks.fit(row))
         if scope < DEVICE:
             return
-        for cluster, moment in _latest(afar).items():
-            if cluster != self._checker.cluster_of(lane):
-                column = clocks.agent(("cluster", cluster))
-                clocks.facts[KNOWN, lane, column] = max(clocks.facts[KNOWN, lane, column], moment)
+        for cluster, (known, seen) in _latest(afar).items():
+            if cluster == self._checker.cluster_of(lane):
+                self._recall(lane, known, seen)
+                continue
+            column = clocks.agent(("cluster", cluster))
+            clocks.facts[KNOWN, lane, column] = max(clocks.facts[KNOWN, lane, column], known)
+            if seen:
+                clocks.track_global_writes()
+                clocks.facts[VISIBLE_GLOBAL, lane, column] = max(clocks.facts[VISIBLE_GLOBAL, lane, column], seen)
+
+    def _recall(self, lane: int, known: int, seen: int) -> None:
+        """A lane acquires, from another cluster, what its own had released up to two moments."""
+        clocks, history = self._checker.clocks, self._checker.state.histories[self._checker.cluster_of(lane)]
+        if (row := history.until(known)) is not None:
+            clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], clocks.fit(row))
+        if (row := history.until(seen)) is not None:
+            clocks.track_global_writes()
+            visible = clocks.facts[VISIBLE_GLOBAL, lane]
+            np.maximum(visible, clocks.fit(row)[KNOWN], out=visible)
 
 
 def active_lanes(group: Group, active: Any) -> Indices:
@@ -240,10 +262,16 @@ def active_lanes(group: Group, active: Any) -> Indices:
     return group.indices if active is None else group.indices[np.broadcast_to(active, (group.size,))]
 
 
-def _latest(moments: Iterable[dict[int, int]]) -> dict[int, int]:
-    """For each cluster the latest moment."""
-    latest: dict[int, int] = {}
+def _moments(facts: Array) -> tuple[int, int]:
+    """Of one cluster, as some facts about it, (kinds,), say."""
+    return int(facts[KNOWN]), int(facts[VISIBLE_GLOBAL]) if len(facts) > VISIBLE_GLOBAL else 0
+
+
+def _latest(moments: Iterable[Moments]) -> Moments:
+    """For each cluster the latest moments."""
+    latest: Moments = {}
     for some in moments:
-        for cluster, moment in some.items():
-            latest[cluster] = max(latest.get(cluster, 0), moment)
+        for cluster, (known, seen) in some.items():
+            known_before, seen_before = latest.get(cluster, (0, 0))
+            latest[cluster] = max(known, known_before), max(seen, seen_before)
     return latest

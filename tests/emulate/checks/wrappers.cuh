@@ -33,6 +33,15 @@ __device__ void mbarrier_wait_for_cluster(unsigned b, unsigned parity) {
       "r"(parity)
       : "memory");
 }
+__device__ __forceinline__ void release_flag(int* flag) {
+  asm volatile("st.release.gpu.global.s32 [%0], 1;" ::"l"(flag) : "memory");
+}
+__device__ __forceinline__ void acquire_flag(int* flag) {
+  int ready = 0;
+  while (!ready) {
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(ready) : "l"(flag) : "memory");
+  }
+}
 __device__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::
                    : "memory");

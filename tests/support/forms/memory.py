@@ -125,7 +125,7 @@ def _asynchronous_copies():
 
 _IN_SHARED = (
     "{{ .shared .align 8 .b64 arrived; .reg .b32 %barrier, %there; mov.u32 %barrier, arrived; "
-    "mapa.shared::cluster.u32 %there, %row, 0; setp.eq.u32 %p, %word, 0; "
+    "mov.u32 %there, %cluster_ctarank; mapa.shared::cluster.u32 %there, %row, %there; setp.eq.u32 %p, %word, 0; "
     "@%p mbarrier.init.shared.b64 [%barrier], 256; fence.proxy.async; bar.sync 0; "
     "mbarrier.arrive.expect_tx.shared.b64 _, [%barrier], 16; "
     "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{} "
@@ -160,6 +160,7 @@ def _bulk_reductions():
                 f"ld.{destination}.{vector} {results}, [{place}]; {zeros}",
                 " ".join([register] * count),
                 " ".join([register] * (2 * count)),
+                cluster=1 if destination == "global" else 2,  # without clusters an H200 refuses the instruction
             )
 
 
