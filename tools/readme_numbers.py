@@ -1,12 +1,13 @@
-"""Rewrites the tables between the markers of README.md and docs/emulator.md from results/*.json.
+"""Rewrites the tables between the markers of README.md, docs/emulator.md and docs/ladder/*.md from results/*.json.
 
 python tools/readme_numbers.py [--check], which only says whether they agree
 """
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
+
+import ladder_numbers
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- numbers:begin -->\n", "<!-- numbers:end -->"
@@ -78,23 +79,28 @@ def proof() -> list[str]:
 
 def main() -> int:
     """Rewrite or check; 1 where --check finds a difference."""
-    changed = [
-        _rewrite("README.md", (throughput, host_time, verification)),
-        _rewrite("docs/emulator.md", (proof,)),
-    ]
-    return int("--check" in sys.argv and any(changed))
-
-
-def _rewrite(name: str, parts: tuple[Callable[[], list[str]], ...]) -> bool:
-    """Whether the tables of a document are not what the results say; they are rewritten unless --check asks only."""
-    path = ROOT / name
-    text = path.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    tables = "\n\n".join("\n".join(part()) for part in parts)
-    expected = f"{before}{BEGIN}{tables}\n{END}{after}"
+    documents = {
+        "README.md": (BEGIN, END, [*throughput(), "", *host_time(), "", *verification()]),
+        "docs/emulator.md": (BEGIN, END, proof()),
+        **ladder_numbers.documents(),
+    }
+    changed = [name for name, (begin, end, lines) in documents.items() if _rewrite(name, begin, end, lines)]
     if "--check" not in sys.argv:
-        path.write_text(expected)
+        return 0
+    for name in changed:
+        print(f"{name} does not say what results/ say", file=sys.stderr)
+    return int(bool(changed))
+
+
+def _rewrite(name: str, begin: str, end: str, lines: list[str]) -> bool:
+    """Whether what stands between two lines of a document is not this; it is rewritten unless --check asks only."""
+    path = ROOT / name
+    text = path.read_text(encoding="utf-8")
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    expected = "".join([before, begin, *(f"{line}\n" for line in lines), end, after])
+    if "--check" not in sys.argv:
+        path.write_text(expected, encoding="utf-8")
     return text != expected
 
 

@@ -13,7 +13,7 @@ import typer
 from tilewright.cli import app
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 PATH = re.compile(
     r"`((?:src|tests|docs|results|cuda|\.ci|\.venv)/[\w./-]*|[\w-]+(?:/[\w-]+)*\.(?:py|md|cuh|toml|json))`"
@@ -116,7 +116,7 @@ def test_make_knows_only_the_last_cuda_that_it_installed(tmp_path):
         assert list(environment.glob(".installed-*")) == [stamp]
 
 
-def test_the_numbers_of_the_readme_are_those_of_the_results():
+def test_the_numbers_of_the_documents_are_those_of_the_results():
     arguments = [sys.executable, str(ROOT / "tools/readme_numbers.py"), "--check"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run tools/readme_numbers.py: {done.stderr}"

@@ -144,10 +144,16 @@ def _climb(climbed: "list[Climbed]", schedule: str | None, seed: int, settled: b
 
 
 def _record(climbed: "list[Climbed]", on_gpu: bool, shape: tuple[int, int, int], interrupted: bool) -> dict[str, Any]:
-    """The command's JSON object."""
+    """The command's JSON object; of a GPU it also has its name, the date, the command line and the versions."""
     verdicts = [each.verified for each in climbed if each.verified is not None]
+    machine: dict[str, Any] = {}
+    if on_gpu:
+        from tilewright.bench import session
+
+        machine = session.machine()
     return {
         "backend": "gpu" if on_gpu else "emulator",
+        **machine,
         **dict(zip("mnk", shape, strict=True)),
         "verified": all(verdicts) if verdicts else None,
         "interrupted": interrupted,

@@ -126,7 +126,7 @@ def _measured_table(climbed: Sequence[Climbed]) -> "Table":
                 "" if each.speed_of_light_share is None else f"{each.speed_of_light_share:.1%}",
                 "" if each.cublas_ratio is None else f"{each.cublas_ratio:.3f}",
                 "" if each.gain is None else f"{each.gain:.2f}x",
-                f"{figure.tflops:g}" if figure else "",
+                figure.range if figure else "",
                 figure.gpu if figure else "",
             )
     return table

@@ -2,7 +2,7 @@
 
 from tilewright.dtypes import fp32
 from tilewright.kernels.ladder.kernel import LadderKernel
-from tilewright.kernels.ladder.rung import GORDIC, Published, Rung
+from tilewright.kernels.ladder.rung import GEMM_CHAPTER, GORDIC, Published, Rung
 from tilewright.kernels.simt import SimtKernel
 
 
@@ -107,12 +107,14 @@ RUNGS = (
         "CUDA cores",
         "Tiles in shared memory",
         "A CTA loads tiles of A and B once, and its threads read them from shared memory.",
+        (Published(1.8, (1024, 1024, 1024), "A100", GEMM_CHAPTER),),
     ),
     Rung(
         RegisterTiles(),
         "CUDA cores",
         "Tiles in registers",
         "Each thread makes 8x8 elements of out, so that what it reads from shared memory is used eight times.",
+        (Published(7.0, (1024, 1024, 1024), "A100", GEMM_CHAPTER, upto=9.0),),
     ),
     Rung(
         DoubleBuffered(),

@@ -21,12 +21,18 @@ _PRODUCTION: dict[Road, tuple[str, tuple[DType, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What an article measured: `tflops` of its kernel for `shape` (m, n, k) on `gpu`."""
+    """What an article measured: `tflops` of its kernel, or `tflops` to `upto`, for `shape` (m, n, k) on `gpu`."""
 
     tflops: float
     shape: tuple[int, int, int]
     gpu: str
     source: str
+    upto: float | None = None
+
+    @property
+    def range(self) -> str:
+        """The figure, or its two ends."""
+        return f"{self.tflops:g}" if self.upto is None else f"{self.tflops:g} to {self.upto:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +63,6 @@ class Rung:
 
 GORDIC = "Gordić, Inside NVIDIA GPUs: anatomy of high performance matmul kernels (2025)"
 """The article that most rungs follow; its Hopper figures are Pranjal Shankhdhar's."""
+
+GEMM_CHAPTER = "GEMM in depth, chapter 9 of a CUDA course"
+"""A chapter without a name of its author: register tiles, and a first kernel on wmma."""

@@ -8,7 +8,7 @@ from tilewright.dtypes import DType, bf16, fp16, parse
 from tilewright.hardware import Hardware
 from tilewright.kernels.family import Constants
 from tilewright.kernels.ladder.kernel import LadderKernel, is_row_major
-from tilewright.kernels.ladder.rung import Rung
+from tilewright.kernels.ladder.rung import GEMM_CHAPTER, Published, Rung
 from tilewright.kernels.mma import MmaKernel
 from tilewright.kernels.tiling import copy_bytes
 from tilewright.problem import Problem
@@ -186,6 +186,7 @@ RUNGS = (
         "warp tensor cores",
         "WMMA from GMEM",
         "One instruction of a warp multiplies 16x16 by 16x16, and fragments are loaded from GMEM each time.",
+        (Published(50.0, (1024, 1024, 1024), "A100", GEMM_CHAPTER, upto=80.0),),
     ),
     Rung(
         WmmaSmem(),

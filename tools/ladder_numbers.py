@@ -1,0 +1,102 @@
+"""What was measured of the ladder, results/ladder_*.json, as the tables of docs/ladder/; readme_numbers.py writes them.
+
+Each record is the output of one `tilewright ladder --json` on a GPU, of any shape; the index has that of 4096^3.
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from tilewright.kernels.ladder import LADDER  # noqa: E402
+
+YARDSTICK = (4096, 4096, 4096)
+
+
+@cache
+def records() -> list[dict[str, Any]]:
+    """The records, the articles' usual shape first, then from small to large."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in (ROOT / "results").glob("ladder_*.json")]
+    return sorted(found, key=lambda record: (_shape(record) != YARDSTICK, record["m"] * record["n"] * record["k"]))
+
+
+def measured(name: str) -> list[str]:
+    """A rung's throughput for each shape, and what was published of such kernels."""
+    rows = [
+        [_shape_text(_shape(record)), *_figures(rung)]
+        for record in records()
+        for rung in record["rungs"]
+        if rung["name"] == name and "tflops" in rung
+    ]
+    lines = _table(("m, n, k", "TFLOP/s", "of cuBLAS", "gain over the rung before"), rows)
+    published = LADDER[name].published
+    if published:
+        lines += [
+            "",
+            *_table(
+                ("published for", "on", "TFLOP/s"),
+                ([_shape_text(each.shape), each.gpu, each.range] for each in published),
+            ),
+        ]
+        sources = dict.fromkeys(each.source for each in published)
+        lines += ["", f"From {'; '.join(sources)}."]
+    return [*lines, "", *_provenance(records())]
+
+
+def index() -> list[str]:
+    """Every rung with its idea and its figures at 4096^3, a table a road."""
+    record = next(record for record in records() if _shape(record) == YARDSTICK)
+    figures = {rung["name"]: _figures(rung) for rung in record["rungs"] if "tflops" in rung}
+    lines = []
+    for road in dict.fromkeys(rung.road for rung in LADDER.values()):
+        rungs = [rung for rung in LADDER.values() if rung.road == road]
+        inputs = rungs[0].inputs[0]
+        lines += [f"**{road[0].upper()}{road[1:]}**, {inputs}, layout {rungs[0].layout}:", ""]
+        lines += _table(
+            ("rung", "idea", "TFLOP/s", "of cuBLAS", "gain"),
+            ([f"[{rung.name}]({rung.name}.md)", rung.idea, *figures.get(rung.name, ("", "", ""))] for rung in rungs),
+        )
+        lines.append("")
+    return [*lines, f"At {_shape_text(YARDSTICK)}. Gain: over the rung before.", "", *_provenance([record])]
+
+
+def documents() -> dict[str, tuple[str, str, list[str]]]:
+    """What stands between two lines of each document: the line before it, the line behind it, and its lines."""
+    pages = {
+        f"docs/ladder/{name}.md": (f"<!-- measured:{name} -->\n", "<!-- end -->\n", measured(name)) for name in LADDER
+    }
+    return {"docs/ladder/README.md": ("<!-- index:begin -->\n", "<!-- index:end -->\n", index()), **pages}
+
+
+def _shape(record: dict[str, Any]) -> tuple[int, int, int]:
+    return record["m"], record["n"], record["k"]
+
+
+def _shape_text(shape: Iterable[int]) -> str:
+    m, n, k = shape
+    return f"{m}^3" if m == n == k else f"{m}, {n}, {k}"
+
+
+def _figures(rung: dict[str, Any]) -> tuple[str, str, str]:
+    """TFLOP/s, share of cuBLAS in the same run, gain; empty where there is none."""
+    ratio, gain = rung.get("cublas_ratio"), rung.get("gain")
+    tflops = f"{rung['tflops']:#.3g}".rstrip(".")
+    return tflops, f"{ratio:.1%}" if ratio else "", f"{gain:.2f}x" if gain else ""
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    heads = list(heads)
+    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
+
+
+def _provenance(shown: Iterable[dict[str, Any]]) -> list[str]:
+    """GPU, date and command of the records that are shown."""
+    commands: dict[tuple[str, str], list[str]] = {}
+    for record in shown:
+        commands.setdefault((record["gpu"], record["date"][:10]), []).append(f"`{record['command']}`")
+    return [f"{gpu}, {date}, in bursts. Again: {', '.join(each)}" for (gpu, date), each in commands.items()]

@@ -1,0 +1,54 @@
+"""Draws docs/ladder/pictures/NAME.svg for every rung, from the kernels' constants and what the emulator sees.
+
+python tools/ladder_pictures.py [--check] [NAME...], where --check only says which files differ
+"""
+
+import argparse
+import io
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from pictures import cuda_cores, hopper, warp_tensor_cores  # noqa: E402
+
+FOLDER = ROOT / "docs" / "ladder" / "pictures"
+PICTURES = cuda_cores.PICTURES | warp_tensor_cores.PICTURES | hopper.PICTURES
+
+STYLE = {"svg.hashsalt": "tilewright", "svg.fonttype": "none", "font.size": 8.5, "axes.unicode_minus": False}
+"""The same bytes each time; text stays text."""
+
+
+def main() -> int:
+    """Draw, or with --check compare: 1 where a file is not what would be drawn."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="rungs; all by default")
+    parser.add_argument("--check", action="store_true", help="write nothing, and say which files differ")
+    options = parser.parse_args()
+    different = []
+    for name in options.names or PICTURES:
+        text, path = svg(name), FOLDER / f"{name}.svg"
+        if options.check:
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                different.append(name)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    for name in different:
+        print(f"docs/ladder/pictures/{name}.svg is not what the code says", file=sys.stderr)
+    return int(bool(different))
+
+
+def svg(name: str) -> str:
+    """A rung's picture."""
+    with mpl.rc_context(STYLE):
+        found = io.StringIO()
+        PICTURES[name]().savefig(found, format="svg", metadata={"Date": None})
+    return "".join(f"{line.rstrip()}\n" for line in found.getvalue().splitlines())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""The first request to memory of each instruction of a rung, as the emulator's counters see it while the PTX runs."""
+
+import importlib.resources
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import numpy.typing as npt
+
+import tilewright as tw
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.emulator.counters import WARP, Chain, Counters, MemoryCounter
+from tilewright.emulator.memory import GLOBAL_BASE
+from tilewright.kernels.ladder import LADDER
+from tilewright.operand import Operand
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one warp asks for at once.
+
+    lines: the source line "file:number" and where that is inlined, innermost first. kind: "ld", "st", "ldmatrix", ...;
+    operand: "a", "b", "out" or, in SMEM, "". width: bytes of each lane. offsets: of the lanes that take part, in bytes
+    from where the operand starts, or in SMEM from `start`, the 128 bytes, one row of the banks, where the first lies.
+    """
+
+    lines: Chain
+    kind: str
+    operand: str
+    width: int
+    lanes: tuple[int, ...]
+    offsets: Offsets
+    start: int
+
+
+class _RecordingBackend(EmulatedBackend):
+    """Knows where the operands lie."""
+
+    @contextmanager
+    def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
+        with super().resident(operands, stream) as addresses:
+            self.starts = {name: address - GLOBAL_BASE for name, address in addresses.items()}
+            yield addresses
+
+    def operand_at(self, offset: int) -> tuple[str, int]:
+        """The operand in which a byte of global memory lies, and where that starts."""
+        return max((item for item in self.starts.items() if item[1] <= offset), key=lambda item: item[1])
+
+
+@cache
+def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
+    """The requests of the first warp of the first CTA, one an instruction, in the order in which they came.
+
+    The product of a rung's usual Config and element type runs in the emulator.
+    """
+    rung = LADDER[name]
+    m, n, k = shape
+    kind = rung.inputs[0].numpy_dtype
+    a, b = np.ones((m, k), kind, order=_ORDER[rung.layout[0]]), np.ones((k, n), kind, order=_ORDER[rung.layout[1]])
+    seen: dict[int, tuple[str, str, int, Offsets]] = {}
+    found: list[Request] = []
+
+    def access(_: Any, site: int, kind: str, space: str, width: int, group: Any, where: Any, chosen: Any) -> None:
+        offsets = np.full(group.size, -1, np.int64)
+        offsets[slice(None) if chosen is None else chosen] = where
+        tiles = group.warps.spread(offsets)
+        if group.warps.present is not None:
+            tiles = np.where(group.warps.present, tiles, -1)
+        by_warp = tiles.swapaxes(1, 2).reshape(-1, WARP)
+        if (used := by_warp[(by_warp >= 0).any(axis=1)]).size:
+            seen.setdefault(site, (kind, space, width, used[0]))
+
+    def matrix(_: Any, site: int, kind: str, rows: Any, count: int) -> None:
+        offsets = rows.swapaxes(1, 2).reshape(-1, WARP)[0].copy()
+        offsets[8 * count :] = -1
+        seen.setdefault(site, (kind, "shared", 16, offsets))
+
+    def summed(_: Any, instructions: Sequence[Any]) -> Counters:
+        for site, (kind, space, width, offsets) in seen.items():
+            lanes = np.flatnonzero(offsets >= 0)
+            location, first = instructions[site].location, int(offsets[lanes].min())
+            operand, start = backend.operand_at(first) if space == "global" else ("", first // 128 * 128)
+            chain = location.chain if location else ()
+            found.append(Request(chain, kind, operand, width, tuple(lanes.tolist()), offsets[lanes] - start, start))
+        return Counters()
+
+    backend = _RecordingBackend(count_memory=True)
+
+    with (
+        mock.patch.object(MemoryCounter, "access", access),
+        mock.patch.object(MemoryCounter, "matrix", matrix),
+        mock.patch.object(Counters, "summed", summed),
+    ):
+        tw.matmul(a, b, kernel=name, backend=backend)
+    return found
+
+
+_ORDER: dict[str, Any] = {"n": "C", "t": "F"}
+
+
+def of_operand(name: str, shape: tuple[int, int, int], operand: str) -> Request:
+    """The first request to A, B or out in global memory."""
+    return next(each for each in requests(name, shape) if each.operand == operand)
+
+
+def of_line(name: str, shape: tuple[int, int, int], header: str, text: str) -> list[Request]:
+    """The requests to SMEM of the line of a header in cuda/ that has this text, or of what is inlined into it."""
+    source = (importlib.resources.files("tilewright") / "cuda" / header).read_text(encoding="utf-8")
+    (number,) = [number for number, line in enumerate(source.splitlines(), 1) if text in line]
+    line = f"{header.rpartition('/')[2]}:{number}"
+    return [each for each in requests(name, shape) if line in each.lines and not each.operand]
