@@ -11,9 +11,10 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
-import tilewright as tw
+from tilewright.api import matmul
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.emulator.counters import WARP, Chain, Counters, MemoryCounter
+from tilewright.emulator.counters import Chain, Counters, MemoryCounter
+from tilewright.emulator.lanes import WARP
 from tilewright.emulator.memory import GLOBAL_BASE
 from tilewright.kernels.ladder import LADDER
 from tilewright.operand import Operand
@@ -97,7 +98,7 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
         mock.patch.object(MemoryCounter, "matrix", matrix),
         mock.patch.object(Counters, "summed", summed),
     ):
-        tw.matmul(a, b, kernel=name, backend=backend)
+        matmul(a, b, kernel=name, backend=backend)
     return found
 
 
