@@ -25,7 +25,9 @@ def figure(width: float, height: float, **grid: Any) -> tuple[Figure, list[Axes]
 def parted(width: float, height: float, *ratios: float, beside: bool = False) -> tuple[Figure, list[SubFigure]]:
     """A white figure and its parts, below each other or beside each other, each to have panels of its own."""
     found = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    grid = {"ncols": len(ratios), "width_ratios": ratios} if beside else {"nrows": len(ratios), "height_ratios": ratios}
+    grid: dict[str, Any] = (
+        {"ncols": len(ratios), "width_ratios": ratios} if beside else {"nrows": len(ratios), "height_ratios": ratios}
+    )
     return found, list(found.subfigures(squeeze=False, **grid).flat)
 
 
