@@ -108,10 +108,6 @@ def _order(number):
     return number, np.copysign(1, float(number))
 
 
-def flushed(values):
-    return np.where(np.abs(values) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), values), values)
-
-
 def cases(destination):
     return [(operation, kind) for operation, kinds in BULK_REDUCTIONS[destination].items() for kind in kinds]
 
@@ -133,8 +129,6 @@ def test_reductions_of_ranges(destination, operation, kind, policy):
     device.launch(kernel, (grid,), (32,), [target, values, old.nbytes], cluster=(grid,))
     assert not device.reports
     expected = reduced(operation, kind, old, value)
-    if kind == "f32":
-        expected = flushed(reduced(operation, kind, flushed(old), flushed(value)))
     bits = f"u{old.itemsize}"
     np.testing.assert_array_equal(device.read(target, old.nbytes).view(bits), expected.view(bits))
 
@@ -197,7 +191,7 @@ def test_reductions_that_there_are_not(form, message):
         ("add", "f64", "there is no .add of a tensor of f64: make its map with u32, s32, u64, f32, f16, bf16"),
         ("inc", "s32", "there is no .inc of a tensor of s32: make its map with u32"),
         ("max", "f32", "there is no .max of a tensor of f32"),
-        ("or", "u16", "there is no .or of a tensor of u16: make its map with u32, s32, u64, s64"),
+        ("or", "u16", "there is no .or of a tensor of u16: make its map with u32, s32, u64"),
     ],
 )
 def test_reductions_that_a_tensor_has_not(operation, kind, message):

@@ -90,6 +90,7 @@ INSTRUCTIONS = {
         ("shift: other number of threads (+32)", "@%p1 bar.arrive 1, 96;"),
         ("shift: other number of threads (-32)", "@%p1 bar.arrive 1, 32;"),
     ],
+    "bar.red.or.pred %p1, 0, %p2;": [("drop bar.red", "mov.pred %p1, %p2;")],
     "cp.async.wait_all;": [("drop cp.async.wait_group", "")],
     "cp.async.wait_group 2;": [
         ("drop cp.async.wait_group", ""),

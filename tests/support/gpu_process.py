@@ -12,7 +12,7 @@ _DRIVER_TYPES = {
     "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
 }  # fmt: skip
 """The driver's names of element types."""
-MAX_STARTS = 8
+MAX_STARTS = 24
 """Of the process: launches that break more contexts than that leave the rest untried."""
 
 

@@ -96,6 +96,7 @@ RULES = (
     ("drop fence.proxy", r"fence\.proxy\b.*", ""),
     ("drop fence.mbarrier_init", r"fence\.mbarrier_init\b.*", ""),
     ("drop bar.sync", rf"{_BARRIER}\.(?:sync|arrive)\b.*", ""),
+    ("drop bar.red", rf"{_BARRIER}\.red\S*\.pred ([^,]+), .*, ([^,]+)", r"mov.pred \1, \2"),
     ("drop bar.warp.sync", r"(?:bar|barrier)\.warp\.sync\b.*", ""),
     ("drop barrier.cluster.arrive", r"barrier\.cluster\.arrive\b.*", ""),
     ("drop barrier.cluster.wait", r"barrier\.cluster\.wait\b.*", ""),

@@ -99,6 +99,8 @@ SUBJECTS = (
     Subject("mma_warp, fp16 sums", "mma_warp", MmaWarpConfig("fp16"), "fp16", (16, 16, 64)),
     _rung("mma_smem", (128, 128, 160), "bf16"),
     _rung("mma_swizzled", (128, 128, 288), "bf16"),
+    _rung("volta_mma", (128, 256, 96), "fp16"),
+    _rung("sparse_mma", (128, 128, 96), "bf16"),
     _rung("wgmma_basic", (128, 64, 192), "bf16"),
     _rung("wgmma_larger_tile", (128, 128, 192), "bf16"),
     _rung("wgmma_pipelined", (128, 128, 448), "bf16"),

@@ -128,8 +128,10 @@ def flush_f16(bits: Values) -> Values:
 
 
 def minimum(a: Values, b: Values, propagate: bool = False) -> Values:
-    """min: the other number if one is NaN, unless NaN propagates; -0 is below +0."""
-    least = np.minimum(a, b) if propagate else np.fmin(a, b)
+    """min: the other number if one is NaN, quiet or signaling, unless NaN propagates; -0 is below +0."""
+    least = np.minimum(a, b)
+    if not propagate:  # np.fmin takes a signaling NaN for the result
+        least = np.where(np.isnan(a), b, np.where(np.isnan(b), a, least))
     zeros = np.asarray(least) == 0
     if zeros.any():
         least = np.where(zeros & (a == b), np.copysign(least, np.where(np.signbit(a), a, b)), least)

@@ -315,11 +315,11 @@ class _Store:
 
 
 def _copy(target: Bytes, source: Bytes, reduction: tuple[str, str] | None) -> int:
-    """Copy or reduce a range. Reductions of f32 flush subnormals (PTX ISA, "cp.reduce.async.bulk")."""
+    """Copy or reduce a range."""
     if reduction is None:
         target[...] = source
     else:
-        reduce_into(target, source, *reduction, flushes=reduction == ("add", "f32"))
+        reduce_into(target, source, *reduction)
     return source.size
 
 

@@ -11,7 +11,6 @@ from tilewright.emulator.arithmetic import (
     f16_to_float,
     float_to_bf16,
     float_to_f16,
-    flush,
     high_half,
     low_half,
     maximum,
@@ -41,10 +40,11 @@ BULK_REDUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "tensor": {
         **_GLOBAL,
         "add": ("u32", "s32", "u64", "f32", "f16", "bf16"),
-        **dict.fromkeys(_BITWISE, ("u32", "s32", "u64", "s64")),
+        **dict.fromkeys(_BITWISE, ("u32", "s32", "u64")),
     },
 }
-"""By destination and .redOp: the types that there are. A tensor map has no types of bits: integers stand for them.
+"""By destination and .redOp: the types that there are. A tensor map has no types of bits: integers stand for them,
+but for s64, which an H200 refuses as an illegal instruction.
 
 Source: PTX ISA, the tables of cp.reduce.async.bulk and cp.reduce.async.bulk.tensor.
 """
@@ -61,17 +61,14 @@ def require_bulk_reduction(destination: str, operation: str, kind: str) -> None:
         )
 
 
-def reduce_into(target: Bytes, source: Bytes, operation: str, kind: str, flushes: bool = False) -> None:
+def reduce_into(target: Bytes, source: Bytes, operation: str, kind: str) -> None:
     """Reduce bytes, (..., row bytes), into others, which may be a view of memory, element by element.
 
-    flushes: whether subnormal f32 numbers, of operands and results, become zeros of their signs.
+    Subnormal f32 numbers are kept, as an H200 does, though the manual says that they are flushed.
     """
     dtype = _cell(kind)
-    cells, operands = target.view(dtype), source.view(dtype)
-    if flushes:
-        cells[...] = flush(combine((operation, kind), flush(cells), flush(operands), None))
-    else:
-        cells[...] = combine((operation, kind), cells, operands, None)
+    cells = target.view(dtype)
+    cells[...] = combine((operation, kind), cells, source.view(dtype), None)
 
 
 def _cell(kind: str) -> "np.dtype[Any]":

@@ -166,13 +166,13 @@ def reduce_tile(
     shared_address: int,
     operation: str,
 ) -> int:
-    """Combine a tile of shared memory into the box at `coordinates`, without its elements out of bounds.
+    """Combine a tile of shared memory into the box at `coordinates`, without its elements out of bounds (`as_stored`).
 
     operation: the .redOp, which the tensor's element type must have. Other arguments, result and errors as for
     store_tile.
     """
     tile = _read_tile(tensor_map, shared, source, shared_address)
-    window = _window(tensor_map, coordinates)
+    window = _window(tensor_map.as_stored, coordinates)
     if window is None:
         return 0
     elements = _view(arena, arena_base, window)

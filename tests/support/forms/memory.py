@@ -124,11 +124,12 @@ def _asynchronous_copies():
 
 
 _IN_SHARED = (
-    "{{ .shared .align 8 .b64 arrived; .reg .b32 %barrier; mov.u32 %barrier, arrived; setp.eq.u32 %p, %word, 0; "
+    "{{ .shared .align 8 .b64 arrived; .reg .b32 %barrier, %there; mov.u32 %barrier, arrived; "
+    "mapa.shared::cluster.u32 %there, %row, 0; setp.eq.u32 %p, %word, 0; "
     "@%p mbarrier.init.shared.b64 [%barrier], 256; fence.proxy.async; bar.sync 0; "
     "mbarrier.arrive.expect_tx.shared.b64 _, [%barrier], 16; "
     "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{} "
-    "[%row], [%row+16], 16, [%barrier]; "
+    "[%there], [%row+16], 16, [%barrier]; "
     "WAIT: mbarrier.try_wait.parity.shared.b64 %q, [%barrier], 0; @!%q bra WAIT; }}"
 )
 

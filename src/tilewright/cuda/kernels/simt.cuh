@@ -15,6 +15,7 @@
 #include "kernels/parameters.cuh"
 #include "kernels/tile_cursor.cuh"
 #include "layout/raster.cuh"
+#include "ptx/shared_memory.cuh"
 #include "types.cuh"
 
 namespace tilewright {
@@ -82,8 +83,9 @@ class StagedCopy {
           tile[(cursor.column + i) * pitch<tile_mn> + row] = staged[pass][i];
         }
       } else if constexpr (elements == 4) {
-        *reinterpret_cast<float4*>(tile + row * pitch<tile_mn> + cursor.column) =
-            *reinterpret_cast<const float4*>(staged[pass]);
+        // As one instruction: NVRTC writes a float4 as four where it likes, and ptxas as one again.
+        store_shared(shared_address(tile + row * pitch<tile_mn> + cursor.column),
+                     *reinterpret_cast<const float4*>(staged[pass]));
       } else {
         tile[row * pitch<tile_mn> + cursor.column] = staged[pass][0];
       }

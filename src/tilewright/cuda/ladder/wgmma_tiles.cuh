@@ -102,6 +102,7 @@ __device__ __forceinline__ void store(const GemmParameters& parameters,
           return;
         }
         const uint32_t received = __shfl_xor_sync(0xffffffff, odd ? of_even_block : word, 1);
+        if constexpr (Config::has_c) __syncwarp();  // c, which its owner has read, may be out
         const uint2 words = odd ? make_uint2(received, word) : make_uint2(of_even_block, received);
         write(reinterpret_cast<uint2*>(out + pair_row * stride + (pair_column - 8)), words);
       });

@@ -24,4 +24,12 @@ __device__ __forceinline__ void store_shared(uint32_t address, float4 values) {
                : "memory");
 }
 
+// 16 bytes from an aligned address. PTX ISA: "ld".
+__device__ __forceinline__ void load_shared(uint32_t (&words)[4], uint32_t address) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(address)
+               : "memory");
+}
+
 }  // namespace tilewright

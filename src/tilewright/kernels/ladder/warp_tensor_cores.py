@@ -18,7 +18,7 @@ class WarpTensorCoreKernel(LadderKernel):
     """A kernel of wmma or mma.sync: A and B row-major, in 2-byte floats. A warp makes a (`warp_m`, `warp_n`) block."""
 
     execution_unit = "mma"
-    inputs = (fp16, bf16)
+    inputs: ClassVar[tuple[DType, ...]] = (fp16, bf16)
     warp_m: ClassVar[int]
     warp_n: ClassVar[int]
 
@@ -149,6 +149,37 @@ class MmaSwizzled(WarpTensorCoreKernel):
         return {**super().constants(config, problem), "stages": self.stages}
 
 
+class VoltaMma(WarpTensorCoreKernel):
+    """Volta's instruction, which later GPUs run in software: to be counted, not measured.
+
+    A is stored (k, m) and B (k, n), of fp16.
+    """
+
+    name = "volta_mma"
+    summary = "Volta's mma.m8n8k4 by quad pairs, on tiles permuted for 16-byte accesses"
+    header = "ladder/volta_mma.cuh"
+    layout = "tn"
+    inputs = (fp16,)
+    tile_m, tile_n, tile_k = 128, 256, 32
+    warp_m = warp_n = 64
+    threads = 256
+
+
+class SparseMma(WarpTensorCoreKernel):
+    """mma.sp for any A: what does not fit into the pattern, two of four, takes a second instruction.
+
+    NaN and infinities of B give NaN under zeros of A too, as IEEE 754 has it: a tile of B that has one is multiplied by
+    the dense instruction.
+    """
+
+    name = "sparse_mma"
+    summary = "sparse mma.sync on A split into two matrices of two in four; the second where it is not zero"
+    header = "ladder/sparse_mma.cuh"
+    tile_m, tile_n, tile_k = 128, 128, 32
+    warp_m = warp_n = 64
+    threads = 128
+
+
 RUNGS = (
     Rung(
         WmmaGmem(),
@@ -186,6 +217,18 @@ RUNGS = (
         "warp tensor cores",
         "Swizzled stages",
         "Chunks trade places within their rows, cp.async fills stages ahead, and out leaves by whole rows.",
+    ),
+    Rung(
+        VoltaMma(),
+        "warp tensor cores",
+        "Volta's quad pairs",
+        "Eight lanes multiply 8x4 by 4x8, from tiles whose chunks are permuted for stores along rows and loads across.",
+    ),
+    Rung(
+        SparseMma(),
+        "warp tensor cores",
+        "Two of four",
+        "Any A is the sum of two matrices with two of four elements, and the second is multiplied where it has any.",
     ),
     Rung(
         MmaKernel(),
