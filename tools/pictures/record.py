@@ -56,7 +56,7 @@ class _RecordingBackend(EmulatedBackend):
 
 @cache
 def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
-    """The requests of the first warp of the first CTA, one an instruction, in the order in which they came.
+    """The requests of the first warp of the first CTA, one an instruction (of cp.async two), in the order in which they came.
 
     The product of a rung's usual Config and element type runs in the emulator.
     """
@@ -64,7 +64,7 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
     m, n, k = shape
     kind = rung.inputs[0].numpy_dtype
     a, b = np.ones((m, k), kind, order=_ORDER[rung.layout[0]]), np.ones((k, n), kind, order=_ORDER[rung.layout[1]])
-    seen: dict[int, tuple[str, str, int, Offsets]] = {}
+    seen: dict[tuple[int, str], tuple[str, int, Offsets]] = {}
     found: list[Request] = []
 
     def access(_: Any, site: int, kind: str, space: str, width: int, group: Any, where: Any, chosen: Any) -> None:
@@ -75,15 +75,15 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
             tiles = np.where(group.warps.present, tiles, -1)
         by_warp = tiles.swapaxes(1, 2).reshape(-1, WARP)
         if (used := by_warp[(by_warp >= 0).any(axis=1)]).size:
-            seen.setdefault(site, (kind, space, width, used[0]))
+            seen.setdefault((site, kind), (space, width, used[0]))
 
     def matrix(_: Any, site: int, kind: str, rows: Any, count: int) -> None:
         offsets = rows.swapaxes(1, 2).reshape(-1, WARP)[0].copy()
         offsets[8 * count :] = -1
-        seen.setdefault(site, (kind, "shared", 16, offsets))
+        seen.setdefault((site, kind), ("shared", 16, offsets))
 
     def summed(_: Any, instructions: Sequence[Any]) -> Counters:
-        for site, (kind, space, width, offsets) in seen.items():
+        for (site, kind), (space, width, offsets) in seen.items():
             lanes = np.flatnonzero(offsets >= 0)
             location, first = instructions[site].location, int(offsets[lanes].min())
             operand, start = backend.operand_at(first) if space == "global" else ("", first // 128 * 128)
