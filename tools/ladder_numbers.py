@@ -27,13 +27,15 @@ def records() -> list[dict[str, Any]]:
 
 def measured(name: str) -> list[str]:
     """A rung's throughput for each shape, and what was published of such kernels."""
-    rows = [
-        [_shape_text(_shape(record)), *_figures(rung)]
+    shown = {
+        _shape(record): (record, rung)
         for record in records()
         for rung in record["rungs"]
         if rung["name"] == name and "tflops" in rung
-    ]
-    lines = _table(("m, n, k", "TFLOP/s", "of cuBLAS", "gain over the rung before"), rows)
+    }
+    rows = [[_shape_text(shape), *_figures(rung)] for shape, (_, rung) in shown.items()]
+    heads = ("m, n, k", "TFLOP/s", "of cuBLAS", "gain over the rung before")
+    lines = _table(heads, rows) if rows else ["Not measured yet."]
     published = LADDER[name].published
     if published:
         lines += [
@@ -45,7 +47,8 @@ def measured(name: str) -> list[str]:
         ]
         sources = dict.fromkeys(each.source for each in published)
         lines += ["", f"From {'; '.join(sources)}."]
-    return [*lines, "", *_provenance(records())]
+    provenance = _provenance(record for record, _ in shown.values())
+    return [*lines, "", *provenance] if provenance else lines
 
 
 def index() -> list[str]:
