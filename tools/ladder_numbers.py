@@ -27,25 +27,22 @@ def records() -> list[dict[str, Any]]:
 
 def measured(name: str) -> list[str]:
     """A rung's throughput for each shape, and what was published of such kernels."""
-    rows = [
-        [_shape_text(_shape(record)), *_figures(rung)]
+    shown = {
+        _shape(record): (record, rung)
         for record in records()
         for rung in record["rungs"]
         if rung["name"] == name and "tflops" in rung
-    ]
-    lines = _table(("m, n, k", "TFLOP/s", "of cuBLAS", "gain over the rung before"), rows)
-    published = LADDER[name].published
-    if published:
-        lines += [
-            "",
-            *_table(
-                ("published for", "on", "TFLOP/s"),
-                ([_shape_text(each.shape), each.gpu, each.range] for each in published),
-            ),
-        ]
+    }
+    rows = [[_shape_text(shape), *_figures(rung)] for shape, (_, rung) in shown.items()]
+    heads = ("m, n, k", "TFLOP/s", "of cuBLAS", "gain over the rung before")
+    lines = _table(heads, rows) if rows else ["Not measured yet."]
+    if published := LADDER[name].published:
+        quoted = [[_shape_text(each.shape), each.gpu, each.range] for each in published]
+        lines += ["", *_table(("published for", "on", "TFLOP/s"), quoted)]
         sources = dict.fromkeys(each.source for each in published)
         lines += ["", f"From {'; '.join(sources)}."]
-    return [*lines, "", *_provenance(records())]
+    provenance = _provenance(record for record, _ in shown.values())
+    return [*lines, "", *provenance] if provenance else lines
 
 
 def index() -> list[str]:
@@ -55,11 +52,15 @@ def index() -> list[str]:
     lines = []
     for road in dict.fromkeys(rung.road for rung in LADDER.values()):
         rungs = [rung for rung in LADDER.values() if rung.road == road]
-        inputs = rungs[0].inputs[0]
-        lines += [f"**{road[0].upper()}{road[1:]}**, {inputs}, layout {rungs[0].layout}:", ""]
+        usual = rungs[0].layout
+        ideas = [rung.idea if rung.layout == usual else f"{rung.idea} Layout {rung.layout}." for rung in rungs]
+        lines += [f"**{road[0].upper()}{road[1:]}**, {rungs[0].inputs[0]}, layout {usual}:", ""]
         lines += _table(
             ("rung", "idea", "TFLOP/s", "of cuBLAS", "gain"),
-            ([f"[{rung.name}]({rung.name}.md)", rung.idea, *figures.get(rung.name, ("", "", ""))] for rung in rungs),
+            (
+                [f"[{rung.name}]({rung.name}.md)", idea, *figures.get(rung.name, ("", "", ""))]
+                for rung, idea in zip(rungs, ideas, strict=True)
+            ),
         )
         lines.append("")
     return [*lines, f"At {_shape_text(YARDSTICK)}. Gain: over the rung before.", "", *_provenance([record])]

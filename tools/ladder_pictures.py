@@ -13,12 +13,17 @@ import matplotlib as mpl
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from pictures import cuda_cores, hopper, warp_tensor_cores  # noqa: E402
+from pictures import cuda_cores, hopper, other_fragments, warp_tensor_cores  # noqa: E402
 
 FOLDER = ROOT / "docs" / "ladder" / "pictures"
-PICTURES = cuda_cores.PICTURES | warp_tensor_cores.PICTURES | hopper.PICTURES
+PICTURES = cuda_cores.PICTURES | warp_tensor_cores.PICTURES | other_fragments.PICTURES | hopper.PICTURES
 
-STYLE = {"svg.hashsalt": "tilewright", "svg.fonttype": "none", "font.size": 8.5, "axes.unicode_minus": False}
+STYLE = {
+    "svg.hashsalt": "tilewright",
+    "svg.fonttype": "none",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": 8.5,
+}
 """The same bytes each time; text stays text."""
 
 

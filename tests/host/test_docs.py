@@ -15,6 +15,9 @@ from tilewright.cli import app
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
+MOST_BYTES = 150_000
+"""Of a picture."""
+
 PATH = re.compile(
     r"`((?:src|tests|docs|results|cuda|\.ci|\.venv)/[\w./-]*|[\w-]+(?:/[\w-]+)*\.(?:py|md|cuh|toml|json))`"
 )
@@ -120,3 +123,20 @@ def test_the_numbers_of_the_documents_are_those_of_the_results():
     arguments = [sys.executable, str(ROOT / "tools/readme_numbers.py"), "--check"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run tools/readme_numbers.py: {done.stderr}"
+
+
+def test_the_pictures_of_the_ladder_are_what_the_code_says():
+    from matplotlib import __version__
+
+    from tilewright.kernels.ladder import LADDER
+
+    folder = ROOT / "docs/ladder/pictures"
+    assert sorted(path.stem for path in folder.iterdir()) == sorted(LADDER)
+    for path in folder.iterdir():
+        assert path.suffix == ".svg"
+        assert path.stat().st_size < MOST_BYTES
+    if f"Matplotlib v{__version__}," not in (folder / "simt.svg").read_text(encoding="utf-8"):
+        pytest.skip("another version of matplotlib places text a little elsewhere")
+    arguments = [sys.executable, str(ROOT / "tools/ladder_pictures.py"), "--check"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run tools/ladder_pictures.py: {done.stderr}"

@@ -110,3 +110,21 @@ def test_what_cannot_be_climbed_is_said(arguments, words):
     message = error("ladder", "--backend", "emulator", *arguments)
     for word in words:
         assert word in message
+
+
+def test_a_record_of_a_gpu_says_which_and_when(monkeypatch):
+    from tilewright.bench import session
+    from tilewright.cli import ladder
+
+    about = {"gpu": "NVIDIA H200", "date": "2026-11-21T13:05:00+00:00", "command": "tilewright ladder --json"}
+    monkeypatch.setattr(session, "machine", lambda: about)
+    measured = ladder._record([], True, (4096, 2048, 1024), False)
+    assert about.items() <= measured.items()
+    assert (measured["m"], measured["n"], measured["k"]) == (4096, 2048, 1024)
+    assert not about.keys() & ladder._record([], False, (4096, 2048, 1024), False).keys()
+
+
+def test_a_published_figure_may_be_a_range():
+    figures = {name: [each.range for each in rung.published] for name, rung in LADDER.items()}
+    assert figures["coalesced"] == ["3.171"]
+    assert figures["register_tiles"] == ["7 to 9"]

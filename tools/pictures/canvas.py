@@ -4,11 +4,13 @@ from functools import cache
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from tilewright.cli.product import Product
 from tilewright.hardware import H200
+from tilewright.kernels.family import Kernel
 from tilewright.kernels.ladder import LADDER
+from tilewright.problem import Problem
 
 CUBE = 4096
 """The product whose usual Config is drawn."""
@@ -20,11 +22,30 @@ def figure(width: float, height: float, **grid: Any) -> tuple[Figure, list[Axes]
     return found, list(found.subplots(squeeze=False, **grid).flat)
 
 
+def parted(width: float, height: float, *ratios: float, beside: bool = False) -> tuple[Figure, list[SubFigure]]:
+    """A white figure and its parts, below each other or beside each other, each to have panels of its own."""
+    found = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    grid: dict[str, Any] = (
+        {"ncols": len(ratios), "width_ratios": ratios} if beside else {"nrows": len(ratios), "height_ratios": ratios}
+    )
+    return found, list(found.subfigures(squeeze=False, **grid).flat)
+
+
 @cache
 def constants(name: str) -> dict[str, Any]:
     """What the rung's kernel is compiled with in its usual Config for a product of 4096^3."""
+    kernel, config, problem = _usual(name)
+    return dict(kernel.constants(config, problem))
+
+
+def ctas(name: str) -> int:
+    """How many CTAs an H200 runs for it."""
+    kernel, config, problem = _usual(name)
+    return kernel.launch_shape(config, problem, H200).grid
+
+
+def _usual(name: str) -> tuple[Kernel, Any, Problem]:
     rung = LADDER[name]
     kind = rung.inputs[0]
     problem = Product(CUBE, CUBE, CUBE, kind, kind, rung.layout).problem
-    config = rung.kernel.configs(problem, H200)[0]
-    return dict(rung.kernel.constants(config, problem))
+    return rung.kernel, rung.kernel.configs(problem, H200)[0], problem

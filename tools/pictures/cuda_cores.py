@@ -21,7 +21,7 @@ from pictures.panels import (
     note,
     rows_on_banks,
 )
-from pictures.record import Request, of_line, of_operand
+from pictures.record import Request, of_line, of_operand, requests
 from pictures.timelines import LOAD, MULTIPLY, STORE, Span, timeline
 
 FLOAT = 4
@@ -121,9 +121,12 @@ def double_buffered() -> Figure:
 
 def async_copies() -> Figure:
     """The two ways from GMEM to SMEM, and the buffers over time."""
-    drawing, (left, right) = figure(9.6, 2.6, ncols=2)
+    sizes = constants("async_copies")
+    shape = (sizes["tile_m"], sizes["tile_n"], 2 * sizes["tile_k"])
+    copied = next(each.width for each in requests("async_copies", shape) if each.kind == "cp.async")
+    drawing, (left, right) = figure(9.6, 1.9, ncols=2)
     for axes, name, middle in ((left, "double_buffered", True), (right, "async_copies: cp.async", False)):
-        blank(axes, 100, 34, name)
+        blank(axes, 100, 30, name)
         box(axes, (6, 0, 16, 22), BLUE, "GMEM")
         box(axes, (6, 78, 16, 22), GREEN, "SMEM")
         if middle:
@@ -134,7 +137,7 @@ def async_copies() -> Figure:
             note(axes, 28, 69.5, "st.shared", size=7, side="center")
         else:
             arrow(axes, (14, 22), (14, 78))
-            note(axes, 28, 50, "16 bytes a thread, past the registers", size=7, side="center")
+            note(axes, 28, 50, f"{copied} bytes a thread, past the registers", size=7, side="center")
     return drawing
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pictures.canvas import CUBE, constants, figure
+from pictures.canvas import CUBE, constants, ctas, figure, parted
 from pictures.panels import (
     BLUE,
     GREEN,
@@ -24,7 +24,6 @@ from pictures.panels import (
 from pictures.record import of_line
 from pictures.timelines import LOAD, LOAD_CLOCKS, MULTIPLY, STORE, Ring, Span, multiply_clocks, timeline
 from tilewright.emulator.swizzle import swizzle
-from tilewright.hardware import H200
 from tilewright.model.raster import blocked_tile, hilbert_tile, row_major_tile
 
 ROW_BYTES, CHUNK_BYTES = 128, 16
@@ -58,8 +57,7 @@ def swizzled_rows(axes: Axes) -> None:
 def basic() -> Figure:
     """A k-block in four steps of 16, its swizzle, and load and multiply taking turns."""
     m, n, k = tile_of("wgmma_basic")
-    drawing = Figure(figsize=(9.6, 5.6), layout="constrained", facecolor="white")
-    above, below = drawing.subfigures(2, 1, height_ratios=(2.6, 1))
+    drawing, (above, below) = parted(9.6, 5.6, 2.6, 1)
     left, right = above.subplots(1, 2)
     product = Product(left, m, n, k)
     for step in range(k // 16):
@@ -126,8 +124,7 @@ def two_consumers() -> Figure:
     name = "wgmma_two_consumers"
     m, n, k = tile_of(name)
     consumers = constants(name)["consumers"]
-    drawing = Figure(figsize=(9.6, 6.4), layout="constrained", facecolor="white")
-    above, below = drawing.subfigures(2, 1, height_ratios=(1.5, 1))
+    drawing, (above, below) = parted(9.6, 6.4, 1.5, 1)
     product = Product(above.subplots(), m, n, k)
     product.b((0, 0, k, n), ORANGE, "B: read by both")
     colours = (GREEN, PURPLE)
@@ -166,14 +163,13 @@ def persistent() -> Figure:
     name = "wgmma_persistent"
     sizes = constants(name)
     rows, columns = CUBE // sizes["tile_m"], CUBE // sizes["tile_n"]
-    wave = grid(name)
+    wave = ctas(name)
     orders: Sequence[tuple[str, Callable[[int], tuple[int, int]]]] = (
         ("row-major", lambda i: row_major_tile(i, rows, columns)),
         ("blocked", lambda i: blocked_tile(i, rows, columns, sizes["block_m"], sizes["block_n"])),
         ("Hilbert", lambda i: hilbert_tile(i, rows, columns)),
     )
-    drawing = Figure(figsize=(9.6, 7.6), layout="constrained", facecolor="white")
-    above, below = drawing.subfigures(2, 1, height_ratios=(2.2, 1))
+    drawing, (above, below) = parted(9.6, 7.6, 2.2, 1)
     for axes, (title, tile) in zip(above.subplots(1, 3), orders, strict=True):
         places = walk(tile, rows * columns)
         first = places[:wave]
@@ -182,14 +178,6 @@ def persistent() -> Figure:
         order(axes, places, (rows, columns), wave, title)
     timeline(below.subplots(), ring(name, 4, 2).rows(), "Loads for tile 1 run while tile 0 is stored", CLOCKS)
     return drawing
-
-
-def grid(name: str) -> int:
-    """CTAs that stay, for the product of 4096^3: what is made at once."""
-    sizes = constants(name)
-    tiles = (CUBE // sizes["tile_m"]) * (CUBE // sizes["tile_n"]) // sizes["cluster_m"]
-    waves = -(-tiles // (H200.sm_count // sizes["cluster_m"]))
-    return -(-tiles // waves) * sizes["cluster_m"]
 
 
 def lean_barriers() -> Figure:
@@ -219,16 +207,16 @@ def multicast() -> Figure:
     """What each CTA of the cluster loads, and for whom."""
     name = "wgmma_multicast"
     sizes = constants(name)
-    (m, n, _), consumers, ctas = tile_of(name), sizes["consumers"], sizes["cluster_m"]
+    (m, n, _), consumers, size = tile_of(name), sizes["consumers"], sizes["cluster_m"]
     drawing, (axes,) = figure(9.6, 4.2)
     blank(axes, 160, 66)
     note(axes, 2, 0, "L2, one k-block")
-    half = n // ctas
+    half = n // size
     parts = [f"A, rows 0-{m - 1}", f"B, columns 0-{half - 1}", f"B, columns {half}-{n - 1}", f"A, rows {m}-{2 * m - 1}"]
     colours = (BLUE, BLUE, ORANGE, ORANGE)
     for number, (text, colour) in enumerate(zip(parts, colours, strict=True)):
         box(axes, (5, number * 41, 9, 37), colour, text, size=7.5)
-    for cta in range(ctas):
+    for cta in range(size):
         left = cta * 84
         note(axes, 62, left, f"SMEM of CTA {cta}: full = 1 arrival and {sizes['stage_bytes']:,} bytes", size=7)
         slots = ((parts[cta * 3], colours[cta * 3]), (parts[1], BLUE), (parts[2], ORANGE))
@@ -237,7 +225,7 @@ def multicast() -> Figure:
             source = (cta * 3, 1, 2)[number]
             arrow(axes, (14, source * 41 + 18.5), (50, left + number * 25.5 + 12.5), colour)
     title = "Blue: ordered by CTA 0, orange: by CTA 1. Each half of B is read once and arrives in both"
-    arrivals = f"empty = {ctas * consumers} arrivals: of {consumers} consumers in each of {ctas} CTAs"
+    arrivals = f"empty = {size * consumers} arrivals: of {consumers} consumers in each of {size} CTAs"
     axes.set_title(f"{title}\n{arrivals}", fontsize=8.5, loc="left")
     return drawing
 
@@ -298,7 +286,7 @@ def hilbert() -> Figure:
     name = "wgmma_hilbert"
     sizes = constants(name)
     rows, columns = CUBE // sizes["tile_m"] // sizes["cluster_m"], CUBE // sizes["tile_n"]
-    wave = grid(name) // sizes["cluster_m"]
+    wave = ctas(name) // sizes["cluster_m"]
     drawing, (left, right) = figure(9.6, 5.0, ncols=2)
     curve = walk(lambda i: hilbert_tile(i, rows, columns), rows * columns)
     blocks = walk(lambda i: blocked_tile(i, rows, columns, sizes["block_m"], sizes["block_n"]), rows * columns)

@@ -221,7 +221,10 @@ def order(axes: Axes, places: Sequence[tuple[int, int]], shape: tuple[int, int],
     shades = (FIRST, PALE[BLUE], PALE[ORANGE], PALE[GREEN], PALE[PURPLE])
     for number, shade in enumerate(shades):
         last = None if number == len(shades) - 1 else (number + 1) * wave
-        fill(axes, [(row, column, 1, 1) for row, column in sorted(places[number * wave : last])], shade)
+        together = sorted(places[number * wave : last])
+        runs = groupby(enumerate(together), lambda item: (item[1][0], item[1][1] - item[0]))  # of neighbours in a row
+        rows_of_wave = [[place for _, place in members] for _, members in runs]
+        fill(axes, [(*run[0], 1, len(run)) for run in rows_of_wave], shade)
     lattice(axes, (0, 0, rows, columns), rows, columns)
     way = [(column + 0.5, row + 0.5) for row, column in places]
     axes.add_collection(LineCollection([way], colors=INK, linewidths=0.7))

@@ -11,9 +11,10 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
-import tilewright as tw
+from tilewright.api import matmul
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.emulator.counters import WARP, Chain, Counters, MemoryCounter
+from tilewright.emulator.counters import Chain, Counters, MemoryCounter
+from tilewright.emulator.lanes import WARP
 from tilewright.emulator.memory import GLOBAL_BASE
 from tilewright.kernels.ladder import LADDER
 from tilewright.operand import Operand
@@ -26,12 +27,14 @@ class Request:
     """What one warp asks for at once.
 
     lines: the source line "file:number" and where that is inlined, innermost first. kind: "ld", "st", "ldmatrix", ...;
+    warp: its number in the order of those that make the same request.
     operand: "a", "b", "out" or, in SMEM, "". width: bytes of each lane. offsets: of the lanes that take part, in bytes
     from where the operand starts, or in SMEM from `start`, the 128 bytes, one row of the banks, where the first lies.
     """
 
     lines: Chain
     kind: str
+    warp: int
     operand: str
     width: int
     lanes: tuple[int, ...]
@@ -55,7 +58,7 @@ class _RecordingBackend(EmulatedBackend):
 
 @cache
 def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
-    """The requests of the first warp of the first CTA, one an instruction, in the order in which they came.
+    """The first requests of each warp, one an instruction (of cp.async two), in the order in which they came.
 
     The product of a rung's usual Config and element type runs in the emulator.
     """
@@ -63,7 +66,7 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
     m, n, k = shape
     kind = rung.inputs[0].numpy_dtype
     a, b = np.ones((m, k), kind, order=_ORDER[rung.layout[0]]), np.ones((k, n), kind, order=_ORDER[rung.layout[1]])
-    seen: dict[int, tuple[str, str, int, Offsets]] = {}
+    seen: dict[tuple[int, str], tuple[str, int, Offsets]] = {}
     found: list[Request] = []
 
     def access(_: Any, site: int, kind: str, space: str, width: int, group: Any, where: Any, chosen: Any) -> None:
@@ -74,20 +77,23 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
             tiles = np.where(group.warps.present, tiles, -1)
         by_warp = tiles.swapaxes(1, 2).reshape(-1, WARP)
         if (used := by_warp[(by_warp >= 0).any(axis=1)]).size:
-            seen.setdefault(site, (kind, space, width, used[0]))
+            seen.setdefault((site, kind), (space, width, used))
 
     def matrix(_: Any, site: int, kind: str, rows: Any, count: int) -> None:
         offsets = rows.swapaxes(1, 2).reshape(-1, WARP)[0].copy()
         offsets[8 * count :] = -1
-        seen.setdefault(site, (kind, "shared", 16, offsets))
+        seen.setdefault((site, kind), ("shared", 16, offsets[None]))
 
     def summed(_: Any, instructions: Sequence[Any]) -> Counters:
-        for site, (kind, space, width, offsets) in seen.items():
-            lanes = np.flatnonzero(offsets >= 0)
-            location, first = instructions[site].location, int(offsets[lanes].min())
-            operand, start = backend.operand_at(first) if space == "global" else ("", first // 128 * 128)
+        for (site, kind), (space, width, by_warp) in seen.items():
+            location = instructions[site].location
             chain = location.chain if location else ()
-            found.append(Request(chain, kind, operand, width, tuple(lanes.tolist()), offsets[lanes] - start, start))
+            for warp, offsets in enumerate(by_warp):
+                lanes = np.flatnonzero(offsets >= 0)
+                first = int(offsets[lanes].min())
+                operand, start = backend.operand_at(first) if space == "global" else ("", first // 128 * 128)
+                places = offsets[lanes] - start
+                found.append(Request(chain, kind, warp, operand, width, tuple(lanes.tolist()), places, start))
         return Counters()
 
     backend = _RecordingBackend(count_memory=True)
@@ -97,7 +103,7 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
         mock.patch.object(MemoryCounter, "matrix", matrix),
         mock.patch.object(Counters, "summed", summed),
     ):
-        tw.matmul(a, b, kernel=name, backend=backend)
+        matmul(a, b, kernel=name, backend=backend)
     return found
 
 
@@ -109,9 +115,9 @@ def of_operand(name: str, shape: tuple[int, int, int], operand: str) -> Request:
     return next(each for each in requests(name, shape) if each.operand == operand)
 
 
-def of_line(name: str, shape: tuple[int, int, int], header: str, text: str) -> list[Request]:
-    """The requests to SMEM of the line of a header in cuda/ that has this text, or of what is inlined into it."""
+def of_line(name: str, shape: tuple[int, int, int], header: str, text: str, warp: int = 0) -> list[Request]:
+    """A warp's requests to SMEM of the line of a header in cuda/ that has this text, or of what is inlined into it."""
     source = (importlib.resources.files("tilewright") / "cuda" / header).read_text(encoding="utf-8")
     (number,) = [number for number, line in enumerate(source.splitlines(), 1) if text in line]
     line = f"{header.rpartition('/')[2]}:{number}"
-    return [each for each in requests(name, shape) if line in each.lines and not each.operand]
+    return [each for each in requests(name, shape) if line in each.lines and not each.operand and each.warp == warp]

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pictures.canvas import constants, figure
+from pictures.canvas import constants, figure, parted
 from pictures.panels import (
     BLUE,
     GREEN,
@@ -129,9 +129,7 @@ def fragment_rows(axes: Axes, name: str, operand: str) -> None:
 def mma_smem() -> Figure:
     """Four warps on tiles in SMEM, and the banks of eight rows of A and of B."""
     name = "mma_smem"
-    drawing = figure(9.6, 4.4, ncols=1)[0]
-    drawing.clear()
-    left, right = drawing.subfigures(1, 2)
+    drawing, (left, right) = parted(9.6, 4.4, 1, 1, beside=True)
     blocks(left.subplots(), name, 1)
     for axes, operand in zip(right.subplots(2), "ab", strict=True):
         fragment_rows(axes, name, operand)
@@ -142,9 +140,7 @@ def mma_swizzled() -> Figure:
     """The banks of the same rows swizzled, and the ring over time."""
     name = "mma_swizzled"
     stages = constants(name)["stages"]
-    drawing = figure(9.6, 4.6)[0]
-    drawing.clear()
-    above, below = drawing.subfigures(2, 1, height_ratios=(1, 1.05))
+    drawing, (above, below) = parted(9.6, 4.6, 1, 1.05)
     panels = above.subplots(1, 3)
     for axes, operand in zip(panels, "ab", strict=False):
         fragment_rows(axes, name, operand)
