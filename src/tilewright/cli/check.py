@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.check_result import Checked, Schedule, schedules_of
-from tilewright.cli.options import ActivationOption, DTypeName, Json, K, Layout, LayoutOption, M, N, Seed, shape_of
+from tilewright.cli.options import ActivationOption, DTypeName, Json, K, M, N, OwnLayoutOption, Seed, shape_of
 from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, print_json, reports_errors
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def check(
     dtype: Annotated[
         DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
     ] = None,
-    layout: LayoutOption = Layout.nt,
+    layout: OwnLayoutOption = None,
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = True,
     activation: ActivationOption = None,
     entry: Annotated[
@@ -108,7 +108,9 @@ def check(
             raise ValueError(f"{given} is for the launch of a PTX file, and {kernel!r} is none: name FILE.ptx")
         epilogue = {"bias": bias, "activation": activation.value if activation else None}
         element_type = dtype.value if dtype else None
-        found = _check_kernels(kernel, shape_of(m, n, k), element_type, layout.value, epilogue, orders, seed)
+        found = _check_kernels(
+            kernel, shape_of(m, n, k), element_type, layout.value if layout else None, epilogue, orders, seed
+        )
     results = []
     for result in found:
         results.append(result)
@@ -138,14 +140,14 @@ def _check_kernels(
     name: str,
     shape: tuple[int, int, int] | None,
     dtype: str | None,
-    layout: str,
+    layout: str | None,
     epilogue: dict[str, Any],
     orders: list[Schedule],
     seed: int,
 ) -> Iterator[Checked]:
     """Check the kernel of that name, or all."""
     from tilewright.cli.check_kernel import check_kernel
-    from tilewright.cli.product import NotTaken, first_accepted
+    from tilewright.cli.product import NotTaken, first_accepted, whole_tiles
     from tilewright.hardware import H200
     from tilewright.kernels.registry import KERNELS, kernel_named
 
@@ -156,7 +158,7 @@ def _check_kernels(
     for kernel in chosen:
         try:
             products[kernel.name] = first_accepted(
-                kernel, hardware, [shape] if shape else SHAPES, dtype, layout, **epilogue
+                kernel, hardware, [shape] if shape else [*SHAPES, *whole_tiles(kernel)], dtype, layout, **epilogue
             )
         except NotTaken as refusal:
             refusals[kernel.name] = refusal

@@ -8,8 +8,7 @@ import typer
 from tilewright.cli.options import (
     DTypeName,
     Json,
-    Layout,
-    LayoutOption,
+    OwnLayoutOption,
     hardware_of,
     parse_shape,
 )
@@ -28,7 +27,7 @@ def inspect(
     dtype: Annotated[
         DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
     ] = None,
-    layout: LayoutOption = Layout.nt,
+    layout: OwnLayoutOption = None,
     arch: Annotated[
         str,
         typer.Option(
@@ -60,7 +59,9 @@ def inspect(
 
     shape = parse_shape(problem, "--problem")
     chosen, hardware = kernel_named(kernel, "KERNEL"), hardware_of(arch)
-    product = first_accepted(chosen, hardware, [shape], dtype.value if dtype else None, layout.value)
+    product = first_accepted(
+        chosen, hardware, [shape], dtype.value if dtype else None, layout.value if layout else None
+    )
     config = chosen.configs(product.problem, hardware)[0]
     unit = chosen.unit(config, product.problem, hardware)
     compiled = build(unit, hardware.arch)

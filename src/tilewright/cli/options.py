@@ -93,6 +93,14 @@ DTypeOption = Annotated[DTypeName, typer.Option("--dtype", help="Element type of
 LayoutOption = Annotated[
     Layout, typer.Option("--layout", help="How A and B are stored; t is transposed: nt has B as (n, k).")
 ]
+OwnLayoutOption = Annotated[
+    Layout | None,
+    typer.Option(
+        "--layout",
+        help="How A and B are stored, t: transposed; by default nt, or the only one that a rung takes.",
+        show_default=False,
+    ),
+]
 ActivationOption = Annotated[
     ActivationName | None, typer.Option("--activation", help="Applied to the result.", show_default=False)
 ]

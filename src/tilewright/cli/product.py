@@ -102,6 +102,13 @@ class NotTaken(ValueError):
         self.refusal = refusal
 
 
+def whole_tiles(kernel: Kernel) -> list[tuple[int, int, int]]:
+    """A small product of whole tiles, for a rung that takes no other; nothing for other kernels."""
+    if not isinstance(kernel, LadderKernel):
+        return []
+    return [(2 * kernel.tile_m, 2 * kernel.tile_n, 4 * max(kernel.tile_k, 16))]
+
+
 def first_accepted(
     kernel: Kernel,
     hardware: Hardware,
