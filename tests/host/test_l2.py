@@ -2,7 +2,8 @@
 
 import pytest
 
-from tilewright.model.l2 import Cache, product_reads, simulate
+from tilewright.model.l2 import H200_L2, Cache, product_reads, simulate
+from tilewright.model.raster import hilbert_tile, row_major_tile
 
 SMALL = Cache(nbytes=4 * 2 * 64, ways=2, line_bytes=64)
 """Four sets of two lines."""
@@ -45,3 +46,18 @@ def test_a_cache_that_holds_everything_misses_each_line_once():
         product_reads(order, tile_m=128, tile_n=256, tile_k=64, k=500, element_bytes=2, ctas=7, line_bytes=4096)
     )
     assert simulate(lines, Cache(1 << 30)).misses == len(set(lines)) == 8 * (6 * 4 + 5 * 8)
+
+
+def test_hilbert_order_halves_the_misses_of_row_major_order():
+    """8192^3 in tiles of 128 x 256 by 128 CTAs: a wave of row-major order needs 4 rows of tiles and all of B."""
+    tiles_m, tiles_n, k = 8192 // 128, 8192 // 256, 8192
+    sizes = {"tile_m": 128, "tile_n": 256, "tile_k": 64, "k": k, "element_bytes": 2, "ctas": 128, "line_bytes": 16384}
+    cache = Cache(H200_L2.nbytes, line_bytes=16384)
+
+    def misses(tile):
+        order = [tile(index, tiles_m, tiles_n) for index in range(tiles_m * tiles_n)]
+        return simulate(product_reads(order, **sizes), cache).misses
+
+    hilbert, row_major = misses(hilbert_tile), misses(row_major_tile)
+    assert row_major == (tiles_m // 4) * (4 + 2 * tiles_n) * (k // 64)  # nothing of a wave is there for the next
+    assert hilbert < 0.6 * row_major
