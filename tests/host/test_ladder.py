@@ -59,7 +59,7 @@ def test_the_table_says_what_the_counters_mean():
     text = invoke("ladder", "--backend", "emulator", "--rungs", "uncoalesced", "--shape", "64").stdout
     assert "64x64x64" in text
     assert "sectors" in text
-    assert "All 1 products are right" in text
+    assert "The product is right" in text
 
 
 def test_a_wrong_rung_is_bad_news(monkeypatch):
@@ -96,6 +96,7 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("--rungs", ","), ["--rungs=','", "names no rung", "uncoalesced"]),
         (("--rungs", "naive"), ["--rungs='naive'", "is no rung", "uncoalesced"]),
         (("--shape", "12,13"), ["--shape='12,13' is no shape", "M,N,K"]),
         (("--settled",), ["--settled", "needs a GPU"]),

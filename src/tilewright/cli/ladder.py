@@ -93,6 +93,8 @@ def _chosen(names: str | None) -> "list[Rung]":
     if names is None:
         return list(LADDER.values())
     wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted:
+        raise ValueError(f"--rungs={names!r} names no rung: use some of {', '.join(LADDER)}, or leave it out")
     for name in wanted:
         if name not in LADDER:
             raise ValueError(f"--rungs={names!r} names {name!r}, which is no rung: use {', '.join(LADDER)}")

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.output import console
+from tilewright.cli.output import console, paragraph
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,18 +67,22 @@ class Climbed:
 
 def show(climbed: Sequence[Climbed], measured: bool) -> None:
     """The table for people: what was measured, or what was counted; then what was skipped, and whether all is right."""
-    console().print(_measured_table(climbed) if measured else _counted_table(climbed), soft_wrap=False)
+    ran = [each for each in climbed if each.tflops is not None or each.traffic is not None]
+    if ran:
+        console().print(_measured_table(ran) if measured else _counted_table(ran), soft_wrap=False)
     console().print()
-    for each in climbed:
-        if each.skipped:
-            console().print(f"{each.rung.name} is left out: {each.skipped}", markup=False)
-    ran = [each for each in climbed if each.verified is not None]
-    wrong = [each.rung.name for each in ran if not each.verified]
+    for reason in dict.fromkeys(each.skipped for each in climbed if each.skipped):
+        names = [each.rung.name for each in climbed if each.skipped == reason]
+        paragraph(f"Left out: {', '.join(names)}: {reason}", 0)
+    verdicts = {each.rung.name: each.verified for each in climbed if each.verified is not None}
+    wrong = [name for name, verified in verdicts.items() if not verified]
     if wrong:
         console().print(f"[red]WRONG products: {', '.join(wrong)}[/red]")
-    elif ran:
-        console().print(f"All {len(ran)} products are right, by float64.")
-    console().print("" if measured else _LEGEND, style="dim", soft_wrap=False)
+    elif verdicts:
+        products = "The product is" if len(verdicts) == 1 else f"All {len(verdicts)} products are"
+        console().print(f"{products} right, by float64.")
+    if ran and not measured:
+        console().print(_LEGEND, style="dim", soft_wrap=False)
 
 
 _LEGEND = (
