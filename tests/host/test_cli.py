@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tilewright
+from support.commands import error, in_json, invoke
 from tilewright.cli import app
 from tilewright.cli.options import hardware_of, parse_shape, shape_of
 from tilewright.cli.output import _compact
@@ -18,26 +19,7 @@ from tilewright.operand import adopt
 from tilewright.problem import ACTIVATIONS
 from tilewright.reference import Comparison
 
-COMMANDS = ("run", "bench", "inspect", "check", "doctor")
-
-
-def invoke(*arguments, code=0):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert done.exit_code == code, (done.stdout, done.stderr, done.exception)
-    return done
-
-
-def in_json(*arguments, code=0):
-    done = invoke(*arguments, "--json", code=code)
-    assert done.stdout.count("\n") == 1
-    return json.loads(done.stdout)
-
-
-def error(*arguments):
-    done = invoke(*arguments, code=2)
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    return done.stderr
+COMMANDS = ("run", "ladder", "bench", "inspect", "check", "doctor")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
