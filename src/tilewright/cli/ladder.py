@@ -67,7 +67,8 @@ def ladder(
     m, n, k = _shape(shape) if shape else GPU_SHAPE if on_gpu else EMULATED_SHAPE
     chosen = _chosen(rungs)
     kind = dtype.value if dtype else None
-    climbed = [_begin(rung, (m, n, k), kind) for rung in chosen]
+    hardware = _hardware(on_gpu)
+    climbed = [_begin(rung, (m, n, k), kind, hardware) for rung in chosen]
     interrupted = _climb(climbed, schedule, seed, settled, on_gpu)
     if as_json:
         print_json(_record(climbed, on_gpu, (m, n, k), interrupted))
@@ -81,6 +82,17 @@ def ladder(
         raise typer.Exit(INTERRUPTED)
     if any(each.verified is False for each in climbed):
         raise typer.Exit(NOT_VERIFIED)
+
+
+def _hardware(on_gpu: bool) -> "Hardware":
+    """The first GPU, or the one that the emulator stands for."""
+    if not on_gpu:
+        from tilewright.hardware import H200
+
+        return H200
+    from tilewright.backends.gpu import backend
+
+    return backend(0).hardware
 
 
 def _shape(text: str) -> tuple[int, int, int]:
@@ -101,12 +113,11 @@ def _chosen(names: str | None) -> "list[Rung]":
     return [rung for name, rung in LADDER.items() if name in wanted]
 
 
-def _begin(rung: "Rung", shape: tuple[int, int, int], dtype: str | None) -> "Climbed":
-    """The rung's record, with the reason where it does not take the shape or the element type."""
+def _begin(rung: "Rung", shape: tuple[int, int, int], dtype: str | None, hardware: "Hardware") -> "Climbed":
+    """The rung's record, with the reason where it does not take the shape on this GPU."""
     from tilewright import dtypes
     from tilewright.cli.ladder_result import Climbed
     from tilewright.cli.product import Product
-    from tilewright.hardware import H200
 
     names = [kind.name for kind in rung.inputs]
     kind = dtypes.parse(dtype if dtype in names else names[0], "--dtype")
@@ -114,7 +125,7 @@ def _begin(rung: "Rung", shape: tuple[int, int, int], dtype: str | None) -> "Cli
     if 0 in shape:
         climbed.skipped = "the product is empty"
     else:
-        climbed.skipped = rung.kernel.rejects(Product(*shape, kind, kind, rung.layout).problem, H200) or ""
+        climbed.skipped = rung.kernel.rejects(Product(*shape, kind, kind, rung.layout).problem, hardware) or ""
     return climbed
 
 
