@@ -69,6 +69,16 @@ def arena_size(tensor_map):
     return 64 + outermost * tensor_map.shape[-1]
 
 
+def rounded_to_tf32(element):
+    """The bytes of a float32 without its 13 low bits: the nearest, of two as near the even one; any NaN is one NaN."""
+    magnitude, sign = int(element.view("<u4")[0]) & 0x7FFFFFFF, int(element[3]) & 0x80
+    if magnitude > 0x7F800000:
+        return np.array([0x7FFFE000], "<u4").view(np.uint8)
+    kept, rest = divmod(magnitude, 0x2000)
+    kept += rest > 0x1000 or (rest == 0x1000 and kept % 2)
+    return np.array([kept * 0x2000 | sign << 24], "<u4").view(np.uint8)
+
+
 @settings(deadline=None, max_examples=150)
 @given(tiles())
 def test_load_puts_every_element_in_its_place_and_nothing_else(tile):
@@ -81,6 +91,8 @@ def test_load_puts_every_element_in_its_place_and_nothing_else(tile):
     for source, target in elements(tensor_map, coordinates, shared_address):
         fill = np.full(size, 0x7FF7, "<u2").view(np.uint8)[:size] if tensor_map.oob_nan else 0
         value = fill if source is None else arena[source - ARENA_BASE : source - ARENA_BASE + size]
+        if source is not None and tensor_map.element_type == "tf32":
+            value = rounded_to_tf32(value)
         expected[base + target : base + target + size] = value
     moved = load_tile(arena, ARENA_BASE, tensor_map, coordinates, shared, base + shared_address, shared_address)
     assert moved == tensor_map.tile_bytes == len(list(elements(tensor_map, coordinates, 0))) * size
@@ -114,6 +126,18 @@ def test_extent_is_the_first_and_the_last_byte_touched(tile):
         assert extent(tensor_map, coordinates) == (min(touched), max(touched) + tensor_map.element_bytes - 1)
     else:
         assert extent(tensor_map, coordinates) is None
+
+
+@pytest.mark.parametrize(
+    ("bits", "loaded"),
+    [(0x3F801000, 0x3F800000), (0x3F803000, 0x3F804000), (0xBF801001, 0xBF802000), (0x7F7FFFFF, 0x7F800000),
+     (0x13B4BE, 0x13C000), (0xFF815466, 0x7FFFE000)],
+)  # fmt: skip
+def test_a_load_rounds_tf32_to_the_nearest_even(bits, loaded):
+    shared = np.zeros(128, np.uint8)
+    load_tile(np.full(4, bits, "<u4").view(np.uint8), ARENA_BASE, TensorMap(ARENA_BASE, "tf32", (4,), (), (4,)),
+              (0,), shared, 0, 0)  # fmt: skip
+    assert shared[:16].view("<u4").tolist() == [loaded] * 4
 
 
 def test_a_store_ends_rows_with_whole_pieces_of_16_bytes():

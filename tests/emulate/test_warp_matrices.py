@@ -216,6 +216,21 @@ def test_sparse_products(shape, kind, d_type, name):
         np.testing.assert_array_equal(from_registers(d, d_type, *of_d(m), (m, n)), dense @ b + c)
 
 
+@pytest.mark.parametrize(("row", "expected"), [(2, 8.0), (1, np.inf)])
+def test_of_b_only_rows_that_meet_a_kept_element_count(row, expected):
+    codes, kept, b = [[0, 1] * 4] * 16, np.ones((16, 8)), np.ones((16, 8))
+    b[row] = np.inf
+    d = run_warp(
+        "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d}, {0}, {1}, {2}, {r3}, 0;",
+        to_registers(kept, "f16", *tables("f16", 16, 8)[0]),
+        to_registers(b, "f16", *tables("f16", 16, 16)[1]),
+        to_registers(np.zeros((16, 8)), "f32", *of_d(16)),
+        metadata("f16", codes, 0),
+        outputs=(4, 32),
+    )
+    np.testing.assert_array_equal(from_registers(d, "f32", *of_d(16), (16, 8)), np.full((16, 8), expected))
+
+
 def test_sparse_metadata_come_from_lanes_that_exist():
     registers = np.zeros((32, 4), np.uint32)
     with pytest.raises(UnsupportedInstruction, match="sparsity selector is 2; of this shape and type it is below 2"):

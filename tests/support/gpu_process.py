@@ -9,7 +9,7 @@ import numpy as np
 SECONDS_PER_LAUNCH = 10
 _DRIVER_TYPES = {
     "u8": "UINT8", "u16": "UINT16", "u32": "UINT32", "s32": "INT32", "u64": "UINT64", "s64": "INT64",
-    "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
+    "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64", "tf32": "TFLOAT32",
 }  # fmt: skip
 """The driver's names of element types."""
 MAX_STARTS = 24

@@ -308,6 +308,17 @@ def _with_nan():
         yield Tile("load", dtype, span, shape, box, places, oob_nan=True)
 
 
+def _of_tf32():
+    """Loads and stores of any bits as tf32, whose low 13 bits the tensor cores ignore."""
+    for span in (0, 128):
+        row = (span or 48) // 4
+        box, shape = (row, 5), (2 * row + 3, 7)
+        places = tuple(dict.fromkeys(_places(shape, box, 4)))
+        for oob_nan in (False, True):
+            yield Tile("load", "tf32", span, shape, box, places, oob_nan=oob_nan)
+        yield Tile("store", "tf32", span, shape, box, (places[1],))
+
+
 def _reduced():
     """Reductions of every operation and type, across borders, with element strides, of every rank."""
     for operation, dtypes in BULK_REDUCTIONS["tensor"].items():
@@ -331,4 +342,4 @@ def _numbers(generator, dtype, nbytes):
     return values.astype(numbers).view(np.uint8)
 
 
-TILES = [*_all(), *_strided(), *_with_nan(), *_reduced()]
+TILES = [*_all(), *_strided(), *_with_nan(), *_of_tf32(), *_reduced()]

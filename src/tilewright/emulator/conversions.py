@@ -20,6 +20,8 @@ from tilewright.emulator.arithmetic import (
 )
 
 _PACKED_FLOAT8 = {"e4m3x2": ml_dtypes.float8_e4m3fn, "e5m2x2": ml_dtypes.float8_e5m2}
+TF32_BITS = u4(0xFFFFE000)
+"""The bits of a float32 that tf32 has."""
 _LARGEST = {"f16": f4(65504), "bf16": u4(0x7F7F0000).view(f4), "tf32": u4(0x7F7FE000).view(f4)}
 
 
@@ -85,7 +87,7 @@ def float_to_tf32(values: Values, mode: str) -> Values:
     """cvt to tf32: 10 bits of mantissa, ties away from zero (rna), to even (rn), or cut (rz); bits of a float32."""
     bits = values.view(u4)
     half = {"rna": u4(0x1000), "rn": u4(0xFFF) + (bits >> u4(13) & u4(1)), "rz": u4(0)}[mode]
-    rounded = np.where(np.isfinite(values), bits + half & u4(0xFFFFE000), bits)
+    rounded = np.where(np.isfinite(values), bits + half & TF32_BITS, bits)
     return np.where(np.isnan(values), u4(0x7FFFFFFF), rounded)
 
 

@@ -23,6 +23,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.emulator.conversions import TF32_BITS
+
 Array: TypeAlias = npt.NDArray[np.generic]
 Float32: TypeAlias = npt.NDArray[np.float32]
 Words: TypeAlias = npt.NDArray[np.uint32]
@@ -71,7 +73,7 @@ ELEMENT_TYPES = {
         ("f32",),
     ),
     # The hardware ignores the 13 low bits.
-    "tf32": ElementType(1, lambda words: (words & np.uint32(0xFFFFE000)).view(np.float32), "tf32", ("f32",)),
+    "tf32": ElementType(1, lambda words: (words & TF32_BITS).view(np.float32), "tf32", ("f32",)),
     "e4m3": ElementType(4, _decode_table(ml_dtypes.float8_e4m3fn), "fp8", ("f32", "f16")),
     "e5m2": ElementType(4, _decode_table(ml_dtypes.float8_e5m2), "fp8", ("f32", "f16")),
     "s8": ElementType(4, lambda words: words.view(np.int8).astype(np.float32), "integer", ("s32",)),

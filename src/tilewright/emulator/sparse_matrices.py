@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tilewright.emulator.fragments import (
     ELEMENT_TYPES,
     Array,
+    Values,
     Words,
     accumulate_fragments,
     check_types,
@@ -58,12 +59,22 @@ def sparse_mma(
             f"sparse mma shape {shape} for {a_type} with {len(a)} and {len(b)} registers is not supported: "
             f"K is one of {', '.join(map(str, _DEPTHS.get(element.family, ())))}, and A and B have K / {step} registers"
         )
-    kept = matrix_of_a(a, a_type)
-    places = _places(metadata[0], selector, depth, a_type)
-    dense = np.zeros((*kept.shape[:-1], depth), kept.dtype)
-    np.put_along_axis(dense, places, kept, axis=3)
-    product = np.matmul(dense, matrix_of_b(b, b_type))
+    kept, places = matrix_of_a(a, a_type), _places(metadata[0], selector, depth, a_type)
+    product = _product(kept, places, matrix_of_b(b, b_type))
     return accumulate_fragments(product, acc_type, c, np.empty(c.shape, c.dtype), saturate=saturate)
+
+
+def _product(kept: Values, places: npt.NDArray[np.int64], b: Values) -> Values:
+    """(W, C, 16, 8): what is kept of A, (W, C, 16, K / 2), times the rows of B, (W, C, K, 8), at these places.
+
+    An infinity or a NaN of B that meets no kept element does not count, so there A is not filled up with zeros.
+    """
+    if np.isfinite(b).all():
+        dense = np.zeros((*kept.shape[:-1], b.shape[2]), kept.dtype)
+        np.put_along_axis(dense, places, kept, axis=3)
+        return np.asarray(np.matmul(dense, b))
+    selected = np.take_along_axis(b[:, :, None], places[..., None], axis=3)
+    return np.asarray(np.matmul(kept[..., None, :], selected)[..., 0, :])
 
 
 def _places(metadata: Words, selector: int, depth: int, a_type: str) -> npt.NDArray[np.int64]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.emulator.conversions import TF32_BITS, float_to_tf32
 from tilewright.emulator.memory import Bytes
 from tilewright.emulator.reductions import reduce_into
 from tilewright.emulator.swizzle import CHUNK, SWIZZLE_PERIOD, swizzle
@@ -78,7 +79,7 @@ def load_tile(
     window = _window(tensor_map, coordinates)
     tile = _filled(tensor_map)
     if window is not None:
-        tile[window.slices] = _view(arena, arena_base, window)
+        tile[window.slices] = _as_loaded(tensor_map, _view(arena, arena_base, window))
     where = _chunk_indices(tensor_map, shared, destination, shared_address)
     shared.view(CHUNK)[where] = tile.view(CHUNK)
     return tensor_map.tile_bytes
@@ -129,7 +130,7 @@ def load_tiles(
                 load_tile(arena, arena_base, tensor_map, box, shared, place, int(address))
         return
     source = (first - arena_base)[:, None] // 16 + _box_chunks(tensor_map)
-    tiles = arena[: arena.size // 16 * 16].view(CHUNK).take(source)
+    tiles = _as_loaded(tensor_map, arena[: arena.size // 16 * 16].view(CHUNK).take(source).view(np.uint8)).view(CHUNK)
     pattern = _tile_pattern(_tile_shape(tensor_map), tensor_map.swizzle, int(phases[0])).chunks.reshape(-1)
     for places in destinations.T:
         shared.view(CHUNK)[places[:, None] // 16 + pattern] = tiles
@@ -256,6 +257,17 @@ def _view(arena: Bytes, arena_base: int, window: _Window) -> Bytes:
 def _tile_shape(tensor_map: TensorMap) -> tuple[int, ...]:
     """The whole tile in bytes, outermost dimension first."""
     return (*reversed(tensor_map.tile[1:]), tensor_map.tile[0] * tensor_map.element_bytes)
+
+
+def _as_loaded(tensor_map: TensorMap, read: Bytes) -> Bytes:
+    """What a load makes of the bytes that it reads: tf32 is rounded to nearest, ties to even; other types are copied.
+
+    Observed on an H200, where any NaN becomes 0x7fffe000; stores copy tf32 as it is.
+    """
+    if tensor_map.element_type != "tf32":
+        return read
+    rounded = float_to_tf32(np.ascontiguousarray(read).view(np.float32), "rn").view(np.uint32)
+    return np.asarray(rounded & TF32_BITS).view(np.uint8)
 
 
 def _filled(tensor_map: TensorMap) -> Bytes:

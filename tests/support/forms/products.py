@@ -1,4 +1,7 @@
-"""mma.sync of every shape and type: whole numbers exactly, others within the bound of the hardware's accumulation."""
+"""mma.sync of every shape and type: whole numbers exactly, others within the bound of the hardware's accumulation.
+
+Among the whole numbers some infinities and NaN, so that it shows which elements are multiplied at all.
+"""
 
 from support.forms.form import Form
 
@@ -50,18 +53,18 @@ def _of_floats():
         for shape, a, of_a, of_b, of_c in rows:
             for b in ("e4m3", "e5m2") if a.startswith("e") else (a,):
                 for accumulator in _accumulators(a):
-                    yield from _both(sparse, shape, a, b, accumulator, (of_a, of_b, of_c))
+                    yield from _each(sparse, shape, a, b, accumulator, (of_a, of_b, of_c))
 
 
-def _both(sparse, shape, a, b, accumulator, registers):
-    """A product of whole numbers, and one of any."""
+def _each(sparse, shape, a, b, accumulator, registers):
+    """Products of whole numbers, without and with infinities and NaN, and one of any numbers."""
     of_a, of_b, of_c = registers
     kind, of_c = ("f16x2", of_c // 2) if accumulator == "f16" else (accumulator, of_c)
     types = f"{accumulator}.{a}.{b}.{accumulator}"
     opcode = f"mma{'.sp::ordered_metadata' if sparse else ''}.sync.aligned.{shape}.row.col.{types}"
     bound = (int(shape.split("k")[1]) + 1) * _unit(a, accumulator)
     metadata = ["b32:whole" if a == "tf32" else "b32:halved"] if sparse else []
-    for choice, magnitude in (("integers", 0.0), ("numbers", bound)):
+    for choice, magnitude in (("integers", 0.0), ("spiked", 0.0), ("numbers", bound)):
         yield _product(
             opcode,
             [f"{_REGISTERS[a]}:{choice}"] * of_a,

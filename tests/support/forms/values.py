@@ -4,6 +4,7 @@ A kind is a type of a register, such as "f16x2", with the values it gets after a
 
     (nothing)   special values of the type, random bits and numbers of moderate size
     integers    small whole numbers, which every floating-point type and sum of products holds exactly
+    spiked      whole numbers, and one in 48 is an infinity or a NaN
     numbers     normally distributed numbers
     unit        floating-point numbers of moderate size, without special values
     count       0 to 70, and some larger: shifts, positions and lengths
@@ -112,9 +113,13 @@ def _random(kind, lanes, generator):
         return values
     if np.dtype(dtype).kind in "ui":
         return _packed(generator.integers(0, np.iinfo(dtype).max, (lanes, count), dtype, endpoint=True))
-    if choice == "integers":
+    if choice in ("integers", "spiked"):
         limit = 4 if np.dtype(dtype).itemsize < 4 else 16
-        return _packed(generator.integers(-limit, limit + 1, (lanes, count)).astype(dtype))
+        whole = generator.integers(-limit, limit + 1, (lanes, count)).astype(dtype)
+        if choice == "spiked":
+            chosen = generator.random((lanes, count)) < 1 / 48
+            whole[chosen] = generator.choice([np.inf, -np.inf, np.nan], np.count_nonzero(chosen)).astype(dtype)
+        return _packed(whole)
     numbers = generator.standard_normal((lanes, count))
     if choice == "numbers":
         return _packed(numbers.astype(dtype))
