@@ -27,7 +27,7 @@ TILE_ALIGNMENT = 128
 OOB_NAN = 0x7FF7
 """The NaN out of bounds, in every half word of an element whatever its type.
 
-The manual names it and does not give its bits; these are what others have measured, and what fma.oob looks for.
+The manual names it and does not give its bits; these are an H200's, and what fma.oob looks for.
 """
 
 
