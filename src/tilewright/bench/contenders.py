@@ -121,6 +121,7 @@ class CublasLt(Contender):
 
         def release() -> None:
             for multiply in planned:
+                multiply.execute()  # free waits for the last one, and none that a graph has captured can be waited for
                 multiply.free()
 
         return Prepared(launch, {"version": f"nvmath-python {version('nvmath-python')}"}, release)
