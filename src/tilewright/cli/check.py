@@ -152,7 +152,11 @@ def _check_kernels(
     from tilewright.kernels.registry import KERNELS, kernel_named
 
     hardware = dataclasses.replace(H200, sm_count=SMS)
-    chosen = list(KERNELS.values()) if name == "all" else [kernel_named(name, "KERNEL")]
+    chosen = (
+        list(KERNELS.values())
+        if name == "all"
+        else [kernel_named(name, "KERNEL", "all, the path of a PTX file such as ./kernel.ptx,")]
+    )
     products: dict[str, Product] = {}
     refusals: dict[str, NotTaken] = {}
     for kernel in chosen:

@@ -1,5 +1,7 @@
 """The kernel families, in the order in which the planner prefers them. Adding one is a line here."""
 
+from difflib import get_close_matches
+
 from tilewright.kernels.family import Kernel
 from tilewright.kernels.ladder import LADDER
 from tilewright.kernels.mma import MmaKernel
@@ -13,9 +15,15 @@ EVERY_KERNEL: dict[str, Kernel] = KERNELS | {name: rung.kernel for name, rung in
 """Also those of the ladder, which run where they are asked for by name."""
 
 
-def kernel_named(name: object, argument: str) -> Kernel:
-    """The kernel of that name; a ValueError that lists what there is where `argument` names none."""
+def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:
+    """The kernel of that name; a ValueError with the nearest names and all where `argument` names none.
+
+    besides: what else the argument takes, in words.
+    """
     kernel = EVERY_KERNEL.get(name) if isinstance(name, str) else None
     if kernel is None:
-        raise ValueError(f"{argument}={name!r} does not exist: use 'auto' or one of {', '.join(EVERY_KERNEL)}")
+        nearest = get_close_matches(str(name).lower(), EVERY_KERNEL)
+        meant = f": did you mean {' or '.join(nearest)}? Use " if nearest else ": use "
+        others = f"{besides} or " if besides else ""
+        raise ValueError(f"{argument}={name!r} does not exist{meant}{others}one of {', '.join(EVERY_KERNEL)}")
     return kernel

@@ -54,7 +54,7 @@ def _warn_once(message: str) -> None:
 def check_names(kernel: str, config: Any) -> None:
     """Raise where `kernel` or `config` is none of the registry's, whatever the problem."""
     if kernel != "auto":
-        kernel_named(kernel, "kernel")
+        kernel_named(kernel, "kernel", "'auto'")
     if config is not None:
         _kernels_of(config)
 
@@ -69,7 +69,7 @@ def _kernels_of(config: Any) -> list[str]:
 
 
 def _forced(problem: Problem, hardware: Hardware, name: str, config: Any) -> Choice:
-    kernel = kernel_named(name, "kernel")
+    kernel = kernel_named(name, "kernel", "'auto'")
     refusal = kernel.rejects(problem, hardware)
     if refusal is not None:
         raise ValueError(f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'")
