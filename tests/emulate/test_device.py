@@ -1,5 +1,7 @@
 """What a host can ask of the emulated GPU: arguments, tensor maps and PTX of any kind, and what it refuses."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -71,6 +73,26 @@ def test_launches_that_no_gpu_takes(options, message):
     kernel = device.load(compile_ptx('extern "C" __global__ void nothing() {}'))
     with pytest.raises(LaunchError, match=message):
         device.launch(kernel, options.pop("grid", (1,)), options.pop("block", (1,)), [], **options)
+
+
+@pytest.mark.parametrize("form", [6, np.int64(6), (6,), [6, 1], np.array([6, 1, 1])])
+@pytest.mark.parametrize("argument", ["grid", "block", "cluster"])
+def test_an_extent_is_a_number_or_up_to_three(argument, form):
+    device = Device(memory_bytes=1 << 16)
+    out = device.upload(np.zeros(1, np.uint32))
+    kernel = device.load(compile_ptx('extern "C" __global__ void count(unsigned* out) { atomicAdd(out, 1); }'))
+    device.launch(kernel, args=[out], **{"grid": 6, "block": 1, argument: form})
+    assert device.read(out, 4).view(np.uint32) == (36 if argument == "block" else 6)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.0, (2.5,), "32", b"32", ("32",), None, (), (1, 1, 1, 1), (4, 0), (4, -1)])
+@pytest.mark.parametrize("argument", ["grid", "block", "cluster"])
+def test_what_is_no_extent_is_refused_by_name(argument, wrong):
+    device = Device(memory_bytes=1 << 16)
+    kernel = device.load(compile_ptx('extern "C" __global__ void nothing() {}'))
+    message = f"{argument} is {wrong!r} and must be one to three integers from 1 on: give n, or (x, y, z)"
+    with pytest.raises(LaunchError, match=re.escape(message)):
+        device.launch(kernel, args=[], **{"grid": 1, "block": 1, argument: wrong})
 
 
 VALID = {"dtype": "bf16", "address": 1 << 20, "shape": (64, 8), "strides": (128,), "box": (64, 8), "swizzle": 128}

@@ -212,7 +212,6 @@ def test_an_unknown_special_register():
         ([0, 0, 0], {"block": (2048,)}, "2048 threads; the limit is 1024"),
         ([0, 0, 0], {"grid": (3,), "cluster": (2,)}, "multiple of cluster"),
         ([0, 0, 0], {"smem": 300_000}, "bytes of shared memory"),
-        ([0, 0, 0], {"grid": (0,)}, "positive extents"),
     ],
 )
 def test_launch_errors(arguments, launch, message):

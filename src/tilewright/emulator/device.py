@@ -1,5 +1,6 @@
 """The emulated GPU as a host sees it: memory, tensor maps, kernels and launches."""
 
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from tilewright.emulator.tensor_map import TensorMap, element_type_of, encode_te
 
 Argument: TypeAlias = "int | float | bytes | np.generic"
 """What a kernel takes as one argument; see Device.launch."""
+
+Extents: TypeAlias = int | Sequence[int]
+"""How many along x, or along x, y and z; those that are left out are 1."""
 
 RESIDENT_LANES = 1 << 16
 """A grid with at most so many threads is resident as a whole, as a persistent or cooperative kernel needs."""
@@ -180,17 +184,17 @@ class Device:
     def launch(
         self,
         kernel: Kernel,
-        grid: Sequence[int],
-        block: Sequence[int],
+        grid: Extents,
+        block: Extents,
         args: Sequence[Argument],
         *,
-        cluster: Sequence[int] = (1, 1, 1),
+        cluster: Extents = 1,
         smem: int = 0,
         max_steps: int = MAX_STEPS,
     ) -> Counters:
         """Run a kernel to its end.
 
-        grid (CTAs), block (threads), cluster (CTAs): up to three extents, x first. args: one for each kernel
+        grid (CTAs), block (threads), cluster (CTAs): a number, or up to three, x first. args: one for each kernel
         parameter: an int (an integer of the parameter's size, or an address), a float (f32 or f64 by the parameter's
         size), a NumPy scalar or the bytes of exactly that size, such as a tensor map. smem: dynamic shared memory of
         each CTA in bytes. max_steps: how many steps, of a group of threads through a basic block, the launch may take.
@@ -376,10 +380,15 @@ def _bytes_of(value: Argument, name: str, parameter: Parameter) -> bytes:
     return bytes(value)
 
 
-def _extent(name: str, extent: Sequence[int]) -> Extent:
-    if not 1 <= len(extent) <= 3 or any(size < 1 for size in extent):
-        raise LaunchError(f"{name} is {tuple(extent)} and must have one to three positive extents")
-    x, y, z = (*(int(size) for size in extent), 1, 1)[:3]
+def _extent(name: str, extents: Extents) -> Extent:
+    given = (extents,) if isinstance(extents, int | np.integer) else extents
+    try:
+        sizes = () if isinstance(given, bytes) else tuple(map(operator.index, given))
+    except TypeError:  # no sequence, or not of integers
+        sizes = ()
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+        raise LaunchError(f"{name} is {extents!r} and must be one to three integers from 1 on: give n, or (x, y, z)")
+    x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 
 
