@@ -5,17 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.emulator.lanes import Indices, Mask
-from tilewright.emulator.ptx import Instruction, Integer
+from tilewright.emulator.ptx import TYPE_BITS, Instruction, Integer
 
 _STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 CTA, CLUSTER, DEVICE = 0, 1, 2
 """Scopes; the last stands for .gpu and .sys, which one launch cannot tell apart."""
 
 _WIDEST = 16
-_TYPE_BYTES = {
-    "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
-    "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ def _access_bytes(instruction: Instruction) -> int:
         vector = next((int(m[1:]) for m in modifiers if m in ("v2", "v4", "v8")), 1)
         if opcode in ("atom", "red"):
             vector = 1
-        return min(vector * _TYPE_BYTES.get("".join(modifiers[-1:]), 4), _WIDEST)
+        return min(vector * TYPE_BITS[modifiers[-1]] // 8, _WIDEST)
     if opcode == "cp" and "async" in modifiers and not {"bulk", "mbarrier"} & set(modifiers):
         size = instruction.operands[2] if len(instruction.operands) > 2 else None
         return size.value if isinstance(size, Integer) and size.value in (4, 8, 16) else 0
