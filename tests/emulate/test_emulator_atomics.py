@@ -1,10 +1,9 @@
-"""Atomics and reductions of every type and vector length, and predicates on address spaces."""
+"""Atomics and reductions of every type and vector length."""
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from emulate.lane_programs import LANES, evaluate, integer_inputs
 from tilewright.emulator import Device
 
 HEADER = ".version 8.6\n.target sm_90a\n.address_size 64\n"
@@ -130,43 +129,3 @@ def test_compare_and_swap(width):
     declarations = f".reg .b{width} %v, %w, %o;"
     body = f"cvt.u{width}.u32 %v, %t; add.u{width} %w, %v, 1; atom.global.cas.b{width} %o, [%p], %v, %w;"
     assert run(body, np.zeros(1, f"u{width // 8}"), declarations)[0] == 64
-
-
-SPACES = """
-  .reg .b64 %g, %l; .reg .b32 %s; .reg .pred %p0;
-  .shared .align 8 .b8 tile[16]; .local .align 8 .b8 frame[16];
-  mov.u32 %s, tile; cvt.u64.u32 %g, %s; cvta.shared.u64 %g, %g;
-  mov.u64 %l, frame; cvta.local.u64 %l, %l;
-"""
-
-
-@pytest.mark.parametrize(
-    ("space", "address", "expected"),
-    [
-        ("shared", "%g", 1), ("shared::cta", "%g", 1), ("shared::cluster", "%g", 1), ("global", "%g", 0),
-        ("local", "%l", 1), ("shared", "%l", 0), ("global", "%q", 1), ("local", "%q", 0),
-    ],
-)  # fmt: skip
-def test_spaces_of_generic_addresses(space, address, expected):
-    body = f"{{ {SPACES} isspacep.{space} %p0, {address}; selp.b32 %d, 1, 0, %p0; }}"
-    assert evaluate(body, integer_inputs(), 32) == [expected] * LANES
-
-
-def test_shared_memory_of_another_cta_is_only_the_clusters():
-    ptx = f"""{HEADER}
-.visible .entry op(.param .u64 out) .reqnctapercluster 2, 1, 1 {{
-  .reg .b64 %p, %g, %r; .reg .b32 %s, %x, %y, %z, %o; .reg .pred %q;
-  .shared .align 8 .b8 tile[16];
-  ld.param.u64 %p, [out]; mov.u32 %s, tile; cvt.u64.u32 %g, %s; cvta.shared.u64 %g, %g;
-  mapa.u64 %r, %g, 1;
-  isspacep.shared::cta %q, %r; selp.b32 %x, 1, 0, %q;
-  isspacep.shared::cluster %q, %r; selp.b32 %y, 2, 0, %q; or.b32 %x, %x, %y;
-  mov.u32 %o, %cluster_ctarank; mul.wide.u32 %r, %o, 4; add.u64 %p, %p, %r;
-  st.global.u32 [%p], %x;
-  ret;
-}}
-"""
-    device = Device(memory_bytes=1 << 20)
-    out = device.allocate(8)
-    device.launch(device.load(ptx), (2,), (1,), [out], cluster=(2,))
-    assert device.read(out, 8).view(np.uint32).tolist() == [2, 3]

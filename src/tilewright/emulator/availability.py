@@ -65,6 +65,10 @@ cvt.bf16|bf16x2|tf32|f16x2           : 7.0 sm_80
 cvt.relu                             : 7.0 sm_80
 cvt.e4m3x2|e5m2x2                    : 7.8 sm_89
 szext bmsk                           : 7.6 sm_70
+cvta isspacep.param|param::entry     : 7.7 sm_70
+cvta isspacep.param::entry           : 8.3 sm_70
+cvta isspacep.shared::cta            : 7.8 sm_70
+cvta isspacep.shared::cluster        : 7.8 sm_90
 """
 _MODIFIER_OF_LINES = re.compile(r"\.(?=[a-zA-Z])")
 _TARGET = re.compile(r"sm_(\d+)([af]?)$")

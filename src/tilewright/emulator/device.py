@@ -30,7 +30,6 @@ Argument: TypeAlias = "int | float | bytes | np.generic"
 
 Extents: TypeAlias = int | Sequence[int]
 """How many along x, or along x, y and z; those that are left out are 1."""
-
 RESIDENT_LANES = 1 << 16
 """A grid with at most so many threads is resident as a whole, as a persistent or cooperative kernel needs."""
 CHUNK_LANES = 1 << 14
@@ -345,7 +344,7 @@ def _pack(kernel: Kernel, args: Sequence[Argument]) -> bytes:
         len(args) == len(parameters),
         f"{kernel.name} takes {len(parameters)} arguments and args has {len(args)}",
     )
-    packed = bytearray(parameters[-1].offset + parameters[-1].size if parameters else 0)
+    packed = bytearray(kernel.program.entry.parameter_bytes)
     for index, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
         data = _bytes_of(value, f"args[{index}]", parameter)
         _require(
@@ -381,12 +380,11 @@ def _bytes_of(value: Argument, name: str, parameter: Parameter) -> bytes:
 
 
 def _extent(name: str, extents: Extents) -> Extent:
-    given = (extents,) if isinstance(extents, int | np.integer) else extents
     try:
-        sizes = () if isinstance(given, bytes) else tuple(map(operator.index, given))
+        sizes = tuple(map(operator.index, extents if isinstance(extents, Sequence | np.ndarray) else (extents,)))
     except TypeError:  # no sequence, or not of integers
         sizes = ()
-    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+    if isinstance(extents, bytes) or not 1 <= len(sizes) <= 3 or min(sizes) < 1:
         raise LaunchError(f"{name} is {extents!r} and must be one to three integers from 1 on: give n, or (x, y, z)")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z

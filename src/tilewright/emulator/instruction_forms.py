@@ -117,7 +117,7 @@ bfind           : [shiftamt] u32|s32|u64|s64                        : u32 T
 fns             : b32                                               : b32 b32 b32 s32
 mov             : pred|BITS|INT|FLOAT|HALF|b128                     : M M
 cvta            : [to] SPACE u32|u64                                : T T
-isspacep        : global|local|SHARED                                             : pred *
+isspacep        : const|global|local|SHARED|param|param::entry      : pred *
 cvt             : [sat] WHOLE WHOLE                                 : D+ T+
 cvt             : ROUND [ftz] [sat] REAL WHOLE                      : D+ T+
 cvt             : TO_WHOLE [ftz] [sat] WHOLE REAL                   : D+ T+

@@ -3,11 +3,11 @@
 from tilewright.emulator.arithmetic_instructions import clamped
 from tilewright.emulator.codegen import DTYPES, BlockWriter, emits
 from tilewright.emulator.integer_instructions import unsigned
-from tilewright.emulator.memory import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW
+from tilewright.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW
 from tilewright.emulator.operands import HALVES, is_float
 from tilewright.emulator.ptx import Instruction, Operand, Register, Symbol, Vector
 
-_WINDOWS = {"global": GLOBAL_BASE, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
 _ROUNDINGS = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna"}
 _FLOAT8 = ("e4m3x2", "e5m2x2")
 
@@ -85,14 +85,41 @@ def _convert_address(w: BlockWriter, i: Instruction) -> None:
 
 @emits("isspacep")
 def _is_in_space(w: BlockWriter, i: Instruction) -> None:
-    """Shared memory is the CTA's own, unless the cluster's is asked for."""
-    space = i.modifiers[0]
-    window, address = _WINDOWS[space.split("::")[0]], w.read(i.operands[1], "u8")
-    inside = f"({address} >> {w.constant(44, 'u8')} == {w.constant(window >> 44, 'u8')})"
+    """Shared memory is the CTA's own, unless the cluster's is asked for.
+
+    What lies in none of the windows of constants, local and shared memory is global, parameters included.
+    """
+    space, address = i.modifiers[0], w.read(i.operands[1], "u8")
+    match space.split("::")[0]:
+        case "const":
+            inside = _in_constants(w, address)
+        case "param":
+            inside = _between(w, address, "m.parameters_address", w.program.entry.parameter_bytes)
+        case "global":
+            others = (_in_constants(w, address), *(_in_window(w, address, window) for window in _WINDOWS))
+            inside = f"~({' | '.join(others)})"
+        case window:
+            inside = _in_window(w, address, window)
     if space in ("shared", "shared::cta"):
         own = "m.specials.of_lanes('cluster_ctarank', g)"
         inside = f"{inside} & (m.access.rank_of({address}, g) == {own})"
     w.assign(i.operands[0], inside, "b1")
+
+
+def _in_window(w: BlockWriter, address: str, space: str) -> str:
+    return f"({address} >> {w.constant(44, 'u8')} == {w.constant(_WINDOWS[space] >> 44, 'u8')})"
+
+
+def _in_constants(w: BlockWriter, address: str) -> str:
+    """Whether it is an address of a constant: their window is as large as they are."""
+    constants = w.program.entry.constants.values()
+    starts = [f"m.variable_address({w.constant(constant.name)})" for constant in constants]
+    within = [_between(w, address, start, constant.size) for start, constant in zip(starts, constants, strict=True)]
+    return f"({' | '.join(within)})" if within else w.constant(False, "b1")
+
+
+def _between(w: BlockWriter, address: str, start: str, size: int) -> str:
+    return f"(({address} >= {start}) & ({address} < {start} + {w.constant(size, 'u8')}))"
 
 
 @emits("cvt")

@@ -187,7 +187,13 @@ class Entry:
     shared_bytes: int = 0  # static; dynamic shared memory starts at dynamic_offset
     dynamic_offset: int = 0
     local_bytes: int = 0
+    constants: dict[str, Variable] = field(default_factory=dict)  # of the module
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # reqntid, maxntid, reqnctapercluster...
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of the parameter space."""
+        return max((parameter.offset + parameter.size for parameter in self.parameters), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +217,17 @@ class Function:
 
 @dataclass(slots=True)
 class Module:
-    """A parsed PTX module: entries, device functions, and variables of the global and const spaces by name."""
+    """A parsed PTX module: entries, device functions, and variables by name.
+
+    variables: of the global and const spaces; constants: those of const.
+    """
 
     version: tuple[int, int]
     target: str
     entries: dict[str, Entry] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
+    constants: dict[str, Variable] = field(default_factory=dict)
     shared: dict[str, Variable] = field(default_factory=dict)
     dynamic_shared: dict[str, Variable] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)

@@ -104,7 +104,7 @@ def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:
     signature = re.compile(r"\s*([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)").match(text, header.end())
     if signature is None:
         raise syntax_error(text, header.start(), "an entry without a name")
-    entry = Entry(signature[1], _parse_parameters(text, signature), shared={}, local={})
+    entry = Entry(signature[1], _parse_parameters(text, signature), constants=module.constants)
     for name, numbers in _DIRECTIVE.findall(signature[3]):
         if numbers or name == "explicitcluster":
             entry.directives[name] = tuple(int(number) for number in re.findall(r"\d+", numbers))
@@ -147,6 +147,8 @@ def _declare_module_variable(module: Module, match: re.Match[str], line: int) ->
     variable = variable_of(match, line)
     if match["space"] in ("global", "const"):
         module.variables[variable.name] = variable
+        if match["space"] == "const":
+            module.constants[variable.name] = variable
     elif variable.size:
         module.shared[variable.name] = variable
     else:

@@ -18,6 +18,7 @@ _HEADER = """\
 .version 8.6
 .target sm_90a
 .address_size 64
+.const .align 8 .b64 constants[4] = {11, 22, 33, 44};
 .visible .entry form(.param .u64 in, .param .u64 out, .param .u64 memory)
 {
   .shared .align 128 .b8 rows[8192];
@@ -48,10 +49,10 @@ class Form:
     """One form of an instruction, run by every thread on values of its own.
 
     text: PTX that computes %d0, %d1, ... from %a0, %a1, ...; it may use the thread's 16 bytes of global memory at
-    [%cell], its 32 bytes of shared memory at [%row], the predicates %p and %q, and %word. results, sources: the kinds
-    of these registers (see `values`). relative, absolute: how far an approximation may be from the exact result, by
-    the PTX manual. magnitude: the same relative to the sum of the magnitudes that a matrix product adds up. cluster:
-    CTAs of a cluster.
+    [%cell], its 32 bytes of shared memory at [%row], the predicates %p and %q, %word, and the four constants of 64 bits
+    at `constants`. results, sources: the kinds of these registers (see `values`). relative, absolute: how far an
+    approximation may be from the exact result, by the PTX manual. magnitude: the same relative to the sum of the
+    magnitudes that a matrix product adds up. cluster: CTAs of a cluster.
     """
 
     text: str

@@ -123,6 +123,35 @@ def _asynchronous_copies():
             yield written(f"{start} {copy}, %a2; {end}", "b64 b64", "b64 b64 pred")
 
 
+_ADDRESSES = {
+    "const": "cvta.const.u64 %offset, constants+8;",
+    "param": "cvta.param.u64 %offset, out;",
+    "global": "mov.b64 %offset, %cell;",
+    "shared": "cvt.u64.u32 %offset, %row; cvta.shared.u64 %offset, %offset;",
+    "local": "{ .local .align 8 .b8 frame[8]; mov.b64 %offset, frame; cvta.local.u64 %offset, %offset; }",
+}
+"""What puts a generic address of the space into %offset."""
+
+
+def _generic_addresses():
+    """The windows that an address of each space is in, and what lies at one of a constant and of a parameter."""
+    for address in _ADDRESSES.values():
+        for space in ("const", "global", "local", "shared", "shared::cta", "shared::cluster", "param", "param::entry"):
+            yield written(f"{address} isspacep.{space} %d0, %offset;", "pred", "")
+    yield written(
+        f"{_ADDRESSES['const']} ld.b64 %d0, [%offset]; cvta.to.const.u64 %offset, %offset; "
+        "ld.const.b64 %d1, [%offset+8];",
+        "b64 b64",
+        "",
+    )
+    yield written(
+        f"{_ADDRESSES['param']} ld.b64 %d0, [%offset]; sub.s64 %d0, %d0, %out; ld.param.b64 %d1, [out]; "
+        "sub.s64 %d1, %d1, %out; cvta.to.param.u64 %offset, %offset; mov.b64 %d2, out; sub.s64 %d2, %d2, %offset;",
+        "b64 b64 b64",
+        "",
+    )
+
+
 _IN_SHARED = (
     "{{ .shared .align 8 .b64 arrived; .reg .b32 %barrier, %there; mov.u32 %barrier, arrived; "
     "mov.u32 %there, %cluster_ctarank; mapa.shared::cluster.u32 %there, %row, %there; setp.eq.u32 %p, %word, 0; "
@@ -164,4 +193,11 @@ def _bulk_reductions():
             )
 
 
-MEMORY = [*_atomics(), *_wide_atomics(), *_accesses(), *_asynchronous_copies(), *_bulk_reductions()]
+MEMORY = [
+    *_atomics(),
+    *_wide_atomics(),
+    *_accesses(),
+    *_asynchronous_copies(),
+    *_generic_addresses(),
+    *_bulk_reductions(),
+]
