@@ -20,3 +20,17 @@ def reports(request, monkeypatch):
     if request.node.get_closest_marker("planted_fault") is None:
         found = [report for device in devices for report in device.reports]
         assert not found, "\n\n".join(map(str, found[:3]))
+
+
+@pytest.fixture
+def ptx(tmp_path):
+    """Compiles a source to a file and returns its path."""
+
+    from emulate.nvrtc import compile_ptx
+
+    def compiled(source, *options):
+        path = tmp_path / "kernel.ptx"
+        path.write_text(compile_ptx(source, "sm_90a", *options))
+        return path
+
+    return compiled

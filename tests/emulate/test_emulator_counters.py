@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ml_dtypes import bfloat16
 
 from emulate.nvrtc import compile_ptx
-from emulate.test_emulator_async import RING_GEMM, bf16_bits
+from support.ring_gemm import RING_GEMM
 from tilewright.emulator import Device
 from tilewright.emulator.counters import Counts, shared_wavefronts
 from tilewright.emulator.ptx_lexical import short_names
@@ -265,7 +266,7 @@ def test_multicast_reads_once_what_lands_twice():
     device = Device(memory_bytes=1 << 24)
     maps = [
         device.tensor_map(
-            address=device.upload(bf16_bits(np.ones((rows, k)))), dtype="bf16", shape=(k, rows),
+            address=device.upload(np.ones((rows, k), bfloat16)), dtype="bf16", shape=(k, rows),
             strides=(2 * k,), box=(64, box_rows), swizzle=128,
         )
         for rows, box_rows in ((m, 64), (n, 32))

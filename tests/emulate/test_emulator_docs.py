@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emulate.nvrtc import compile_ptx
-from host.test_cli import invoke
+from support.commands import invoke
 
 TEXT = (Path(__file__).parents[2] / "docs/emulator.md").read_text(encoding="utf-8")
 

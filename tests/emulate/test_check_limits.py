@@ -1,0 +1,87 @@
+"""How `tilewright check FILE.ptx` ends what would take too long, or is interrupted."""
+
+import pytest
+
+from support.commands import in_json, invoke
+from support.sources import TRANSPOSE
+from tilewright.cli.check_limit import TimeLimit
+
+
+@pytest.mark.planted_fault
+def test_a_launch_that_takes_too_long_ends_with_the_estimate_and_what_was_found(ptx, monkeypatch):
+    path = ptx(TRANSPOSE, "-DBARRIER=", "-DPAD=1")
+    arguments = ("--grid", "1,2000", "--block", "32,32", "--arg", "f32[64000,32]", "--arg", "f32[32,64000]",
+                 "--arg", 32, "--arg", 1)  # fmt: skip
+    monkeypatch.setattr("tilewright.cli.check_limit.TimeLimit.__call__", ends_with(TimeoutError("too long")))
+    record = in_json("check", path, *arguments, code=1)
+    assert record["verified"] is False
+    assert record["error"].startswith("too long")
+    assert [report["kind"] for report in record["reports"]] == ["race"]
+    assert record["schedules"] == ["eager"]
+    assert "ended early, 1 report until then" in invoke("check", path, *arguments, code=1).stdout
+
+
+def ends_with(exception):
+    def limit(self, done):
+        if done > 0:
+            raise exception
+
+    return limit
+
+
+ENDLESS = """
+extern "C" __global__ void endless(volatile int* out, int n) {
+  for (int i = 0; i != n; i += 2)
+    out[threadIdx.x] = i;
+}
+"""
+NEVER = ("--block", 32, "--arg", "s32[32]", "--arg", 1)
+
+
+def test_an_endless_kernel_ends_with_its_loop(ptx, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "0")
+    record = in_json("check", ptx(ENDLESS), *NEVER, code=2)
+    assert record["verified"] is None
+    for words in (
+        "4 schedules of 1 CTA would",
+        "set TILEWRIGHT_EMULATOR_SECONDS=",
+        "does the kernel end?",
+        "test.cu:4",
+    ):
+        assert words in record["error"]
+
+
+def test_interrupting_shows_where_the_kernel_is(ptx, monkeypatch):
+    def interrupt(self, done):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tilewright.cli.check_limit.TimeLimit.__call__", interrupt)
+    done = invoke("check", ptx(ENDLESS), *NEVER, code=130)
+    assert "endless kernel.ptx under eager: ended early, nothing reported until then" in done.stdout
+    assert "interrupted under eager, 0.0% of the check done\n  CTAs 0, warps 0 run" in done.stderr
+    assert "test.cu:4" in done.stderr
+
+
+def test_the_estimate_takes_what_runs_together_as_done(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("tilewright.cli.check_limit.time.monotonic", lambda: now[0])
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "100")
+
+    def ends(seconds, done, batch):
+        now[0] = 0.0
+        limit = TimeLimit("it", batch, "less")
+        now[0] = seconds
+        try:
+            limit(done)
+        except TimeoutError as error:
+            return str(error)
+        return None
+
+    assert ends(1.9, 0.001, 0.001) is None  # compiling
+    assert ends(3, 0.02, 0.011) is None
+    refusal = ends(3, 0.02, 0.009)
+    assert "it would take the emulator about 103 s, and it stops at 100 s: less, or set" in refusal
+    assert "after 3 s 2.00% is done" in refusal
+    assert ends(26, 0, 0.25)
+    assert ends(90, 0.6, 0.1) is None  # nearly done, though late
+    assert ends(201, 1.0, 0.1)

@@ -1,0 +1,69 @@
+"""Launches and files that `tilewright check FILE.ptx` refuses."""
+
+import pytest
+
+from support.commands import error, in_json
+from support.sources import SCALE
+
+OUT = ("--arg", "f32[128]")
+FACTOR = ("--arg", "2.0")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), ["kernel.ptx has 2 entries", "--entry NAME", "\n  scale\n  nothing\n"]),
+        (("--entry", "other"), ["--entry other names none of them", "\n  scale\n  nothing\n"]),
+        (("--entry", "scale", "--block", 128, *OUT), ["given once", ".u64 scale_param_0", ".f32 scale_param_1"]),
+        (("--entry", "scale", *OUT, *FACTOR), ["--block is missing"]),
+        (("--entry", "scale", "--block", "12x", *OUT, *FACTOR), ["--block='12x'", "positive numbers"]),
+        (("--entry", "scale", "--block", 256, *OUT, *FACTOR), ["at most 128 threads"]),
+        (("--entry", "scale", "--block", 128, "--smem", 300000, *OUT, *FACTOR), ["bytes of shared memory"]),
+        (("--entry", "scale", "--block", 128, *OUT, "--arg", "f64:1"), ["'f64:1'", ".f32 scale_param_1", "1.5"]),
+        (("--entry", "scale", "--block", 128, *OUT, *OUT), ["parameter 2 of scale", ".f32 scale_param_1", "1.5"]),
+        (
+            ("--entry", "scale", "--block", 128, "--arg", 1.5, *FACTOR),
+            ["--arg '1.5'", ".u64 scale_param_0", "ptr:NAME"],
+        ),
+        (("--entry", "nothing", "--block", 1, *OUT), ["given once", "takes no arguments"]),
+        (("--entry", "nothing", "--block", 1, "--grid", "1,70000"), ["above the limits"]),
+        (("--entry", "scale", "--block", 128, "--arg", "u8[1000000,1000000]", *FACTOR), ["1,000.0 GB", "smaller"]),
+        (("--entry", "scale", "--block", 128, "--arg", "f32[1]:none.npy", *FACTOR), ["none.npy cannot be loaded"]),
+    ],
+)
+def test_launches_that_are_refused(ptx, options, words):
+    message = error("check", ptx(SCALE), *options)
+    assert message.startswith("tilewright: ")
+    assert all(word in message for word in words)
+
+
+def test_too_little_shared_memory_is_reported_with_the_remedy(ptx):
+    options = ("--entry", "scale", "--block", 128, *OUT, *FACTOR, "--schedules", 0)
+    assert in_json("check", ptx(SCALE), *options, "--smem", 512)["verified"] is True
+    (report,) = in_json("check", ptx(SCALE), *options, "--smem", 256, code=1)["reports"]
+    assert report["kind"] == "OutOfBounds"
+    assert "outside the 256 bytes" in report["rule"]
+    assert "as much dynamic shared memory as it needs" in report["rule"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"int main() {}", ["PTX line 1", "'int main() {}'", ".version"]),
+        (b"", ["is empty", "nvcc -ptx"]),
+        (b".version 8.0\n.target sm_80\n.address_size 64\n", ["has no entry"]),
+        (b"\x7fELF\xff\xfe", ["is not text", "cuobjdump"]),
+        (b".version 12.0\n.target sm_90\n", [".version 12.0 is unknown"]),
+        (b".version 8.0\n.target sm_20\n", [".target sm_20 is unknown"]),
+        (b".version 8.0\n.target sm_80\n.address_size 64\n.entry e() { frob.u32; ret; }", ["frob", "PTX line 4"]),
+    ],
+)
+def test_files_that_are_refused(tmp_path, content, words):
+    path = tmp_path / "kernel.ptx"
+    path.write_bytes(content)
+    message = error("check", path, "--block", 1)
+    assert all(word in message for word in words)
+
+
+def test_a_directory_is_refused(tmp_path):
+    assert "cannot be read: Is a directory" in error("check", tmp_path, "--block", 1)

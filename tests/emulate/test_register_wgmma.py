@@ -1,0 +1,56 @@
+"""wgmma with A in registers and B stored by threads."""
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+from emulate.nvrtc import compile_ptx
+from support.policies import each_policy
+from tilewright.emulator import Device
+
+REGISTER_WGMMA = """
+extern "C" __global__ void product(float* d_out, const unsigned* a, const unsigned short* b) {
+  __shared__ __align__(128) unsigned short tile[8 * 16];
+  int t = threadIdx.x, lane = t % 32, row = t / 32 * 16 + lane / 4;
+  tile[t / 64 * 64 + t % 64] = b[t % 64 / 8 * 16 + t / 64 * 8 + t % 8];
+  if (FENCE) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  unsigned base = (unsigned)__cvta_generic_to_shared(tile), r[4];
+  for (int i = 0; i < 4; i++) r[i] = a[(row + i % 2 * 8) * 8 + lane % 4 + i / 2 * 4];
+  float d[4] = {1, 2, 3, 4};
+  unsigned long long descriptor = base >> 4 | 8ull << 16 | 8ull << 32;
+  for (int i = 0; i < 4; i++) asm volatile("" : "+f"(d[i]));  // they are not to be set behind the fence
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %9, 0;"
+               " wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"
+               " {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, -1, 0;}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "l"(descriptor), "r"(blockIdx.x));
+  asm volatile("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  for (int i = 0; i < 4; i++) d_out[blockIdx.x * 512 + (row + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = d[i];
+}
+"""
+
+
+def register_wgmma(fence, policy):
+    """D - A B^T for A in registers and B stored by threads; CTA 0 drops the initial D, CTA 1 keeps it."""
+    generator = np.random.default_rng(9)
+    a, b = generator.integers(-4, 5, (64, 16)), generator.integers(-4, 5, (8, 16))
+    device = Device(memory_bytes=1 << 20, asynchrony=policy[0], seed=policy[1])
+    d = device.allocate(2 * 512 * 4)
+    kernel = device.load(compile_ptx(REGISTER_WGMMA, "sm_90a", f"-DFENCE={fence}"))
+    device.launch(kernel, (2,), (128,), [d, device.upload(a.astype(bfloat16)), device.upload(b.astype(bfloat16))])
+    initial = np.tile([[1, 2], [3, 4]], (1, 4)).repeat(8, axis=0)
+    expected = np.stack([-a @ b.T, np.tile(initial, (4, 1)) - a @ b.T])
+    np.testing.assert_array_equal(device.read(d, 4096).view(np.float32).reshape(2, 64, 8), expected)
+
+
+@each_policy
+def test_wgmma_with_a_in_registers(policy):
+    register_wgmma(1, policy)
+
+
+@pytest.mark.planted_fault
+def test_wgmma_of_data_that_no_proxy_fence_follows(reports):
+    register_wgmma(0, ("eager", 0))
+    assert [report.kind for report in reports()] == ["proxy-fence"]
