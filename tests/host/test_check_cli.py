@@ -1,0 +1,129 @@
+"""`tilewright check` on kernels of tilewright."""
+
+import json
+
+import pytest
+
+from support.commands import error, in_json, invoke
+from tilewright.cli.output import _compact
+
+
+def test_check_runs_every_schedule():
+    record = in_json("check", "mma", 40, 24, 70, "--schedules", 1)
+    assert record["verified"] is True
+    assert record["reports"] == []
+    assert record["schedules"] == ["eager", "lazy", "random(0)"]
+    assert record["counters"]["totals"]["tensor_flops"] > 0
+    by_line = record["counters"]["by_line"]
+    assert any("mma.cuh:" in line for line in by_line)
+    for name in ("tensor_flops", "barrier_waits"):
+        assert sum(counts[name] for counts in by_line.values()) == record["counters"]["totals"][name]
+    text = invoke("check", "mma", 40, 24, 70, "--schedules", 0, "--lines").stdout
+    assert all(line in text for line, counts in by_line.items() if counts["tensor_flops"])
+    assert not any(line in invoke("check", "mma", 40, 24, 70, "--schedules", 0).stdout for line in by_line)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, ""),
+        (9_999, "9,999"),
+        (10_000, "10k"),
+        (98_304, "98.3k"),
+        (999_499, "999k"),
+        (999_500, "1M"),
+        (2**33, "8.59G"),
+    ],
+)
+def test_numbers_of_the_line_table(value, text):
+    assert _compact(value) == text
+
+
+def test_check_all_goes_on_where_a_kernel_does_not_take_the_product():
+    record = in_json("check", "all", 9, 7, 5, "--schedules", 0)
+    assert record["verified"] is True
+    by_name = {found["kernel"]: found for found in record["results"]}
+    assert "TMA" in by_name["wgmma"]["skipped"]
+    assert by_name["wgmma"]["verified"] is None
+    single = in_json("check", "mma", 9, 7, 5, "--schedules", 0)
+    assert all(found.keys() == single.keys() for found in record["results"])
+    assert single == by_name["mma"]
+    assert by_name["mma"]["verified"] is by_name["simt"]["verified"] is True
+    text = invoke("check", "all", 9, 7, 5, "--schedules", 0).stdout
+    assert "wgmma does not take it" in text
+    assert text.count(": clean") == 2
+
+
+def test_check_of_an_empty_product_does_not_say_clean():
+    assert in_json("check", "simt", 0, 0, 0)["verified"] is None
+    text = invoke("check", "simt", 0, 0, 0).stdout
+    assert "nothing runs" in text
+    assert "clean" not in text
+
+
+def test_check_all_where_no_kernel_takes_the_product(monkeypatch):
+    from tilewright.kernels.registry import KERNELS
+
+    for kernel in KERNELS.values():
+        monkeypatch.setattr(kernel, "rejects", lambda *_: "too odd")
+    message = error("check", "all", 8, 8, 8)
+    assert all(f"kernel '{name}'" in message for name in KERNELS)
+
+
+def test_check_reports_what_the_emulator_finds_and_a_race(monkeypatch):
+    from tilewright.cli import check_kernel
+    from tilewright.emulator.errors import OutOfBounds
+
+    multiply = check_kernel._multiply
+
+    def broken(kernel, config, product, backend, operands):
+        asynchrony = backend.device._asynchrony
+        if asynchrony == "lazy":
+            raise OutOfBounds("ld.global at kernels/mma.cuh:41 reads address 0x10, outside every allocation")
+        out, counters = multiply(kernel, config, product, backend, operands)
+        if asynchrony == "random":
+            out[0, 0] += 1
+        return out, counters
+
+    monkeypatch.setattr(check_kernel, "_multiply", broken)
+    record = in_json("check", "mma", 24, 24, 24, "--schedules", 2, code=1)
+    assert record["verified"] is False
+    assert [(report["kind"], report["schedules"]) for report in record["reports"]] == [
+        ("OutOfBounds", ["lazy"]),
+        ("WrongProduct", ["random(0)", "random(1)"]),
+        ("ScheduleDependence", ["random(0)", "random(1)"]),
+    ]
+    assert record["reports"][0]["locations"] == ["kernels/mma.cuh:41"]
+    assert "of eager in 1 of 576 elements, first at (0, 0)" in record["reports"][2]["rule"]
+    assert "OutOfBounds" in invoke("check", "mma", 24, 24, 24, "--schedules", 0, code=1).stdout
+
+
+def test_interrupting_check_all_shows_what_was_found_until_then(monkeypatch):
+    from tilewright.cli import check_kernel
+
+    multiply = check_kernel._multiply
+
+    def interrupted(kernel, config, product, backend, operands):
+        if kernel.name == "simt" and backend.device._asynchrony == "lazy":
+            raise KeyboardInterrupt
+        return multiply(kernel, config, product, backend, operands)
+
+    monkeypatch.setattr(check_kernel, "_multiply", interrupted)
+    record = in_json("check", "all", 9, 7, 5, "--schedules", 0, code=130)
+    assert record["verified"] is None
+    assert record["error"] == record["results"][-1]["error"]
+    assert record["error"].startswith("interrupted under lazy, 50.0% of the check done")
+    by_name = {found["kernel"]: found for found in record["results"]}
+    assert (by_name["mma"]["verified"], by_name["simt"]["verified"]) == (True, None)
+    assert by_name["simt"]["counters"]["totals"]
+    text = invoke("check", "simt", 9, 7, 5, "--schedules", 0, code=130).stdout
+    assert "ended early, nothing reported until then" in text
+    assert "clean" not in text
+
+
+def test_a_terminal_sees_the_time_left(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    done = invoke("check", "mma", 9, 7, 5, "--schedules", 0, "--json")
+    assert "checking mma" in done.stderr
+    assert "left" in done.stderr
+    assert json.loads(done.stdout)["verified"]

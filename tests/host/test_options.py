@@ -1,0 +1,46 @@
+"""What the options of several commands mean."""
+
+import pytest
+
+from tilewright.cli.options import hardware_of, parse_shape, shape_of
+from tilewright.dtypes import SUPPORTED
+from tilewright.problem import ACTIVATIONS
+
+
+def test_options_name_what_the_library_takes():
+    from tilewright.cli.options import ActivationName, DTypeName
+
+    assert [name.value for name in DTypeName] == [dtype.name for dtype in SUPPORTED]
+    assert tuple(name.value for name in ActivationName) == ACTIVATIONS
+
+
+@pytest.mark.parametrize("text", ["64,128,256", "64x128x256", "64X128X256", "64, 128, 256"])
+def test_shapes_are_read(text):
+    assert parse_shape(text, "--problem") == (64, 128, 256)
+
+
+@pytest.mark.parametrize("text", ["", "1,2", "1,2,3,4", "a,b,c", "-1,2,3", "1.5,2,3"])
+def test_other_text_is_no_shape(text):
+    with pytest.raises(ValueError, match="--problem"):
+        parse_shape(text, "--problem")
+
+
+def test_a_shape_is_given_whole_or_not_at_all():
+    assert shape_of(None, None, None) is None
+    assert shape_of(1, 2, 3) == (1, 2, 3)
+    with pytest.raises(ValueError, match="N is missing"):
+        shape_of(1, None, None)
+
+
+def test_architectures_are_those_of_the_table():
+    assert hardware_of("sm_90a").name == "H200"
+    assert hardware_of("sm_80").name == "A100"
+
+
+def test_other_architectures_are_those_that_nvrtc_compiles_for(monkeypatch):
+    monkeypatch.setattr("tilewright.jit.compile.compilable", lambda: [75, 80, 86, 90, 100])
+    assert (hardware_of("sm_86").arch, hardware_of("sm_86").smem_bytes) == ("sm_86", 101_376)
+    assert (hardware_of("sm_100").arch, hardware_of("sm_100").smem_bytes) == ("sm_100", 232_448)
+    for arch in ("sm_75", "sm_89", "sm_100a", "90a", ""):
+        with pytest.raises(ValueError, match=f"--arch='{arch}' .*: use sm_80, sm_86, sm_90, sm_100, sm_90a$"):
+            hardware_of(arch)

@@ -1,0 +1,72 @@
+"""`tilewright run`: what it multiplies, verifies, counts and predicts."""
+
+import pytest
+
+from support.commands import in_json, invoke
+from tilewright.cli.product import Product
+from tilewright.reference import Comparison
+
+
+def test_run_verifies_counts_and_predicts():
+    record = in_json("run", 96, 72, 40, "--backend", "emulator", "--bias", "--activation", "relu", "--seed", 3)
+    assert record["verified"] is True
+    assert 0 < record["relative_error"] <= record["error_bound"]
+    assert (record["m"], record["n"], record["k"]) == (96, 72, 40)
+    assert (record["dtype"], record["layout"], record["backend"]) == ("bf16", "nt", "emulator")
+    assert record["config"]["tile_m"] > 0
+    assert record["kernel"] in record["reason"]
+    assert record["checked_elements"] == record["total_elements"] == 96 * 72
+    assert record["counters"]["tensor_flops"] >= 2 * 96 * 72 * 40
+    assert record["predicted_time_us"] > 0
+    assert record["predicted_tflops"] == pytest.approx(2 * 96 * 72 * 40 / record["predicted_time_us"] / 1e6)
+    assert "time_us" not in record
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+def test_run_multiplies_every_layout(layout):
+    record = in_json("run", 37, 41, 29, "--backend", "emulator", "--kernel", "mma", "--layout", layout)
+    assert record["verified"] is True
+    assert record["layout"] == layout
+    assert record["kernel"] == "mma"
+
+
+def test_run_tells_people_the_same():
+    text = invoke("run", 64, 64, 64, "--backend", "emulator", "--dtype", "fp16", "--out-dtype", "fp32").stdout
+    assert "64x64x64 fp16 nt -> fp32" in text
+    assert "right: relative error" in text
+    assert "over all 4,096 elements" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
+    assert "tensor flops" in text
+
+
+def test_run_says_what_part_of_a_sampled_product_it_compared(monkeypatch):
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(True, 0.001, 0.002, 9))
+    record = in_json("run", 16, 16, 16, "--backend", "emulator")
+    assert (record["checked_elements"], record["total_elements"]) == (9, 256)
+    text = invoke("run", 16, 16, 16, "--backend", "emulator").stdout
+    assert "over 9 of 256 elements (sampled rows and columns)" in " ".join(text.split())
+
+
+def test_run_without_a_shape_says_that_it_multiplied_a_smaller_one(monkeypatch):
+    from tilewright.cli import run
+
+    monkeypatch.setattr(run, "EMULATED_SHAPE", (64, 64, 64))
+    text = invoke("run", "--backend", "emulator").stdout
+    (line,) = [line for line in text.splitlines() if line.startswith("smaller")]
+    assert "4096x4096x4096" in line
+    assert "64x64x64 bf16 nt -> bf16, in the emulator" in text
+    assert "smaller" not in invoke("run", 64, 64, 64, "--backend", "emulator").stdout
+
+
+def test_run_of_an_empty_product_runs_no_kernel():
+    record = in_json("run", 0, 8, 8, "--backend", "emulator")
+    assert record["verified"] is True
+    assert record["kernel"] is None
+
+
+def test_a_wrong_product_exits_with_1(monkeypatch):
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, 0.5, 0.001, 9))
+    assert in_json("run", 16, 16, 16, "--backend", "emulator", code=1)["verified"] is False
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, float("nan"), 0.001, 9))
+    assert in_json("run", 16, 16, 16, "--backend", "emulator", code=1)["relative_error"] is None
+    assert "WRONG" in invoke("run", 16, 16, 16, "--backend", "emulator", code=1).stdout
