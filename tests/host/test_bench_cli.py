@@ -251,6 +251,7 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
         (("squares", "--shape", "8,8,8"), "SUITE is squares and --shape is given as well"),
         (("--shape", "8,8"), "--shape='8,8' is no shape: write M,N,K"),
         (("round",), "suite 'round' does not exist: use decode"),
+        (("README.md",), "suite of your own, in .toml, or of a record to be shown again, in .json"),
         (("no/such.toml",), "suite no/such.toml cannot be read"),
         (("--self-check", "--contender", "triton", "--contender", "quack"), "--self-check times one contender"),
         (("--self-check", "--configs", "all"), "--self-check times one contender, and --configs=all finds several"),

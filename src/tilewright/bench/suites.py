@@ -48,7 +48,8 @@ def load(name: str) -> Suite:
         if name.endswith(".toml"):
             raise ValueError(f"suite {name} cannot be read: {error.strerror}") from None
         raise ValueError(
-            f"suite {name!r} does not exist: use {', '.join(names())}, or a path that ends in .toml"
+            f"suite {name!r} does not exist: use {', '.join(names())}, or a path: of a suite of your own, in "
+            ".toml, or of a record to be shown again, in .json"
         ) from None
     try:
         content = tomllib.loads(text)
