@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tilewright.cli.output import console
+from rich.markup import escape
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from tilewright.cli.output import columns, console
 
 SWEPT = 10
 """Configs of a sweep that are shown, the quickest first."""
@@ -16,33 +15,29 @@ SWEPT = 10
 def show(product: dict[str, Any], protocols: list[str]) -> None:
     """One product of a record: rates, ratios and the board's readings; then who was not timed, and why."""
     title = f"{product['m']}x{product['n']}x{product['k']} {product['dtype']} {product['layout']}, {product['data']}"
-    console().print(f"\n[bold]{title}[/bold]" + (f"  {product['label']}" if product["label"] else ""))
+    console().print(f"\n[bold]{escape(title)}[/bold]  {escape(product.get('label', ''))}".rstrip())
     if product.get("sweep"):
         _show_sweep(product["sweep"], product["baseline"])
     for protocol in protocols:
         timed = {entry["contender"]: entry[protocol] for entry in product["contenders"] if entry.get(protocol)}
         if timed:
-            console().print(_table(protocol, timed, product["baseline"]))
+            columns(_rows(protocol, timed, product["baseline"]), headings=1)
     for entry in product["contenders"]:
         if entry.get("why"):
             style = "red" if entry["status"] in ("wrong", "failed") else "yellow"
-            console().print(f"[{style}]{entry['status']}[/{style}]", f"{entry['contender']}: {entry['why']}")
+            console().print(f"[{style}]{entry['status']}[/{style}]", escape(f"{entry['contender']}: {entry['why']}"))
     if product["interrupted"]:
         console().print("[yellow]interrupted[/yellow]: this is what was measured before")
 
 
-def _table(protocol: str, timed: dict[str, dict[str, Any]], baseline: str | None) -> "Table":
-    """A row of each contender; columns that nobody fills are left out."""
-    from rich.table import Table
-
+def _rows(protocol: str, timed: dict[str, dict[str, Any]], baseline: str | None) -> list[list[str]]:
+    """Headings and a row of each contender; columns that nobody fills are left out."""
     shown = [column for column in _COLUMNS if any(column.key in found for found in timed.values())]
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(protocol, overflow="fold", min_width=10, max_width=40)
-    for column in shown:
-        table.add_column(column.title.format(baseline=baseline), justify="right", no_wrap=True)
-    for name, found in timed.items():
-        table.add_row(name, *(column.text(found[column.key]) if column.key in found else "" for column in shown))
-    return table
+    headings = [protocol, *(column.title.format(baseline=baseline) for column in shown)]
+    return [headings] + [
+        [name, *(column.text(found[column.key]) if column.key in found else "" for column in shown)]
+        for name, found in timed.items()
+    ]
 
 
 def _ratio(ratio: dict[str, float]) -> str:

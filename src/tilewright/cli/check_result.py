@@ -97,7 +97,7 @@ class Checked:
 
         product = escape(self.product)
         if self.skipped:
-            console().print(f"[bold]{self.kernel}[/bold]{product and f' {product}:'} {self.skipped}")
+            console().print(f"[bold]{self.kernel}[/bold]{product and f' {product}:'} {escape(self.skipped)}")
             return
         count = len(self.reports)
         verdict = f"[red]{count} report{'s' * (count > 1)}[/red]" if count else "[green]clean[/green]"

@@ -74,8 +74,10 @@ def _guarded(examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 
 def _show(finding: Finding) -> None:
+    from rich.markup import escape
+
     color = {"ok": "green", "warn": "yellow", "fail": "red"}[finding.status]
-    console().print(f"[{color}]{finding.status:4}[/{color}]", f"{finding.name}: {finding.detail}")
+    console().print(f"[{color}]{finding.status:4}[/{color}]", escape(f"{finding.name}: {finding.detail}"))
     if finding.remedy:
         console().print(f"     -> {finding.remedy}", markup=False)
 

@@ -111,7 +111,7 @@ def _show(record: dict[str, Any], kind: str, mix: dict[str, int]) -> None:
     console().print(
         f"{record['kernel']} for {record['m']}x{record['n']}x{record['k']} {record['dtype']} {record['layout']}"
     )
-    console().print(f"Config: {config}")
+    console().print(f"Config: {config}", markup=False)
     table(
         f"\nResources on {record['arch']} (NVRTC {record['nvrtc_version']})",
         {
@@ -127,7 +127,7 @@ def _show(record: dict[str, Any], kind: str, mix: dict[str, int]) -> None:
         },
     )
     for warning in record["warnings"]:
-        console().print(f"[yellow]{warning}[/yellow]", markup=True)
+        console().print(warning, style="yellow", markup=False)
     special = characteristic(mix)
     table(f"\n{kind.upper()} instructions that multiply, copy and synchronize", dict(special))
     others = [(opcode, count) for opcode, count in mix.items() if opcode not in special][:MIX_LINES]

@@ -5,7 +5,7 @@ import functools
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
@@ -100,12 +100,16 @@ def console() -> "Console":
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
+def _width() -> int:
+    """Columns of a line: elsewhere than in a terminal as many as it takes."""
+    return console().width if console().is_terminal else sys.maxsize
+
+
 def paragraph(text: str, indent: int) -> None:
     """Lines behind an indent; what a terminal wraps goes two columns further in."""
     for line in text.splitlines():
-        width = console().width if console().is_terminal else sys.maxsize
         console().out(textwrap.fill(
-            line, width, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2), break_long_words=False,
+            line, _width(), initial_indent=" " * indent, subsequent_indent=" " * (indent + 2), break_long_words=False,
             break_on_hyphens=False, drop_whitespace=True,
         ), highlight=False)  # fmt: skip
 
@@ -170,10 +174,7 @@ def line_table(by_line: dict[str, dict[str, Any]]) -> None:
     others = [row[instructions] for line, row in totals.items() if line not in shown]
     if others:
         rows.append([f"{len(others)} other lines", _compact(sum(others)), *[""] * (len(names) - 1)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for line, *cells in rows:
-        numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        console().print(f"  {line.ljust(widths[0])}  {numbers}".rstrip(), markup=False, soft_wrap=True)
+    columns(rows, indent=2, gap=2)
 
 
 def _compact(value: int) -> str:
@@ -204,11 +205,29 @@ def facts(rows: dict[str, str]) -> None:
 
 def table(title: str, rows: dict[str, object]) -> None:
     """Names and values in two columns."""
-    from rich.table import Table
+    if title:
+        console().print(title, style="italic", markup=False)
+    columns(
+        [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in rows.items()],
+        indent=2,
+        gap=2,
+    )
 
-    grid = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 0, 0, 2))
-    grid.add_column(overflow="fold")
-    grid.add_column(justify="right")
-    for name, value in rows.items():
-        grid.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
-    console().print(grid)
+
+def columns(rows: Sequence[Sequence[str]], *, indent: int = 0, gap: int = 1, headings: int = 0) -> None:
+    """Cells in columns, the first of each row to the left, the others to the right of theirs.
+
+    Nothing is cut or broken: where a terminal is too narrow for the first cell, the others stand below it. gap: blanks
+    between columns. headings: so many rows are in bold.
+    """
+    names, *others = zip(*rows, strict=True) if rows else ((),)
+    widths = [max(map(len, column)) for column in others]
+    room = _width() - indent - sum(width + gap for width in widths)
+    longest = max((len(name) for name in names if len(name) <= room), default=0)
+    for number, (name, *cells) in enumerate(rows):
+        style = "bold" if number < headings else ""
+        numbers = "".join(" " * gap + cell.rjust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+        if len(name) > longest:
+            console().print(" " * indent + name, style=style, markup=False, soft_wrap=True)
+            name = ""
+        console().print(" " * indent + name.ljust(longest) + numbers, style=style, markup=False, soft_wrap=True)

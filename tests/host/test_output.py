@@ -1,0 +1,91 @@
+"""What people read: columns that nothing cuts, whatever the width, and text that is shown as it is."""
+
+import json
+import re
+
+import pytest
+
+from support.commands import invoke
+from tilewright.cli import output
+
+ROWS = [("name", "us", "TFLOP/s"), ("short", "1.5", "800"), ("a.name::that.is:longer_than_others", "213.25", "7")]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Sets the width of the terminal."""
+    return lambda width: monkeypatch.setattr(output, "_width", lambda: width)
+
+
+def printed(capsys, rows, **options):
+    output.console.cache_clear()
+    output.columns(rows, **options)
+    output.console.cache_clear()
+    return capsys.readouterr().out.splitlines()
+
+
+def test_columns_are_as_wide_as_they_need(capsys):
+    assert printed(capsys, ROWS, indent=2, gap=3) == [
+        "  name                                     us   TFLOP/s",
+        "  short                                   1.5       800",
+        "  a.name::that.is:longer_than_others   213.25         7",
+    ]
+
+
+def test_a_name_that_does_not_fit_has_a_line_of_its_own(capsys, terminal):
+    terminal(40)
+    assert printed(capsys, ROWS) == [
+        "name      us TFLOP/s",
+        "short    1.5     800",
+        "a.name::that.is:longer_than_others",
+        "      213.25       7",
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 20, 30, 49, 50, 51, 10**6])
+def test_nothing_is_cut_at_any_width(capsys, terminal, width):
+    terminal(width)
+    words = " ".join(printed(capsys, ROWS, headings=1)).split()
+    assert words == [cell for row in ROWS for cell in row]
+
+
+def test_no_rows_print_nothing(capsys):
+    assert printed(capsys, []) == []
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_inspect_keeps_opcodes_whole(terminal, width):
+    terminal(width)
+    lines = invoke("inspect", "wgmma").stdout.splitlines()
+    opcode = "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+    assert any(line.split()[:1] == [opcode] for line in lines)
+    assert all(len(line) <= width for line in lines if not re.search("::|Config:", line))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 10**6])
+def test_bench_shows_a_record_whole(tmp_path, terminal, width):
+    terminal(width)
+    figures = {"time_us": 1591.0, "tflops": 690.9, "speed_of_light_share": 0.7, "watts": 692, "joules_per_tflop": 1.02,
+               "sm_clock_mhz": 1455, "celsius": 52, "ratio": {"median": 1.04, "low": 1.03, "high": 1.05}}  # fmt: skip
+    name = "tilewright:tile_m=256,tile_n=200,stages=3,epilogue=direct"
+    entries = [
+        {"contender": name, "status": "timed", "settled": figures},
+        {"contender": "quack", "status": "failed", "why": "TypeError: [bold] is no dtype"},
+    ]
+    product = {"m": 1, "n": 2, "k": 3, "dtype": "bf16", "layout": "nt", "data": "randn", "baseline": "cublas",
+               "contenders": entries, "interrupted": False}  # fmt: skip
+    products = [{**product, "label": "7B [QKV]"}, product]
+    record = {"gpu": "a GPU", "date": "today", "data": "randn", "command": "tilewright bench [x]",
+              "protocols": {"settled": {}}, "products": products}  # fmt: skip
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(record))
+    lines = invoke("bench", path).stdout.splitlines()
+    assert [line for line in lines if line.startswith("1x2x3")] == [
+        "1x2x3 bf16 nt, randn  7B [QKV]",
+        "1x2x3 bf16 nt, randn",
+    ]
+    assert sum(line.split()[:1] == [name] for line in lines) == 2
+    shown = " ".join(lines).split()
+    for text in ("1591", "690.9", "70%", "692", "1.020", "1455", "52"):
+        assert shown.count(text) == 2
+    assert " ".join(shown).count("failed quack: TypeError: [bold] is no dtype") == 2
