@@ -1,6 +1,7 @@
 """`tilewright check` on kernels of tilewright."""
 
 import json
+import re
 
 import pytest
 
@@ -52,6 +53,42 @@ def test_check_all_goes_on_where_a_kernel_does_not_take_the_product():
     text = invoke("check", "all", 9, 7, 5, "--schedules", 0).stdout
     assert "wgmma does not take it" in text
     assert text.count(": clean") == 2
+
+
+def test_check_all_says_what_it_covers():
+    lines = invoke("check", "all", 9, 7, 5, "--schedules", 0).stdout.splitlines()
+    assert lines[0].startswith("Checking the kernels that the planner chooses from; `tilewright check ladder`")
+    assert lines[-1] == "2 of 3 clean; not run: wgmma"
+
+
+def test_check_ladder_checks_every_rung(monkeypatch):
+    from tilewright.cli import check_kernel
+    from tilewright.emulator.errors import OutOfBounds
+    from tilewright.kernels.ladder import LADDER
+
+    multiply, quick = check_kernel._multiply, ["coalesced", "wmma_gmem", "wgmma_basic"]  # all take a minute
+
+    def multiplied(kernel, *others):
+        if kernel.name in quick:
+            return multiply(kernel, *others)
+        raise OutOfBounds("made up")
+
+    monkeypatch.setattr(check_kernel, "_multiply", multiplied)
+    record = in_json("check", "ladder", "--schedules", 0, code=1)
+    assert [found["kernel"] for found in record["results"]] == list(LADDER)
+    assert [found["kernel"] for found in record["results"] if found["verified"]] == quick
+    every = in_json("check", "all", 9, 7, 5, "--schedules", 0, code=1)
+    assert every.keys() == record.keys()
+    assert every["results"][0].keys() == record["results"][0].keys()
+
+
+def test_a_bar_goes_on_from_kernel_to_kernel(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    bars = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", invoke("check", "all", 9, 7, 5, "--schedules", 0).stderr)
+    shares = [int(share) for share in re.findall(r"checking simt, 3 of 3 \D*(\d+)%", bars)]
+    assert shares[0] == 67
+    assert shares[-1] == 100
 
 
 def test_check_of_an_empty_product_does_not_say_clean():

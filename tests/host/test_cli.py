@@ -65,7 +65,10 @@ def test_doctor_exits_with_1_when_something_fails(monkeypatch):
         (("inspect", "wgmma", "--arch", "sm_90"), ["needs sm_90a"]),
         (("inspect", "wgmma", "--arch", "sm_100"), ["needs sm_90a"]),
         (("inspect", "mma", "--dtype", "fp32"), ["fp32"]),
-        (("check", "nope"), ["'nope' does not exist: use all,", "PTX file such as ./kernel.ptx, or one of wgmma, mma"]),
+        (
+            ("check", "nope"),
+            ["'nope' does not exist: use all, ladder,", "PTX file such as ./kernel.ptx, or one of wgmma, mma"],
+        ),
         (("check", "sim"), ["KERNEL='sim' does not exist: did you mean simt", "? Use all,", "./kernel.ptx", "one of"]),
         (("check", "kernel.ptx"), ["kernel.ptx cannot be read", "No such file"]),
         (("check", "kernel.ptx", 8, 8, 8), ["M is 8", "--arg"]),

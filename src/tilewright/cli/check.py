@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.check_result import Checked, Schedule, schedules_of
+from tilewright.cli.check_result import Checked, Part, Schedule, schedules_of
 from tilewright.cli.options import ActivationOption, DTypeName, Json, K, M, N, OwnLayoutOption, Seed, shape_of
-from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, print_json, reports_errors
+from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, paragraph, print_json, reports_errors
 
 if TYPE_CHECKING:
     from tilewright.cli.product import Product
@@ -23,12 +23,25 @@ Both end in the middle of a tile along m, n and k and go round a ring of stages 
 SMS = 2
 """Multiprocessors of the emulated GPU: so few that persistent kernels go through several tiles each."""
 
+COVERED = {
+    "all": "the kernels that the planner chooses from; `tilewright check ladder` checks the rungs of the ladder",
+    "ladder": "the rungs of the ladder; `tilewright check all` checks the kernels that the planner chooses from",
+}
+"""Names that stand for several kernels, and what they cover."""
+
 PTX_OPTIONS = "Launch of a PTX file"
 
 
 @reports_errors
 def check(
-    kernel: Annotated[str, typer.Argument(help="A kernel's name, all, or a PTX file.", show_default=False)],
+    kernel: Annotated[
+        str,
+        typer.Argument(
+            help="The name of a kernel or of a rung of the ladder, all (kernels that the planner chooses from), ladder "
+            "(all its rungs), or the path of a PTX file.",
+            show_default=False,
+        ),
+    ],
     m: M = None,
     n: N = None,
     k: K = None,
@@ -85,12 +98,14 @@ def check(
 
     Exit code 1 when something is reported, 2 for what cannot run or ends early,
     130 after Ctrl-C. --json prints {kernel, verified, reports, counters: {totals,
-    by_line}, schedules}, and error where it ends early; of all kernels {verified,
-    results}, a list of such objects; of what cannot run {error}.
+    by_line}, schedules}, and error where it ends early; of all and ladder
+    {verified, results}, a list of such objects; of what cannot run {error}.
 
     \b
     Examples:
       tilewright check all
+      tilewright check ladder --schedules 0
+      tilewright check wgmma_basic 128 128 64
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
@@ -111,8 +126,10 @@ def check(
         found = _check_kernels(
             kernel, shape_of(m, n, k), element_type, layout.value if layout else None, epilogue, orders, seed
         )
-    results = []
+    results: list[Checked] = []
     for result in found:
+        if kernel in COVERED and not as_json and not results:
+            paragraph(f"Checking {COVERED[kernel]}.", 0)
         results.append(result)
         if not as_json:
             result.show(bool(lines))
@@ -120,7 +137,9 @@ def check(
             typer.echo(f"tilewright: {result.error}", err=True)
             break
     if as_json:
-        print_json(_record_of_all(results) if kernel == "all" else results[0].as_dict())
+        print_json(_record_of_all(results) if kernel in COVERED else results[0].as_dict())
+    elif kernel in COVERED:
+        _show_summary(results)
     if results[-1].interrupted:
         raise typer.Exit(INTERRUPTED)
     if _verified(results) is False:
@@ -145,18 +164,18 @@ def _check_kernels(
     orders: list[Schedule],
     seed: int,
 ) -> Iterator[Checked]:
-    """Check the kernel of that name, or all."""
+    """Check the kernel of that name, or those that it stands for."""
     from tilewright.cli.check_kernel import check_kernel
     from tilewright.cli.product import NotTaken, first_accepted, whole_tiles
     from tilewright.hardware import H200
-    from tilewright.kernels.registry import KERNELS, kernel_named
+    from tilewright.kernels.ladder import LADDER
+    from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
 
     hardware = dataclasses.replace(H200, sm_count=SMS)
-    chosen = (
-        list(KERNELS.values())
-        if name == "all"
-        else [kernel_named(name, "KERNEL", "all, the path of a PTX file such as ./kernel.ptx,")]
-    )
+    if name in COVERED:
+        chosen = [EVERY_KERNEL[each] for each in (KERNELS if name == "all" else LADDER)]
+    else:
+        chosen = [kernel_named(name, "KERNEL", "all, ladder, the path of a PTX file such as ./kernel.ptx,")]
     products: dict[str, Product] = {}
     refusals: dict[str, NotTaken] = {}
     for kernel in chosen:
@@ -168,11 +187,26 @@ def _check_kernels(
             refusals[kernel.name] = refusal
     if not products:
         raise ValueError("; ".join(map(str, refusals.values())))
-    for kernel in chosen:
+    for number, kernel in enumerate(chosen):
         if kernel.name in refusals:
             yield Checked(kernel.name, skipped=f"does not take it: {refusals[kernel.name].refusal}")
         else:
-            yield check_kernel(kernel, products[kernel.name], hardware, orders, seed)
+            yield check_kernel(kernel, products[kernel.name], hardware, orders, seed, Part(number, len(chosen)))
+
+
+def _show_summary(results: list[Checked]) -> None:
+    """How many of several kernels are clean, and the names of the others."""
+    counts = {
+        "clean": [result.kernel for result in results if result.verified],
+        "reported": [result.kernel for result in results if result.verified is False],
+        "not run": [result.kernel for result in results if result.verified is None],
+    }
+    clean, *others = counts.items()
+    parts = [
+        f"{len(clean[1])} of {len(results)} clean",
+        *(f"{what}: {', '.join(names)}" for what, names in others if names),
+    ]
+    paragraph("; ".join(parts), 0)
 
 
 def _record_of_all(results: list[Checked]) -> dict[str, Any]:

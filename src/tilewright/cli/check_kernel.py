@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.check_result import Checked, Schedule, run_schedules
+from tilewright.cli.check_result import Checked, Part, Schedule, run_schedules
 
 if TYPE_CHECKING:
     from tilewright.cli.check_result import Array, Run
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from tilewright.kernels.family import Kernel
 
 
-def check_kernel(kernel: "Kernel", product: "Product", hardware: Any, schedules: list[Schedule], seed: int) -> Checked:
+def check_kernel(
+    kernel: "Kernel", product: "Product", hardware: Any, schedules: list[Schedule], seed: int, part: Part
+) -> Checked:
     """Multiply with the first Config that the kernel has for the product."""
     from tilewright.api import refuse_long_emulation
     from tilewright.backends.emulated import EmulatedBackend
@@ -41,7 +43,7 @@ def check_kernel(kernel: "Kernel", product: "Product", hardware: Any, schedules:
 
         return backend.device, run
 
-    run_schedules(result, schedules, prepare)
+    run_schedules(result, schedules, prepare, part=part)
     return result
 
 

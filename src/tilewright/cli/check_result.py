@@ -40,6 +40,22 @@ def schedules_of(count: int, seed: int) -> list[Schedule]:
     return [Schedule("eager"), Schedule("lazy"), *(Schedule("random", seed + number) for number in range(count))]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which of how many kernels that are checked one after the other, the first being 0."""
+
+    number: int = 0
+    of: int = 1
+
+    def share(self, part: float) -> float:
+        """How far all of them are where so much of this one is done."""
+        return (self.number + part) / self.of
+
+
+WHOLE = Part()
+"""The only kernel."""
+
+
 @dataclass(slots=True)
 class Checked:
     """What was found about one kernel; where nothing ran, `verified` is None and `skipped` says why.
@@ -148,6 +164,7 @@ def run_schedules(
     schedules: Sequence[Schedule],
     prepare: "Callable[[Schedule, dict[str, Any]], tuple[Device, Run]]",
     limit: Callable[[float], None] = lambda done: None,
+    part: Part = WHOLE,
 ) -> None:
     """Run a kernel under every schedule and add what is found, differences of results included, to `result`.
 
@@ -155,6 +172,7 @@ def run_schedules(
 
     prepare: from a schedule and the options of its device to the device, and what runs the kernel there and returns its
     results by name and its counters. limit: called with the share of the check that is done; ends it with TimeoutError.
+    part: of a check of several kernels, for the bar.
 
     Raises:
         EmulatorError: where the kernel or its launch is nothing that the emulator takes.
@@ -163,13 +181,14 @@ def run_schedules(
 
     first: tuple[Schedule, dict[str, Array]] | None = None
     done = 0.0
-    with progress(f"checking {result.kernel}") as report_progress:
+    which = f", {part.number + 1} of {part.of}" if part.of > 1 else ""
+    with progress(f"checking {result.kernel}{which}", part.share(0) or None) as report_progress:
         for number, schedule in enumerate(schedules):
 
-            def share(part: float, number: int = number) -> None:
+            def share(fraction: float, number: int = number) -> None:
                 nonlocal done
-                done = (number + part) / len(schedules)
-                report_progress(done)
+                done = (number + fraction) / len(schedules)
+                report_progress(part.share(done))
                 limit(done)
 
             result.schedules.append(str(schedule))
