@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import tilewright
@@ -20,8 +21,11 @@ COMMANDS = ("run", "ladder", "bench", "inspect", "check", "doctor")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_examples_that_the_command_takes(command):
     text = invoke(command, "--help").stdout
-    assert f"tilewright {command}" in text
-    assert "Examples" in text
+    examples = [line.split()[1:] for line in text.partition("Examples:")[2].splitlines() if "  tilewright " in line]
+    assert len(examples) > 1
+    for name, *words in examples:
+        assert name == command
+        typer.main.get_command(app).commands[command].make_context(command, words)  # refuses what it does not take
     assert "--json" in text
 
 

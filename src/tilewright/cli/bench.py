@@ -106,7 +106,8 @@ def bench(
     \b
     Examples:
       tilewright bench llama-7b
-      tilewright bench --shape 8192,8192,8192 --contender tilewright --contender cublas
+      tilewright bench squares --contender tilewright --contender cublas
+      tilewright bench --shape 8192,8192,8192 --protocol burst
       tilewright bench squares --configs all --output record.json
       tilewright bench record.json --plot rates.png
       tilewright bench --self-check --json

@@ -90,7 +90,7 @@ def check(
     """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
 
     A product of a kernel of tilewright is verified each time; without M N K it is
-    small and fits no tile. The results, or all arrays that a PTX file's kernel
+    small and fits no tile, unless a rung takes whole tiles only. The results, or all arrays that a PTX file's kernel
     gets, must be equal bit for bit under every order.
 
     A launch of a PTX file that would take minutes ends early with the estimate;

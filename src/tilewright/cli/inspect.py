@@ -20,7 +20,13 @@ MIX_LINES = 15
 
 @reports_errors
 def inspect(
-    kernel: Annotated[str, typer.Argument(help="The kernel's name: wgmma, mma, simt...", show_default=False)],
+    kernel: Annotated[
+        str,
+        typer.Argument(
+            help="The name of a kernel (wgmma, mma, simt) or of a rung of the ladder (wgmma_basic...).",
+            show_default=False,
+        ),
+    ],
     problem: Annotated[
         str, typer.Option("--problem", help="M,N,K of the product that chooses the Config.")
     ] = "4096,4096,4096",
@@ -50,7 +56,7 @@ def inspect(
       tilewright inspect wgmma
       tilewright inspect mma --problem 300,200,100 --dtype fp16 --sass
       tilewright inspect simt --arch sm_80 --ptx
-      tilewright inspect wgmma --json
+      tilewright inspect wgmma_basic --json
     """
     from tilewright.cli.product import first_accepted
     from tilewright.jit.cache import build

@@ -45,7 +45,7 @@ def run(
         DTypeName | None, typer.Option("--out-dtype", help="Element type of the result; A's by default.")
     ] = None,
     layout: LayoutOption = Layout.nt,
-    kernel: Annotated[str, typer.Option("--kernel", help="auto, or a kernel's name.")] = "auto",
+    kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
     activation: ActivationOption = None,
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = False,
     backend: BackendOption = BackendName.auto,
