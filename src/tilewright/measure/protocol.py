@@ -15,7 +15,6 @@ from typing import ClassVar, TypeAlias
 
 from tilewright.measure.sensors import Reading, Sensors, combined
 
-
 SLOW_SECONDS = 0.2
 """Work that takes longer once is its own warm-up and is done as seldom as a sample of every cycle allows."""
 

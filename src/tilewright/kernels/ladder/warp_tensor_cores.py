@@ -223,12 +223,15 @@ RUNGS = (
         "warp tensor cores",
         "Volta's quad pairs",
         "Eight lanes multiply 8x4 by 4x8, from tiles whose chunks are permuted for stores along rows and loads across.",
+        side_step=True,
     ),
     Rung(
         SparseMma(),
         "warp tensor cores",
         "Two of four",
         "Any A is the sum of two matrices with two of four elements, and the second is multiplied where it has any.",
+        side_step=True,
+        data="2:4",
     ),
     Rung(
         MmaKernel(),
