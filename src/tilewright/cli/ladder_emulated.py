@@ -35,7 +35,6 @@ def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> Non
     from tilewright.api import plan, refuse_long_emulation
     from tilewright.backends.emulated import EmulatedBackend
     from tilewright.cli.time_limit import TimeLimit, share_together
-    from tilewright.hardware import H200
     from tilewright.model.traffic import traffic
 
     rung, product = climbed.rung, climbed.product
@@ -45,9 +44,6 @@ def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> Non
     except RuntimeError as refusal:
         raise TimeoutError(str(refusal)) from None
     operands = product.operands(seed, rung.data)
-    launch = rung.kernel.launch_shape(climbed.config, product.problem, H200)
-    together = share_together(launch.grid, launch.block, launch.cluster)
-    limit = TimeLimit(str(product), together, "use a GPU or a smaller product")
 
     def go_on(share: float) -> None:
         limit(share)
@@ -55,6 +51,9 @@ def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> Non
 
     backend = EmulatedBackend(count_memory=True, progress=go_on)
     planned = plan(operands["a"], operands["b"], kernel=rung.name, config=climbed.config, backend=backend)
+    launch = rung.kernel.launch_shape(climbed.config, product.problem, backend.hardware)
+    together = share_together(launch.grid, launch.block, launch.cluster)
+    limit = TimeLimit(str(product), together, "use a GPU or a smaller product")  # its time runs from here on
     comparison = product.verify(planned(operands["a"], operands["b"]), operands, planned.accumulator)
     climbed.verified, climbed.relative_error = comparison.verified, comparison.relative_error
     counters: Counters = planned.counters
