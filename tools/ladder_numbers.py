@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tilewright.kernels.ladder import LADDER  # noqa: E402
+from tilewright.kernels.ladder import LADDER, gains  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
 
@@ -27,13 +27,8 @@ def records() -> list[dict[str, Any]]:
 
 def measured(name: str) -> list[str]:
     """A rung's throughput for each shape, and what was published of such kernels."""
-    shown = {
-        _shape(record): (record, rung)
-        for record in records()
-        for rung in record["rungs"]
-        if rung["name"] == name and "tflops" in rung
-    }
-    rows = [[_shape_text(shape), *_figures(rung)] for shape, (_, rung) in shown.items()]
+    shown = {_shape(record): (record, figures[name]) for record in records() if name in (figures := _figures(record))}
+    rows = [[_shape_text(shape), *figures] for shape, (_, figures) in shown.items()]
     heads = ("m, n, k", "TFLOP/s", "of cuBLAS", "gain over the rung before")
     lines = _table(heads, rows) if rows else ["Not measured yet."]
     if published := LADDER[name].published:
@@ -48,7 +43,7 @@ def measured(name: str) -> list[str]:
 def index() -> list[str]:
     """Every rung with its idea and its figures at 4096^3, a table a road."""
     record = next(record for record in records() if _shape(record) == YARDSTICK)
-    figures = {rung["name"]: _figures(rung) for rung in record["rungs"] if "tflops" in rung}
+    figures = _figures(record)
     lines = []
     for road in dict.fromkeys(rung.road for rung in LADDER.values()):
         rungs = [rung for rung in LADDER.values() if rung.road == road]
@@ -63,7 +58,9 @@ def index() -> list[str]:
             ),
         )
         lines.append("")
-    return [*lines, f"At {_shape_text(YARDSTICK)}. Gain: over the rung before.", "", *_provenance([record])]
+    aside = " and ".join(name for name, rung in LADDER.items() if rung.side_step)
+    gain = f"Gain: over the rung before that is no step aside, as {aside} are."
+    return [*lines, f"At {_shape_text(YARDSTICK)}. {gain}", "", *_provenance([record])]
 
 
 def documents() -> dict[str, tuple[str, str, list[str]]]:
@@ -83,11 +80,25 @@ def _shape_text(shape: Iterable[int]) -> str:
     return f"{m}^3" if m == n == k else f"{m}, {n}, {k}"
 
 
-def _figures(rung: dict[str, Any]) -> tuple[str, str, str]:
-    """TFLOP/s, share of cuBLAS in the same run, gain; empty where there is none."""
-    ratio, gain = rung.get("cublas_ratio"), rung.get("gain")
-    tflops = f"{rung['tflops']:#.3g}".rstrip(".")
-    return tflops, f"{ratio:.1%}" if ratio else "", f"{gain:.2f}x" if gain else ""
+def _figures(record: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """By rung: TFLOP/s, share of cuBLAS in the same run, gain; empty where there is none.
+
+    Rungs that were not measured on the data that are theirs are left out.
+    """
+    rungs = {
+        rung["name"]: rung
+        for rung in record["rungs"]
+        if "tflops" in rung and rung.get("data", "randn") == LADDER[rung["name"]].data
+    }
+    gained = gains({name: rung["time_us"] for name, rung in rungs.items()})
+    return {
+        name: (
+            f"{rung['tflops']:#.3g}".rstrip("."),
+            f"{rung['cublas_ratio']:.1%}" if "cublas_ratio" in rung else "",
+            f"{gained[name]:.2f}x" if name in gained else "",
+        )
+        for name, rung in rungs.items()
+    }
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tilewright.backends.gpu import CudaError
     from tilewright.jit.compile import CompilationError, CompilerMissing
     from tilewright.kernels.family import ConfigError
+    from tilewright.kernels.ladder.hopper import ScheduleConfig
+    from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
     from tilewright.kernels.mma import MmaConfig
     from tilewright.kernels.simt import SimtConfig
     from tilewright.kernels.wgmma import WgmmaConfig
@@ -25,6 +27,8 @@ _HOMES = {
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
     "WgmmaConfig": "kernels.wgmma",
+    "MmaWarpConfig": "kernels.ladder.warp_tensor_cores",
+    "ScheduleConfig": "kernels.ladder.hopper",
     "ConfigError": "kernels.family",
     "CompilationError": "jit.compile",
     "CompilerMissing": "jit.compile",

@@ -9,13 +9,16 @@ from tilewright import dtypes
 from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
 from tilewright.jit.cache import build
+from tilewright.model.speed_of_light import Unit
 from tilewright.operand import HOST, Operand, adopt, allocator, contiguous_strides, stream_reader
 from tilewright.planner.plan import Plan, scalars, stream_handle
 from tilewright.planner.rules import check_names, choose
 from tilewright.problem import Problem
 
-EMULATOR_FLOPS = 2e9
-"""Rate at which the emulator multiplies, for the estimate that decides whether to refuse a product."""
+EMULATOR_FLOPS: dict[Unit, float] = {"wgmma": 2e9, "mma": 4e8, "cuda_cores": 5e7}
+"""About the rate at which the emulator multiplies with each unit, for the estimate that decides whether to refuse a
+product: the larger an instruction, the more of it NumPy does at once.
+"""
 
 EMULATOR_LIMIT_SECONDS = 120.0
 EMULATOR_LIMIT_VARIABLE = "TILEWRIGHT_EMULATOR_SECONDS"
@@ -135,7 +138,7 @@ def plan(
     if not problem.is_empty:
         choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
         if chosen.name == "emulator":
-            refuse_long_emulation(problem)
+            refuse_long_emulation(problem, choice.kernel.execution_unit)
         handle = stream_reader(a, device)(a, device) if stream is None else stream_handle(stream, chosen)
         if chosen.is_capturing(handle):
             raise RuntimeError(
@@ -199,9 +202,9 @@ def emulator() -> Backend:
     return EmulatedBackend()
 
 
-def refuse_long_emulation(problem: Problem) -> None:
-    """Raise RuntimeError for a product that would keep the emulator busy beyond the limit."""
-    seconds = problem.flops / EMULATOR_FLOPS
+def refuse_long_emulation(problem: Problem, unit: Unit) -> None:
+    """Raise RuntimeError for a product that would keep the emulator of that unit busy beyond the limit."""
+    seconds = problem.flops / EMULATOR_FLOPS[unit]
     if seconds > emulation_limit():
         raise RuntimeError(long_emulation(str(problem), seconds, "use a GPU or a smaller product"))
 

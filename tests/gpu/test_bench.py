@@ -61,6 +61,36 @@ def test_right_results_are_right_in_every_layout_and_dtype(layout, dtype):
     assert [(entry.status, entry.reason) for entry in record.entries] == [("right", "")] * 2
 
 
+@pytest.mark.parametrize("layout", ["nn", "tn"])
+def test_of_four_neighbours_along_k_the_larger_two_stay(layout, torch):
+    shape = Shape(512, 512, 512, "fp16", layout)
+    for (dense, _, _), (sparse, _, _) in zip(Inputs(shape).sets, Inputs(shape, data="2:4").sets, strict=True):
+        assert dense.stride() == sparse.stride()
+        assert bool(((sparse == dense) | (sparse == 0)).all())
+        dense_groups, groups = (a.unflatten(1, (-1, 4)).abs().float().sort(dim=2).values for a in (dense, sparse))
+        assert bool((groups[:, :, :2] == 0).all())
+        assert torch.equal(groups[:, :, 2:], dense_groups[:, :, 2:])
+
+
+def test_groups_of_four_need_a_k_of_whole_groups():
+    with pytest.raises(ValueError, match=r"k is 30: make it a multiple of 4"):
+        Inputs(Shape(64, 64, 30), data="2:4")
+
+
+def test_the_ladder_is_verified_and_measured_beside_cublas():
+    rungs = "mma_swizzled,volta_mma,sparse_mma,mma"
+    done = CliRunner().invoke(app, ["ladder", "--rungs", rungs, "--shape", "256", "--json"])
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    record = json.loads(done.stdout)
+    assert record["verified"] is True
+    found = {rung["name"]: rung for rung in record["rungs"]}
+    assert found["sparse_mma"]["data"] == "2:4"
+    assert all(rung["cublas_ratio"] > 0 for rung in found.values())
+    times = {name: rung["time_us"] for name, rung in found.items()}
+    for name in ("volta_mma", "sparse_mma", "mma"):
+        assert found[name]["gain"] == pytest.approx(times["mma_swizzled"] / times[name])
+
+
 class Faulty(Contender):
     """The product, and then one element of one set is spoilt."""
 

@@ -284,10 +284,10 @@ def test_durations_are_said_in_units_and_digits_that_tell_them_apart(monkeypatch
     side = Matrix(dtypes.fp16, 5, 1)
     problem = Problem(m, 5, 4, side, side, side)
     if said is None:
-        api.refuse_long_emulation(problem)
+        api.refuse_long_emulation(problem, "wgmma")
     else:
         with pytest.raises(RuntimeError, match=re.escape(said)):
-            api.refuse_long_emulation(problem)
+            api.refuse_long_emulation(problem, "wgmma")
 
 
 @pytest.fixture

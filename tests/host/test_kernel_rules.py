@@ -4,11 +4,13 @@ from dataclasses import fields, replace
 
 import pytest
 
+import tilewright
 from tilewright.dtypes import bf16, fp32
 from tilewright.hardware import A100, H200
 from tilewright.kernels.family import AvoidableRefusal, ConfigError
+from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.kernels.mma import MmaConfig
-from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.tiling import MAX_EXTENT
 from tilewright.kernels.wgmma import WgmmaConfig
@@ -84,6 +86,18 @@ def test_config_fields_of_another_type_are_refused_by_name(config):
             with pytest.raises(ConfigError, match="convert it") as refusal:
                 kernel.check(replace(config, **{field.name: wrong}), problem, H200)
             assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("kernel", EVERY_KERNEL.values(), ids=EVERY_KERNEL)
+def test_a_config_that_is_asked_for_has_a_public_name(kernel):
+    dtype = kernel.inputs[0] if isinstance(kernel, LadderKernel) else dtype_of(kernel)
+    with pytest.raises(ConfigError, match=f"kernel '{kernel.name}' takes") as refusal:
+        kernel.check(object(), product(dtype), H200)
+    if fields(kernel.config_type):
+        assert f"pass tilewright.{kernel.config_type.__name__}(...)" in str(refusal.value)
+        assert getattr(tilewright, kernel.config_type.__name__) is kernel.config_type
+    else:
+        assert "nothing to choose, so leave config out" in str(refusal.value)
 
 
 def test_more_tiles_than_a_grid_has_are_refused():

@@ -6,9 +6,19 @@ from pathlib import Path
 
 import pytest
 
+import tilewright
 from support.commands import error, in_json, invoke
-from tilewright.kernels.ladder import LADDER
+from support.contenders import FakeContender, FakeInputs
+from tilewright import bench
+from tilewright.api import refuse_long_emulation
+from tilewright.cli import ladder, ladder_measured
+from tilewright.cli.ladder_options import Asked
+from tilewright.cli.product import Product
+from tilewright.dtypes import bf16
+from tilewright.hardware import H200
+from tilewright.kernels.ladder import LADDER, gains
 from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.measure import protocol
 
 DOCS = Path(__file__).parents[2] / "docs" / "ladder"
 HEADINGS = ["The lines that matter", "What the emulator counts", "Measured", "What limits it next", "In the article"]
@@ -50,9 +60,146 @@ def test_every_rung_is_verified_and_counted():
 
 
 def test_a_rung_that_does_not_take_the_shape_is_skipped_with_its_reason():
-    record = climb("--shape", "0,16,16")
+    record = climb("--rungs", "uncoalesced,wgmma_basic", "--shape", "40,40,17")
+    assert record["verified"] is True
+    ran, skipped = record["rungs"]
+    assert ran["verified"] is True
+    assert skipped["verified"] is None
+    assert "wgmma_basic makes whole tiles" in skipped["skipped"] or "16 bytes" in skipped["skipped"]
+    assert "error" not in record
+
+
+def test_where_no_rung_runs_that_is_an_error():
+    record = climb("--shape", "0,16,16", code=2)
     assert record["verified"] is None
     assert all("empty" in rung["skipped"] and rung["verified"] is None for rung in record["rungs"])
+    assert "no rung ran" in record["error"]
+    message = error("ladder", "--backend", "emulator", "--rungs", "wmma_gmem,mma_smem", "--shape", "40,48,32")
+    assert "no rung ran" in message
+    assert "m is a positive multiple of 32, and it is 40" in message
+    assert "m is a positive multiple of 128, and it is 40" in message
+
+
+def test_a_rung_that_takes_too_long_is_left_out_with_the_estimate(monkeypatch):
+    def limit(self, done):
+        raise TimeoutError("would take the emulator a week")
+
+    monkeypatch.setattr("tilewright.cli.time_limit.TimeLimit.__call__", limit)
+    record = climb("--rungs", "coalesced", "--shape", "32", code=2)
+    assert "a week" in record["error"]
+    (rung,) = record["rungs"]
+    assert rung["skipped"] in record["error"]
+
+
+def test_the_estimate_is_of_the_unit_that_multiplies():
+    """Half a minute of wgmma is minutes of mma, and longer still of fused multiply-adds."""
+    problem = Product(2048, 2048, 8192, bf16, bf16).problem
+    refuse_long_emulation(problem, "wgmma")
+    estimates = []
+    for unit in ("mma", "cuda_cores"):
+        with pytest.raises(RuntimeError, match="smaller product") as refusal:
+            refuse_long_emulation(problem, unit)
+        estimates.append(int(re.search(r"EMULATOR_SECONDS=(\d+)", str(refusal.value))[1]))
+    assert 120 < estimates[0] < estimates[1]
+
+
+def test_two_of_four_are_what_the_sparse_rung_multiplies():
+    record = climb("--rungs", "mma_smem,sparse_mma", "--shape", "128,128,64")
+    dense, sparse = record["rungs"]
+    assert (dense["data"], sparse["data"]) == ("randn", "2:4")
+    assert (dense["side_step"], sparse["side_step"]) == (False, True)
+    instructions = [sum(rung["counters"]["totals"]["tensor_instructions"].values()) for rung in (dense, sparse)]
+    assert instructions[0] == 2 * instructions[1]
+    assert sparse["verified"] is True
+    text = invoke("ladder", "--backend", "emulator", "--rungs", "sparse_mma", "--shape", "128,128,32").stdout
+    assert "2:4 sparse" in text
+
+
+@pytest.mark.parametrize("layout", ["nn", "tn"])
+def test_of_four_neighbours_along_k_the_larger_two_stay(layout):
+    product = Product(6, 3, 20, bf16, bf16, layout)
+    dense, sparse = (product.operands(7, data)["a"] for data in ("randn", "2:4"))
+    assert dense.strides == sparse.strides
+    for row, kept in zip(dense.astype(float), sparse.astype(float), strict=True):
+        for k in range(0, 20, 4):
+            larger = sorted(abs(row[k : k + 4]))[2:]
+            assert [value for value in row[k : k + 4] if abs(value) in larger] == [x for x in kept[k : k + 4] if x]
+
+
+def test_options_reach_the_rungs_that_have_them():
+    options = ("--dtype", "fp16", "--option", "accumulator=fp16")
+    record = climb("--rungs", "mma_warp", "--shape", "16,8,32", *options)
+    (rung,) = record["rungs"]
+    assert rung["config"] == {"accumulator": "fp16"}
+    assert rung["verified"] is True
+    assert rung["counters"]["totals"]["tensor_instructions"].keys() == {"mma.m16n8k16.f16.f16.f16"}
+    assert "ignored" not in rung
+
+
+def test_options_that_a_rung_does_not_have_are_noted():
+    asked = Asked.parse("bf16", "hilbert", ["overlap=false", "stages=3"])
+    asked.require(list(LADDER.values()), named=False)
+    ignored = {name: asked.ignored_by(rung) for name, rung in LADDER.items()}
+    assert ignored["wgmma_hilbert"] == ["--option overlap=false", "--option stages=3"]
+    assert ignored["wgmma"] == ["--schedule hilbert"]
+    assert ignored["coalesced"] == ["--dtype bf16", "--schedule hilbert", "--option overlap=false", "--option stages=3"]
+    problem = Product(4096, 4096, 4096, bf16, bf16, "nt").problem
+    config = asked.config(LADDER["wgmma"], problem, H200)
+    assert (config.overlap, config.stages) == (False, 3)
+    assert asked.config(LADDER["wgmma_persistent"], problem, H200) == tilewright.ScheduleConfig("hilbert")
+    assert asked.config(LADDER["wgmma_basic"], problem, H200) == LADDER["wgmma_basic"].kernel.config_type()
+
+
+def test_the_table_says_which_rungs_leave_an_option_out(monkeypatch):
+    chosen = {name: LADDER[name] for name in ("coalesced", "mma_warp")}
+    monkeypatch.setattr("tilewright.kernels.ladder.LADDER", chosen)
+    text = invoke("ladder", "--backend", "emulator", "--shape", "16", "--option", "accumulator=fp32").stdout
+    assert "Without --option accumulator=fp32, which they do not have: coalesced\n" in text
+    record = climb("--shape", "16", "--option", "accumulator=fp32")
+    assert [rung.get("ignored") for rung in record["rungs"]] == [["--option accumulator=fp32"], None]
+
+
+def test_gains_pass_over_side_steps():
+    seconds = {"wmma_gmem": 8.0, "mma_swizzled": 2.0, "volta_mma": 100.0, "sparse_mma": 1.0, "mma": 0.5, "wgmma": 0.1}
+    assert gains(seconds) == {"mma_swizzled": 4.0, "volta_mma": 0.02, "sparse_mma": 2.0, "mma": 4.0}
+    assert gains({name: each for name, each in seconds.items() if name != "wmma_gmem"})["mma"] == 4.0
+    assert [name for name, rung in LADDER.items() if rung.side_step] == ["volta_mma", "sparse_mma"]
+
+
+def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
+    seconds = {"wmma_gmem": 3e-3, "volta_mma": 9e-3, "sparse_mma": 1e-3, "mma": 2e-3}
+    met = []
+
+    class Inputs(FakeInputs):
+        def __init__(self, shape, *, data, seed):
+            super().__init__(shape, data=data, seed=seed)
+            met.append((shape.dtype, shape.layout, data))
+
+    monkeypatch.setattr(bench, "Inputs", Inputs)
+    monkeypatch.setattr(bench, "Tilewright", lambda kernel, config, name: FakeContender(name, seconds[kernel]))
+    monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas", 1.5e-3))
+    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    climbed = [ladder._begin(LADDER[name], (4096, 2048, 1024), Asked(), H200) for name in seconds]
+    assert ladder_measured.measure(climbed, 0, False, lambda share: None) is False
+    assert met == [("fp16", "nn", "randn"), ("fp16", "tn", "randn"), ("fp16", "nn", "2:4")]
+    found = {each.rung.name: each.as_dict() for each in climbed}
+    assert {name: rung["cublas_ratio"] for name, rung in found.items()} == pytest.approx(
+        {name: 1.5e-3 / each for name, each in seconds.items()}
+    )
+    assert {name: rung.get("gain") for name, rung in found.items()} == pytest.approx(
+        {"wmma_gmem": None, "volta_mma": 1 / 3, "sparse_mma": 3.0, "mma": 1.5}
+    )
+
+
+def test_a_rung_that_fails_on_a_gpu_is_bad_news(monkeypatch):
+    monkeypatch.setattr(bench, "Inputs", FakeInputs)
+    monkeypatch.setattr(bench, "Tilewright", lambda *_, name: FakeContender(name, error=RuntimeError("no memory")))
+    monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas"))
+    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    (climbed,) = [ladder._begin(LADDER["mma"], (4096, 2048, 1024), Asked(), H200)]
+    ladder_measured.measure([climbed], 0, False, lambda share: None)
+    assert climbed.verified is False
+    assert "no memory" in climbed.skipped
 
 
 def test_the_table_says_what_the_counters_mean():
@@ -104,7 +251,24 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
             ("--rungs", "uncoalesced", "--shape", "32", "--plot", "/tmp/ladder.xyz"),
             ["--plot=", "does not end in .png, .svg, .pdf"],
         ),
-        (("--rungs", "uncoalesced", "--shape", "8192"), ["minutes", "smaller product"]),
+        (("--rungs", "uncoalesced", "--shape", "8192"), ["no rung ran", "hours", "smaller product"]),
+        (("--rungs", "mma_warp", "--option", "accumulator=fp8"), ["accumulator=fp8", "mma_warp", "'fp32' or 'fp16'"]),
+        (("--rungs", "mma_warp", "--option", "sums=fp16"), ["sums=fp16", "mma_warp: ", "accumulator=fp32|fp16"]),
+        (("--rungs", "simt,mma_warp", "--option", "accumulator=fp16"), ["accumulator=fp16 is nothing for simt:"]),
+        (("--option", "sums=fp16"), ["sums=fp16 is nothing for any rung", "accumulator=fp32|fp16", "stages=int"]),
+        (("--rungs", "mma", "--option", "stages=many"), ["stages of mma is of type int", "'many'"]),
+        (("--rungs", "mma", "--option", "stages"), ["--option 'stages'", "NAME=VALUE"]),
+        (
+            ("--rungs", "wgmma_hilbert", "--schedule", "hilbert", "--option", "schedule=blocked"),
+            ["--schedule hilbert and --option schedule=blocked", "leave one out"],
+        ),
+        (("--rungs", "wgmma_hilbert", "--schedule", "zigzag"), ["zigzag", "wgmma_hilbert", "'row_major' or 'blocked'"]),
+        (("--rungs", "wgmma_basic", "--schedule", "hilbert"), ["--schedule hilbert is nothing for wgmma_basic"]),
+        (("--rungs", "coalesced", "--dtype", "fp16"), ["--dtype fp16 is nothing for coalesced", "--dtype fp32"]),
+        (
+            ("--rungs", "mma_warp", "--dtype", "bf16", "--option", "accumulator=fp16"),
+            ["kernel 'mma_warp'", "bf16 in fp32 only: take accumulator='fp32'"],
+        ),
     ],
 )
 def test_what_cannot_be_climbed_is_said(arguments, words):
@@ -115,7 +279,6 @@ def test_what_cannot_be_climbed_is_said(arguments, words):
 
 def test_a_record_of_a_gpu_says_which_and_when(monkeypatch):
     from tilewright.bench import session
-    from tilewright.cli import ladder
 
     about = {"gpu": "NVIDIA H200", "date": "2026-11-21T13:05:00+00:00", "command": "tilewright ladder --json"}
     monkeypatch.setattr(session, "machine", lambda: about)

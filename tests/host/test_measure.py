@@ -1,12 +1,15 @@
 """The statistics and protocols of tilewright.measure, on synthetic contenders with a clock of their own."""
 
 import ctypes
+import json
 import random
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tilewright.cli.ladder_measured import CYCLES, IDLE_SECONDS
 from tilewright.measure import protocol, sensors
 from tilewright.measure.protocol import Burst, Settled, Work
 from tilewright.measure.sensors import Reading
@@ -110,6 +113,45 @@ def test_a_burst_is_neither_too_short_nor_too_long(
     machine = Machine()
     list(Burst(cycles=1).measure({"only": machine.work(seconds, launches=launches)}))
     assert machine.calls[-1][1] == times
+
+
+def test_slow_work_is_done_once_a_cycle_and_once_to_see_that_it_is_slow(rests: list[float]) -> None:
+    machine = Machine()
+    contenders = {"slow": machine.work(2.5, "slow"), "quick": machine.work(1e-3, "quick")}
+    cycles = list(Burst(cycles=3).measure(contenders))
+    assert [times for name, times in machine.calls if name == "slow"] == [1] * (1 + 3)
+    assert len(rests) == 3 + 6
+    assert seconds_of(cycles, "slow") == pytest.approx([2.5] * 3)
+    assert seconds_of(cycles, "quick") == pytest.approx([1e-3] * 3)
+
+
+def test_slow_work_changes_its_place_from_cycle_to_cycle(rests: list[float]) -> None:
+    """A drift that one pass does not even out within a cycle is evened out by the next."""
+    machine = Machine(drift=1e-3)
+    contenders = {"ours": machine.work(1.0, "ours"), "theirs": machine.work(1.1, "theirs")}
+    cycles = list(Burst(cycles=4).measure(contenders))
+    assert [name for name, _ in machine.calls[2:]] == ["ours", "theirs", "theirs", "ours"] * 2
+    ours, theirs = (sum(seconds_of(cycles, name)) for name in ("ours", "theirs"))
+    assert theirs / ours == pytest.approx(1.1, rel=1e-3)
+
+
+def test_a_slow_contender_settles_and_is_measured_once_a_cycle() -> None:
+    machine = Machine()
+    contenders = {"quick": machine.work(1e-3, "quick"), "slow": machine.work(2.5, "slow")}
+    cycles = list(Settled(cycles=2).measure(contenders))
+    assert [times for name, times in machine.calls if name == "slow"] == [1] * (1 + 2 * 2)
+    assert seconds_of(cycles, "slow") == pytest.approx([2.5] * 2)
+
+
+def test_the_ladder_of_the_largest_preset_is_measured_in_four_minutes(rests: list[float]) -> None:
+    """8192^3 at each rung's recorded rate, of which the first takes seconds for one product."""
+    record = json.loads((Path(__file__).parents[2] / "results" / "ladder_4096.json").read_text())
+    machine = Machine()
+    seconds = {rung["name"]: 2 * 8192**3 / rung["tflops"] / 1e12 for rung in record["rungs"]}
+    assert max(seconds.values()) > 2
+    list(Burst(CYCLES, IDLE_SECONDS).measure({name: machine.work(each) for name, each in seconds.items()}))
+    verifying = 4 * sum(seconds.values())  # two sets of inputs, twice
+    assert machine.worked + sum(rests) + verifying < 240
 
 
 def test_a_slice_keeps_the_gpu_busy_and_its_second_half_counts() -> None:

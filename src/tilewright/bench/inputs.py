@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from tilewright import dtypes
 from tilewright.backends.gpu import backend
@@ -18,8 +18,10 @@ from tilewright.operand import adopt
 from tilewright.problem import Problem
 from tilewright.reference import stored_bound, sum_bound
 
-Data: TypeAlias = Literal["randn", "uniform"]
-"""How values are distributed: normally, or uniformly from -1 to 1. Zeros are no choice: power depends on the bits."""
+Data: TypeAlias = Literal["randn", "uniform", "2:4"]
+"""How values are distributed: normally, or uniformly from -1 to 1, or normally with an A for sparse tensor cores, which
+is zero but for the larger two of four neighbours along k. Zeros alone are no choice: power depends on the bits.
+"""
 
 Launch: TypeAlias = Callable[[int], object]
 """Put the product of the set of that number on torch's current stream."""
@@ -76,8 +78,10 @@ class Inputs:
         torch = torch_on_gpu()
         if min(shape.m, shape.n, shape.k) < 1:
             raise ValueError(f"{shape} has nothing to time: make m, n and k at least 1")
-        if data not in ("randn", "uniform"):
-            raise ValueError(f"data={data!r} is unknown: use 'randn' or 'uniform'")
+        if data not in get_args(Data):
+            raise ValueError(f"data={data!r} is unknown: use {', '.join(map(repr, get_args(Data)))}")
+        if data == "2:4" and shape.k % 4:
+            raise ValueError(f"data='2:4' is of groups of four along k, and k is {shape.k}: make it a multiple of 4")
         kind = dtypes.parse(shape.dtype, "dtype")
         self.torch, self.shape, self.data, self.seed, self.device = torch, shape, data, seed, device
         self.hardware = backend(device).hardware
@@ -89,9 +93,10 @@ class Inputs:
         def make(rows: int, columns: int, transposed: bool) -> Any:
             stored = (columns, rows) if transposed else (rows, columns)
             values = torch.empty(stored, device=f"cuda:{device}", dtype=element)
-            values = (
-                values.normal_(generator=generator) if data == "randn" else values.uniform_(-1, 1, generator=generator)
-            )
+            if data == "uniform":
+                values.uniform_(-1, 1, generator=generator)
+            else:
+                values.normal_(generator=generator)
             return values.t() if transposed else values
 
         self.sets = [
@@ -102,6 +107,9 @@ class Inputs:
             )
             for _ in range(sets_beyond(self.l2_bytes, self.set_bytes))
         ]
+        if data == "2:4":
+            for a, _, _ in self.sets:
+                keep_two_of_four(a)
         self._kind = kind
         self._by_accumulator: dict[DType, list[tuple[Any, Any]]] = {}
 
@@ -221,6 +229,12 @@ class Inputs:
         finally:
             for name in allowed:
                 setattr(matmul, name, True)
+
+
+def keep_two_of_four(a: Any) -> None:
+    """Of each four neighbours in a row of a torch tensor (m, k) set the smaller two to zero."""
+    groups = a.unflatten(1, (-1, 4))
+    groups.scatter_(2, groups.abs().topk(2, dim=2, largest=False).indices, 0)
 
 
 def sets_beyond(l2_bytes: int, set_bytes: int) -> int:

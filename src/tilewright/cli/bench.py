@@ -33,6 +33,7 @@ class DataName(StrEnum):
 
     randn = "randn"
     uniform = "uniform"
+    two_of_four = "2:4"
 
 
 class ProtocolName(StrEnum):
@@ -89,7 +90,10 @@ def bench(
     rounds: Annotated[int, typer.Option("--rounds", help="Cycles of burst.", min=1)] = 5,
     cycles: Annotated[int, typer.Option("--cycles", help="Cycles of settled.", min=1)] = 7,
     slice_seconds: Annotated[float, typer.Option("--slice", help="Seconds of a settled turn.", min=0.02)] = 0.6,
-    data: Annotated[DataName, typer.Option("--data", help="Normal, or uniform from -1 to 1.")] = DataName.randn,
+    data: Annotated[
+        DataName,
+        typer.Option("--data", help="Normal, uniform from -1 to 1, or normal with an A of which 2 of 4 are zero."),
+    ] = DataName.randn,
     seed: Seed = 0,
     self_check: Annotated[
         bool, typer.Option("--self-check", help="Time one contender against itself: the medians must agree within 1%.")

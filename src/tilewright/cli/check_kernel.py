@@ -22,7 +22,7 @@ def check_kernel(
     if problem.is_empty:
         return Checked(kernel.name, str(product), skipped="the product has no elements, so that nothing runs")
     product.require_memory()
-    refuse_long_emulation(problem)
+    refuse_long_emulation(problem, kernel.execution_unit)
     config = kernel.configs(problem, hardware)[0]
     result = Checked(kernel.name, str(product), str(config))
     operands = product.operands(seed)

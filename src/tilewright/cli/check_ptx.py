@@ -44,9 +44,8 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
         ValueError: for a file that cannot be read, and options that do not fit the kernel.
         EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
     """
-    from tilewright.cli.check_limit import TimeLimit
+    from tilewright.cli.time_limit import TimeLimit, share_together
     from tilewright.emulator import Device
-    from tilewright.emulator.device import CHUNK_LANES, RESIDENT_LANES
 
     text = _read(path)
     arguments = parse_arguments(options.arguments)
@@ -76,11 +75,10 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
 
         return device, run
 
-    threads = prod(grid) * prod(block)
-    together = min(max(CHUNK_LANES, prod(cluster) * prod(block)) if threads > RESIDENT_LANES else threads, threads)
+    together = share_together(prod(grid), prod(block), prod(cluster))
     ctas = f"{len(schedules)} schedules of {prod(grid):,} CTA{'s' * (prod(grid) > 1)}"
     remedy = "take a smaller --grid or fewer --schedules"
-    run_schedules(result, schedules, prepare, TimeLimit(ctas, together / threads / len(schedules), remedy))
+    run_schedules(result, schedules, prepare, TimeLimit(ctas, together / len(schedules), remedy))
     return result
 
 

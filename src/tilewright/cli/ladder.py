@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.options import BackendName, BackendOption, DTypeName, Json, Seed, parse_shape, wants_gpu
-from tilewright.cli.output import INTERRUPTED, NOT_VERIFIED, console, print_json, progress, reports_errors
+from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, console, print_json, progress, reports_errors
 
 if TYPE_CHECKING:
+    from tilewright.cli.ladder_options import Asked
     from tilewright.cli.ladder_result import Climbed
     from tilewright.hardware import Hardware
     from tilewright.kernels.ladder import Rung
@@ -41,6 +42,15 @@ def ladder(
         str | None,
         typer.Option("--schedule", help="Order of tiles in the persistent rungs.", show_default=False),
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            help="A field of the rungs' Configs, such as accumulator=fp16; may be repeated.",
+            metavar="NAME=VALUE",
+            show_default=False,
+        ),
+    ] = None,
     backend: BackendOption = BackendName.auto,
     settled: Annotated[bool, typer.Option("--settled", help="Measure at the power limit too (GPU).")] = False,
     plot: Annotated[
@@ -56,25 +66,34 @@ def ladder(
       tilewright ladder
       tilewright ladder --shape 8192 --settled --plot ladder.png
       tilewright ladder --rungs uncoalesced,simt --shape 512,2048,1024
+      tilewright ladder --rungs mma_warp --option accumulator=fp16
       tilewright ladder --backend emulator --shape 256,256,128 --json
     """
+    from tilewright.cli.ladder_options import Asked
+    from tilewright.cli.ladder_result import nothing_ran, show
     from tilewright.cli.ladder_result import plot as draw
-    from tilewright.cli.ladder_result import show
 
     if plot and plot.suffix not in PICTURES:
         raise ValueError(f"--plot={str(plot)!r} does not end in {', '.join(PICTURES)}: give it one of these")
     on_gpu = wants_gpu(backend)
+    if settled and not on_gpu:
+        raise ValueError("--settled is a way of measuring time, which needs a GPU: leave it out")
     m, n, k = _shape(shape) if shape else GPU_SHAPE if on_gpu else EMULATED_SHAPE
     chosen = _chosen(rungs)
-    kind = dtype.value if dtype else None
+    asked = Asked.parse(dtype.value if dtype else None, schedule, option or ())
+    asked.require(chosen, named=rungs is not None)
     hardware = _hardware(on_gpu)
-    climbed = [_begin(rung, (m, n, k), kind, hardware) for rung in chosen]
-    interrupted = _climb(climbed, schedule, seed, settled, on_gpu)
+    climbed = [_begin(rung, (m, n, k), asked, hardware) for rung in chosen]
+    interrupted = _climb(climbed, seed, settled, on_gpu)
+    nothing = "" if interrupted else nothing_ran(climbed)
     if as_json:
-        print_json(_record(climbed, on_gpu, (m, n, k), interrupted))
-    else:
+        print_json(_record(climbed, on_gpu, (m, n, k), interrupted, nothing))
+    elif not nothing:
         console().print(f"The ladder at {m}x{n}x{k}, {'on a GPU' if on_gpu else 'in the emulator'}\n", markup=False)
         show(climbed, measured=on_gpu)
+    if nothing:
+        typer.echo(f"tilewright: {nothing}", err=True)
+        raise typer.Exit(BAD_REQUEST)
     if plot:
         draw(climbed, plot, f"{m}x{n}x{k}")
     if interrupted:
@@ -113,50 +132,34 @@ def _chosen(names: str | None) -> "list[Rung]":
     return [rung for name, rung in LADDER.items() if name in wanted]
 
 
-def _begin(rung: "Rung", shape: tuple[int, int, int], dtype: str | None, hardware: "Hardware") -> "Climbed":
-    """The rung's record, with the reason where it does not take the shape on this GPU."""
-    from tilewright import dtypes
+def _begin(rung: "Rung", shape: tuple[int, int, int], asked: "Asked", hardware: "Hardware") -> "Climbed":
+    """The rung's record, with its Config, or with the reason where it does not take the shape on this GPU."""
     from tilewright.cli.ladder_result import Climbed
-    from tilewright.cli.product import Product
 
-    names = [kind.name for kind in rung.inputs]
-    kind = dtypes.parse(dtype if dtype in names else names[0], "--dtype")
-    climbed = Climbed(rung, *shape, dtype=kind.name)
+    climbed = Climbed(rung, *shape, asked.dtype_of(rung), ignored=asked.ignored_by(rung))
+    problem = climbed.product.problem
     if 0 in shape:
         climbed.skipped = "the product is empty"
+    elif refusal := rung.kernel.rejects(problem, hardware):
+        climbed.skipped = refusal
     else:
-        climbed.skipped = rung.kernel.rejects(Product(*shape, kind, kind, rung.layout).problem, hardware) or ""
+        climbed.config = asked.config(rung, problem, hardware)
     return climbed
 
 
-def _config(climbed: "Climbed", schedule: str | None, hardware: "Hardware") -> Any:
-    """The rung's usual Config, or that with the wanted schedule where it has one."""
-    from tilewright import dtypes
-    from tilewright.cli.product import Product
-
-    kind = dtypes.parse(climbed.dtype, "--dtype")
-    problem = Product(climbed.m, climbed.n, climbed.k, kind, kind, climbed.rung.layout).problem
-    configs = climbed.rung.kernel.configs(problem, hardware)
-    return next((config for config in configs if schedule == getattr(config, "schedule", None)), configs[0])
-
-
-def _climb(climbed: "list[Climbed]", schedule: str | None, seed: int, settled: bool, on_gpu: bool) -> bool:
+def _climb(climbed: "list[Climbed]", seed: int, settled: bool, on_gpu: bool) -> bool:
     """Measure or count every rung that is not skipped; whether Ctrl-C ended it early."""
     from tilewright.cli import ladder_emulated, ladder_measured
 
-    if settled and not on_gpu:
-        raise ValueError("--settled is a way of measuring time, which needs a GPU: leave it out")
-
-    def config_of(each: "Climbed", hardware: "Hardware") -> Any:
-        return _config(each, schedule, hardware)
-
     with progress("climbing") as report:
         if on_gpu:
-            return ladder_measured.measure(climbed, config_of, seed, settled, report)
-        return ladder_emulated.count_all(climbed, config_of, seed, report)
+            return ladder_measured.measure(climbed, seed, settled, report)
+        return ladder_emulated.count_all(climbed, seed, report)
 
 
-def _record(climbed: "list[Climbed]", on_gpu: bool, shape: tuple[int, int, int], interrupted: bool) -> dict[str, Any]:
+def _record(
+    climbed: "list[Climbed]", on_gpu: bool, shape: tuple[int, int, int], interrupted: bool, error: str = ""
+) -> dict[str, Any]:
     """The command's JSON object; of a GPU it also has its name, the date, the command line and the versions."""
     verdicts = [each.verified for each in climbed if each.verified is not None]
     machine: dict[str, Any] = {}
@@ -171,4 +174,5 @@ def _record(climbed: "list[Climbed]", on_gpu: bool, shape: tuple[int, int, int],
         "verified": all(verdicts) if verdicts else None,
         "interrupted": interrupted,
         "rungs": [each.as_dict() for each in climbed],
+        **({"error": error} if error else {}),
     }

@@ -1,25 +1,16 @@
-"""The ladder without a GPU: each rung's own PTX in the emulator, verified and counted."""
+"""The ladder without a GPU: each rung's own PTX in the emulator, verified and counted, unless it takes too long."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.cli.ladder_result import Climbed
 
 if TYPE_CHECKING:
     from tilewright.emulator import Counters
-    from tilewright.hardware import Hardware
 
 
-def count_all(
-    climbed: Sequence[Climbed],
-    config_of: "Callable[[Climbed, Hardware], Any]",
-    seed: int,
-    progress: Callable[[float], None],
-) -> bool:
+def count_all(climbed: Sequence[Climbed], seed: int, progress: Callable[[float], None]) -> bool:
     """Verify and count every rung that is not skipped; whether Ctrl-C ended it early."""
-    from tilewright.hardware import H200
-
     running = [each for each in climbed if not each.skipped]
     for number, each in enumerate(running):
 
@@ -28,28 +19,42 @@ def count_all(
 
         part(0.0)
         try:
-            count(each, config_of(each, H200), seed, part)
+            count(each, seed, part)
+        except TimeoutError as refusal:
+            each.skipped = str(refusal)
         except KeyboardInterrupt:
             return True
     return False
 
 
-def count(climbed: Climbed, config: Any, seed: int, progress: Callable[[float], None]) -> None:
-    """Multiply random matrices with the rung's kernel; note what the emulator counted."""
-    from tilewright import dtypes
+def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> None:
+    """Multiply random matrices with the rung's kernel; note what the emulator counted.
+
+    A TimeoutError, before or while it runs, says that this takes longer than the limit on emulations.
+    """
     from tilewright.api import plan, refuse_long_emulation
     from tilewright.backends.emulated import EmulatedBackend
-    from tilewright.cli.product import Product
+    from tilewright.cli.time_limit import TimeLimit, share_together
     from tilewright.model.traffic import traffic
 
-    rung, kind = climbed.rung, dtypes.parse(climbed.dtype, "--dtype")
-    product = Product(climbed.m, climbed.n, climbed.k, kind, kind, rung.layout)
+    rung, product = climbed.rung, climbed.product
     product.require_memory()
-    refuse_long_emulation(product.problem)
-    operands = product.operands(seed)
-    backend = EmulatedBackend(count_memory=True, progress=progress)
-    planned = plan(operands["a"], operands["b"], kernel=rung.name, config=config, backend=backend)
-    comparison = product.verify(planned(operands["a"], operands["b"]), operands)
+    try:
+        refuse_long_emulation(product.problem, rung.kernel.execution_unit)
+    except RuntimeError as refusal:
+        raise TimeoutError(str(refusal)) from None
+    operands = product.operands(seed, rung.data)
+
+    def go_on(share: float) -> None:
+        limit(share)
+        progress(share)
+
+    backend = EmulatedBackend(count_memory=True, progress=go_on)
+    planned = plan(operands["a"], operands["b"], kernel=rung.name, config=climbed.config, backend=backend)
+    launch = rung.kernel.launch_shape(climbed.config, product.problem, backend.hardware)
+    together = share_together(launch.grid, launch.block, launch.cluster)
+    limit = TimeLimit(str(product), together, "use a GPU or a smaller product")  # its time runs from here on
+    comparison = product.verify(planned(operands["a"], operands["b"]), operands, planned.accumulator)
     climbed.verified, climbed.relative_error = comparison.verified, comparison.relative_error
     counters: Counters = planned.counters
     climbed.counters = {
@@ -58,8 +63,6 @@ def count(climbed: Climbed, config: Any, seed: int, progress: Callable[[float], 
     }
     climbed.traffic = traffic(product.problem.flops, product.problem.minimum_bytes, climbed.counters["totals"])
     climbed.explanation = climbed.traffic.explanation(_most_conflicts(counters))
-    assert planned.config is not None  # the product is not empty
-    climbed.config = dataclasses.asdict(planned.config)
 
 
 def _most_conflicts(counters: "Counters") -> str:

@@ -1,14 +1,14 @@
-"""The ladder on a GPU: rungs of one element type and layout are timed beside each other and cuBLAS, in one process."""
+"""The ladder on a GPU: rungs that multiply the same data are timed beside each other and cuBLAS, in one process."""
 
 from collections.abc import Callable, Sequence
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.cli.ladder_result import Climbed
+from tilewright.kernels.ladder import gains
 
 if TYPE_CHECKING:
     from tilewright.bench import Comparison
-    from tilewright.hardware import Hardware
+    from tilewright.kernels.ladder.rung import Data
 
 CYCLES = 3
 """Of each protocol. The steps of the ladder are larger than its noise; `tilewright bench` is for the last percent."""
@@ -17,40 +17,32 @@ IDLE_SECONDS = 0.5
 """Rest before a burst."""
 
 
-def measure(
-    climbed: Sequence[Climbed],
-    config_of: "Callable[[Climbed, Hardware], Any]",
-    seed: int,
-    settled: bool,
-    progress: Callable[[float], None],
-) -> bool:
+def measure(climbed: Sequence[Climbed], seed: int, settled: bool, progress: Callable[[float], None]) -> bool:
     """Verify and time every rung that is not skipped; whether Ctrl-C ended it early."""
-    from tilewright.backends.gpu import backend
     from tilewright.bench import Burst, Cublas, Inputs, Settled, Shape, Tilewright, compare
 
     protocols = [Burst(cycles=CYCLES, idle_seconds=IDLE_SECONDS), *([Settled(cycles=CYCLES)] if settled else [])]
     running = [each for each in climbed if not each.skipped]
-    groups = [list(group) for _, group in groupby(running, lambda each: (each.dtype, each.rung.layout))]
+    groups: dict[tuple[str, str, Data], list[Climbed]] = {}
+    for each in running:
+        groups.setdefault((each.dtype.name, each.rung.layout, each.rung.data), []).append(each)
     done = 0
-    for group in groups:
+    for (dtype, layout, data), group in groups.items():
         first = group[0]
-        shape = Shape(first.m, first.n, first.k, dtype=first.dtype, layout=first.rung.layout)
-        hardware = backend(0).hardware
-        contenders = [Tilewright(each.rung.name, config_of(each, hardware), name=each.rung.name) for each in group]
+        inputs = Inputs(Shape(first.m, first.n, first.k, dtype=dtype, layout=layout), data=data, seed=seed)
+        contenders = [Tilewright(each.rung.name, each.config, name=each.rung.name) for each in group]
 
         def part(share: float, _doing: str, done: int = done, size: int = len(group)) -> None:
             progress((done + share * size) / len(running))
 
-        comparison = compare(
-            [*contenders, Cublas()], Inputs(shape, seed=seed), protocols, baseline="cublas", progress=part
-        )
+        comparison = compare([*contenders, Cublas()], inputs, protocols, baseline="cublas", progress=part)
         for each in group:
             _note(each, comparison)
-        done += len(group)
         if comparison.interrupted:
-            return True
-    _note_gains(running)
-    return False
+            break
+        done += len(group)
+    note_gains(running)
+    return done < len(running)
 
 
 def _note(climbed: Climbed, comparison: "Comparison") -> None:
@@ -59,8 +51,8 @@ def _note(climbed: Climbed, comparison: "Comparison") -> None:
         entry = comparison.entry(climbed.rung.name)
     except KeyError:
         return
-    climbed.verified, climbed.relative_error = entry.verified, entry.relative_error
-    climbed.config = entry.about.get("config", {})
+    climbed.verified = False if entry.status == "failed" else entry.verified
+    climbed.relative_error = entry.relative_error
     if entry.reason:
         climbed.skipped = entry.reason
     climbed.measured = {
@@ -72,8 +64,8 @@ def _note(climbed: Climbed, comparison: "Comparison") -> None:
         climbed.cublas_ratio = burst["ratio"]["median"] if "ratio" in burst else None
 
 
-def _note_gains(climbed: Sequence[Climbed]) -> None:
-    """Each rung's speed against the rung of its road that ran before it."""
-    for before, each in pairwise(climbed):
-        if before.rung.road == each.rung.road and before.time_us and each.time_us:
-            each.gain = before.time_us / each.time_us
+def note_gains(climbed: Sequence[Climbed]) -> None:
+    """Each rung's speed against the one before it, of those that were timed."""
+    found = gains({each.rung.name: each.time_us for each in climbed if each.time_us is not None})
+    for each in climbed:
+        each.gain = found.get(each.rung.name)

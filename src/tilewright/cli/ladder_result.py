@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.output import console, paragraph
+from tilewright.cli.product import Product
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tilewright.dtypes import DType
     from tilewright.kernels.ladder import Rung
     from tilewright.model.traffic import Traffic
 
@@ -18,17 +20,19 @@ if TYPE_CHECKING:
 class Climbed:
     """One rung: verified and measured or counted, or skipped for a reason.
 
-    time_us, tflops, speed_of_light_share, cublas_ratio and gain are of GPUs; gain is the speed against the rung of the
-    same road that ran before. traffic, explanation and counters are of the emulator. `measured` has every protocol's
-    samples, intervals and sensors.
+    config: what it runs with; None where it is skipped. ignored: options of the command that the rung does not have.
+    verified: also False where it failed to run. time_us, tflops, speed_of_light_share, cublas_ratio and gain are of
+    GPUs; gain is the speed against the rung before it (`tilewright.kernels.ladder.gains`). traffic, explanation and
+    counters are of the emulator. `measured` has every protocol's samples, intervals and sensors.
     """
 
     rung: "Rung"
     m: int
     n: int
     k: int
-    dtype: str = ""
-    config: dict[str, Any] = field(default_factory=dict)
+    dtype: "DType"
+    config: Any = None
+    ignored: list[str] = field(default_factory=list)
     verified: bool | None = None
     relative_error: float | None = None
     skipped: str = ""
@@ -42,6 +46,11 @@ class Climbed:
     explanation: str = ""
     counters: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def product(self) -> Product:
+        """What is multiplied."""
+        return Product(self.m, self.n, self.k, self.dtype, self.dtype, self.rung.layout)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON; figures that this backend does not have are left out."""
         rung, traffic = self.rung, self.traffic
@@ -51,14 +60,19 @@ class Climbed:
             "road": rung.road,
             "idea": rung.idea,
             "published": [asdict(figure) for figure in rung.published],
+            "side_step": rung.side_step,
             "layout": rung.layout,
+            "data": rung.data,
+            "dtype": self.dtype.name,
+            "verified": self.verified,
         }
         names = (
-            "m", "n", "k", "dtype", "config", "verified", "relative_error", "skipped", "time_us", "tflops",
+            "m", "n", "k", "ignored", "relative_error", "skipped", "time_us", "tflops",
             "speed_of_light_share", "cublas_ratio", "gain", "measured", "explanation", "counters",
         )  # fmt: skip
         values = {name: getattr(self, name) for name in names}
-        record |= {name: value for name, value in values.items() if value not in (None, "", {}) or name == "verified"}
+        values["config"] = asdict(self.config) if self.config else None
+        record |= {name: value for name, value in values.items() if value not in (None, "", {}, [])}
         if traffic is not None:
             derived = ("sectors_per_load", "conflicts_per_request", "l2_bytes", "smem_bytes", "flops_per_l2_byte")
             record |= {name: getattr(traffic, name) for name in (*derived, "rereads")}
@@ -71,18 +85,35 @@ def show(climbed: Sequence[Climbed], measured: bool) -> None:
     if ran:
         console().print(_measured_table(ran) if measured else _counted_table(ran), soft_wrap=False)
     console().print()
-    for reason in dict.fromkeys(each.skipped for each in climbed if each.skipped):
-        names = [each.rung.name for each in climbed if each.skipped == reason]
-        paragraph(f"Left out: {', '.join(names)}: {reason}", 0)
+    for reason, names in _left_out(climbed):
+        paragraph(f"Left out: {names}: {reason}", 0)
+    for written in dict.fromkeys(written for each in ran for written in each.ignored):
+        names = ", ".join(each.rung.name for each in ran if written in each.ignored)
+        paragraph(f"Without {written}, which they do not have: {names}", 0)
+    if sparse := [each.rung.name for each in ran if each.rung.data == "2:4"]:
+        paragraph(f"Of an A that is 2:4 sparse, two of four neighbours along k being zero: {', '.join(sparse)}", 0)
     verdicts = {each.rung.name: each.verified for each in climbed if each.verified is not None}
     wrong = [name for name, verified in verdicts.items() if not verified]
     if wrong:
-        console().print(f"[red]WRONG products: {', '.join(wrong)}[/red]")
+        console().print(f"[red]WRONG or failed: {', '.join(wrong)}[/red]")
     elif verdicts:
         products = "The product is" if len(verdicts) == 1 else f"All {len(verdicts)} products are"
         console().print(f"{products} right, by float64.")
     if ran and not measured:
         console().print(_LEGEND, style="dim", soft_wrap=False)
+
+
+def nothing_ran(climbed: Sequence[Climbed]) -> str:
+    """Why no rung ran; empty where one did."""
+    if any(each.verified is not None for each in climbed):
+        return ""
+    return "no rung ran:" + "".join(f"\n  {names}: {reason}" for reason, names in _left_out(climbed))
+
+
+def _left_out(climbed: Sequence[Climbed]) -> list[tuple[str, str]]:
+    """Each reason with the rungs that are skipped for it."""
+    reasons = dict.fromkeys(each.skipped for each in climbed if each.skipped)
+    return [(reason, ", ".join(each.rung.name for each in climbed if each.skipped == reason)) for reason in reasons]
 
 
 _LEGEND = (

@@ -13,6 +13,7 @@ from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
 from tilewright.kernels.family import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.kernels.ladder.rung import Data
 from tilewright.problem import Matrix, Problem
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
@@ -68,8 +69,11 @@ class Product:
         """The same product of another shape."""
         return dataclasses.replace(self, m=m, n=n, k=k)
 
-    def operands(self, seed: int) -> dict[str, Array]:
-        """Normally distributed a, b and perhaps bias, in host memory and in the product's layout."""
+    def operands(self, seed: int, data: Data = "randn") -> dict[str, Array]:
+        """Normally distributed a, b and perhaps bias, in host memory and in the product's layout.
+
+        Of data "2:4" a is zero but for the larger two of four neighbours along k, of which there are whole groups.
+        """
         rng = np.random.default_rng(seed)
 
         def normal(dtype: DType, rows: int, columns: int, transposed: bool) -> Array:
@@ -81,6 +85,10 @@ class Product:
             "a": normal(self.dtype, self.m, self.k, self.layout[0] == "t"),
             "b": normal(self.dtype, self.k, self.n, self.layout[1] == "t"),
         }
+        if data == "2:4":
+            groups = arrays["a"].astype(np.float32).reshape(self.m, -1, 4)
+            np.put_along_axis(groups, np.abs(groups).argsort(axis=2)[..., :2], 0, axis=2)
+            arrays["a"][...] = groups.reshape(self.m, self.k)
         if self.bias:
             arrays["bias"] = normal(self.out_dtype, 1, self.n, False)[0]
         return arrays

@@ -155,11 +155,11 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
     with progress(f"emulating {small}") as report:
         backend = EmulatedBackend(count_memory=True, progress=report)
         config, reason = None, ""
+        small.require_memory()
         if not product.problem.is_empty:
             choice = choose(product.problem, backend.hardware, kernel=kernel)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
-        small.require_memory()
-        refuse_long_emulation(small.problem)
+            refuse_long_emulation(small.problem, choice.kernel.execution_unit)
         operands = small.operands(seed)
         a, b, bias = operands["a"], operands["b"], operands.get("bias")
         planned = plan(

@@ -4,6 +4,7 @@ import ctypes
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeAlias, get_args, get_type_hints
 
@@ -90,22 +91,24 @@ class Kernel(ABC):
     def check(self, config: Any, problem: Problem, hardware: Hardware) -> Constants:
         """The constants of a Config that obeys every rule; otherwise a ConfigError naming field, rule and remedy."""
         if not isinstance(config, self.config_type):
-            raise ConfigError(
-                f"config={config!r} is no {self.config_type.__name__}, which kernel '{self.name}' takes: "
-                f"pass tilewright.{self.config_type.__name__}(...) or another kernel="
-            )
-        for field, wanted in _field_types(self.config_type).items():
-            value = getattr(config, field)
-            if type(value) is not wanted:  # True is no int here
+            remedy = f"pass tilewright.{self.config_type.__name__}(...) or another kernel="
+            if not fields_of(self.config_type):
+                remedy = "it leaves nothing to choose, so leave config out, or pass another kernel="
+            raise ConfigError(f"config={config!r} is not what kernel {self.name!r} takes: {remedy}")
+        for name, field in fields_of(self.config_type).items():
+            value = getattr(config, name)
+            if type(value) is not field.type:  # True is no int here
                 raise ConfigError(
-                    f"config={config!r} has {field}={value!r} of type {type(value).__name__}, and {field} is of type "
-                    f"{wanted.__name__}: convert it"
+                    f"config={config!r} of kernel {self.name!r} has {name}={value!r} of type {type(value).__name__}, "
+                    f"and {name} is of type {field.type.__name__}: convert it"
                 )
         constants = self.constants(config, problem)
         for rule, reason in self.rules:
             if not eval(rule, {"__builtins__": {}}, constants):  # our own text, never the user's
                 values = ", ".join(f"{name}={constants[name]}" for name in _names(rule, constants))
-                raise ConfigError(f"config={config!r} breaks the rule `{rule}` ({values}): {reason}")
+                raise ConfigError(
+                    f"config={config!r} of kernel {self.name!r} breaks the rule `{rule}` ({values}): {reason}"
+                )
         if int(constants["smem_bytes"]) > hardware.smem_bytes:  # type: ignore[arg-type]
             raise ConfigError(
                 f"config={config!r} needs {constants['smem_bytes']} bytes of shared memory and {hardware.name} has "
@@ -156,11 +159,26 @@ def epilogue_constants(problem: Problem) -> Constants:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What a field of a Config may be: of a type, and one of `values` where they are listed."""
+
+    type: type
+    values: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return " or ".join(map(repr, self.values)) or f"of type {self.type.__name__}"
+
+
 @cache
-def _field_types(config_type: type) -> dict[str, type]:
-    """The type of each field of a Config, for a Literal that of its values."""
-    hints = get_type_hints(config_type)
-    return {name: type(get_args(hint)[0]) if get_args(hint) else hint for name, hint in hints.items()}
+def fields_of(config_type: type) -> dict[str, Field]:
+    """The fields of a Config by name."""
+    return {name: _field(hint) for name, hint in get_type_hints(config_type).items()}
+
+
+def _field(hint: Any) -> Field:
+    values = (False, True) if hint is bool else get_args(hint)
+    return Field(type(values[0]) if values else hint, values)
 
 
 def _names(rule: str, constants: Mapping[str, object]) -> list[str]:

@@ -1,7 +1,8 @@
 """How contenders are timed against each other: burst (right after idle) and settled (at the power limit).
 
 Both protocols interleave the contenders and go through them forwards and backwards (A B B A), so that a drift of clocks
-and temperature meets all alike; a sample is the mean of both passes.
+and temperature meets all alike; a sample is the mean of both passes. Work that is slow has one pass, whose place in the
+order changes from cycle to cycle.
 """
 
 import time
@@ -13,6 +14,9 @@ from statistics import fmean
 from typing import ClassVar, TypeAlias
 
 from tilewright.measure.sensors import Reading, Sensors, combined
+
+SLOW_SECONDS = 0.2
+"""Work that takes longer once is its own warm-up and is done as seldom as a sample of every cycle allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def turn_seconds(self) -> float:
-        """About how long a turn takes; each contender has two in a cycle."""
+        """About how long a turn takes; each contender has two in a cycle, or one where its work is slow."""
 
     @abstractmethod
     def turn(self, work: Work, once: float, sensors: Sensors | None) -> Sample:
@@ -61,7 +65,8 @@ class Protocol(ABC):
             order = list(contenders)[:: 1 if cycle % 2 == 0 else -1]
             turns: dict[str, list[Sample]] = {name: [] for name in contenders}
             for name in (*order, *reversed(order)):
-                turns[name].append(self.turn(contenders[name], once[name], sensors))
+                if not turns[name] or once[name] < SLOW_SECONDS:
+                    turns[name].append(self.turn(contenders[name], once[name], sensors))
             yield {name: _mean(samples) for name, samples in turns.items()}
 
 
@@ -89,7 +94,8 @@ class Burst(Protocol):
     def turn(self, work: Work, once: float, sensors: Sensors | None) -> Sample:
         """Rest, warm up, and time."""
         time.sleep(self.idle_seconds)
-        work.run(self._times(self.warmups, work, once))
+        if once < SLOW_SECONDS:
+            work.run(self._times(self.warmups, work, once))
         times = self._times(self.launches, work, once)
         return Sample(work.run(times) / (times * work.launches))
 
@@ -139,8 +145,8 @@ class Settled(Protocol):
 
 def _once(work: Work) -> float:
     """About how long the work takes, once it is warm."""
-    work.run(1)
-    return max(work.run(1), 1e-7)
+    first = work.run(1)
+    return first if first > SLOW_SECONDS else max(work.run(1), 1e-7)
 
 
 def _mean(samples: list[Sample]) -> Sample:

@@ -135,7 +135,9 @@ class TwoConsumers(HopperKernel):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleConfig:
-    """In which order CTAs that stay take tiles: "row_major", "blocked" or "hilbert" (cuda/layout/raster.cuh)."""
+    """In which order the persistent rungs of the ladder take tiles: row by row, in blocks of a wave, or along Hilbert's
+    curve (cuda/layout/raster.cuh).
+    """
 
     schedule: Schedule = "blocked"
 
@@ -148,11 +150,11 @@ class Persistent(TwoConsumers):
     header = "ladder/wgmma_persistent.cuh"
     config_type = ScheduleConfig
     rules = (("schedule >= 0", "schedule is 'row_major', 'blocked' or 'hilbert'"),)
+    usual: ClassVar[Schedule] = "blocked"
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
         """The kernel's own order first, then the others."""
-        usual = self.config_type()
-        return (usual, *(self.config_type(order) for order in SCHEDULES if order != usual.schedule))
+        return tuple(map(ScheduleConfig, sorted(SCHEDULES, key=lambda order: order != self.usual)))
 
     def constants(self, config: Any, problem: Problem) -> Constants:
         """The schedule as its number, and blocks of 16 x 8 tiles, which are a wave of 128 CTAs."""
@@ -213,20 +215,13 @@ class AsyncStore(Registers):
         return replace(out.map(self.tile_n, 16), swizzle=0)
 
 
-@dataclass(frozen=True, slots=True)
-class HilbertConfig(ScheduleConfig):
-    """The same choice, of which Hilbert's curve is the usual one."""
-
-    schedule: Schedule = "hilbert"
-
-
 class Hilbert(AsyncStore):
     """Tiles along Hilbert's curve."""
 
     name = "wgmma_hilbert"
     summary = "tiles are taken along Hilbert's curve, any run of which stays close together"
     header = "ladder/wgmma_hilbert.cuh"
-    config_type = HilbertConfig
+    usual = "hilbert"
 
 
 class Stmatrix(Hilbert):

@@ -10,6 +10,9 @@ from tilewright.kernels.ladder.kernel import LadderKernel
 Road = Literal["CUDA cores", "warp tensor cores", "Hopper"]
 """What a part of the ladder multiplies with; each road ends with the production kernel of its unit."""
 
+Data = Literal["randn", "2:4"]
+"""What a rung multiplies: normal numbers; with "2:4", only two of four neighbours along k in A are not zero."""
+
 
 _PRODUCTION: dict[Road, tuple[str, tuple[DType, ...]]] = {
     "CUDA cores": ("nn", (fp32,)),
@@ -37,13 +40,18 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One kernel of the ladder: its road, a title, the idea in one sentence, and published figures of such a kernel."""
+    """One kernel of the ladder: its road, a title, the idea in one sentence, and published figures of such a kernel.
+
+    The rungs behind a side step go on from the one before it. `data` are the numbers that show the idea.
+    """
 
     kernel: Kernel
     road: Road
     title: str
     idea: str
     published: tuple[Published, ...] = ()
+    side_step: bool = False
+    data: Data = "randn"
 
     @property
     def name(self) -> str:

@@ -111,29 +111,31 @@ class MmaWarp(WarpTensorCoreKernel):
         }
 
 
-class MmaSmem(WarpTensorCoreKernel):
-    """Tiles in SMEM, with rows that start in one bank or in two."""
+class FourWarpsKernel(WarpTensorCoreKernel):
+    """A kernel of 128x128 tiles, 32 of k at a time, of which each of four warps makes a 64x64 block."""
 
-    name = "mma_smem"
-    summary = "mma.sync on tiles in SMEM, whose rows share banks"
-    header = "ladder/mma_smem.cuh"
     tile_m, tile_n, tile_k = 128, 128, 32
     warp_m = warp_n = 64
     threads = 128
 
 
-class MmaSwizzled(WarpTensorCoreKernel):
+class MmaSmem(FourWarpsKernel):
+    """Tiles in SMEM, with rows that start in one bank or in two."""
+
+    name = "mma_smem"
+    summary = "mma.sync on tiles in SMEM, whose rows share banks"
+    header = "ladder/mma_smem.cuh"
+
+
+class MmaSwizzled(FourWarpsKernel):
     """Swizzled tiles in a ring of stages, and out by stmatrix, for which it is of 2-byte elements."""
 
     name = "mma_swizzled"
     summary = "mma.sync on swizzled stages that cp.async fills; out leaves by stmatrix and whole rows"
     header = "ladder/mma_swizzled.cuh"
     needs = "sm_90"
-    tile_m, tile_n, tile_k = 128, 128, 32
-    warp_m = warp_n = 64
-    threads = 128
     stages: ClassVar[int] = 4
-    smem_bytes = 2 * stages * (tile_m + tile_n) * tile_k
+    smem_bytes = 2 * stages * (FourWarpsKernel.tile_m + FourWarpsKernel.tile_n) * FourWarpsKernel.tile_k
 
     def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
         """Also outs that stmatrix cannot pack, or whose rows do not start on 16 bytes."""
@@ -165,7 +167,7 @@ class VoltaMma(WarpTensorCoreKernel):
     threads = 256
 
 
-class SparseMma(WarpTensorCoreKernel):
+class SparseMma(FourWarpsKernel):
     """mma.sp for any A: what does not fit into the pattern, two of four, takes a second instruction.
 
     NaN and infinities of B give NaN under zeros of A too, as IEEE 754 has it: a tile of B that has one is multiplied by
@@ -175,9 +177,6 @@ class SparseMma(WarpTensorCoreKernel):
     name = "sparse_mma"
     summary = "sparse mma.sync on A split into two matrices of two in four; the second where it is not zero"
     header = "ladder/sparse_mma.cuh"
-    tile_m, tile_n, tile_k = 128, 128, 32
-    warp_m = warp_n = 64
-    threads = 128
 
 
 RUNGS = (
@@ -223,12 +222,15 @@ RUNGS = (
         "warp tensor cores",
         "Volta's quad pairs",
         "Eight lanes multiply 8x4 by 4x8, from tiles whose chunks are permuted for stores along rows and loads across.",
+        side_step=True,
     ),
     Rung(
         SparseMma(),
         "warp tensor cores",
         "Two of four",
         "Any A is the sum of two matrices with two of four elements, and the second is multiplied where it has any.",
+        side_step=True,
+        data="2:4",
     ),
     Rung(
         MmaKernel(),

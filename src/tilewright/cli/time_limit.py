@@ -1,19 +1,20 @@
-"""How long a check of somebody's PTX may take: it ends as soon as it is certain to take too long."""
+"""How long an emulation may take whose rate is not known: it ends as soon as it is certain to take too long."""
 
 import time
 
 from tilewright.api import emulation_limit, long_emulation
+from tilewright.emulator.device import CHUNK_LANES, RESIDENT_LANES
 
 SETTLING_SECONDS = 2.0
-"""Of a check, before an estimate counts: the first blocks are compiled meanwhile."""
+"""Before an estimate counts: the first blocks are compiled meanwhile."""
 FIRM = 0.75
-"""Share of the limit after which a check that is nearly done may take up to twice the limit: estimates waver."""
+"""Share of the limit after which an emulation that is nearly done may take up to twice the limit: estimates waver."""
 
 
 class TimeLimit:
-    """Estimates, as a check goes on, the seconds it takes in all, and ends it beyond the limit on emulations.
+    """Estimates, as an emulation goes on, the seconds it takes in all, and ends it beyond the limit.
 
-    subject, remedy: for the message. batch: the share of the check that runs together: part of its threads may have
+    subject, remedy: for the message. batch: the share of it that runs together: part of its threads may have
     exited while the rest has all its work before it, so that all of it counts as done.
     """
 
@@ -22,7 +23,7 @@ class TimeLimit:
         self._limit, self._start = emulation_limit(), time.monotonic()
 
     def __call__(self, done: float) -> None:
-        """Go on from a share of the check from 0 to 1, or raise TimeoutError with the estimate."""
+        """Go on from a share of it from 0 to 1, or raise TimeoutError with the estimate."""
         elapsed = time.monotonic() - self._start
         seconds = elapsed / min(done + self._batch, 1.0)
         allowed = self._limit if elapsed < FIRM * self._limit else 2 * self._limit
@@ -31,3 +32,9 @@ class TimeLimit:
             raise TimeoutError(
                 f"{long_emulation(self._subject, seconds, self._remedy)}\n  after {elapsed:.0f} s {state}"
             )
+
+
+def share_together(ctas: int, threads: int, cluster: int) -> float:
+    """The share of a launch that runs together: all of a small one, else whole clusters up to CHUNK_LANES threads."""
+    total = ctas * threads
+    return 1.0 if total <= RESIDENT_LANES else min(max(CHUNK_LANES, cluster * threads) / total, 1.0)
