@@ -36,8 +36,35 @@ def measured(name: str) -> list[str]:
         lines += ["", *_table(("published for", "on", "TFLOP/s"), quoted)]
         sources = dict.fromkeys(each.source for each in published)
         lines += ["", f"From {'; '.join(sources)}."]
-    provenance = _provenance(record for record, _ in shown.values())
-    return [*lines, "", *provenance] if provenance else lines
+    if provenance := _provenance(record for record, _ in shown.values()):
+        lines += ["", *provenance]
+    return [*lines, "", *schedules()] if name == "wgmma_hilbert" else lines
+
+
+def schedules() -> list[str]:
+    """What the order of tiles alone makes of a kernel."""
+    record = json.loads((ROOT / "results" / "schedules.json").read_text(encoding="utf-8"))
+    (product,) = record["products"]
+    rows = [
+        [found["config"]["schedule"], *(_times(found[protocol]) for protocol in ("burst", "settled"))]
+        for found in product["contenders"]
+        if "config" in found
+    ]
+    kernel = next(found["kernel"] for found in product["contenders"] if "kernel" in found)
+    shape = _shape_text((product["m"], product["n"], product["k"]))
+    return [
+        f"The order alone, of `{kernel}` at {shape}, in TFLOP/s and times cuBLAS in the same run, right after idle and "
+        "at the power limit:",
+        "",
+        *_table(("schedule", "burst", "settled"), rows),
+        "",
+        f"{record['gpu']}, {record['date'][:10]}. Again: `{record['command']}`",
+    ]
+
+
+def _times(measured: dict[str, Any]) -> str:
+    ratio = measured["ratio"]
+    return f"{measured['tflops']:.0f}, {ratio['median']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]"
 
 
 def index() -> list[str]:

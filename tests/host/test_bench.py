@@ -8,6 +8,7 @@ from support.contenders import SHAPE, FakeContender, FakeInputs
 from tilewright.bench import Burst, Inputs, Settled, Tilewright, compare, contenders, inputs, session
 from tilewright.bench.contenders import PEERS, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
+from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.wgmma import WgmmaConfig
 from tilewright.measure import protocol
 from tilewright.measure.sensors import Reading
@@ -184,6 +185,7 @@ def test_a_library_that_is_there_and_cannot_be_imported_says_why(monkeypatch, tm
 def test_configs_are_called_by_the_fields_that_are_not_the_usual_ones():
     assert Tilewright("wgmma", WgmmaConfig(tile_n=200, stages=3)).name == "tilewright:tile_n=200,stages=3"
     assert Tilewright("wgmma", WgmmaConfig()).name == "tilewright:usual"
+    assert Tilewright("wgmma_hilbert", ScheduleConfig("blocked")).name == "tilewright:schedule=blocked"
 
 
 # ---------------------------------------------------------------- sweeps and the self-check

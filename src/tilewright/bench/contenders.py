@@ -71,11 +71,12 @@ class Tilewright(Contender):
 
 
 def described(kernel: str, config: Any) -> str:
-    """A kernel's name, or the fields of a Config that are not the usual ones."""
+    """A kernel's name, or the fields of a Config that are not the usual ones; where there is one field, always that."""
     if config is None:
         return kernel
-    usual = asdict(type(config)())
-    return ",".join(f"{key}={value}" for key, value in asdict(config).items() if value != usual[key]) or "usual"
+    usual, fields = asdict(type(config)()), asdict(config)
+    shown = {name: value for name, value in fields.items() if value != usual[name] or len(fields) == 1}
+    return ",".join(f"{name}={value}" for name, value in shown.items()) or "usual"
 
 
 class Cublas(Contender):
