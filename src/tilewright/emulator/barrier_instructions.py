@@ -9,7 +9,7 @@ from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Sink
 def _barrier(w: BlockWriter, i: Instruction) -> None:
     kind = i.modifiers[0]
     if kind == "warp":  # the lanes have met at the start of the block
-        w.emit(f"m.warp_barrier(g, {w.read(i.operands[-1], 'u4')})")
+        w.exchange("m.warp_barrier", i)
         return
     if kind == "cluster":
         w.emit(f"m.barriers.cluster_{i.modifiers[1]}({w.site}, g)")

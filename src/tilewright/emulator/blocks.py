@@ -19,6 +19,7 @@ from tilewright.emulator.ptx import (
     Symbol,
     Vector,
 )
+from tilewright.emulator.ptx_lowering import EXCHANGES
 from tilewright.emulator.specials import UNIFORM_SPECIALS
 
 _NO_DESTINATION = {
@@ -29,7 +30,7 @@ _PURE = {
     "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "set", "setp", "shf", "shl",
     "shr", "slct", "sub", "szext", "xor",
 }  # fmt: skip
-_WARP_COLLECTIVE = {"shfl", "vote", "match", "redux", "elect", "ldmatrix", "stmatrix", "mma", "movmatrix", "wmma"}
+_ALIGNED = {"ldmatrix", "stmatrix", "mma", "movmatrix", "wmma", "wgmma"}
 
 
 def blocks_threads(instruction: Instruction) -> bool:
@@ -51,11 +52,16 @@ def is_warp_barrier(instruction: Instruction) -> bool:
     return instruction.opcode in ("bar", "barrier") and instruction.action == "warp"
 
 
+def has_member_mask(instruction: Instruction) -> bool:
+    """Whether the lanes of a mask execute this together, each where it comes to an instruction of this kind."""
+    return instruction.opcode in EXCHANGES or is_warp_barrier(instruction)
+
+
 def is_collective(instruction: Instruction) -> bool:
-    """Whether the lanes of a warp have to execute this together."""
+    """Whether lanes of a warp have to execute this together."""
     if instruction.opcode in ("bar", "barrier"):
         return is_warp_barrier(instruction) or instruction.opcode == "bar" or "aligned" in instruction.modifiers
-    return instruction.opcode in _WARP_COLLECTIVE or instruction.opcode == "wgmma"
+    return instruction.opcode in _ALIGNED or has_member_mask(instruction)
 
 
 def retires(instruction: Instruction) -> bool:
@@ -65,7 +71,7 @@ def retires(instruction: Instruction) -> bool:
 
 def member_mask(instruction: Instruction) -> Register | Integer | None:
     """The operand with the lanes that take part in a collective; None if all of the warp do."""
-    if instruction.opcode in ("shfl", "vote", "match", "redux", "elect") or is_warp_barrier(instruction):
+    if has_member_mask(instruction):
         mask = instruction.operands[-1] if instruction.operands else None
         if isinstance(mask, Integer) or (isinstance(mask, Register) and mask.bits == 32):
             return mask
@@ -132,8 +138,8 @@ class Block:
     """A straight line of instructions.
 
     live_out: registers that a later block may read. collective: whether it holds warp collectives; it then
-    starts with the first of them. polls: whether its last instruction jumps back in a loop that only waits for
-    memory to change, so that others must run in between.
+    starts with the first of them, and has no other that names its threads by a member mask. polls: whether its last instruction jumps back in a loop that only waits for
+    memory to change, so that others must run in between. only_leaves: whether it is nothing but a branch or an exit.
     """
 
     index: int
@@ -145,6 +151,7 @@ class Block:
     collective: bool = False
     polls: bool = False
     in_polling_loop: bool = False
+    only_leaves: bool = False
 
 
 def build_blocks(entry: Entry) -> list[Block]:
@@ -170,6 +177,7 @@ def build_blocks(entry: Entry) -> list[Block]:
         if last.opcode not in ("bra", "ret", "exit", "trap", "call") or last.predicate is not None:
             block.successors.append(index + 1)
         block.collective = any(map(is_collective, block.instructions))
+        block.only_leaves = block.instructions[0].opcode in ("bra", "ret", "exit")
         blocks.append(block)
     _mark_polling(blocks)
     _fill_liveness(blocks)
@@ -177,14 +185,14 @@ def build_blocks(entry: Entry) -> list[Block]:
 
 
 def _start_at_collectives(code: list[Instruction], starts: set[int]) -> set[int]:
-    """Also start a block at the first collective of each block."""
-    found, seen = set(starts), False
+    """Also start a block where lanes that may have come apart must meet: they stay together after .aligned alone."""
+    found, together = set(starts), False
     for index, instruction in enumerate(code):
         if index in starts:
-            seen = False
-        if is_collective(instruction) and not seen:
+            together = False
+        if has_member_mask(instruction) or (is_collective(instruction) and not together):
             found.add(index)
-            seen = True
+            together = not has_member_mask(instruction)
     return found
 
 

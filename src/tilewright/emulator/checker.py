@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.emulator import collectives
 from tilewright.emulator.accumulators import AccumulatorChecks
 from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.errors import EmulatorError
 from tilewright.emulator.global_copies import GlobalCopyChecks
-from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Indices, Mask
+from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
+from tilewright.emulator.member_masks import MemberMaskChecks
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.releases import History, Published, Releases, active_lanes
@@ -55,6 +55,7 @@ class Checker:
         )  # fmt: skip
         self.agents, self.global_copies = AgentChecks(self), GlobalCopyChecks(self)
         self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
+        self.member_masks = MemberMaskChecks(self)
         self.registers = RegisterChecks(self, len(program.suspects), program.entry.directives)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
@@ -282,33 +283,6 @@ class Checker:
     def met(self, ctas: Mask) -> None:
         """All threads of these CTAs have met at a barrier."""
         self._floor[ctas] = self.tick()
-
-    def take_part(self, site: int, group: Group, mask: Any, active: Any) -> None:
-        """A warp collective with a member mask."""
-        if active is None and (mask == FULL_WARP).all():
-            return
-        outside, idle = collectives.misnamed(group, mask, active)
-        for lanes, fault in (
-            (outside, "is executed by a thread that its member mask leaves out"),
-            (idle, "has a thread in its member mask whose guard keeps it from executing it"),
-        ):
-            if lanes.any():
-                message = f"{self.machine.describe(site)} {fault}"
-                self.report("member-mask", (fault,), message, (site,), group.take(lanes), None)
-
-    def warp_barrier(self, group: Group, mask: Any) -> None:
-        """bar.warp.sync."""
-        tiles = group.warps
-        lanes = tiles.spread(group.indices).swapaxes(1, 2).reshape(-1, WARP)
-        masks = tiles.spread(np.broadcast_to(mask, (group.size,))).swapaxes(1, 2).reshape(-1, WARP)
-        now = self.tick()
-        if tiles.present is None and (masks == FULL_WARP).all():
-            self.clocks.meet(lanes, now)
-            return
-        members = collectives.members_of(tiles, mask).swapaxes(1, 2).reshape(-1, WARP)
-        for row, here, of_lanes in zip(lanes, members, masks, strict=True):
-            for named in np.unique(of_lanes[here]):
-                self.clocks.meet(row[here & (of_lanes == named)][None], now)
 
     def proxy_fence(self, group: Group, spaces: Sequence[str]) -> None:
         """fence.proxy.async of shared memory, global memory or both."""

@@ -19,7 +19,6 @@ from tilewright.emulator.blocks import (
     blocks_threads,
     build_blocks,
     ends_block,
-    member_mask,
     registers_of,
     suspect_registers,
 )
@@ -122,9 +121,6 @@ class BlockWriter:
                 f"no emulation of {instruction}; to add it, write an emitter, @emits({instruction.opcode!r}), in one "
                 "of the modules tilewright.emulator.*_instructions"
             )
-        mask = member_mask(instruction)
-        if mask is not None:
-            self.emit(f"m.take_part({self.site}, g, {self.read(mask, 'u4')}, {self.active})")
         self._translate(instruction, lambda: emitter(self, instruction))
 
     def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:
@@ -188,6 +184,11 @@ class BlockWriter:
             case Symbol():
                 return self._address_of(operand, dtype)
         raise ValueError(f"an operand is {described(operand)}, and a value is needed")
+
+    def exchange(self, collective: str, instruction: Instruction, *operands: str) -> str:
+        """A variable with what a collective of this machine gives the lanes, its member mask being the last operand."""
+        arguments = ", ".join([collective, self.read(instruction.operands[-1], "u4"), *operands])
+        return self.variable(f"m.meetings.exchange({self.site}, g, {arguments})")
 
     def stable(self, name: str | None) -> str | None:
         """A variable that survives the write-backs: a copy, if it is a view of the register file."""

@@ -1,12 +1,20 @@
 """Warp-wide exchange: shfl, vote, match, redux, elect. Source: PTX ISA, the instructions of these names.
 
-All work on tiles of shape (warps, 32, C); lanes that are not present count as not taking part.
+All work on tiles of shape (warps, 32, C). The group holds the lanes that execute the instruction together (see
+meetings); lanes of its warps that are not present take no part.
 """
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.emulator.arithmetic import Values
+from tilewright.emulator.arithmetic import Values, lanes_of
 from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Mask, Tiles
+
+Collective: TypeAlias = Callable[..., Any]
+"""Of a group, the member mask of its lanes, and operands."""
 
 _LANE = np.arange(WARP, dtype=np.int64)
 POISON = np.uint32(0xFFFFFFFF)
@@ -15,12 +23,45 @@ POISON = np.uint32(0xFFFFFFFF)
 _BIT = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))[:, None]
 
 
+def by_mask(collective: Collective) -> Collective:
+    """Let a collective see one member mask in each warp: where a warp's lanes have several, each has a turn."""
+
+    @wraps(collective)
+    def apply(group: Group, mask: Values, *operands: Any) -> Any:
+        turns = _turns(group, mask)
+        if turns is None:
+            return collective(group, mask, *operands)
+        results = []
+        for turn in range(turns.max() + 1):
+            chosen = turns == turn
+            of_turn = [o if isinstance(o, str) else lanes_of(o, group.size)[chosen] for o in operands]
+            results.append(collective(group.take(chosen), lanes_of(mask, group.size)[chosen], *of_turn))
+        order = np.argsort(np.argsort(turns, kind="stable"))
+        if isinstance(results[0], tuple):
+            return tuple(np.concatenate(parts)[order] for parts in zip(*results, strict=True))
+        return np.concatenate(results)[order]
+
+    return apply
+
+
+def _turns(group: Group, mask: Values) -> Array | None:
+    """By lane how many smaller masks than its own its warp has; None if each warp has one mask."""
+    masks = lanes_of(mask, group.size).astype(np.int64)
+    if (masks == masks[0]).all():
+        return None
+    warp = group.thread // WARP * group.topology.ctas + group.cta
+    pairs, pair = np.unique(warp << 32 | masks, return_inverse=True)
+    of_warp = np.arange(pairs.size) - np.searchsorted(pairs >> 32, pairs >> 32)
+    return of_warp[pair] if of_warp.any() else None
+
+
 def shuffle(
-    group: Group, mode: str, value: Values, lane: Values, clamp: Values, mask: Values, active: Values | None
-) -> tuple[Array, Array]:
-    """shfl.sync: the value of another lane of the warp, and whether that lane is in range.
+    group: Group, mask: Values, mode: str, value: Values, lane: Values, clamp: Values, unset: Values | None
+) -> tuple[Array, Array, Array | None]:
+    """shfl.sync: the value of another lane of the warp, whether that lane is in range, and where there is no value.
 
     PTX leaves open what a lane reads from one that takes no part, or that is not in its member mask: it is poison.
+    unset: the lanes that have no value to give, None if all have.
     """
     warps = group.warps
     values = warps.spread(value)
@@ -31,27 +72,14 @@ def shuffle(
         of_lane, of_clamp = (warps.spread(operand).astype(np.int64) for operand in (lane, clamp))
         source, in_range = _source_lane(mode, _LANE[:, None], of_lane, of_clamp)
     found = np.take_along_axis(values, source, axis=1)
-    if not (warps.complete and active is None and (mask == FULL_WARP).all()):
-        partner = np.take_along_axis(taking_part(warps, active), source, axis=1)
-        partner &= warps.spread(mask) >> source.astype(np.uint32) & np.uint32(1) != 0
+    lost = None if unset is None else np.take_along_axis(warps.spread(unset), source, axis=1)
+    if not (warps.complete and (mask == FULL_WARP).all()):
+        partner = warps.spread(mask) >> source.astype(np.uint32) & np.uint32(1) != 0
+        if warps.present is not None:
+            partner &= np.take_along_axis(warps.present, source, axis=1)
         found = np.where(partner, found, POISON)
-    return warps.collect(found), warps.collect(in_range)
-
-
-def taking_part(warps: Tiles, active: Values | None) -> Mask:
-    """Which lanes of each warp are present and active."""
-    executing: Mask = warps.spread(np.asarray(True if active is None else active, np.bool_))
-    return executing if warps.present is None else executing & warps.present
-
-
-def misnamed(group: Group, mask: Values, active: Values | None) -> tuple[Array, Array]:
-    """Which lanes execute a collective outside their own mask, and which are in the mask of another but do not."""
-    warps = group.warps
-    executing, masks = taking_part(warps, active), warps.spread(mask)
-    outside = executing & (masks & _BIT == 0)
-    named = np.bitwise_or.reduce(np.where(executing, masks, np.uint32(0)), axis=1, keepdims=True)
-    idle = ~executing & (named & _BIT != 0)
-    return warps.collect(outside), warps.collect(idle)
+        lost = ~partner if lost is None else lost | ~partner
+    return warps.collect(found), warps.collect(in_range), None if lost is None else warps.collect(lost)
 
 
 def _source_lane(mode: str, own: Array, lane: Array, clamp: Array) -> tuple[Array, Array]:
@@ -75,12 +103,11 @@ def _source_lane(mode: str, own: Array, lane: Array, clamp: Array) -> tuple[Arra
     return np.where(in_range, wanted, own), in_range
 
 
-def vote(group: Group, mode: str, condition: Values, mask: Values, active: Values | None) -> Array:
-    """vote.sync over the lanes of the mask; lanes whose guard is false do not vote."""
+@by_mask
+def vote(group: Group, mask: Values, mode: str, condition: Values) -> Array:
+    """vote.sync over the lanes of the mask."""
     warps = group.warps
     members = members_of(warps, mask)
-    if active is not None:
-        members = members & warps.spread(active)
     conditions = warps.spread(condition)
     yes = members & conditions
     if mode == "ballot":
@@ -92,7 +119,8 @@ def vote(group: Group, mode: str, condition: Values, mask: Values, active: Value
     return _to_lanes(warps, anyone if mode == "any" else everyone | ~anyone)
 
 
-def match(group: Group, mode: str, value: Values, mask: Values) -> tuple[Array, Array]:
+@by_mask
+def match(group: Group, mask: Values, mode: str, value: Values) -> tuple[Array, Array]:
     """match.sync: the lanes of the mask with the same value, and, for `all`, whether these are all."""
     warps = group.warps
     values, members = warps.spread(value), members_of(warps, mask)
@@ -104,7 +132,8 @@ def match(group: Group, mode: str, value: Values, mask: Values) -> tuple[Array, 
     return warps.collect(np.where(complete, found, np.uint32(0))), warps.collect(complete)
 
 
-def reduce(group: Group, operation: str, value: Values, mask: Values) -> Array:
+@by_mask
+def reduce(group: Group, mask: Values, operation: str, value: Values) -> Array:
     """redux.sync: the combination of the values of the lanes of the mask."""
     warps = group.warps
     values, members = warps.spread(value), members_of(warps, mask)
@@ -121,6 +150,7 @@ def reduce(group: Group, operation: str, value: Values, mask: Values) -> Array:
     return _to_lanes(warps, function.reduce(taken, axis=1, dtype=values.dtype))
 
 
+@by_mask
 def elect(group: Group, mask: Values) -> tuple[Array, Array]:
     """elect.sync: the lowest lane of the mask, and whether this lane is it."""
     warps = group.warps

@@ -16,17 +16,18 @@ from tilewright.emulator.access import Access
 from tilewright.emulator.arithmetic import Values, lanes_of
 from tilewright.emulator.asynchrony import Asynchrony
 from tilewright.emulator.barriers import Barriers
-from tilewright.emulator.blocks import Block, member_mask, retires
+from tilewright.emulator.blocks import Block, has_member_mask, retires
 from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
 from tilewright.emulator.codegen import waits
 from tilewright.emulator.counters import Counts, MemoryCounter
 from tilewright.emulator.errors import Deadlock, KernelTrap, StepLimit
-from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, Topology, ranges
+from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.mbarrier import Mbarriers
+from tilewright.emulator.meetings import Meetings
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
 from tilewright.emulator.program import Program, bank_dtype
-from tilewright.emulator.ptx import Integer, Register, round_up
+from tilewright.emulator.ptx import round_up
 from tilewright.emulator.remote_stores import RemoteStores
 from tilewright.emulator.specials import Extent, Specials
 from tilewright.emulator.tensor import Tensor
@@ -90,14 +91,13 @@ class Machine:
         self.alive = np.ones(lanes, np.bool_)
         self.alive_threads = np.full(self.topology.ctas, threads)
         self.block = 0
-        self.collectives = collectives
+        self.collectives, self.meetings = collectives, Meetings(self)
         self.barriers, self.mbarriers = Barriers(self), Mbarriers(self)
         self.tensor, self.copies, self.bulk = Tensor(self), ThreadCopies(self), BulkCopies(self)
         self.remote = RemoteStores(self)
         self._clock, self._max_steps = 0, max_steps
         self._executed = np.zeros(len(program.blocks), np.int64)
         self._ready: dict[int, list[Group]] = {}
-        self._partial: dict[int, Group] = {}  # wait at a collective for the rest of their warps
         self._polled: list[tuple[int, Group]] = []
         self._late: list[tuple[int, Group]] = []  # put off before a wait
         self._retiring_blocks = {block_.index for block_ in program.blocks if retires(block_.instructions[0])}
@@ -180,7 +180,7 @@ class Machine:
     def warp_barrier(self, group: Group, mask: Values) -> None:
         """bar.warp.sync, after the lanes have met."""
         if self.checker is not None:
-            self.checker.warp_barrier(group, mask)
+            self.checker.member_masks.barrier(group, mask)
 
     def touch_accumulator(self, site: int, group: Group, row: int) -> None:
         """An accumulator of wgmma is read or written by another instruction."""
@@ -201,11 +201,6 @@ class Machine:
         """A register becomes a copy of one that may have no value."""
         if self.checker is not None:
             self.checker.registers.move(group, number, source)
-
-    def take_part(self, site: int, group: Group, mask: Values, active: Values | None) -> None:
-        """The active lanes of a group execute a warp collective with a member mask."""
-        if self.checker is not None:
-            self.checker.take_part(site, group, mask, active)
 
     def hold_registers(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg."""
@@ -232,12 +227,14 @@ class Machine:
     # Scheduling ------------------------------------------------------------------------------------------------------
 
     def _execute(self, block: Block, group: Group) -> None:
-        """Run a block for a group and send its lanes on."""
+        """Run a block for a group, where it is a collective once those who execute it together are there."""
         if block.collective:
-            ready = self._meet(block, group)
-            if ready is None:
-                return
-            group = ready
+            self.meetings.execute(self.meetings.meet(block, group))
+        else:
+            self.run_block(block, group)
+
+    def run_block(self, block: Block, group: Group) -> None:
+        """Run a block for a group and send its lanes on."""
         self._clock += 1
         if self._clock > self._max_steps:
             raise StepLimit(
@@ -249,6 +246,8 @@ class Machine:
         self.asynchrony.step()
         self._executed[block.index] += group.warps.count
         self.block = block.index
+        if self.checker is not None:
+            self.checker.member_masks.enter(block, group)
         taken = self.program.functions[block.index](self, group)
         if waits(block):
             return
@@ -283,9 +282,8 @@ class Machine:
         if self.checker is not None:
             self.checker.exited(group)
         self.barriers.threads_exited()
-        for index, waiting in self._partial.items():
+        for index, waiting in self.meetings.release():
             self._ready.setdefault(index, []).append(waiting)
-        self._partial.clear()
         self._on_progress(1 - self.alive.mean())
 
     def _yield(self, block: int, group: Group) -> None:
@@ -315,57 +313,18 @@ class Machine:
         """Where only warps wait for their own lanes, these have gone another way."""
         if self.checker is None or self._polled or self.mbarriers.describe_waiting():
             return
-        for index, group in self._partial.items():
-            site = self.program.blocks[index].start
-            message = f"only {self.name(group)} execute {self.describe(site)}: the rest of their warps does not come"
-            self.checker.report("divergent-collective", (), message, (site,), group, None)
+        for block, group in self.meetings.waiting():
+            masked = has_member_mask(block.instructions[0])
+            kind, rest = ("member-mask", "member mask") if masked else ("divergent-collective", "warps")
+            message = f"only {self.name(group)} execute {self.describe(block.start)}: the rest of their {rest} does not come"
+            self.checker.report(kind, (), message, (block.start,), group, None)
 
     def _waiting(self) -> list[str]:
         lines = self.barriers.describe_waiting() + self.mbarriers.describe_waiting()
-        for index, group in self._partial.items():
-            first = self.program.blocks[index].instructions[0]
+        for block, group in self.meetings.waiting():
+            first = block.instructions[0]
             lines.append(f"{self.name(group)} wait at {first} for the other lanes of their warps or warpgroups")
         for index, group in self._polled:
             loop = self.program.blocks[index].instructions[0]
             lines.append(f"{self.name(group)} poll memory in the loop that starts with {loop}")
         return lines
-
-    def _meet(self, block: Block, group: Group) -> Group | None:
-        """The lanes of a group, and of those that wait here, whose warps are complete; the others wait."""
-        warpgroup = any(instruction.opcode == "wgmma" for instruction in block.instructions)
-        if (group.warpgroups if warpgroup else group.warps).complete:
-            return group
-        if (earlier := self._partial.pop(block.index, None)) is not None:
-            group = self.topology.merge([group, earlier])
-        present = np.zeros(self.topology.lanes, np.bool_)
-        present[group.lanes] = True
-        mask = None if warpgroup else member_mask(block.instructions[0])
-        if mask is None:
-            width = WARPGROUP if warpgroup else WARP
-            absent = self._tiles_with(self.alive & ~present, width)
-            missing = absent[group.thread // width, group.cta]
-        else:
-            bits = np.zeros((round_up(self.topology.threads, WARP), self.topology.ctas), np.bool_)
-            bits[: self.topology.threads] = (self.alive & ~present).reshape(-1, self.topology.ctas)
-            weights = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))[:, None]
-            words = (bits.reshape(-1, WARP, self.topology.ctas) * weights).sum(axis=1, dtype=np.uint32)
-            missing = (words[group.thread // WARP, group.cta] & self._mask_of(mask, group)) != 0
-        if missing.any():
-            self._partial[block.index] = group.take(missing)
-            group = group.take(~missing)
-        return group if group.size else None
-
-    def _tiles_with(self, lanes: Mask, width: int) -> Mask:
-        """(tiles, ctas): whether a tile of `width` threads has one of the lanes."""
-        by_thread = np.zeros((round_up(self.topology.threads, width), self.topology.ctas), np.bool_)
-        by_thread[: self.topology.threads] = lanes.reshape(-1, self.topology.ctas)
-        found: Mask = np.any(by_thread.reshape(-1, width, self.topology.ctas), axis=1)
-        return found
-
-    def _mask_of(self, operand: Register | Integer, group: Group) -> Values:
-        """The member mask of each lane: it is read before the block, so it is a constant or in the register file."""
-        if isinstance(operand, Integer):
-            return np.uint32(operand.value & 0xFFFFFFFF)
-        if operand in self.program.slots:
-            return self.uniforms[self.program.slots[operand]]
-        return self.banks[2][self.program.rows[operand], group.lanes]

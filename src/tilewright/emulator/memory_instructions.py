@@ -129,10 +129,9 @@ def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
 
 @emits("shfl")
 def _shuffle(w: BlockWriter, i: Instruction) -> None:
-    value, lane, clamp, mask = (w.read(operand, "u4") for operand in i.operands[1:5])
+    value, lane, clamp = (w.read(operand, "u4") for operand in i.operands[1:4])
     first, second = pair_of(i.operands[0])
-    arguments = f"{value}, {lane}, {clamp}, {mask}, {w.active}"
-    result = w.variable(f"m.collectives.shuffle(g, {i.modifiers[1]!r}, {arguments})")
+    result = w.exchange("m.collectives.shuffle", i, f"{i.modifiers[1]!r}", value, lane, clamp, "None")
     w.assign(first, f"{result}[0]", "u4")
     w.assign(second, f"{result}[1]", "b1")
 
@@ -140,20 +139,15 @@ def _shuffle(w: BlockWriter, i: Instruction) -> None:
 @emits("vote")
 def _vote(w: BlockWriter, i: Instruction) -> None:
     mode = i.modifiers[1]
-    condition, mask = w.read(i.operands[1], "b1"), w.read(i.operands[2], "u4")
-    w.assign(
-        i.operands[0],
-        f"m.collectives.vote(g, {mode!r}, {condition}, {mask}, {w.active})",
-        "u4" if mode == "ballot" else "b1",
-    )
+    result = w.exchange("m.collectives.vote", i, repr(mode), w.read(i.operands[1], "b1"))
+    w.assign(i.operands[0], result, "u4" if mode == "ballot" else "b1")
 
 
 @emits("match")
 def _match(w: BlockWriter, i: Instruction) -> None:
-    mode = i.modifiers[0]
-    value, mask = w.read(i.operands[1], DTYPES[i.modifiers[-1]]), w.read(i.operands[2], "u4")
+    value = w.read(i.operands[1], DTYPES[i.modifiers[-1]])
     first, second = pair_of(i.operands[0])
-    result = w.variable(f"m.collectives.match(g, {mode!r}, {value}, {mask})")
+    result = w.exchange("m.collectives.match", i, repr(i.modifiers[0]), value)
     w.assign(first, f"{result}[0]", "u4")
     w.assign(second, f"{result}[1]", "b1")
 
@@ -161,14 +155,14 @@ def _match(w: BlockWriter, i: Instruction) -> None:
 @emits("redux")
 def _reduce(w: BlockWriter, i: Instruction) -> None:
     dtype = DTYPES[i.modifiers[-1]]
-    value, mask = w.read(i.operands[1], dtype), w.read(i.operands[2], "u4")
-    w.assign(i.operands[0], f"m.collectives.reduce(g, {i.modifiers[1]!r}, {value}, {mask})", dtype)
+    value = w.read(i.operands[1], dtype)
+    w.assign(i.operands[0], w.exchange("m.collectives.reduce", i, repr(i.modifiers[1]), value), dtype)
 
 
 @emits("elect")
 def _elect(w: BlockWriter, i: Instruction) -> None:
     first, second = pair_of(i.operands[0])
-    result = w.variable(f"m.collectives.elect(g, {w.read(i.operands[1], 'u4')})")
+    result = w.exchange("m.collectives.elect", i)
     w.assign(first, f"{result}[0]", "u4")
     w.assign(second, f"{result}[1]", "b1")
 

@@ -2,6 +2,9 @@
 
 from tilewright.emulator.ptx import Negated, Operand, Register, Vector
 
+EXCHANGES = ("shfl", "vote", "match", "redux", "elect")
+"""Opcodes of the warp collectives with a member mask; bar.warp.sync has one too."""
+
 
 def new_register(name: str, kind: str) -> Register | Vector:
     """A register of a type; one of 128 bits is the pair of its halves."""
@@ -26,7 +29,7 @@ def in_halves(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tupl
 
 def waits_for_others(opcode: str, modifiers: tuple[str, ...]) -> bool:
     """Whether threads meet others here, so that a guard has to be a branch around it."""
-    return opcode in ("bar", "barrier") or (opcode == "mbarrier" and "try_wait" in modifiers)
+    return opcode in ("bar", "barrier", *EXCHANGES) or (opcode == "mbarrier" and "try_wait" in modifiers)
 
 
 def inverted(predicate: Register | Negated) -> Register | Negated:
