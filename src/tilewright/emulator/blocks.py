@@ -25,7 +25,7 @@ from tilewright.emulator.specials import UNIFORM_SPECIALS
 _NO_DESTINATION = {
     "bar", "barrier", "bra", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol", "pmevent", "brkpt",
 }  # fmt: skip
-_PURE = {
+PURE = {
     "abs", "add", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3",
     "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "set", "setp", "shf", "shl",
     "shr", "slct", "sub", "szext", "xor",
@@ -119,13 +119,17 @@ def is_wgmma(instruction: Instruction) -> bool:
     return instruction.opcode == "wgmma" and instruction.action == "mma_async"
 
 
+def sources(instruction: Instruction) -> Iterator[Register]:
+    """The registers that an instruction computes with, its guard apart."""
+    for operand in instruction.operands[1 if has_destination(instruction) else 0 :]:
+        yield from registers_of(operand)
+    if instruction.opcode in ("addc", "madc", "subc"):
+        yield CARRY
+
+
 def uses(instruction: Instruction) -> Iterator[Register]:
     """The registers that an instruction reads; a predicated destination keeps, hence reads, its old value."""
-    start = 1 if has_destination(instruction) else 0
-    for operand in instruction.operands[start:]:
-        yield from registers_of(operand)
-    if instruction.opcode in ("addc", "subc", "madc"):
-        yield CARRY
+    yield from sources(instruction)
     if instruction.predicate is not None:
         yield from registers_of(instruction.predicate)
         yield from definitions(instruction)
@@ -280,7 +284,7 @@ def uniform_registers(entry: Entry) -> set[Register]:
 
 
 def _is_pure(instruction: Instruction) -> bool:
-    return instruction.opcode in _PURE or (
+    return instruction.opcode in PURE or (
         instruction.opcode == "ld" and "param" in instruction.modifiers and "shared" not in instruction.modifiers
     )
 
@@ -299,23 +303,3 @@ def _is_uniform(operand: Operand, uniform: set[Register]) -> bool:
             return all(_is_uniform(element, uniform) for element in elements)
         case _:
             return all(register in uniform for register in registers_of(operand)) and not isinstance(operand, Address)
-
-
-def suspect_registers(blocks: list[Block]) -> list[Register]:
-    """Registers that some path from the start may use before any instruction gives them a value, and their copies."""
-    suspects = dict.fromkeys(sorted(blocks[0].live_in, key=lambda register: register.name) if blocks else ())
-    moves = [
-        (instruction.operands[0], instruction.operands[1])
-        for block in blocks
-        for instruction in block.instructions
-        if instruction.opcode == "mov"
-        and len(instruction.operands) == 2
-        and isinstance(instruction.operands[1], Register)
-    ]
-    found = -1
-    while len(suspects) > found:
-        found = len(suspects)
-        suspects.update(
-            dict.fromkeys(target for target, source in moves if source in suspects and isinstance(target, Register))
-        )
-    return list(suspects)

@@ -56,7 +56,7 @@ class Checker:
         self.agents, self.global_copies = AgentChecks(self), GlobalCopyChecks(self)
         self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
         self.member_masks = MemberMaskChecks(self)
-        self.registers = RegisterChecks(self, len(program.suspects), program.entry.directives)
+        self.registers = RegisterChecks(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
         self._touched = self.clocks.nothing(topology.ctas)[KNOWN]  # when others last accessed a CTA's shared memory

@@ -20,7 +20,6 @@ from tilewright.emulator.blocks import (
     build_blocks,
     ends_block,
     registers_of,
-    suspect_registers,
 )
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.form_checks import check_form
@@ -41,6 +40,7 @@ from tilewright.emulator.ptx import (
     described,
 )
 from tilewright.emulator.specials import LANE_SPECIALS, UNIFORM_SPECIALS
+from tilewright.emulator.suspects import SuspectWriter, suspect_registers
 
 DTYPES = {
     "pred": "b1", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "u2", "bf16": "u2",
@@ -73,7 +73,6 @@ class _Value:
     name: str
     dtype: str
     borrowed: Register | None = None
-    suspect: int | None = None  # the number of the register without which it may have no value
     views: dict[str, str] = field(default_factory=dict)
 
 
@@ -87,12 +86,14 @@ class BlockWriter:
             " lanes = g.lanes",
             " B1, B2, B4, B8 = m.banks",
             " U = m.uniforms",
+            " D = m.doubtful",
         ]
         self.active: str | None = None  # the guard of the current instruction
         self.site = 0
         self._values: dict[Register, _Value] = {}
         self._written: set[Register] = set()
         self._touched: set[Register] = set()  # accumulators, since the last wgmma
+        self.suspects = SuspectWriter(self)
         self._variables = 0
 
     def write(self) -> str:
@@ -121,7 +122,9 @@ class BlockWriter:
                 f"no emulation of {instruction}; to add it, write an emitter, @emits({instruction.opcode!r}), in one "
                 "of the modules tilewright.emulator.*_instructions"
             )
+        self._translate(instruction, lambda: self.suspects.enter(instruction))
         self._translate(instruction, lambda: emitter(self, instruction))
+        self.suspects.leave(instruction)
 
     def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:
         """Emitters say what they do not know of an instruction, whose form is right (check_form), by ValueError."""
@@ -211,24 +214,19 @@ class BlockWriter:
         if bytes_of(destination) != int(dtype[1:]):
             raise ValueError(f"a {destination.bits}-bit destination of a value of {dtype}")
         if self.active:
-            self._current(destination)
-            self._values[destination].suspect = None  # it is kept, not used
-            expression = f"np.where({self.active}, {expression}, {self.read(destination, dtype)})"
+            kept = self._as(destination, dtype)
+            expression = f"np.where({self.active}, {expression}, {kept})"
         self._touch(destination)
-        value = self._values[destination] = _Value(self.variable(expression), dtype)
+        self._values[destination] = _Value(self.variable(expression), dtype)
         self._written.add(destination)
-        if destination in self.program.suspects:
-            number = self.program.suspects[destination]
-            self.emit(f"m.give_register(g, {number}, {self.active})")
-            value.suspect = number if self.active else None
+        self.suspects.give(destination)
 
     def place_of(self, destination: Operand) -> str | None:
         """The lanes of a register in the register file, which the machine gives its value; None if nobody reads it."""
         self.forget(registers_of(destination))
         if not isinstance(destination, Register) or destination not in self.program.rows:
             return None
-        if destination in self.program.suspects:
-            self.emit(f"m.give_register(g, {self.program.suspects[destination]}, None)")
+        self.suspects.give(destination)
         return f"B{bytes_of(destination)}[{self.program.rows[destination]}]"
 
     def _touch(self, register: Register) -> None:
@@ -246,19 +244,13 @@ class BlockWriter:
         self._touch(source)
         self._values[destination] = self._current(source)
         self._written.add(destination)
-        if destination in self.program.suspects:
-            number, held = self.program.suspects[destination], self._values[source].suspect
-            self.emit(
-                f"m.give_register(g, {number}, None)" if held is None else f"m.move_register(g, {number}, {held})"
-            )
 
     def accumulate(self, operands: Iterable[Operand], keep: str) -> None:
         """Tell the checks that registers are given values, made from those they had where `keep` holds."""
         for operand in operands:
-            if isinstance(operand, Register) and operand in self.program.suspects:
-                number = self.program.suspects[operand]
-                self.emit(f"m.require_register({self.site}, g, {number}, {keep})")
-                self.emit(f"m.give_register(g, {number}, {self.active})")
+            if isinstance(operand, Register):
+                self.suspects.require_where(operand, keep)
+                self.suspects.give(operand)
 
     def rows_in_place(self, operands: Iterable[Operand]) -> str:
         """A constant that selects the rows of registers that the next statement changes in the register file.
@@ -286,11 +278,13 @@ class BlockWriter:
     # Registers ----------------------------------------------------------------------------------------------------
 
     def _read_register(self, register: Register, dtype: str) -> str:
+        self.suspects.require(register)
+        return self._as(register, dtype)
+
+    def _as(self, register: Register, dtype: str) -> str:
+        """A variable with what a register holds as dtype."""
         self._touch(register)
         value = self._current(register)
-        if value.suspect is not None:
-            self.emit(f"m.require_register({self.site}, g, {value.suspect}, {self.active})")
-            value.suspect = value.suspect if self.active else None
         if value.dtype == dtype:
             return value.name
         if dtype not in value.views:
@@ -315,11 +309,9 @@ class BlockWriter:
     def _load(self, register: Register) -> _Value:
         dtype = bank_dtype(register)
         if register in self.program.slots:
-            variable = self.variable(f"U[{self.program.slots[register]}]")
-            return _Value(variable, dtype, suspect=self.program.suspects.get(register))
+            return _Value(self.variable(f"U[{self.program.slots[register]}]"), dtype)
         row = self.program.rows[register]
-        variable = self.variable(f"B{bytes_of(register)}[{row}, lanes]")
-        return _Value(variable, dtype, borrowed=register, suspect=self.program.suspects.get(register))
+        return _Value(self.variable(f"B{bytes_of(register)}[{row}, lanes]"), dtype, borrowed=register)
 
     def _write_back(self, registers: set[Register]) -> None:
         """Store registers in the register file; a view of a row that is itself stored is copied first."""
@@ -368,7 +360,8 @@ def compile_entry(module: Module, name: str) -> Program:
     blocks = build_blocks(entry)
     program = Program(entry, blocks)
     place_registers(program)
-    program.suspects = {register: number for number, register in enumerate(suspect_registers(blocks))}
+    suspects, program.without_value = suspect_registers(blocks)
+    program.suspects = {register: number for number, register in enumerate(suspects)}
     namespace: dict[str, Any] = {"__constants__": {}}
     for definitions in (arithmetic, integer_arithmetic, conversions, directed_rounding):
         namespace |= vars(definitions)

@@ -75,6 +75,7 @@ class Machine:
         lanes = self.topology.lanes
         counter = MemoryCounter(counters) if count_memory else None
         self.checker = None if checks is None else Checker(self, checks)
+        self.doubtful = [False] * len(program.suspects) if self.checker is None else self.checker.registers.doubtful
         self.access = Access(
             memory, self.topology, limit, program.entry.local_bytes, self.describe, counter, self.checker
         )
@@ -192,15 +193,21 @@ class Machine:
         if self.checker is not None:
             self.checker.registers.require(site, group, number, active)
 
-    def give_register(self, group: Group, number: int, active: Values | None) -> None:
-        """A register that had no value on some path gets one."""
+    def leave_registers(
+        self, group: Group, numbers: Sequence[int], origins: Sequence[int], unset: Values, active: Values | None
+    ) -> None:
+        """The active lanes make registers from others, and these have no value where `unset` holds."""
         if self.checker is not None:
-            self.checker.registers.give(group, number, active)
+            self.checker.registers.leave(group, numbers, origins, unset, active)
 
-    def move_register(self, group: Group, number: int, source: int) -> None:
-        """A register becomes a copy of one that may have no value."""
+    def lose_register(self, site: int, group: Group, number: int, unset: Values) -> None:
+        """A shuffle leaves a register without a value where `unset` holds."""
         if self.checker is not None:
-            self.checker.registers.move(group, number, source)
+            self.checker.registers.lose(site, group, number, unset)
+
+    def unset(self, group: Group, number: int) -> Values:
+        """In which lanes a register has no value."""
+        return False if self.checker is None else self.checker.registers.unset[number, group.lanes]
 
     def hold_registers(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg."""
@@ -316,7 +323,9 @@ class Machine:
         for block, group in self.meetings.waiting():
             masked = has_member_mask(block.instructions[0])
             kind, rest = ("member-mask", "member mask") if masked else ("divergent-collective", "warps")
-            message = f"only {self.name(group)} execute {self.describe(block.start)}: the rest of their {rest} does not come"
+            message = (
+                f"only {self.name(group)} execute {self.describe(block.start)}: the rest of their {rest} does not come"
+            )
             self.checker.report(kind, (), message, (block.start,), group, None)
 
     def _waiting(self) -> list[str]:

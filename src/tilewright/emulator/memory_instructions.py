@@ -129,10 +129,12 @@ def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
 
 @emits("shfl")
 def _shuffle(w: BlockWriter, i: Instruction) -> None:
-    value, lane, clamp = (w.read(operand, "u4") for operand in i.operands[1:4])
+    value, unset = w.suspects.read_if_taken(i.operands[1], "u4")
+    lane, clamp = (w.read(operand, "u4") for operand in i.operands[2:4])
     first, second = pair_of(i.operands[0])
-    result = w.exchange("m.collectives.shuffle", i, f"{i.modifiers[1]!r}", value, lane, clamp, "None")
+    result = w.exchange("m.collectives.shuffle", i, repr(i.modifiers[1]), value, lane, clamp, unset)
     w.assign(first, f"{result}[0]", "u4")
+    w.suspects.lose(first, f"{result}[2]")
     w.assign(second, f"{result}[1]", "b1")
 
 

@@ -24,7 +24,8 @@ class Program:
     bank_sizes: dict[int, int] = field(default_factory=dict)  # bytes of a register (1 for predicates) -> rows
     slots: dict[Register, int] = field(default_factory=dict)
     accumulators: set[Register] = field(default_factory=set)  # of wgmma, which changes them in the register file
-    suspects: dict[Register, int] = field(default_factory=dict)  # that some path may use without a value, numbered
+    suspects: dict[Register, int] = field(default_factory=dict)  # that may be used without a value, numbered
+    without_value: int = 0  # how many of them, the first, have none at the start
     source: str = ""
     traits: Traits = field(init=False)
 

@@ -1,11 +1,12 @@
 """The checks of registers: values that were never given, and how many the warps of a CTA hold (setmaxnreg)."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.emulator.arithmetic import lanes_of
 from tilewright.emulator.lanes import WARP, Group
+from tilewright.emulator.program import Program
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
@@ -17,14 +18,17 @@ _UNIT = 8
 
 
 class RegisterChecks:
-    """unset: (registers, lanes), whether a register that some path leaves without a value has none yet."""
+    """unset: (registers, lanes), whether a suspect has no value now. doubtful: whether it has none in some lane."""
 
-    def __init__(self, checker: "Checker", suspects: int, directives: dict[str, tuple[int, ...]]) -> None:
-        topology = checker.topology
+    def __init__(self, checker: "Checker", program: Program) -> None:
+        topology, suspects = checker.topology, len(program.suspects)
         self._checker = checker
-        self.unset = np.ones((suspects, topology.lanes), np.bool_)
+        self.unset = np.zeros((suspects, topology.lanes), np.bool_)
+        self.unset[: program.without_value] = True
+        self.doubtful = [number < program.without_value for number in range(suspects)]
+        self._lost: list[int | None] = [None] * suspects  # the shuffle that left a register without a value, if one did
         warps = -(-topology.threads // WARP)
-        launched = _launched_registers(topology.threads, directives)
+        launched = _launched_registers(topology.threads, program.entry.directives)
         self._launched = launched * warps
         self._held = np.full((warps, topology.ctas), launched)
         self._last_change = -1
@@ -35,17 +39,29 @@ class RegisterChecks:
         if active is not None:
             missing = missing & active
         if missing.any():
-            describe = self._checker.machine.describe(site)
-            message = f"{describe} uses a register that no instruction has given a value"
-            self._checker.report("uninitialised-register", (), message, (site,), group.take(missing), None)
+            describe = self._checker.machine.describe
+            message, sites = f"{describe(site)} uses a register that no instruction has given a value", (site,)
+            if (shuffle := self._lost[index]) is not None:
+                message = f"{describe(site)} uses what {describe(shuffle)} took from a thread that has no value to give"
+                sites = (site, shuffle)
+            self._checker.report("uninitialised-register", (), message, sites, group.take(missing), None)
 
-    def give(self, group: Group, index: int, active: Any) -> None:
-        """The active lanes of a group give a register a value."""
-        self.unset[index, group.lanes] &= False if active is None else ~lanes_of(active, group.size)
+    def lose(self, site: int, group: Group, index: int, unset: Any) -> None:
+        """A shuffle gives a register no value in some lanes of a group."""
+        self._write(group, index, unset, None, site)
 
-    def move(self, group: Group, index: int, source: int) -> None:
-        """A register gets what another holds, be it nothing."""
-        self.unset[index, group.lanes] = self.unset[source, group.lanes]
+    def leave(self, group: Group, indices: Sequence[int], origins: Sequence[int], unset: Any, active: Any) -> None:
+        """The active lanes of a group make registers from others, and these have no value where `unset` holds."""
+        lost = next((self._lost[origin] for origin in origins if self.doubtful[origin]), None)
+        for index in indices:
+            self._write(group, index, unset, active, lost)
+
+    def _write(self, group: Group, index: int, unset: Any, active: Any, lost: int | None) -> None:
+        kept = self.unset[index, group.lanes]
+        self.unset[index, group.lanes] = unset if active is None else np.where(active, unset, kept)
+        self.doubtful[index] = bool(self.unset[index].any())
+        if np.any(unset):
+            self._lost[index] = lost
 
     def hold(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg: the warps of a group hold this many registers per thread from now on."""
