@@ -142,8 +142,9 @@ class Block:
     """A straight line of instructions.
 
     live_out: registers that a later block may read. collective: whether it holds warp collectives; it then
-    starts with the first of them, and has no other that names its threads by a member mask. polls: whether its last instruction jumps back in a loop that only waits for
-    memory to change, so that others must run in between. only_leaves: whether it is nothing but a branch or an exit.
+    starts with the first of them, and has no other that names its threads by a member mask. polls: whether its last
+    instruction jumps back in a loop that only waits for memory to change, so that others must run in between.
+    only_leaves: whether it is nothing but a branch or an exit.
     """
 
     index: int

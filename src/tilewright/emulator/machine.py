@@ -68,6 +68,7 @@ class Machine:
     ) -> None:
         self.program, self.counters, self.asynchrony = program, counters, asynchrony
         self.cta_numbers, self._parameters, self._variables = cta_numbers, parameters, variables
+        self._clock, self._max_steps = 0, max_steps
         self.parameters_address, self._on_progress = np.uint64(parameters_address), on_progress
         limit = SHARED_START + program.entry.dynamic_offset + shared_bytes
         threads, cluster_size = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
@@ -96,7 +97,6 @@ class Machine:
         self.barriers, self.mbarriers = Barriers(self), Mbarriers(self)
         self.tensor, self.copies, self.bulk = Tensor(self), ThreadCopies(self), BulkCopies(self)
         self.remote = RemoteStores(self)
-        self._clock, self._max_steps = 0, max_steps
         self._executed = np.zeros(len(program.blocks), np.int64)
         self._ready: dict[int, list[Group]] = {}
         self._polled: list[tuple[int, Group]] = []

@@ -36,9 +36,7 @@ class MemberMaskChecks:
         self._report(site, outside, "is executed by a thread that its member mask leaves out")
         if (masks != masks[0]).any():
             differs = group.indices[_named_by_another_mask(group, masks)]
-            self._report(
-                site, differs, "is executed with a member mask other than that of a thread which names this one"
-            )
+            self._report(site, differs, "is executed with another member mask than by a thread that names this one")
         self._report(site, self._gone_past(group, masks), "has a thread in its member mask that goes on without it")
 
     def barrier(self, group: Group, mask: Values) -> None:

@@ -40,11 +40,12 @@ class RegisterChecks:
             missing = missing & active
         if missing.any():
             describe = self._checker.machine.describe
-            message, sites = f"{describe(site)} uses a register that no instruction has given a value", (site,)
+            what, sites = "a register that no instruction has given a value", [site]
             if (shuffle := self._lost[index]) is not None:
-                message = f"{describe(site)} uses what {describe(shuffle)} took from a thread that has no value to give"
-                sites = (site, shuffle)
-            self._checker.report("uninitialised-register", (), message, sites, group.take(missing), None)
+                what = f"what {describe(shuffle)} took from a thread that takes no part or has no value to give"
+                sites.append(shuffle)
+            message = f"{describe(site)} uses {what}"
+            self._checker.report("uninitialised-register", (), message, tuple(sites), group.take(missing), None)
 
     def lose(self, site: int, group: Group, index: int, unset: Any) -> None:
         """A shuffle gives a register no value in some lanes of a group."""
