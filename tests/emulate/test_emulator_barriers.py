@@ -8,7 +8,7 @@ from support.forms.barriers import BARRIERS
 from support.forms.form import BLOCK, written
 from support.forms.memory import MEMORY
 from support.launches import emulate
-from tilewright.emulator import BarrierProtocol, Device, UnsupportedInstruction
+from tilewright.emulator import BarrierProtocol, Deadlock, Device, UnsupportedInstruction
 
 POLICIES = ("eager", "lazy", "random")
 
@@ -145,19 +145,55 @@ def test_compare_and_swap_of_128_bits_in_the_order_of_lanes():
 VOTES = """
 extern "C" __global__ void vote(int* out) {
   int t = threadIdx.x;
-  if (t >= 96) return;
+  if (t >= THERE) return;
   out[3 * t] = __syncthreads_count(t % 3 == 0);
-  out[3 * t + 1] = __syncthreads_and(t < 96);
-  out[3 * t + 2] = __syncthreads_or(t > 96);
+  out[3 * t + 1] = __syncthreads_and(t < THERE);
+  out[3 * t + 2] = __syncthreads_or(t > THERE);
 }
 """
 
 
-def test_threads_that_have_exited_do_not_vote():
+@pytest.mark.parametrize("there", [96, 75])
+def test_threads_that_have_exited_do_not_vote(there):
+    """A whole warp, or a part of one."""
     device = Device(memory_bytes=1 << 20)
-    out = device.upload(np.zeros(288, np.int32))
-    device.launch(device.load(compile_ptx(VOTES)), (1,), (128,), [out])
-    assert device.read(out, 1152).view(np.int32).reshape(96, 3).tolist() == [[32, 1, 0]] * 96
+    out = device.upload(np.zeros(3 * there, np.int32))
+    device.launch(device.load(compile_ptx(VOTES, "sm_90a", f"-DTHERE={there}")), (1,), (128,), [out])
+    assert device.read(out, 12 * there).view(np.int32).reshape(there, 3).tolist() == [[there // 3, 1, 0]] * there
+
+
+NAMED = """
+extern "C" __global__ void meet(int* out) {
+  __shared__ int row[64];
+  int t = threadIdx.x;
+  if (t >= 40 && t % 3) return;
+  for (int i = 0; i < 2; i++) {
+    row[t] = t + i;
+    if (t % 3 == 2) asm volatile("barrier.sync 1, 64;" ::: "memory");
+    else asm volatile("barrier.sync 1, 64;" ::: "memory");
+    out[t] = row[(t + 3) % 40];
+    asm volatile("barrier.sync 2, COUNT;" ::: "memory");
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [64, 55])
+def test_a_warp_counts_as_a_whole_at_a_barrier_for_so_many_threads(threads):
+    """Also where some of its threads have exited or never were, and the others come one after the other."""
+    device = Device(memory_bytes=1 << 20)
+    out = device.upload(np.zeros(64, np.int32))
+    device.launch(device.load(compile_ptx(NAMED.replace("COUNT", "64"))), (1,), (threads,), [out])
+    found = device.read(out, 256).view(np.int32)
+    there = np.array([t for t in range(threads) if t < 40 or t % 3 == 0])
+    np.testing.assert_array_equal(found[there], (there + 3) % 40 + 1)
+
+
+@pytest.mark.planted_fault
+def test_a_warp_that_has_exited_does_not_count_at_a_barrier_for_so_many_threads():
+    device = Device(memory_bytes=1 << 20)
+    with pytest.raises(Deadlock, match="64 of 96 threads have arrived at barrier 2"):
+        device.launch(device.load(compile_ptx(NAMED.replace("COUNT", "96"))), (1,), (64,), [device.allocate(256)])
 
 
 SEND = "mapa.shared::cluster.u32 %to, %row, {to}; mapa.shared::cluster.u32 %bar, %bar, {bar}; {send}"

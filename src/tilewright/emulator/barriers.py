@@ -7,7 +7,7 @@ import numpy as np
 
 from tilewright.emulator.arithmetic import lanes_of
 from tilewright.emulator.errors import BarrierProtocol
-from tilewright.emulator.lanes import Array, Group, Indices, Mask
+from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Topology
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
@@ -45,10 +45,13 @@ class _NamedBarrier:
 
     expected: threads per CTA, 0 for all that have not exited. trues: threads that arrived with a predicate that holds.
     operation: what the phase reduces with, empty for nothing. rows: what its arrivals released, for the checks.
+    lanes: (lanes,), who has arrived.
     """
 
-    def __init__(self, ctas: int) -> None:
+    def __init__(self, topology: Topology) -> None:
+        ctas = topology.ctas
         self.arrived, self.expected, self.trues = (np.zeros(ctas, np.int64) for _ in range(3))
+        self.lanes = np.zeros(topology.lanes, np.bool_)
         self.operation = np.full(ctas, "", "U4")
         self.rows: Array | None = None
         self.waiting: list[_Waiting] = []
@@ -114,9 +117,10 @@ class Barriers:
         ctas = self._machine.topology.ctas
         barrier = self._named.get(number)
         if barrier is None:
-            barrier = self._named[number] = _NamedBarrier(ctas)
+            barrier = self._named[number] = _NamedBarrier(self._machine.topology)
         self._join_phase(site, group, number, barrier, count, "" if reduction is None else reduction.operation)
         barrier.arrived += np.bincount(group.cta, minlength=ctas)
+        barrier.lanes[group.lanes] = True
         if condition is not None:
             barrier.trues += np.bincount(group.cta[lanes_of(condition, group.size)], minlength=ctas)
         if (checker := self._machine.checker) is not None:
@@ -151,14 +155,15 @@ class Barriers:
 
     def _release(self, site: int, number: int, barrier: _NamedBarrier) -> None:
         expected = np.where(barrier.expected > 0, barrier.expected, self._machine.alive_threads)
-        over = barrier.arrived > expected
+        arrived = self._arrived(barrier)
+        over = arrived > expected
         if over.any():
             cta = int(over.argmax())
             raise BarrierProtocol(
-                f"{self._at(site)}: {int(barrier.arrived[cta])} threads have arrived at barrier {number} of CTA "
-                f"{cta}, which expects {int(expected[cta])}"
+                f"{self._at(site)}: {int(arrived[cta])} threads have arrived at barrier {number} of CTA {cta}, which "
+                f"expects {int(expected[cta])}"
             )
-        full = (barrier.arrived > 0) & (barrier.arrived == expected)
+        full = (arrived > 0) & (arrived == expected)
         if not full.any():
             return
         if (checker := self._machine.checker) is not None and barrier.rows is not None:
@@ -172,7 +177,23 @@ class Barriers:
             if entry.reduction is not None:
                 entry.reduction.give(entry.group.take(full[entry.group.cta]), barrier.trues, barrier.arrived)
         barrier.arrived[full] = barrier.trues[full] = 0
+        barrier.lanes.reshape(-1, full.size)[:, full] = False
         barrier.waiting = self._wake(barrier.waiting, full)
+
+    def _arrived(self, barrier: _NamedBarrier) -> Array:
+        """By CTA how many threads have arrived.
+
+        Where so many are expected a warp that arrives counts as a whole, with threads that have exited or never were.
+        """
+        machine, topology = self._machine, self._machine.topology
+        beyond = -topology.threads % WARP
+        if not barrier.expected.any() or ((machine.alive_threads == topology.threads).all() and not beyond):
+            return barrier.arrived
+        warp = topology.thread // WARP * topology.ctas + topology.cta
+        came = np.bincount(warp, weights=barrier.lanes) > 0
+        exited = topology.cta[came[warp] & ~machine.alive & ~barrier.lanes]
+        idle = np.bincount(exited, minlength=topology.ctas) + beyond * came[-topology.ctas :]
+        return barrier.arrived + np.where(barrier.expected > 0, idle, 0)
 
     def _wake(self, waiting: list[_Waiting], ctas: Mask) -> list[_Waiting]:
         """Let the lanes of some CTAs go on; returns who still waits."""
@@ -262,9 +283,10 @@ class Barriers:
             for entry in barrier.waiting:
                 cta = int(entry.group.cta[0])
                 expected = int(barrier.expected[cta]) or int(self._machine.alive_threads[cta])
+                arrived = int(self._arrived(barrier)[cta])
                 lines.append(
-                    f"{self._machine.name(entry.group)} wait at {self._at(entry.site)}: {int(barrier.arrived[cta])} "
-                    f"of {expected} threads have arrived at barrier {number}"
+                    f"{self._machine.name(entry.group)} wait at {self._at(entry.site)}: {arrived} of {expected} "
+                    f"threads have arrived at barrier {number}"
                 )
         for entry in self._cluster_waiting:
             lines.append(
