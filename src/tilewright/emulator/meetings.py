@@ -49,7 +49,8 @@ class Meetings:
             return [(block, group)]
         kind, blocks = _kind(block), self._machine.program.blocks
         here = self._waiting.pop(kind, {})
-        here[block.index] = self._machine.topology.merge([group, *filter(None, [here.get(block.index)])])
+        earlier = [here[block.index]] if block.index in here else []
+        here[block.index] = self._machine.topology.merge([group, *earlier])
         lanes = np.concatenate([group.indices for group in here.values()])
         if has_member_mask(block.instructions[0]):
             late = self._lack_members(lanes, np.concatenate([self._masks(blocks[i], g) for i, g in here.items()]))

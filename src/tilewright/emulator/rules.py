@@ -37,7 +37,9 @@ RULES = {
         "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
     ),
     "uninitialised-register": Rule(
-        "a register has no value before an instruction gives it one", "State Spaces: Register State Space"
+        "a register has no value before an instruction gives it one, nor where a shuffle took it from a thread that takes "
+        "no part, is not in the member mask or has no value itself",
+        "State Spaces: Register State Space; shfl.sync",
     ),
     "mbarrier-init": Rule(
         "an mbarrier may be used by another thread only after a barrier that follows its mbarrier.init, and from "
@@ -62,7 +64,7 @@ RULES = {
     ),
     "member-mask": Rule(
         "the member mask of a warp collective names the threads that execute it: each is in its own mask, and each of "
-        "the mask that has not exited executes it",
+        "the mask that has not exited executes it with the same qualifiers and the same mask",
         "shfl.sync; vote.sync; match.sync; redux.sync; elect.sync; bar.warp.sync",
     ),
     "divergent-collective": Rule(

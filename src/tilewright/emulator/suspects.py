@@ -106,9 +106,9 @@ class SuspectWriter:
             return f"np.where({read(operands[2], 'b1')}, {of_first}, {of_second}) | {of_choice}"
         if instruction.opcode in ("and", "or") and instruction.modifiers == ("pred",):
             # One operand decides alone: of `and` if it is false, of `or` if it is true.
-            open_ = "" if instruction.opcode == "and" else "~"
+            no = "" if instruction.opcode == "and" else "~"
             (first, of_first), (second, of_second) = ((read(o, "b1"), self._unset(o)) for o in operands)
-            return f"({of_first} | {of_second}) & ({of_first} | {open_}{first}) & ({of_second} | {open_}{second})"
+            return f"({of_first} | {of_second}) & ({of_first} | {no}{first}) & ({of_second} | {no}{second})"
         return self._any_unset(sources(instruction))
 
     def _unset(self, operand: Operand) -> str:
