@@ -37,8 +37,8 @@ RULES = {
         "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
     ),
     "uninitialised-register": Rule(
-        "a register has no value before an instruction gives it one, nor where a shuffle took it from a thread that takes "
-        "no part, is not in the member mask or has no value itself",
+        "a register has no value before an instruction gives it one, nor where a shuffle took it from a thread that "
+        "takes no part, is not in the member mask or has no value itself",
         "State Spaces: Register State Space; shfl.sync",
     ),
     "mbarrier-init": Rule(
