@@ -144,7 +144,6 @@ class Block:
     live_out: registers that a later block may read. collective: whether it holds warp collectives; it then
     starts with the first of them, and has no other that names its threads by a member mask. polls: whether its last
     instruction jumps back in a loop that only waits for memory to change, so that others must run in between.
-    only_leaves: whether it is nothing but a branch or an exit.
     """
 
     index: int
@@ -156,7 +155,6 @@ class Block:
     collective: bool = False
     polls: bool = False
     in_polling_loop: bool = False
-    only_leaves: bool = False
 
 
 def build_blocks(entry: Entry) -> list[Block]:
@@ -182,7 +180,6 @@ def build_blocks(entry: Entry) -> list[Block]:
         if last.opcode not in ("bra", "ret", "exit", "trap", "call") or last.predicate is not None:
             block.successors.append(index + 1)
         block.collective = any(map(is_collective, block.instructions))
-        block.only_leaves = block.instructions[0].opcode in ("bra", "ret", "exit")
         blocks.append(block)
     _mark_polling(blocks)
     _fill_liveness(blocks)

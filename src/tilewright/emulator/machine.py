@@ -253,8 +253,6 @@ class Machine:
         self.asynchrony.step()
         self._executed[block.index] += group.warps.count
         self.block = block.index
-        if self.checker is not None:
-            self.checker.member_masks.enter(block, group)
         taken = self.program.functions[block.index](self, group)
         if waits(block):
             return

@@ -1,12 +1,10 @@
 """The checks of member masks: who executes a warp collective, whom its mask names, and what bar.warp.sync orders."""
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.emulator.arithmetic import Values, lanes_of
-from tilewright.emulator.blocks import Block
 from tilewright.emulator.collectives import members_of
 from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Indices, Mask
 
@@ -15,17 +13,10 @@ if TYPE_CHECKING:
 
 
 class MemberMaskChecks:
-    """latest: (lanes,), the last block in which each lane did more than leave."""
+    """Of the lanes of one machine."""
 
     def __init__(self, checker: "Checker") -> None:
-        self._checker, self._topology = checker, checker.topology
-        self._latest = np.zeros(checker.topology.lanes, np.int32)
-        self._beyond = cache(self._blocks_beyond)
-
-    def enter(self, block: Block, group: Group) -> None:
-        """A group runs a block."""
-        if not block.only_leaves:
-            self._latest[group.lanes] = block.index
+        self._checker = checker
 
     def take_part(self, site: int, group: Group, mask: Values) -> None:
         """The lanes of a group execute a collective together."""
@@ -37,7 +28,6 @@ class MemberMaskChecks:
         if (masks != masks[0]).any():
             differs = group.indices[_named_by_another_mask(group, masks)]
             self._report(site, differs, "is executed with another member mask than by a thread that names this one")
-        self._report(site, self._gone_past(group, masks), "has a thread in its member mask that goes on without it")
 
     def barrier(self, group: Group, mask: Values) -> None:
         """bar.warp.sync: each thread knows what the others of its mask know."""
@@ -52,35 +42,10 @@ class MemberMaskChecks:
             for named in np.unique(of_lanes[here]):
                 clocks.meet(row[here & (of_lanes == named)][None], now)
 
-    def _gone_past(self, group: Group, masks: Array) -> Indices:
-        """Exited lanes that masks name and that did something after the collective which they have not executed.
-
-        A thread that returned early did not: the others no longer wait for it.
-        """
-        machine, ctas = self._checker.machine, self._topology.ctas
-        gone = np.flatnonzero(~machine.alive)
-        gone = gone[self._beyond(machine.block)[self._latest[gone]]]
-        if gone.size:
-            named = np.zeros((int(self._topology.threads - 1) // WARP + 1, ctas), np.uint32)
-            np.bitwise_or.at(named, (group.thread // WARP, group.cta), masks)
-            thread = self._topology.thread[gone]
-            of_lane = named[thread // WARP, self._topology.cta[gone]] >> (thread % WARP).astype(np.uint32)
-            gone = gone[of_lane & 1 != 0]
-        return gone
-
-    def _blocks_beyond(self, index: int) -> Mask:
-        """Which blocks may follow a block and never lead to it again."""
-        blocks = self._checker.machine.program.blocks
-        leads = np.zeros((len(blocks) + 1, len(blocks) + 1), np.bool_)
-        for block in blocks:
-            leads[block.index, block.successors] = True
-        after, before = _reach(leads, index), _reach(leads.T, index)
-        return after & ~before
-
     def _report(self, site: int, lanes: Indices, fault: str) -> None:
         if lanes.size:
             message = f"{self._checker.machine.describe(site)} {fault}"
-            self._checker.report("member-mask", (fault,), message, (site,), self._topology.group(lanes), None)
+            self._checker.report("member-mask", (fault,), message, (site,), self._checker.topology.group(lanes), None)
 
 
 def _named_by_another_mask(group: Group, masks: Array) -> Mask:
@@ -91,12 +56,3 @@ def _named_by_another_mask(group: Group, masks: Array) -> Mask:
     names = (of_tile[:, :, None] >> lanes & 1 != 0) & here[:, :, None]
     named: Mask = (names & (of_tile[:, :, None] != of_tile[:, None])).any(axis=1)
     return np.asarray(tiles.collect(named))
-
-
-def _reach(leads: Mask, start: int) -> Mask:
-    """Which nodes of a graph can be reached from one, itself included."""
-    reached = np.zeros(len(leads), np.bool_)
-    reached[start] = True
-    while (further := leads[reached].any(axis=0) & ~reached).any():
-        reached |= further
-    return reached
