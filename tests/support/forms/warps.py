@@ -39,6 +39,19 @@ def _exchange():
             "b32",
             "b32:few",
         )
+    # One mask of all lanes, at two places; and at one that the even lanes pass by.
+    for opcode in (
+        "shfl.sync.bfly.b32 %d0, %a0, 3, 31,", "shfl.sync.idx.b32 %d0, %a0, 5, 31,", "redux.sync.add.u32 %d0, %a0,",
+        "vote.sync.ballot.b32 %d0, %q,", "match.any.sync.b32 %d0, %a0,", "bar.warp.sync",
+    ):  # fmt: skip
+        begin = f"{even} setp.gt.u32 %q, %a0, 1; @%p bra EVEN;"
+        yield written(
+            f"{begin} add.u32 %a0, %a0, 1; {opcode} -1; bra DONE; EVEN: {opcode} -1; add.u32 %d0, %d0, 1; DONE:",
+            "b32",
+            "b32:few",
+        )
+        if "bfly" not in opcode:
+            yield written(f"{begin} {opcode} -1; EVEN: add.u32 %d0, %d0, 1;", "b32", "b32:few")
     yield written(
         f"{even} mov.b32 %d1, 0; @%p bra EVEN; bra DONE; EVEN: elect.sync %d0|%q, 0x55555555; "
         "selp.b32 %d1, 1, 0, %q; DONE:",
