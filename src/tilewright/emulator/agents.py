@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.emulator.clocks import KNOWN, VISIBLE
+from tilewright.emulator.clocks import KNOWN
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask
 from tilewright.emulator.shadow import column_of, is_asynchronous, pack, site_of, time_of
 from tilewright.emulator.traits import CLUSTER
@@ -273,7 +273,7 @@ class AgentChecks:
         agents = ~checker.clocks.ordinary[column]
         known = np.take_along_axis(rows[KNOWN], column, axis=1) >= time
         seen = known if agents.all() else np.where(
-            agents, known, np.take_along_axis(rows[VISIBLE], column, axis=1) >= time
+            agents, known, np.take_along_axis(rows[checker.clocks.visible], column, axis=1) >= time
         )  # fmt: skip
         late = ~seen & (writes > 0)
         if verb == "updates":

@@ -14,11 +14,12 @@ from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.errors import EmulatorError
 from tilewright.emulator.global_copies import GlobalCopyChecks
+from tilewright.emulator.history import History
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
 from tilewright.emulator.member_masks import MemberMaskChecks
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
-from tilewright.emulator.releases import History, Published, Releases, active_lanes
+from tilewright.emulator.releases import Published, Releases, active_lanes
 from tilewright.emulator.rules import Report, Reports
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
 from tilewright.emulator.traits import CLUSTER, DEVICE
@@ -46,7 +47,7 @@ class Checker:
         program, topology = machine.program, machine.topology
         self.machine, self.state, self.topology = machine, state, topology
         self.traits = program.traits
-        self.clocks = Clocks(topology, self.traits.asynchronous)
+        self.clocks = Clocks(topology, self.traits.asynchronous, bool(self.traits.sequential.any()))
         if state.global_proxies:
             self.clocks.track_global_writes()
         self.shared = SharedShadow(
@@ -241,9 +242,9 @@ class Checker:
             address = GLOBAL_BASE + int(where[second]) if space == "global" else self.shared_address(int(where[second]))
             self._conflict(kind, site, lane, access, address, foreign)
 
-    def fence(self, group: Group, active: Any, modifiers: tuple[str, ...]) -> None:
+    def fence(self, site: int, group: Group, active: Any) -> None:
         """membar, or fence with a memory order."""
-        self.releases.fence(active_lanes(group, active), modifiers)
+        self.releases.fence(site, active_lanes(group, active))
 
     def clusters_of(self, lanes: Indices) -> Array:
         """The number in the grid of the clusters of lanes."""
@@ -267,11 +268,10 @@ class Checker:
     def release_fenced(self, rows: Array, group: Group) -> Array:
         """The rows after a relaxed arrival at a cluster's barrier: it releases what its threads had fenced before."""
         rows = self.clocks.fit(rows)
-        times = self.releases.last_fences(group.lanes, CLUSTER)
-        for lane, time in zip(group.indices[times > 0].tolist(), times[times > 0].tolist(), strict=True):
-            known, facts = rows[:, self.topology.cta[lane]], self.clocks.facts[:, lane].copy()  # fences are cumulative
-            facts[KNOWN, self.clocks.column[lane]] = time
-            np.maximum(known, facts, out=known)
+        for lane in group.indices.tolist():
+            if (fenced := self.releases.fenced(lane, CLUSTER)) is not None:  # fences are cumulative
+                known = rows[:, self.topology.cta[lane]]
+                np.maximum(known, self.clocks.fit(fenced), out=known)
         self.machine.mbarriers.release_initialised(rows, group.indices)
         return rows
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.emulator.clocks import KNOWN, VISIBLE_GLOBAL
+from tilewright.emulator.clocks import KNOWN
 from tilewright.emulator.lanes import Array, Indices
 from tilewright.emulator.memory import GLOBAL_BASE
 from tilewright.emulator.shadow import GlobalShadow, column_of, is_asynchronous, pack, site_of, time_of
@@ -99,7 +99,7 @@ class GlobalCopyChecks:
             known[foreign] = checker.releases.knows(*theirs)
         ordered, ordinary = known, column < clocks.base
         if not reads and ordinary.any():
-            seen = clocks.facts[VISIBLE_GLOBAL, lane, own] >= time
+            seen = clocks.facts[clocks.visible_global, lane, own] >= time
             if foreign.any():
                 seen[foreign] = checker.releases.sees(*theirs)
             ordered = known & (seen | ~ordinary)

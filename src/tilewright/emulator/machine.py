@@ -176,7 +176,7 @@ class Machine:
     def memory_fence(self, site: int, group: Group, active: Mask | None) -> None:
         """membar, and fence with a memory order."""
         if self.checker is not None:
-            self.checker.fence(group, active, self.modifiers(site))
+            self.checker.fence(site, group, active)
 
     def warp_barrier(self, group: Group, mask: Values) -> None:
         """bar.warp.sync, after the lanes have met."""
