@@ -34,7 +34,7 @@ Moments: TypeAlias = dict[int, tuple[int, int]]
 class Release:
     """What threads of a CTA published.
 
-    rows: what they knew, for threads of the CTA and for the rest of the cluster; None where scopes leave nothing.
+    rows: what they knew, for threads of the CTA and for the rest of a cluster; None where scopes leave nothing.
     moments: of clusters, their own among them, for threads of other clusters.
     """
 
@@ -87,13 +87,14 @@ class Releases:
     def __init__(self, checker: "Checker") -> None:
         self._checker = checker
         self._published: dict[str, Published] = {"shared": {}, "global": checker.state.published}
+        self._scopes = DEVICE if checker.topology.cluster_size > 1 else CLUSTER  # that take whole rows
         self._fenced: dict[int, _Fenced] = {}  # by lane
         self._sequenced: dict[int, tuple[Array, Release]] = {}  # by lane: what it last published for fence.sc
         self._unacquired: dict[int, dict[tuple[str, int], Carried]] = {}  # by lane: read, not fenced
         for written in checker.state.published.values():  # by CTAs that have ended
             for carried in (written.released, written.sequenced):
                 for release in carried.releases.values():
-                    release.rows = [None] * DEVICE
+                    release.rows = [None] * len(release.rows)
 
     def fence(self, site: int, lanes: Indices) -> None:
         """membar or fence: what follows it, if it publishes, releases; what preceded it, if it read, acquires."""
@@ -253,7 +254,7 @@ class Releases:
                     for number, column in clocks.of_kind("cluster")
                 }
                 self._enter(lane, wide, moments)
-            fenced.release = Release(fenced.rows[:DEVICE], moments)
+            fenced.release = Release(fenced.rows[: self._scopes], moments)
         return fenced.release
 
     def _sequence(self, lane: int, release: Release | None) -> Release:
@@ -270,13 +271,16 @@ class Releases:
             rows[KNOWN] = row
             moments: Moments = {number: (int(row[column]), 0) for number, column in clocks.of_kind("cluster")}
             self._enter(lane, rows, moments)
-            last = self._sequenced[lane] = row.copy(), Release([rows] * DEVICE, moments)
+            last = self._sequenced[lane] = row.copy(), Release([rows] * self._scopes, moments)
         return last[1]
 
     def _enter(self, lane: int, rows: Array, moments: Moments) -> None:
         """Add what a lane releases to its cluster's history, and the moment to others."""
         cluster, now = self._checker.cluster_of(lane), self._checker.tick()
-        self._checker.state.histories.setdefault(cluster, History()).add(now, rows)
+        histories = self._checker.state.histories
+        if cluster not in histories:
+            histories[cluster] = History()
+        histories[cluster].add(now, rows)
         moments[cluster] = now, 0
 
     def _joined(self, first: Release, second: Release) -> Release:
@@ -327,9 +331,8 @@ class Releases:
     def _learn_moments(self, lane: int, carried: Carried, kind: int) -> tuple[int, int]:
         """A lane gets to know of other clusters in rows of a kind; returns what these tell of its own."""
         clocks, here = self._checker.clocks, self._checker.cluster_of(lane)
-        moments = _latest(carried.own, carried.told)
-        moments.pop(here, None)
-        if moments:
+        latest = _latest(carried.own, carried.told)
+        if moments := {cluster: moment for cluster, moment in latest.items() if cluster != here}:
             columns = np.array([clocks.agent(("cluster", cluster)) for cluster in moments])
             known, seen = np.array(list(moments.values()), np.int32).T
             clocks.facts[kind, lane, columns] = np.maximum(clocks.facts[kind, lane, columns], known)
@@ -347,6 +350,8 @@ def active_lanes(group: Group, active: Any) -> Indices:
 
 def _latest(some: Moments, others: Moments) -> Moments:
     """For each cluster the latest moments."""
+    if not others:
+        return some
     latest = dict(some)
     for cluster, (known, seen) in others.items():
         known_before, seen_before = latest.get(cluster, (0, 0))
