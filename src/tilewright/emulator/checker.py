@@ -170,9 +170,10 @@ class Checker:
         clusters = self.clusters_of(lanes)[:, None]
         access = pack(now, self.clocks.column[lanes], site)[:, None]
         if shadow.written:
-            writes = shadow.writes[cells]
-            if writes.any():
-                self._require_order(kind, site, lanes, cells, writes, writes > 0, shadow, shadow.write_clusters[cells])
+            for past, past_clusters in shadow.past_writes():
+                writes = past[cells]
+                if writes.any():
+                    self._require_order(kind, site, lanes, cells, writes, writes > 0, shadow, past_clusters[cells])
         if kind == "ld":
             shadow.read(cells, access, clusters)
             return
@@ -184,7 +185,8 @@ class Checker:
             reads = past[cells]
             if reads.any():
                 self._require_order(kind, site, lanes, cells, reads, reads > 0, shadow, past_clusters[cells])
-        shadow.writes[cells], shadow.write_clusters[cells] = access, clusters
+        narrow = bool(self.traits.strong[site] and self.traits.scopes[site] < DEVICE)
+        shadow.write(cells, access, clusters, narrow)
 
     def shadow_of(self, where: int) -> GlobalShadow:
         """The shadow of the allocation that holds an offset of global memory."""
