@@ -105,7 +105,7 @@ class MbarrierChecks:
         now, remote = checker.tick(), topology.cta[lanes] != cta
         self._used[cta, clocks.column[lanes]] = now
         if not by_copy:  # whose end the phase tells
-            checker.touch(cta[remote], clocks.column[lanes[remote]], now)
+            checker.lifetimes.touch(cta[remote], clocks.column[lanes[remote]], now)
 
     def arrive(self, lanes: Indices, cta: Indices, scope: int) -> None:
         """Lanes arrive at the mbarriers of CTAs."""
@@ -196,7 +196,7 @@ class AgentChecks:
                 shadow.by_cta(reads)[of_ctas, cells] = 0
         columns = barrier.columns(signals)
         shadow.by_cta(shadow.writes)[of_ctas, cells] = pack(now, columns, site, True)[:, None]
-        checker.touch(targets, columns, now)
+        checker.lifetimes.touch(targets, columns, now)
 
     def read_by_bulk(self, site: int, lane: int, chunks: Indices) -> int:
         """A bulk store of a lane reads 16-byte chunks of its CTA's shared memory; returns when, for the wait."""
@@ -213,7 +213,7 @@ class AgentChecks:
         now, lanes = self._checker.tick(), np.array([lane])
         rows = self._checker.clocks.facts[:, lanes]
         self._read(site, lanes, ctas, rows, self._cells(chunks), ("mbarrier", barrier.offset), columns, now)
-        self._checker.touch(ctas, columns, now)
+        self._checker.lifetimes.touch(ctas, columns, now)
 
     def read_by_wgmma(self, site: int, lanes: Indices, chunks: Indices) -> int:
         """Wgmmas of the lanes of one warpgroup in some CTAs, (ctas, 128), read 16-byte chunks of their shared memory.

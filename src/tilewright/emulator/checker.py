@@ -16,6 +16,7 @@ from tilewright.emulator.errors import EmulatorError
 from tilewright.emulator.global_copies import GlobalCopyChecks
 from tilewright.emulator.history import History
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
+from tilewright.emulator.lifetimes import LifetimeChecks
 from tilewright.emulator.member_masks import MemberMaskChecks
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
@@ -59,8 +60,7 @@ class Checker:
         self.member_masks = MemberMaskChecks(self)
         self.registers = RegisterChecks(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
-        self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
-        self._touched = self.clocks.nothing(topology.ctas)[KNOWN]  # when others last accessed a CTA's shared memory
+        self.lifetimes = LifetimeChecks(self)
         self.releases = Releases(self)
 
     def tick(self) -> int:
@@ -118,7 +118,7 @@ class Checker:
         foreign = remote | (agents is not None)
         if foreign.any():
             access = np.where(foreign, pack(now, columns, site, True), access)
-            self.touch(target[foreign], columns[foreign], now)
+            self.lifetimes.touch(target[foreign], columns[foreign], now)
         if reads:
             slots = np.where(remote, shadow.slots - 1, self.topology.thread[lanes] // WARP)
             shadow.mark_read(slots, cells, access[:, None])
@@ -153,12 +153,6 @@ class Checker:
         self.shared.writes[cells] = np.where(
             self.shared.writes[cells] == pending, over[:, None], self.shared.writes[cells]
         )
-
-    def touch(self, targets: Indices, columns: Indices, now: int) -> None:
-        """Others access the shared memory of CTAs."""
-        if targets.size:
-            self._touched = self.clocks.fit(self._touched, kinds=False)
-            self._touched[targets, columns] = now
 
     def _access_global(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
         shadow = self.shadow_of(int(where[0]))
@@ -277,11 +271,6 @@ class Checker:
         self.machine.mbarriers.release_initialised(rows, group.indices)
         return rows
 
-    def with_exited(self, rows: Array, ctas: Mask) -> Array:
-        """The rows of a barrier where, in some CTAs, threads that have exited count as arrived."""
-        exited = self.clocks.fit(self._exited)
-        return np.maximum(self.clocks.fit(rows), np.where(ctas[:, None], exited, 0))
-
     def met(self, ctas: Mask) -> None:
         """All threads of these CTAs have met at a barrier."""
         self._floor[ctas] = self.tick()
@@ -290,27 +279,6 @@ class Checker:
         """fence.proxy.async of shared memory, global memory or both."""
         if self.traits.asynchronous:
             self.clocks.fence_proxies(group, self.tick(), spaces)
-
-    # The end of threads ----------------------------------------------------------------------------------------------
-
-    def exited(self, group: Group) -> None:
-        """Threads exit; with the last of a CTA its shared memory goes."""
-        self._exited = self.release(self._exited, group)
-        for cta in np.unique(group.cta).tolist():
-            if self.machine.alive_threads[cta]:
-                continue
-            self.registers.exited(cta, group)
-            touched = self._touched[cta]
-            known = self._exited[[KNOWN, self.clocks.over], cta, : touched.size].max(axis=0)
-            late = np.flatnonzero(touched > known)
-            for column in late[:1].tolist():
-                lanes = self.topology.group(np.array([group.indices[group.cta == cta][0]]))
-                number = int(self.machine.cta_numbers[cta])
-                message = (
-                    f"CTA {number} exits and nothing tells it that {self.name_of(column, cta)} is done with its "
-                    "shared memory"
-                )
-                self.report("cluster-exit", (cta, column), message, (), lanes, None)
 
     # Reports ---------------------------------------------------------------------------------------------------------
 

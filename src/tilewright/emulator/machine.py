@@ -287,7 +287,7 @@ class Machine:
         self.alive[group.lanes] = False
         self.alive_threads -= np.bincount(group.cta, minlength=self.topology.ctas)
         if self.checker is not None:
-            self.checker.exited(group)
+            self.checker.lifetimes.exited(group)
         self.barriers.threads_exited()
         for index, waiting in self.meetings.release():
             self._ready.setdefault(index, []).append(waiting)
