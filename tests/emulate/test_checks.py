@@ -105,6 +105,26 @@ def test_reports_do_not_need_line_information(case, reports):
     assert Counter(report.kind for report in reports()) == with_lines + with_lines
 
 
+MESSAGES = {
+    "accumulator_moved_past_the_fence": r"after `wgmma\.fence\S*` at test\.cu:\d+.*the compiler has moved it",
+    "store_without_fence": r"which thread \d+ of CTA \d+ has written, without fence\.proxy\.async in between",
+    "global_load_without_fence": r"has written, without fence\.proxy\.async in between",
+    "exit_before_the_peer_has_read": r"thread \d+ of CTA 1 is done .* by `ld\.shared::cluster\S*` .* address 0x\w+",
+    "copy_to_a_peer_and_exit": r"a copy that signals the mbarrier .* by `cp\.async\.bulk\S*` .* address 0x\w+",
+}
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("name", MESSAGES)
+def test_messages(name, reports):
+    [case] = [case for case in CASES if case.name == name]
+    case.run_faulty()
+    found = [report for report in reports() if report.kind == case.kind]
+    assert any(re.search(MESSAGES[name], report.message) for report in found), found
+    if case.kind != "wgmma-fence":
+        assert all(f"{report.address:#x}" in report.message for report in found)
+
+
 def test_every_rule_has_a_case():
     assert {case.kind for case in CASES} == set(RULES)
 

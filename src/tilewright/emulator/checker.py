@@ -118,7 +118,8 @@ class Checker:
         foreign = remote | (agents is not None)
         if foreign.any():
             access = np.where(foreign, pack(now, columns, site, True), access)
-            self.lifetimes.touch(target[foreign], columns[foreign], now)
+            offsets = where[foreign] % self.topology.shared_stride
+            self.lifetimes.touch(site, target[foreign], columns[foreign], offsets, now)
         if reads:
             slots = np.where(remote, shadow.slots - 1, self.topology.thread[lanes] // WARP)
             shadow.mark_read(slots, cells, access[:, None])

@@ -14,20 +14,26 @@ if TYPE_CHECKING:
 class LifetimeChecks:
     """Of the CTAs of one machine.
 
-    touched: (ctas, columns), when each thread or agent last accessed the shared memory of another CTA. known: rows of
-    what the exited threads of a CTA knew.
+    touched: (ctas, columns), when each thread or agent last accessed the shared memory of a CTA; sites, offsets: by
+    which instruction and where. known: rows of what the exited threads of a CTA knew.
     """
 
     def __init__(self, checker: "Checker") -> None:
         self._checker = checker
         self._known = checker.clocks.nothing(checker.topology.ctas)
         self._touched = checker.clocks.nothing(checker.topology.ctas)[KNOWN]
+        self._sites, self._offsets = self._touched.copy(), self._touched.copy()
 
-    def touch(self, targets: Indices, columns: Indices, now: int) -> None:
-        """Others access the shared memory of CTAs."""
-        if targets.size:
-            self._touched = self._checker.clocks.fit(self._touched, kinds=False)
-            self._touched[targets, columns] = now
+    def touch(self, site: int, targets: Indices, columns: Indices, offsets: Indices | int, now: int) -> None:
+        """Others, or copies, access the shared memory of CTAs at offsets."""
+        if not targets.size:
+            return
+        fit = self._checker.clocks.fit
+        self._touched, self._sites, self._offsets = (
+            fit(rows, kinds=False) for rows in (self._touched, self._sites, self._offsets)
+        )
+        self._touched[targets, columns] = now
+        self._sites[targets, columns], self._offsets[targets, columns] = site, offsets
 
     def with_exited(self, rows: Array, ctas: Mask) -> Array:
         """The rows of a barrier where, in some CTAs, threads that have exited count as arrived."""
@@ -47,9 +53,12 @@ class LifetimeChecks:
             late = np.flatnonzero(touched > known)
             for column in late[:1].tolist():
                 lanes = checker.topology.group(np.array([group.indices[group.cta == cta][0]]))
-                number = int(checker.machine.cta_numbers[cta])
+                number, machine = int(checker.machine.cta_numbers[cta]), checker.machine
+                access, offset = int(self._sites[cta, column]), int(self._offsets[cta, column])
                 message = (
                     f"CTA {number} exits and nothing tells it that {checker.name_of(column, cta)} is done with its "
-                    "shared memory"
+                    f"shared memory, which it accesses by {machine.describe(access)} at shared address {offset:#x}"
                 )
-                checker.report("cluster-exit", (cta, column), message, (), lanes, None)
+                block = machine.program.blocks[machine.block]
+                sites = (block.start + len(block.instructions) - 1, access)
+                checker.report("cluster-exit", (), message, sites, lanes, offset)
