@@ -262,8 +262,7 @@ class Releases:
         clocks = self._checker.clocks
         row, last = clocks.facts[clocks.fenced, lane], self._sequenced.get(lane)
         if release is not None and all(
-            fenced is not None and np.array_equal(clocks.fit(fenced[KNOWN], kinds=False), row)
-            for fenced in self._fenced[lane].rows[CTA :: DEVICE - CTA]
+            fenced is not None and np.array_equal(clocks.fit(fenced)[KNOWN], row) for fenced in self._fenced[lane].rows
         ):
             return release
         if last is None or not np.array_equal(last[0], row):
