@@ -44,6 +44,7 @@ def test_too_little_shared_memory_is_reported_with_the_remedy(ptx):
     assert report["kind"] == "OutOfBounds"
     assert "outside the 256 bytes" in report["rule"]
     assert "as much dynamic shared memory as it needs" in report["rule"]
+    assert "static" not in report["rule"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 import tilewright.emulator as emulator
 from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device
+from tilewright.emulator import device as device_module
 from tilewright.emulator.rules import RULES
 
 FOLDER = Path(__file__).parent / "checks"
@@ -103,6 +104,26 @@ def test_reports_do_not_need_line_information(case, reports):
     with_lines = Counter(report.kind for report in reports())
     case.run_faulty(lineinfo=False)
     assert Counter(report.kind for report in reports()) == with_lines + with_lines
+
+
+MESSAGES = {
+    "accumulator_moved_past_the_fence": r"after `wgmma\.fence\S*` at test\.cu:\d+.*the compiler has moved it",
+    "store_without_fence": r"which thread \d+ of CTA \d+ has written, without fence\.proxy\.async in between",
+    "global_load_without_fence": r"has written, without fence\.proxy\.async in between",
+    "exit_before_the_peer_has_read": r"thread \d+ of CTA 1 is done .* by `ld\.shared::cluster\S*` .* address 0x\w+",
+    "copy_to_a_peer_and_exit": r"a copy that signals the mbarrier .* by `cp\.async\.bulk\S*` .* address 0x\w+",
+}
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("name", MESSAGES)
+def test_messages(name, reports):
+    [case] = [case for case in CASES if case.name == name]
+    case.run_faulty()
+    found = [report for report in reports() if report.kind == case.kind]
+    assert any(re.search(MESSAGES[name], report.message) for report in found), found
+    if case.kind != "wgmma-fence":
+        assert all(f"{report.address:#x}" in report.message for report in found)
 
 
 def test_every_rule_has_a_case():
@@ -232,3 +253,35 @@ def test_races_between_blocks_that_are_not_resident_together(fault, reports):
     device.launch(device.load(compile_ptx(HANDOVER, "sm_90a", f"-DFAULT={fault}")), (72,), (1024,), [out, values])
     assert device.read(out, 4).view(np.int32) == count
     assert [report.kind for report in reports()] == ["race"] * fault
+
+
+TICKET = """
+extern "C" __global__ void last_block(int* out, const int* in) {
+  __shared__ bool last;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[1 + i] = in[i];
+  if (FAULT) asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  else __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(out, 1) == gridDim.x - 1;
+  __syncthreads();
+  __threadfence();
+  int sum = 0;
+  for (int block = 0; last && block < gridDim.x; block++) sum += out[1 + block * blockDim.x + (threadIdx.x ^ 1)];
+  __syncthreads();
+  if (last) out[1 + i] = sum;
+}
+"""
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("fault", [0, 1])
+def test_the_last_block_reads_what_blocks_have_written_that_were_not_resident_with_it(fault, reports, monkeypatch):
+    monkeypatch.setattr(device_module, "RESIDENT_LANES", 128)
+    monkeypatch.setattr(device_module, "CHUNK_LANES", 128)
+    count = 7 * 64
+    device = Device(memory_bytes=1 << 20)
+    out, values = device.upload(np.zeros(count + 1, np.int32)), device.upload(np.ones(count, np.int32))
+    device.launch(device.load(compile_ptx(TICKET, "sm_90a", f"-DFAULT={fault}")), (7,), (64,), [out, values])
+    assert device.read(out + 4 * (count - 63), 256).view(np.int32).tolist() == [7] * 64
+    assert {report.kind for report in reports()} == ({"race"} if fault else set())

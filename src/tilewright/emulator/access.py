@@ -19,6 +19,7 @@ from tilewright.emulator.memory import (
     FlatMemory,
     GlobalMemory,
 )
+from tilewright.emulator.ptx import Entry
 from tilewright.emulator.reductions import combine
 
 if TYPE_CHECKING:
@@ -43,15 +44,15 @@ class Access:
         memory: GlobalMemory,
         topology: Topology,
         shared_limit: int,
-        local_bytes: int,
+        entry: Entry,
         describe: Callable[[int], str],
         counter: MemoryCounter | None,
         checker: "Checker | None" = None,
     ) -> None:
         self.memory, self.topology, self.shared_limit = memory, topology, shared_limit
         self.shared = FlatMemory(np.full(topology.ctas * topology.shared_stride, 0xFF, np.uint8))
-        self.local_bytes = local_bytes
-        self.local = FlatMemory(np.full(-(-topology.lanes * local_bytes // 16) * 16, 0xFF, np.uint8))
+        self._entry, self.local_bytes = entry, entry.local_bytes
+        self.local = FlatMemory(np.full(-(-topology.lanes * entry.local_bytes // 16) * 16, 0xFF, np.uint8))
         self._describe, self.counter, self.checker = describe, counter, checker
 
     def load(
@@ -235,11 +236,21 @@ class Access:
         if int(address.min()) < start or int(address.max()) + width > end:
             flat = np.atleast_1d(address).astype(np.int64)
             wrong = flat[(flat < start) | (flat + width > end)][0]
-            remedy = ": launch it with as much dynamic shared memory as it needs" if space == "shared" else ""
+            remedy = self._remedy() if space == "shared" else ""
             raise OutOfBounds(
                 f"{self._describe(site)} accesses {width} bytes at {space} address {int(wrong):#x}, outside the "
                 f"{end - start} bytes from {start:#x} that it has{remedy}"
             )
+
+    def _remedy(self) -> str:
+        """What helps against an access past the end of shared memory."""
+        entry = self._entry
+        if any(variable.size == 0 for variable in entry.shared.values()):  # extern __shared__
+            static = f", {entry.shared_bytes} of them static" if entry.shared_bytes else ""
+            return f"{static}: launch it with as much dynamic shared memory as it needs, or keep its indices in bounds"
+        if entry.shared_bytes:
+            return ", all of them static: keep the index within the bounds of its array"
+        return ": it declares no shared memory"
 
 
 def modify(

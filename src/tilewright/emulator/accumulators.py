@@ -14,7 +14,7 @@ class AccumulatorChecks:
     """By row of the register file and warpgroup (of all resident CTAs).
 
     issued: when the last wgmma on the row was issued, and its instruction. touched: the instruction, plus 1, that last
-    accessed the row since the warpgroup's last wgmma.fence.
+    accessed the row since the warpgroup's last wgmma.fence. fenced: the instruction, plus 1, of that fence.
     """
 
     def __init__(self, checker: "Checker", rows: int) -> None:
@@ -25,7 +25,7 @@ class AccumulatorChecks:
         self._issuer = np.zeros((rows, warpgroups), np.int64)
         self._touched = np.zeros((rows, warpgroups), np.int64)
         self._retired = np.zeros(warpgroups, np.int64)
-        self._fenced = np.zeros(warpgroups, np.bool_)
+        self._fenced = np.zeros(warpgroups, np.int64)
 
     def touch(self, site: int, group: Group, row: int) -> None:
         """Lanes read or write the register of a row otherwise than by wgmma."""
@@ -36,11 +36,11 @@ class AccumulatorChecks:
             self._report("accumulator-before-wait", site, int(self._issuer[row, slot]), slot, "accesses")
         self._touched[row, slots] = site + 1
 
-    def fence(self, group: Group) -> None:
+    def fence(self, site: int, group: Group) -> None:
         """wgmma.fence."""
         slots = self._slots(group)
         self._touched[:, slots] = 0
-        self._fenced[slots] = True
+        self._fenced[slots] = site + 1
 
     def multiply(self, site: int, group: Group, rows: slice | tuple[int, ...], time: int) -> None:
         """wgmma.mma_async on some rows."""
@@ -72,5 +72,10 @@ class AccumulatorChecks:
         group = checker.topology.group(lanes[lanes < checker.topology.lanes])
         describe = checker.machine.describe
         past = "" if other == site else f" that {describe(other)} accesses too"
+        if kind == "wgmma-fence" and other != site and (fence := int(self._fenced[slot])):
+            past += (
+                f", after {describe(fence - 1)}: if the source has it before that fence, the compiler has moved it, "
+                "and the order of the PTX counts"
+            )
         sites = (site,) if other == site else (site, other)
         checker.report(kind, (), f"{describe(site)} {verb} registers{past}", sites, group, None)

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.emulator.clocks import KNOWN, VISIBLE
+from tilewright.emulator.clocks import KNOWN
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask
+from tilewright.emulator.rules import accesses
 from tilewright.emulator.shadow import column_of, is_asynchronous, pack, site_of, time_of
 from tilewright.emulator.traits import CLUSTER
 
@@ -105,7 +106,7 @@ class MbarrierChecks:
         now, remote = checker.tick(), topology.cta[lanes] != cta
         self._used[cta, clocks.column[lanes]] = now
         if not by_copy:  # whose end the phase tells
-            checker.touch(cta[remote], clocks.column[lanes[remote]], now)
+            checker.lifetimes.touch(site, cta[remote], clocks.column[lanes[remote]], self.offset, now)
 
     def arrive(self, lanes: Indices, cta: Indices, scope: int) -> None:
         """Lanes arrive at the mbarriers of CTAs."""
@@ -196,7 +197,7 @@ class AgentChecks:
                 shadow.by_cta(reads)[of_ctas, cells] = 0
         columns = barrier.columns(signals)
         shadow.by_cta(shadow.writes)[of_ctas, cells] = pack(now, columns, site, True)[:, None]
-        checker.touch(targets, columns, now)
+        checker.lifetimes.touch(site, targets, columns, offset, now)
 
     def read_by_bulk(self, site: int, lane: int, chunks: Indices) -> int:
         """A bulk store of a lane reads 16-byte chunks of its CTA's shared memory; returns when, for the wait."""
@@ -213,7 +214,7 @@ class AgentChecks:
         now, lanes = self._checker.tick(), np.array([lane])
         rows = self._checker.clocks.facts[:, lanes]
         self._read(site, lanes, ctas, rows, self._cells(chunks), ("mbarrier", barrier.offset), columns, now)
-        self._checker.touch(ctas, columns, now)
+        self._checker.lifetimes.touch(site, ctas, columns, int(chunks[0]) * _CHUNK, now)
 
     def read_by_wgmma(self, site: int, lanes: Indices, chunks: Indices) -> int:
         """Wgmmas of the lanes of one warpgroup in some CTAs, (ctas, 128), read 16-byte chunks of their shared memory.
@@ -273,7 +274,7 @@ class AgentChecks:
         agents = ~checker.clocks.ordinary[column]
         known = np.take_along_axis(rows[KNOWN], column, axis=1) >= time
         seen = known if agents.all() else np.where(
-            agents, known, np.take_along_axis(rows[VISIBLE], column, axis=1) >= time
+            agents, known, np.take_along_axis(rows[checker.clocks.visible], column, axis=1) >= time
         )  # fmt: skip
         late = ~seen & (writes > 0)
         if verb == "updates":
@@ -300,7 +301,7 @@ class AgentChecks:
         sites: tuple[int, ...] = (site,)
         if access:
             who = checker.name_of(int(column_of(access)), int(checker.topology.cta[lane]))
-            message += f"{who} accesses" + (" asynchronously" if is_asynchronous(access) else "")
+            message += f"{who} {accesses(kind, bool(is_asynchronous(access)))}"
             sites = (site, int(site_of(access)))
         else:
             message += "nobody has written"

@@ -167,7 +167,7 @@ class Barriers:
         if not full.any():
             return
         if (checker := self._machine.checker) is not None and barrier.rows is not None:
-            rows = checker.with_exited(barrier.rows, full & (barrier.expected == 0))
+            rows = checker.lifetimes.with_exited(barrier.rows, full & (barrier.expected == 0))
             for entry in barrier.waiting:
                 checker.clocks.learn(entry.group.take(full[entry.group.cta]), rows)
             barrier.rows[:, full] = 0
@@ -249,7 +249,7 @@ class Barriers:
             checker = self._machine.checker
             if checker is not None and self._cluster_rows is not None and self._acquired_rows is not None:
                 everybody = np.ones(topology.ctas, np.bool_)
-                rows = checker.with_exited(self._cluster_rows, everybody)
+                rows = checker.lifetimes.with_exited(self._cluster_rows, everybody)
                 kinds, _, columns = rows.shape
                 by_cluster = rows.reshape(kinds, -1, topology.cluster_size, columns)
                 joined = np.repeat(by_cluster.max(axis=2), topology.cluster_size, axis=1)

@@ -14,11 +14,13 @@ from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.errors import EmulatorError
 from tilewright.emulator.global_copies import GlobalCopyChecks
+from tilewright.emulator.history import History
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
+from tilewright.emulator.lifetimes import LifetimeChecks
 from tilewright.emulator.member_masks import MemberMaskChecks
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
-from tilewright.emulator.releases import History, Published, Releases, active_lanes
+from tilewright.emulator.releases import Published, Releases, active_lanes
 from tilewright.emulator.rules import Report, Reports
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
 from tilewright.emulator.traits import CLUSTER, DEVICE
@@ -46,7 +48,7 @@ class Checker:
         program, topology = machine.program, machine.topology
         self.machine, self.state, self.topology = machine, state, topology
         self.traits = program.traits
-        self.clocks = Clocks(topology, self.traits.asynchronous)
+        self.clocks = Clocks(topology, self.traits.asynchronous, bool(self.traits.sequential.any()))
         if state.global_proxies:
             self.clocks.track_global_writes()
         self.shared = SharedShadow(
@@ -58,8 +60,7 @@ class Checker:
         self.member_masks = MemberMaskChecks(self)
         self.registers = RegisterChecks(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
-        self._exited = self.clocks.nothing(topology.ctas)  # what the exited threads of a CTA knew
-        self._touched = self.clocks.nothing(topology.ctas)[KNOWN]  # when others last accessed a CTA's shared memory
+        self.lifetimes = LifetimeChecks(self)
         self.releases = Releases(self)
 
     def tick(self) -> int:
@@ -117,7 +118,8 @@ class Checker:
         foreign = remote | (agents is not None)
         if foreign.any():
             access = np.where(foreign, pack(now, columns, site, True), access)
-            self.touch(target[foreign], columns[foreign], now)
+            offsets = where[foreign] % self.topology.shared_stride
+            self.lifetimes.touch(site, target[foreign], columns[foreign], offsets, now)
         if reads:
             slots = np.where(remote, shadow.slots - 1, self.topology.thread[lanes] // WARP)
             shadow.mark_read(slots, cells, access[:, None])
@@ -153,12 +155,6 @@ class Checker:
             self.shared.writes[cells] == pending, over[:, None], self.shared.writes[cells]
         )
 
-    def touch(self, targets: Indices, columns: Indices, now: int) -> None:
-        """Others access the shared memory of CTAs."""
-        if targets.size:
-            self._touched = self.clocks.fit(self._touched, kinds=False)
-            self._touched[targets, columns] = now
-
     def _access_global(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
         shadow = self.shadow_of(int(where[0]))
         inside = (where >= shadow.start) & (where < shadow.end)
@@ -169,9 +165,10 @@ class Checker:
         clusters = self.clusters_of(lanes)[:, None]
         access = pack(now, self.clocks.column[lanes], site)[:, None]
         if shadow.written:
-            writes = shadow.writes[cells]
-            if writes.any():
-                self._require_order(kind, site, lanes, cells, writes, writes > 0, shadow, shadow.write_clusters[cells])
+            for past, past_clusters in shadow.past_writes():
+                writes = past[cells]
+                if writes.any():
+                    self._require_order(kind, site, lanes, cells, writes, writes > 0, shadow, past_clusters[cells])
         if kind == "ld":
             shadow.read(cells, access, clusters)
             return
@@ -183,7 +180,8 @@ class Checker:
             reads = past[cells]
             if reads.any():
                 self._require_order(kind, site, lanes, cells, reads, reads > 0, shadow, past_clusters[cells])
-        shadow.writes[cells], shadow.write_clusters[cells] = access, clusters
+        narrow = bool(self.traits.strong[site] and self.traits.scopes[site] < DEVICE)
+        shadow.write(cells, access, clusters, narrow)
 
     def shadow_of(self, where: int) -> GlobalShadow:
         """The shadow of the allocation that holds an offset of global memory."""
@@ -241,9 +239,9 @@ class Checker:
             address = GLOBAL_BASE + int(where[second]) if space == "global" else self.shared_address(int(where[second]))
             self._conflict(kind, site, lane, access, address, foreign)
 
-    def fence(self, group: Group, active: Any, modifiers: tuple[str, ...]) -> None:
+    def fence(self, site: int, group: Group, active: Any) -> None:
         """membar, or fence with a memory order."""
-        self.releases.fence(active_lanes(group, active), modifiers)
+        self.releases.fence(site, active_lanes(group, active))
 
     def clusters_of(self, lanes: Indices) -> Array:
         """The number in the grid of the clusters of lanes."""
@@ -267,18 +265,12 @@ class Checker:
     def release_fenced(self, rows: Array, group: Group) -> Array:
         """The rows after a relaxed arrival at a cluster's barrier: it releases what its threads had fenced before."""
         rows = self.clocks.fit(rows)
-        times = self.releases.last_fences(group.lanes, CLUSTER)
-        for lane, time in zip(group.indices[times > 0].tolist(), times[times > 0].tolist(), strict=True):
-            known, facts = rows[:, self.topology.cta[lane]], self.clocks.facts[:, lane].copy()  # fences are cumulative
-            facts[KNOWN, self.clocks.column[lane]] = time
-            np.maximum(known, facts, out=known)
+        for lane in group.indices.tolist():
+            if (fenced := self.releases.fenced(lane, CLUSTER)) is not None:  # fences are cumulative
+                known = rows[:, self.topology.cta[lane]]
+                np.maximum(known, self.clocks.fit(fenced), out=known)
         self.machine.mbarriers.release_initialised(rows, group.indices)
         return rows
-
-    def with_exited(self, rows: Array, ctas: Mask) -> Array:
-        """The rows of a barrier where, in some CTAs, threads that have exited count as arrived."""
-        exited = self.clocks.fit(self._exited)
-        return np.maximum(self.clocks.fit(rows), np.where(ctas[:, None], exited, 0))
 
     def met(self, ctas: Mask) -> None:
         """All threads of these CTAs have met at a barrier."""
@@ -288,27 +280,6 @@ class Checker:
         """fence.proxy.async of shared memory, global memory or both."""
         if self.traits.asynchronous:
             self.clocks.fence_proxies(group, self.tick(), spaces)
-
-    # The end of threads ----------------------------------------------------------------------------------------------
-
-    def exited(self, group: Group) -> None:
-        """Threads exit; with the last of a CTA its shared memory goes."""
-        self._exited = self.release(self._exited, group)
-        for cta in np.unique(group.cta).tolist():
-            if self.machine.alive_threads[cta]:
-                continue
-            self.registers.exited(cta, group)
-            touched = self._touched[cta]
-            known = self._exited[[KNOWN, self.clocks.over], cta, : touched.size].max(axis=0)
-            late = np.flatnonzero(touched > known)
-            for column in late[:1].tolist():
-                lanes = self.topology.group(np.array([group.indices[group.cta == cta][0]]))
-                number = int(self.machine.cta_numbers[cta])
-                message = (
-                    f"CTA {number} exits and nothing tells it that {self.name_of(column, cta)} is done with its "
-                    "shared memory"
-                )
-                self.report("cluster-exit", (cta, column), message, (), lanes, None)
 
     # Reports ---------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,9 @@ an mbarrier; and to other clusters as a whole.
 
 In clusters a fourth row says what a lane only knows to be over: it may overwrite what was read or copied until then,
 and not read what was written. That is what an mbarrier passes on between CTAs if an arrival or a wait has .cta scope.
+
+Where there are fence.sc two more rows follow these fences from one thread to another (releases.py): one says of what
+the fence.sc that happen before knew, the other of what the next fence.sc will get to know.
 """
 
 from collections.abc import Hashable, Sequence
@@ -18,24 +21,37 @@ import numpy as np
 
 from tilewright.emulator.lanes import Array, Group, Indices, Topology
 
-KNOWN, VISIBLE, VISIBLE_GLOBAL, OVER = range(4)
+KNOWN = 0
+_ABSENT = 99
+"""The number of a kind of rows that is not there, above all that are."""
+
 _SPARE = 40
 
 
 class Clocks:
-    """facts[kind], (lanes, columns), of the first so many kinds KNOWN, VISIBLE, VISIBLE_GLOBAL and OVER.
+    """facts[kind], (lanes, columns), where kind is KNOWN or one of the attributes below.
 
-    VISIBLE is there if `proxies`, all are in clusters. over: OVER in clusters; without them KNOWN says as much.
+    visible, visible_global: past fence.proxy.async; there if `proxies` and in clusters. over: without clusters KNOWN,
+    which says as much. fenced, observed: of fence.sc; there if `sequential`.
 
-    Without clusters VISIBLE_GLOBAL comes later, with the first write to global memory: what was before makes no
+    Without clusters visible_global comes later, with the first write to global memory: what was before makes no
     difference to it.
     """
 
-    def __init__(self, topology: Topology, proxies: bool) -> None:
+    def __init__(self, topology: Topology, proxies: bool, sequential: bool) -> None:
         self._topology = topology
         self.base = topology.cluster_size * topology.threads
-        self.over = OVER if topology.cluster_size > 1 else KNOWN
-        kinds = 1 + (proxies if self.over == KNOWN else OVER)
+        cluster, kinds = topology.cluster_size > 1, 1
+        self.visible, self.visible_global, self.over, self.fenced, self.observed = [_ABSENT] * 5
+        if proxies or cluster:
+            self.visible, kinds = kinds, kinds + 1
+        if cluster:
+            self.visible_global, self.over, kinds = kinds, kinds + 1, kinds + 2
+        else:
+            self.over = KNOWN
+        self.sequential = sequential
+        if sequential:
+            self.fenced, self.observed, kinds = kinds, kinds + 1, kinds + 2
         self.facts = np.zeros((kinds, topology.lanes, self.base + _SPARE), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
@@ -77,7 +93,8 @@ class Clocks:
 
     def track_global_writes(self) -> None:
         """Threads write global memory from now on, which bulk copies read."""
-        if len(self.facts) == VISIBLE_GLOBAL:
+        if self.visible_global == _ABSENT:
+            self.visible_global = len(self.facts)
             self.facts = np.concatenate([self.facts, np.zeros_like(self.facts[:1])])
 
     def nothing(self, count: int) -> Array:
@@ -129,8 +146,8 @@ class Clocks:
 
     def fence_proxies(self, group: Group, now: int, spaces: Sequence[str]) -> None:
         """fence.proxy.async: asynchronous operations that follow see all writes to `spaces` that the lanes know of."""
-        for kind in [VISIBLE] * ("shared" in spaces) + [VISIBLE_GLOBAL] * ("global" in spaces):
-            if kind < len(self.facts):
+        for kind in [self.visible] * ("shared" in spaces) + [self.visible_global] * ("global" in spaces):
+            if kind != _ABSENT:
                 known, visible = self.facts[KNOWN, group.lanes], self.facts[kind, group.lanes]
                 self.facts[kind, group.lanes] = np.maximum(known, visible)
                 self.facts[kind, group.indices, self.column[group.lanes]] = now

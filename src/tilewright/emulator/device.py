@@ -323,7 +323,7 @@ def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem:
     """
     program = kernel.program
     registers = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
-    clocks = 8 * threads * cluster if checks else 0
+    clocks = (16 if program.traits.sequential.any() else 8) * threads * cluster if checks else 0
     nbytes = threads * (registers + program.entry.local_bytes + clocks) + program.entry.dynamic_offset + smem
     most = MACHINE_BYTES // max(nbytes * cluster, 1) * cluster
     _require(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.emulator.clocks import KNOWN, VISIBLE_GLOBAL
+from tilewright.emulator.clocks import KNOWN
 from tilewright.emulator.lanes import Array, Indices
 from tilewright.emulator.memory import GLOBAL_BASE
+from tilewright.emulator.rules import accesses
 from tilewright.emulator.shadow import GlobalShadow, column_of, is_asynchronous, pack, site_of, time_of
 from tilewright.emulator.tma import Rows
 
@@ -99,7 +100,7 @@ class GlobalCopyChecks:
             known[foreign] = checker.releases.knows(*theirs)
         ordered, ordinary = known, column < clocks.base
         if not reads and ordinary.any():
-            seen = clocks.facts[VISIBLE_GLOBAL, lane, own] >= time
+            seen = clocks.facts[clocks.visible_global, lane, own] >= time
             if foreign.any():
                 seen[foreign] = checker.releases.sees(*theirs)
             ordered = known & (seen | ~ordinary)
@@ -118,8 +119,8 @@ class GlobalCopyChecks:
             address = GLOBAL_BASE + shadow.start + int(cells[some[index]]) * shadow.cell
             cta = int(checker.topology.cta[lane])
             who = "another CTA" if foreign[index] else checker.name_of(int(column[index]), cta)
-            how = " asynchronously" if is_asynchronous(past[index]) else ""
-            message = f"{checker.machine.describe(site)} {verb} address {address:#x}, which {who} accesses{how}"
+            how = accesses(kind, bool(is_asynchronous(past[index])))
+            message = f"{checker.machine.describe(site)} {verb} address {address:#x}, which {who} {how}"
             group = checker.topology.group(np.array([lane]))
             checker.report(kind, (), message, (site, int(site_of(past[index]))), group, address)
 

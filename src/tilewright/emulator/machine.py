@@ -77,9 +77,7 @@ class Machine:
         counter = MemoryCounter(counters) if count_memory else None
         self.checker = None if checks is None else Checker(self, checks)
         self.doubtful = [False] * len(program.suspects) if self.checker is None else self.checker.registers.doubtful
-        self.access = Access(
-            memory, self.topology, limit, program.entry.local_bytes, self.describe, counter, self.checker
-        )
+        self.access = Access(memory, self.topology, limit, program.entry, self.describe, counter, self.checker)
         total = program.entry.dynamic_offset + shared_bytes
         self.specials = Specials(
             self.topology, grid, block, cluster, cta_numbers, (shared_bytes, total), lambda: self._clock
@@ -176,7 +174,7 @@ class Machine:
     def memory_fence(self, site: int, group: Group, active: Mask | None) -> None:
         """membar, and fence with a memory order."""
         if self.checker is not None:
-            self.checker.fence(group, active, self.modifiers(site))
+            self.checker.fence(site, group, active)
 
     def warp_barrier(self, group: Group, mask: Values) -> None:
         """bar.warp.sync, after the lanes have met."""
@@ -285,7 +283,7 @@ class Machine:
         self.alive[group.lanes] = False
         self.alive_threads -= np.bincount(group.cta, minlength=self.topology.ctas)
         if self.checker is not None:
-            self.checker.exited(group)
+            self.checker.lifetimes.exited(group)
         self.barriers.threads_exited()
         for index, waiting in self.meetings.release():
             self._ready.setdefault(index, []).append(waiting)

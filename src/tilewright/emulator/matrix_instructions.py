@@ -126,7 +126,7 @@ def _wmma_multiply(w: BlockWriter, i: Instruction) -> None:
 def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
     action = i.modifiers[0]
     if action == "fence":
-        w.emit("m.tensor.fence(g)")
+        w.emit(f"m.tensor.fence({w.site}, g)")
         w.touch_again()
         return
     if action == "commit_group":

@@ -6,18 +6,22 @@ row of the clocks; of another cluster a thread knows a moment, up to which it kn
 
 All that only where scopes include both threads: those of the write and of the read that finds it, and those of the
 release and of the acquire (PTX ISA, "Morally strong operations", "Memory synchronization").
+
+Fences that are sequentially consistent also synchronise with each other, in the order that a run gives them
+("Fence-SC order"). Only what every run gives them in the same way counts: the first happens before a strong write, a
+strong read finds that, and the read happens before the second. No barrier on the way need be the thread's own. So
+strong writes publish what such fences knew as well, and who reads it knows it past the next one.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tilewright.emulator.clocks import KNOWN, VISIBLE_GLOBAL
+from tilewright.emulator.clocks import KNOWN
+from tilewright.emulator.history import History
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
-from tilewright.emulator.traits import CLUSTER, CTA, DEVICE, scope_of
+from tilewright.emulator.traits import CLUSTER, CTA, DEVICE
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
@@ -30,7 +34,7 @@ Moments: TypeAlias = dict[int, tuple[int, int]]
 class Release:
     """What threads of a CTA published.
 
-    rows: what they knew, for threads of the CTA and for the rest of the cluster; None where scopes leave nothing.
+    rows: what they knew, for threads of the CTA and for the rest of a cluster; None where scopes leave nothing.
     moments: of clusters, their own among them, for threads of other clusters.
     """
 
@@ -39,45 +43,42 @@ class Release:
 
 
 @dataclass(slots=True)
-class Written:
-    """The last strong write of a place: the CTA of its thread, its scope, and the releases it carries, by CTA."""
+class _Fenced:
+    """What a lane knew at its last fence of each scope or a wider one, (kinds, columns); what it publishes of that."""
 
-    cta: int
-    scope: int
+    rows: list[Array | None]
+    release: Release | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The releases that a strong write carries, by CTA.
+
+    own: the latest moments of the clusters they are of. told: of clusters, as the releases of others tell.
+    """
+
     releases: dict[int, Release]
+    own: Moments
+    told: Moments
 
 
-Published: TypeAlias = dict[int, Written]  # by place
+_NOTHING = Carried({}, {}, {})
 
 
 @dataclass(slots=True)
-class History:
-    """What a cluster has released: at each of its moments, everything up to then, (kinds, columns) of its clocks."""
+class Written:
+    """The last strong write of a place: the CTA of its thread, its scope, and the releases it carries.
 
-    moments: list[int] = field(default_factory=list)
-    rows: list[Array] = field(default_factory=list)
+    released: for who acquires. sequenced: for who executes fence.sc.
+    """
 
-    def add(self, moment: int, row: Array) -> None:
-        """Release the rows of a thread."""
-        if self.rows:
-            kinds, columns = self.rows[-1].shape  # some may have been added since
-            earlier = row[:kinds, :columns]
-            np.maximum(earlier, self.rows[-1], out=earlier)
-        self.rows.append(row)
-        self.moments.append(moment)
+    cta: int
+    scope: int
+    released: Carried
+    sequenced: Carried
 
-    def until(self, moment: int) -> Array | None:
-        """What was released up to a moment, if anything."""
-        index = bisect_right(self.moments, moment) - 1
-        return None if index < 0 else self.rows[index]
 
-    def covers(self, moment: int, kind: int, columns: Array, times: Array) -> Mask:
-        """Whether what was released up to a moment covers times of columns."""
-        rows = self.until(moment)
-        if rows is None or kind >= len(rows):
-            return np.zeros(columns.size, np.bool_)
-        row = rows[kind]
-        return np.asarray((columns < row.size) & (row[np.minimum(columns, row.size - 1)] >= times))
+Published: TypeAlias = dict[int, Written]  # by place
 
 
 class Releases:
@@ -86,56 +87,104 @@ class Releases:
     def __init__(self, checker: "Checker") -> None:
         self._checker = checker
         self._published: dict[str, Published] = {"shared": {}, "global": checker.state.published}
-        self._fenced = np.zeros((DEVICE + 1, checker.topology.lanes), np.int64)  # the last of each scope or a wider
-        self._made: dict[int, tuple[list[int], Release]] = {}  # by lane: of which fences
-        self._unacquired: dict[int, dict[tuple[str, int], dict[int, Release]]] = {}  # by lane: read, not fenced
+        self._scopes = DEVICE if checker.topology.cluster_size > 1 else CLUSTER  # that take whole rows
+        self._fenced: dict[int, _Fenced] = {}  # by lane
+        self._sequenced: dict[int, tuple[Array, Release]] = {}  # by lane: what it last published for fence.sc
+        self._unacquired: dict[int, dict[tuple[str, int], Carried]] = {}  # by lane: read, not fenced
+        for written in checker.state.published.values():  # by CTAs that have ended
+            for carried in (written.released, written.sequenced):
+                for release in carried.releases.values():
+                    release.rows = [None] * len(release.rows)
 
-    def fence(self, lanes: Indices, modifiers: tuple[str, ...]) -> None:
+    def fence(self, site: int, lanes: Indices) -> None:
         """membar or fence: what follows it, if it publishes, releases; what preceded it, if it read, acquires."""
-        scope = scope_of(modifiers)
-        self._fenced[: scope + 1, lanes] = self._checker.tick()
-        if self._unacquired:
+        clocks, traits = self._checker.clocks, self._checker.traits
+        modifiers, scope = self._checker.machine.modifiers(site), int(traits.scopes[site])
+        if "release" not in modifiers and self._unacquired:
             for lane in lanes.tolist():
                 for found in self._unacquired.get(lane, {}).values():
                     self._acquire(lane, found, scope)
                 if scope == DEVICE:
                     self._unacquired.pop(lane, None)
+        if traits.sequential[site]:
+            clocks.facts[KNOWN, lanes] = np.maximum(clocks.facts[KNOWN, lanes], clocks.facts[clocks.observed, lanes])
+        if "acquire" not in modifiers:
+            self._note_fence(lanes, scope)
+        if traits.sequential[site]:
+            clocks.facts[clocks.fenced, lanes] = clocks.facts[KNOWN, lanes]
+            clocks.facts[clocks.fenced, lanes, clocks.column[lanes]] = self._checker.state.now
 
-    def last_fences(self, lanes: slice | Indices, scope: int) -> Array:
-        """When lanes last fenced with this scope or a wider; 0 if they have not."""
-        times: Array = self._fenced[scope, lanes]
-        return times
+    def _note_fence(self, lanes: Indices, scope: int) -> None:
+        """What lanes know is fenced for this scope and the narrower ones."""
+        clocks, now = self._checker.clocks, self._checker.tick()
+        rows = clocks.facts[:, lanes]
+        rows[KNOWN, np.arange(lanes.size), clocks.column[lanes]] = now
+        for index, lane in enumerate(lanes.tolist()):
+            last = self._fenced[lane].rows if lane in self._fenced else [None] * (DEVICE + 1)
+            row: Array = rows[:, index].copy()  # rather than a view, so that each goes when it can
+            self._fenced[lane] = _Fenced([row if each <= scope else last[each] for each in range(DEVICE + 1)])
+
+    def fenced(self, lane: int, scope: int) -> Array | None:
+        """What a lane knew when it last fenced with this scope or a wider, (kinds, columns), if it has."""
+        return self._fenced[lane].rows[scope] if lane in self._fenced else None
 
     def access(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
         """A strong access: it publishes what its thread released, and finds what others have."""
-        modifiers, scope = self._checker.machine.modifiers(site), int(self._checker.traits.scopes[site])
-        acquires = any(order in modifiers for order in ("acquire", "acq_rel"))
-        releases = any(order in modifiers for order in ("release", "acq_rel"))
+        checker, clocks = self._checker, self._checker.clocks
+        instruction, scope = checker.machine.program.entry.instructions[site], int(checker.traits.scopes[site])
+        acquires = any(order in instruction.modifiers for order in ("acquire", "acq_rel"))
+        releases = any(order in instruction.modifiers for order in ("release", "acq_rel"))
         space = "global" if space == "global" else "shared"
         published = self._published[space]
-        if not (published or releases or self._fenced[CTA, lanes].any()):
+        sequenced = clocks.sequential and clocks.facts[clocks.fenced, lanes].any(axis=1)
+        if not (published or releases or np.any(sequenced) or not self._fenced.keys().isdisjoint(lanes.tolist())):
             return
-        for lane, place in zip(lanes.tolist(), where.tolist(), strict=True):
-            cta, last = self._checker.cta_of(lane), published.get(place)
-            found = {} if last is None else last.releases
-            if kind == "st":  # of its own cluster, whose threads may store the same
-                found = {other: release for other, release in found.items() if self._apart(cta, other) < DEVICE}
+        for lane, place, past_fence in zip(
+            lanes.tolist(), where.tolist(), np.broadcast_to(sequenced, lanes.shape).tolist(), strict=True
+        ):
+            cta, last = checker.cta_of(lane), published.get(place)
+            found, ordered = (_NOTHING, _NOTHING) if last is None else (last.released, last.sequenced)
+            if last is not None and kind == "st":  # of its own cluster, whose threads may store the same
+                alike = found is ordered
+                found = self._nearby(cta, found)
+                ordered = found if alike else self._nearby(cta, ordered)
             elif last is not None and self._apart(cta, last.cta) > min(scope, last.scope):
-                found = {}
-            elif found and acquires:
-                self._acquire(lane, found, scope)
-            elif found:
-                self._unacquired.setdefault(lane, {})[space, place] = found
+                found = ordered = _NOTHING
+            elif instruction.opcode != "red":  # which reads nothing that its thread could go by
+                if acquires:
+                    self._acquire(lane, found, scope)
+                elif found.releases:
+                    self._unacquired.setdefault(lane, {})[space, place] = found
+                if clocks.sequential:
+                    self._observe(lane, ordered)
             if kind == "ld":
                 continue
             if releases:
-                self._fenced[: scope + 1, lane] = self._checker.tick()
-            if self._fenced[CTA, lane]:
-                release = self._release(lane)
-                if cta in found:
-                    release = self._joined(release, found[cta])
-                found = {**found, cta: release}
-            published[place] = Written(cta, scope, found)
+                self._note_fence(np.array([lane]), scope)
+            release = self._release(lane) if lane in self._fenced else None
+            sequence = self._sequence(lane, release) if past_fence else None
+            alike = found is ordered and release is sequence  # as a rule, and then kept once
+            found = self._with(found, cta, release)
+            published[place] = Written(cta, scope, found, found if alike else self._with(ordered, cta, sequence))
+
+    def _nearby(self, cta: int, carried: Carried) -> Carried:
+        """What CTAs of the same cluster have released."""
+        nearby = _NOTHING
+        for other, release in carried.releases.items():
+            if self._apart(cta, other) < DEVICE:
+                nearby = self._with(nearby, other, release)
+        return nearby
+
+    def _with(self, carried: Carried, cta: int, release: Release | None) -> Carried:
+        """Releases with one more, of a CTA."""
+        if release is None:
+            return carried
+        cluster = cta // self._checker.topology.cluster_size
+        told = {number: moment for number, moment in release.moments.items() if number != cluster}
+        own = {cluster: release.moments[cluster]} if cluster in release.moments else {}
+        if (before := carried.releases.get(cta)) is not None:
+            release = self._joined(release, before)
+        return Carried({**carried.releases, cta: release}, _latest(carried.own, own), _latest(carried.told, told))
 
     def _apart(self, cta: int, other: int) -> int:
         """The narrowest scope that includes threads of both CTAs."""
@@ -171,8 +220,9 @@ class Releases:
 
         The fence between proxies is the writer's, before it released, or the lane's, after it acquired.
         """
-        theirs = self._covered(lanes, clusters, columns, times, KNOWN, VISIBLE_GLOBAL)
-        return theirs | self._covered(lanes, clusters, columns, times, VISIBLE_GLOBAL, KNOWN)
+        visible = self._checker.clocks.visible_global
+        theirs = self._covered(lanes, clusters, columns, times, KNOWN, visible)
+        return theirs | self._covered(lanes, clusters, columns, times, visible, KNOWN)
 
     def _covered(
         self, lanes: Indices, clusters: Array, columns: Array, times: Array, acquired: int, released: int
@@ -193,68 +243,103 @@ class Releases:
 
     def _release(self, lane: int) -> Release:
         """What a lane releases: what it knew at its last fences."""
-        checker = self._checker
-        fenced: list[int] = self._fenced[:, lane].tolist()
-        made = self._made.get(lane)
-        if made is not None and made[0] == fenced:
-            return made[1]
-        own, cluster = checker.clocks.column[lane], checker.cluster_of(lane)
-        rows: list[Array | None] = []
-        for time in fenced[:DEVICE]:
-            facts = checker.clocks.facts[:, lane].copy()
-            facts[KNOWN, own] = time
-            rows.append(facts if time else None)
-        moments: Moments = {}
-        if wide := fenced[DEVICE]:
-            now, row = checker.tick(), checker.clocks.facts[:, lane].copy()
-            moments = {number: _moments(row[:, column]) for number, column in checker.clocks.of_kind("cluster")}
-            moments[cluster] = now, 0
-            row[KNOWN, own] = wide
-            checker.state.histories.setdefault(cluster, History()).add(now, row)
-        release = Release(rows, moments)
-        self._made[lane] = fenced, release
-        return release
+        fenced, clocks = self._fenced[lane], self._checker.clocks
+        if fenced.release is None:
+            moments: Moments = {}
+            if (wide := fenced.rows[DEVICE]) is not None:
+                wide = clocks.fit(wide)
+                seen = clocks.visible_global
+                moments = {
+                    number: (int(wide[KNOWN, column]), int(wide[seen, column]) if seen < len(wide) else 0)
+                    for number, column in clocks.of_kind("cluster")
+                }
+                self._enter(lane, wide, moments)
+            fenced.release = Release(fenced.rows[: self._scopes], moments)
+        return fenced.release
+
+    def _sequence(self, lane: int, release: Release | None) -> Release:
+        """What those fence.sc knew that happen before what a lane does; `release` if that says the same."""
+        clocks = self._checker.clocks
+        row, last = clocks.facts[clocks.fenced, lane], self._sequenced.get(lane)
+        if release is not None and all(
+            fenced is not None and np.array_equal(clocks.fit(fenced)[KNOWN], row) for fenced in self._fenced[lane].rows
+        ):
+            return release
+        if last is None or not np.array_equal(last[0], row):
+            rows = np.zeros_like(clocks.facts[:, lane])
+            rows[KNOWN] = row
+            moments: Moments = {number: (int(row[column]), 0) for number, column in clocks.of_kind("cluster")}
+            self._enter(lane, rows, moments)
+            last = self._sequenced[lane] = row.copy(), Release([rows] * self._scopes, moments)
+        return last[1]
+
+    def _enter(self, lane: int, rows: Array, moments: Moments) -> None:
+        """Add what a lane releases to its cluster's history, and the moment to others."""
+        cluster, now = self._checker.cluster_of(lane), self._checker.tick()
+        histories = self._checker.state.histories
+        if cluster not in histories:
+            histories[cluster] = History()
+        histories[cluster].add(now, rows)
+        moments[cluster] = now, 0
 
     def _joined(self, first: Release, second: Release) -> Release:
         rows = [self._union(one, other) for one, other in zip(first.rows, second.rows, strict=True)]
-        return Release(rows, _latest([first.moments, second.moments]))
+        return Release(rows, _latest(first.moments, second.moments))
 
     def _union(self, one: Array | None, other: Array | None) -> Array | None:
         if one is None or other is None:
             return one if other is None else other
         return np.maximum(self._checker.clocks.fit(one), self._checker.clocks.fit(other))
 
-    def _acquire(self, lane: int, found: dict[int, Release], scope: int) -> None:
-        """A lane acquires releases, by CTA, as far as its scope includes their threads."""
-        clocks, own = self._checker.clocks, self._checker.cta_of(lane)
-        afar = []
-        for cta, release in found.items():
-            apart = self._apart(own, cta)
-            if apart == DEVICE:
-                afar.append(release.moments)
-            elif apart <= scope and (row := release.rows[apart]) is not None:
-                clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], clocks.fit(row))
-        if scope < DEVICE:
-            return
-        for cluster, (known, seen) in _latest(afar).items():
-            if cluster == self._checker.cluster_of(lane):
-                self._recall(lane, known, seen)
-                continue
-            column = clocks.agent(("cluster", cluster))
-            clocks.facts[KNOWN, lane, column] = max(clocks.facts[KNOWN, lane, column], known)
-            if seen:
+    def _acquire(self, lane: int, carried: Carried, scope: int) -> None:
+        """A lane acquires releases, as far as its scope includes their threads."""
+        facts = self._checker.clocks.facts
+        for row in self._rows_for(lane, carried, scope):
+            facts[:, lane] = np.maximum(facts[:, lane], row)
+        if scope == DEVICE:
+            known, seen = self._learn_moments(lane, carried, KNOWN)
+            clocks, history = self._checker.clocks, self._checker.state.histories.get(self._checker.cluster_of(lane))
+            if history is not None and (rows := history.until(known)) is not None:
+                clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], clocks.fit(rows))
+            if history is not None and (rows := history.until(seen)) is not None:
                 clocks.track_global_writes()
-                clocks.facts[VISIBLE_GLOBAL, lane, column] = max(clocks.facts[VISIBLE_GLOBAL, lane, column], seen)
+                visible = clocks.facts[clocks.visible_global, lane]
+                np.maximum(visible, clocks.fit(rows)[KNOWN], out=visible)
 
-    def _recall(self, lane: int, known: int, seen: int) -> None:
-        """A lane acquires, from another cluster, what its own had released up to two moments."""
-        clocks, history = self._checker.clocks, self._checker.state.histories[self._checker.cluster_of(lane)]
-        if (row := history.until(known)) is not None:
-            clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], clocks.fit(row))
-        if (row := history.until(seen)) is not None:
-            clocks.track_global_writes()
-            visible = clocks.facts[VISIBLE_GLOBAL, lane]
-            np.maximum(visible, clocks.fit(row)[KNOWN], out=visible)
+    def _observe(self, lane: int, carried: Carried) -> None:
+        """A lane may acquire releases past the next fence.sc of any thread that comes after it."""
+        clocks = self._checker.clocks
+        for row in self._rows_for(lane, carried, DEVICE):
+            observed = clocks.facts[clocks.observed, lane]
+            np.maximum(observed, row[KNOWN], out=observed)
+        known, _ = self._learn_moments(lane, carried, clocks.observed)
+        history = self._checker.state.histories.get(self._checker.cluster_of(lane))
+        if history is not None and (rows := history.until(known)) is not None:
+            observed = clocks.facts[clocks.observed, lane]
+            np.maximum(observed, clocks.fit(rows)[KNOWN], out=observed)
+
+    def _rows_for(self, lane: int, carried: Carried, scope: int) -> list[Array]:
+        """What releases say to a lane of the same cluster, if its scope includes their threads."""
+        own, rows = self._checker.cta_of(lane), []
+        for cta, release in carried.releases.items():
+            apart = self._apart(own, cta)
+            if apart <= min(scope, CLUSTER) and (row := release.rows[apart]) is not None:
+                rows.append(self._checker.clocks.fit(row))
+        return rows
+
+    def _learn_moments(self, lane: int, carried: Carried, kind: int) -> tuple[int, int]:
+        """A lane gets to know of other clusters in rows of a kind; returns what these tell of its own."""
+        clocks, here = self._checker.clocks, self._checker.cluster_of(lane)
+        latest = _latest(carried.own, carried.told)
+        if moments := {cluster: moment for cluster, moment in latest.items() if cluster != here}:
+            columns = np.array([clocks.agent(("cluster", cluster)) for cluster in moments])
+            known, seen = np.array(list(moments.values()), np.int32).T
+            clocks.facts[kind, lane, columns] = np.maximum(clocks.facts[kind, lane, columns], known)
+            if kind == KNOWN and seen.any():
+                clocks.track_global_writes()
+                visible = clocks.facts[clocks.visible_global, lane]
+                visible[columns] = np.maximum(visible[columns], seen)
+        return carried.told.get(here, (0, 0))
 
 
 def active_lanes(group: Group, active: Any) -> Indices:
@@ -262,16 +347,12 @@ def active_lanes(group: Group, active: Any) -> Indices:
     return group.indices if active is None else group.indices[np.broadcast_to(active, (group.size,))]
 
 
-def _moments(facts: Array) -> tuple[int, int]:
-    """Of one cluster, as some facts about it, (kinds,), say."""
-    return int(facts[KNOWN]), int(facts[VISIBLE_GLOBAL]) if len(facts) > VISIBLE_GLOBAL else 0
-
-
-def _latest(moments: Iterable[Moments]) -> Moments:
+def _latest(some: Moments, others: Moments) -> Moments:
     """For each cluster the latest moments."""
-    latest: Moments = {}
-    for some in moments:
-        for cluster, (known, seen) in some.items():
-            known_before, seen_before = latest.get(cluster, (0, 0))
-            latest[cluster] = max(known, known_before), max(seen, seen_before)
+    if not others:
+        return some
+    latest = dict(some)
+    for cluster, (known, seen) in others.items():
+        known_before, seen_before = latest.get(cluster, (0, 0))
+        latest[cluster] = max(known, known_before), max(seen, seen_before)
     return latest

@@ -73,6 +73,13 @@ RULES = {
 }
 
 
+def accesses(kind: str, asynchronous: bool) -> str:
+    """What another did at a place that an asynchronous operation reads or writes, in words."""
+    if kind == "proxy-fence":
+        return "has written, without fence.proxy.async in between"
+    return "accesses asynchronously" if asynchronous else "accesses"
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """A rule that a kernel broke.

@@ -101,8 +101,9 @@ class SharedShadow:
 class GlobalShadow:
     """Of one allocation of global memory; the cluster of an access is its number in the grid.
 
-    reads, read_clusters: (2, cells), the last read, and the last by another thread than that. deferred: notes reads of
-    bulk copies, for the time when somebody writes here.
+    reads, read_clusters: (2, cells), the last read, and the last by another thread than that. narrow: the last strong
+    writes whose scope is not the device, and their clusters, which later writes do not hide; None before the first.
+    deferred: notes reads of bulk copies, for the time when somebody writes here.
     """
 
     start: int
@@ -113,6 +114,7 @@ class GlobalShadow:
     reads: Array
     read_clusters: Array
     written: bool = False
+    narrow: tuple[Array, Array] | None = None
     deferred: list[Callable[[], None]] = field(default_factory=list)
 
     @classmethod
@@ -136,6 +138,18 @@ class GlobalShadow:
                 places = cells[which]
                 self.reads[1][places] = np.broadcast_to(reads, cells.shape)[which]
                 self.read_clusters[1][places] = np.broadcast_to(readers, cells.shape)[which]
+
+    def write(self, cells: Indices, access: Array, clusters: Array, narrow: bool) -> None:
+        """Threads write cells, (lanes, cells of one); access and clusters are (lanes, 1)."""
+        self.writes[cells], self.write_clusters[cells] = access, clusters
+        if narrow:
+            if self.narrow is None:
+                self.narrow = np.zeros_like(self.writes), np.zeros_like(self.write_clusters)
+            self.narrow[0][cells], self.narrow[1][cells] = access, clusters
+
+    def past_writes(self) -> list[tuple[Array, Array]]:
+        """Writes that an access must be ordered after, and their clusters, by cell."""
+        return [(self.writes, self.write_clusters), *([] if self.narrow is None else [self.narrow])]
 
     def expect_writes(self) -> None:
         """Somebody writes here: from now on all reads must be known."""

@@ -110,10 +110,10 @@ class Tensor:
             self._machine.checker.accumulators.multiply(site, group, rows, self._machine.checker.tick())
         self.groups.issue(product.owners, product.perform, product.remember_operands)
 
-    def fence(self, group: Group) -> None:
+    def fence(self, site: int, group: Group) -> None:
         """wgmma.fence."""
         if self._machine.checker is not None:
-            self._machine.checker.accumulators.fence(group)
+            self._machine.checker.accumulators.fence(site, group)
 
     def _tiles(self, site: int, group: Group) -> Tiles:
         if not group.warps.complete:

@@ -21,7 +21,8 @@ class Traits:
     strong: (instructions,), the accesses that do not race with each other if their scopes allow: atomic, volatile, and
     with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest
     access. asynchronous: whether bulk copies or wgmma are used. bulk: whether bulk copies are. reductions:
-    (instructions,), the bulk reductions, which do not race with each other either.
+    (instructions,), the bulk reductions, which do not race with each other either. sequential: (instructions,), the
+    fence.sc of the whole device.
     """
 
     strong: Mask
@@ -31,6 +32,7 @@ class Traits:
     asynchronous: bool
     bulk: bool
     reductions: Mask
+    sequential: Mask
 
 
 def traits_of(instructions: list[Instruction]) -> Traits:
@@ -50,6 +52,7 @@ def traits_of(instructions: list[Instruction]) -> Traits:
         bulk or any(instruction.opcode == "wgmma" for instruction in instructions),
         bulk,
         np.array([_is_bulk(i) and "reduce" in i.modifiers for i in instructions], np.bool_),
+        np.array([_is_sequential(instruction) for instruction in instructions], np.bool_),
     )
 
 
@@ -60,6 +63,12 @@ def scope_of(modifiers: tuple[str, ...]) -> int:
 
 def _is_bulk(instruction: Instruction) -> bool:
     return instruction.opcode == "cp" and "bulk" in instruction.modifiers
+
+
+def _is_sequential(instruction: Instruction) -> bool:
+    """membar is a synonym of fence.sc (PTX ISA, "membar / fence")."""
+    named = "sc" in instruction.modifiers if instruction.opcode == "fence" else instruction.opcode == "membar"
+    return named and "proxy" not in instruction.modifiers and scope_of(instruction.modifiers) == DEVICE
 
 
 def _is_strong(instruction: Instruction) -> bool:

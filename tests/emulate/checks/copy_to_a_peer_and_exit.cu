@@ -13,10 +13,10 @@ extern "C" __global__ void send(int* out, const int* in) {
   }
   proxy_fence();
   cluster_sync();
-  if (rank == 0 && t == 0) bulk_copy_to_rank(received, row, 128, barrier, 1);
+  if (rank == 0 && t == 0) bulk_copy_to_rank(received, row, 128, barrier, 1); /*2*/
   if (rank == 1) {
     mbarrier_wait(barrier, 0);
     out[t] = received[t];
   }
   if (!FAULT) cluster_sync();
-}
+} /*1*/

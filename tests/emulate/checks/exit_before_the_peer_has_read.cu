@@ -8,7 +8,7 @@ extern "C" __global__ void peer(int* out, const int* in) {
   asm volatile("{.reg .b32 r; mapa.shared::cluster.u32 r, %1, %2; ld.shared::cluster.s32 %0, [r];}"
                : "=r"(value)
                : "r"(shared_address(row + t)), "r"(blockIdx.x ^ 1)
-               : "memory");
+               : "memory"); /*2*/
   out[128 * blockIdx.x + t] = value;
   if (!FAULT) cluster_sync();
-}
+} /*1*/

@@ -1,0 +1,16 @@
+// kind=race grid=2 block=32
+// Both fence, and this run orders the fences; another may order them the other way.
+extern "C" __global__ void fences(int* out, const int* in) {
+  volatile int* ready = out + 1024;
+  if (threadIdx.x) return;
+  if (blockIdx.x == 0) {
+    while (!FAULT && *ready != 1) {
+    }
+    __threadfence();
+    out[1] = out[0]; /*1*/
+  } else {
+    out[0] = in[0]; /*2*/
+    __threadfence();
+    *ready = 1;
+  }
+}
