@@ -62,6 +62,10 @@ _NOTHING_WRITTEN = (
     "the arrival has nothing to release: what the phase hands over is not this thread's, which has not accessed the "
     "slot since it last waited for it (mbarrier.arrive)"
 )
+_WARPGROUP_HAS_READ = (
+    "the arrival has nothing to release: its thread has accessed the slot by wgmma alone, which is the whole "
+    "warpgroup's, and the thread that loads again has waited for it itself (wgmma.wait_group)"
+)
 _MORALLY_STRONG = (
     "an acquire synchronises only with a release whose scope includes its thread, and the arrivals from other CTAs "
     "that this wait observes are .release.cta: a wider scope of the wait adds nothing to them (Memory Consistency "
@@ -128,6 +132,10 @@ EQUIVALENTS = (
             ("mbarrier_arrive(shared_address(&ring.empty[slot]));  // as they all are at first",),
         )
         for kernel in _EVERYBODY_ARRIVES
+    ),
+    *(
+        Equivalent(kernel, "weaken mbarrier.arrive to .relaxed", ("mbarrier_arrive(barrier);",), _WARPGROUP_HAS_READ)
+        for kernel in _BY_TURNS
     ),
     *(
         Equivalent(
