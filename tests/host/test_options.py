@@ -19,7 +19,12 @@ def test_shapes_are_read(text):
     assert parse_shape(text, "--problem") == (64, 128, 256)
 
 
-@pytest.mark.parametrize("text", ["", "1,2", "1,2,3,4", "a,b,c", "-1,2,3", "1.5,2,3"])
+@pytest.mark.parametrize("text", ["4096", "4096^3", " 4096"])
+def test_one_number_is_a_cube(text):
+    assert parse_shape(text, "--shape") == (4096, 4096, 4096)
+
+
+@pytest.mark.parametrize("text", ["", "1,2", "1,2,3,4", "a,b,c", "-1,2,3", "1.5,2,3", "4096^2", "-4096"])
 def test_other_text_is_no_shape(text):
     with pytest.raises(ValueError, match="--problem"):
         parse_shape(text, "--problem")

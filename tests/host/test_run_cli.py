@@ -30,6 +30,14 @@ def test_run_multiplies_every_layout(layout):
     assert record["kernel"] == "mma"
 
 
+@pytest.mark.parametrize(("kernel", "layout", "dtype"), [("wgmma_basic", "nt", "bf16"), ("warp_tiles", "nn", "fp32")])
+def test_rungs_are_run_without_a_prediction(kernel, layout, dtype):
+    options = ("--backend", "emulator", "--kernel", kernel, "--layout", layout, "--dtype", dtype)
+    record = in_json("run", 128, 128, 64, *options)
+    assert (record["verified"], record["kernel"]) == (True, kernel)
+    assert "predicted_time_us" not in record
+
+
 def test_run_tells_people_the_same():
     text = invoke("run", 64, 64, 64, "--backend", "emulator", "--dtype", "fp16", "--out-dtype", "fp32").stdout
     assert "64x64x64 fp16 nt -> fp32" in text

@@ -132,10 +132,15 @@ def wants_gpu(backend: BackendName) -> bool:
 
 
 def parse_shape(text: str, option: str) -> tuple[int, int, int]:
-    """(m, n, k) of "M,N,K" or "MxNxK"."""
-    parts = text.lower().replace("x", ",").split(",")
+    """(m, n, k) of "M,N,K" or "MxNxK", or of a cube's "N" or "N^3"."""
+    parts = text.strip().lower().replace("x", ",").split(",")
+    if len(parts) == 1:
+        parts = [parts[0].removesuffix("^3")] * 3
     if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
-        raise ValueError(f"{option}={text!r} is no shape: write M,N,K, such as 4096,4096,4096")
+        raise ValueError(
+            f"{option}={text!r} is no shape: write M,N,K of natural numbers, such as 512,2048,1024 or 512x2048x1024, "
+            "or 4096 for a cube"
+        )
     m, n, k = map(int, parts)
     return m, n, k
 

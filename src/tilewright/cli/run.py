@@ -149,6 +149,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
     """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator stands for."""
     from tilewright.api import plan, refuse_long_emulation
     from tilewright.backends.emulated import EmulatedBackend
+    from tilewright.kernels.registry import KERNELS
     from tilewright.planner.rules import choose
 
     small = product.resized(*shape)
@@ -178,12 +179,13 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
         outcome.record["counters"] = planned.counters.as_dict()
         if small != product:
             outcome.facts["smaller"] = f"it has the kernel and Config of {product}, which is too much for the emulator"
-        _predict(product, planned, outcome)
+        if planned.kernel.name in KERNELS:
+            _predict(product, planned, outcome)
     return outcome
 
 
 def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
-    """What the model says of `product` on the GPU that the emulator stands for."""
+    """What the model says of `product` on the GPU that the emulator stands for; it knows production kernels alone."""
     from tilewright.model.speed_of_light import predict
 
     problem, hardware = product.problem, planned.backend.hardware

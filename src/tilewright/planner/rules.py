@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from tilewright.hardware import Hardware
-from tilewright.kernels.family import AvoidableRefusal, Kernel
+from tilewright.kernels.family import AvoidableRefusal, Kernel, fields_of
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
 from tilewright.problem import Problem
 
@@ -63,7 +63,8 @@ def _kernels_of(config: Any) -> list[str]:
     """The kernels that take Configs of this type: one, or several rungs of the ladder."""
     found = [name for name, kernel in EVERY_KERNEL.items() if isinstance(config, kernel.config_type)]
     if not found:
-        known = ", ".join(kernel.config_type.__name__ for kernel in KERNELS.values())
+        types = dict.fromkeys(kernel.config_type for kernel in EVERY_KERNEL.values() if fields_of(kernel.config_type))
+        known = ", ".join(f"tilewright.{each.__name__}" for each in types)
         raise TypeError(f"config={config!r} is no Config of any kernel: pass one of {known}")
     return found
 
