@@ -28,6 +28,7 @@ __device__ __forceinline__ void wmma_gmem_kernel(const GemmParameters& parameter
 
   const WarpBlock<Config> block(parameters);
   const int m = block.tile_m + block.m, n = block.tile_n + block.n;
+  // An int for wmma.load, which both are: the kernel refuses others.
   const int64_t a_stride = parameters.a.row_stride, b_stride = parameters.b.row_stride;
   const Input* a = static_cast<const Input*>(parameters.a.pointer) + m * a_stride;
   const Input* b = static_cast<const Input*>(parameters.b.pointer) + n;

@@ -13,6 +13,9 @@ from tilewright.kernels.mma import MmaKernel
 from tilewright.kernels.tiling import copy_bytes
 from tilewright.problem import Problem
 
+_LEAST_STRIDE, _MOST_STRIDE = 16, 2**31 - 1
+"""Elements from row to row that wmma.load takes: less than a fragment's 16 is undefined, and the stride is an int."""
+
 
 class WarpTensorCoreKernel(LadderKernel):
     """A kernel of wmma or mma.sync: A and B row-major, in 2-byte floats. A warp makes a (`warp_m`, `warp_n`) block."""
@@ -42,6 +45,18 @@ class WmmaGmem(WarpTensorCoreKernel):
     tile_m, tile_n, tile_k = 32, 64, 16
     warp_m = warp_n = 16
     threads = 256
+
+    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+        """Also rows that follow each other in steps that wmma.load does not take (PTX ISA, "wmma.load": stride)."""
+        if reason := super().rejects(problem, hardware):
+            return reason
+        for operand, stride in (("a", problem.a.row_stride), ("b", problem.b.row_stride)):
+            if not _LEAST_STRIDE <= stride <= _MOST_STRIDE:
+                return (
+                    f"{self.name} reads fragments by wmma.load, whose stride is {_LEAST_STRIDE} to {_MOST_STRIDE} "
+                    f"elements, and {operand} has row stride {stride}: copy {operand}, or take a production kernel"
+                )
+        return None
 
 
 class WmmaSmem(WarpTensorCoreKernel):
