@@ -3,6 +3,8 @@
 from support.memory import View
 from support.variants import Variant
 from tilewright import dtypes
+from tilewright.cli.product import Product
+from tilewright.hardware import H200
 from tilewright.kernels.ladder import LADDER
 from tilewright.kernels.ladder.kernel import LadderKernel
 
@@ -12,10 +14,16 @@ RUNGS = {name: rung.kernel for name, rung in LADDER.items() if isinstance(rung.k
 """The kernels of the ladder that are no production kernels."""
 
 
+def product(kernel, dtype=None):
+    """A problem of 512^3 that the kernel takes, of its first input type where none is named."""
+    kind = dtype or kernel.inputs[0]
+    return Product(512, 512, 512, kind, kind, kernel.layout).problem
+
+
 def ladder_variants():
     """Of each rung: every input type plain, the first one with c and bias, and each further Config."""
     for name, kernel in RUNGS.items():
-        config, *others = kernel.configs(None, None)
+        config, *others = kernel.configs(product(kernel), H200)
         for dtype in kernel.inputs:
             yield _variant(name, config, dtype.name)
         yield _variant(name, config, kernel.inputs[0].name, c=kernel.inputs[0].name, bias="fp32", activation="relu")

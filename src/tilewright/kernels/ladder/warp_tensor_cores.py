@@ -107,8 +107,8 @@ class MmaWarp(WarpTensorCoreKernel):
     threads = 32
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaWarpConfig]:
-        """Both accumulators; fp16 is for fp16 inputs."""
-        return MmaWarpConfig(), MmaWarpConfig("fp16")
+        """fp32, and for fp16 inputs fp16."""
+        return (MmaWarpConfig(), MmaWarpConfig("fp16")) if problem.a.dtype == fp16 else (MmaWarpConfig(),)
 
     def accumulator(self, config: MmaWarpConfig) -> DType:
         """As the Config says."""
