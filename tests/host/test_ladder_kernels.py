@@ -1,33 +1,25 @@
 """What the ladder's kernels refuse before anything is compiled, and which Configs they offer."""
 
 from dataclasses import replace
-from operator import attrgetter
 
 import numpy as np
 import pytest
 
 import tilewright as tw
+from support.rungs import RUNGS, product
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.cli.product import Product
 from tilewright.dtypes import bf16, fp16
 from tilewright.hardware import H200
-from tilewright.kernels.ladder import LADDER
-from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.problem import Matrix
 
-WMMA_GMEM = LADDER["wmma_gmem"].kernel
-RUNGS = [rung for rung in LADDER.values() if isinstance(rung.kernel, LadderKernel)]
-
-
-def product(rung, dtype=None):
-    kind = dtype or rung.inputs[0]
-    return Product(512, 512, 512, kind, kind, rung.layout).problem
+WMMA_GMEM = RUNGS["wmma_gmem"]
+CLUSTERED = [name for name, kernel in RUNGS.items() if kernel.cluster_m > 1]
 
 
 @pytest.mark.parametrize("operand", ["a", "b"])
 @pytest.mark.parametrize("stride", [-512, 0, 8, 2**31, 2**31 + 64])
 def test_row_strides_that_wmma_load_does_not_take_are_refused(operand, stride):
-    problem = replace(product(LADDER["wmma_gmem"]), **{operand: Matrix(fp16, stride, 1)})
+    problem = replace(product(WMMA_GMEM), **{operand: Matrix(fp16, stride, 1)})
     refusal = WMMA_GMEM.rejects(problem, H200)
     assert f"16 to 2147483647 elements, and {operand} has row stride {stride}: copy {operand}" in refusal
 
@@ -35,7 +27,7 @@ def test_row_strides_that_wmma_load_does_not_take_are_refused(operand, stride):
 @pytest.mark.parametrize("operand", ["a", "b"])
 @pytest.mark.parametrize("stride", [16, 2**31 - 8])
 def test_row_strides_that_wmma_load_takes_are_not(operand, stride):
-    problem = replace(product(LADDER["wmma_gmem"]), **{operand: Matrix(fp16, stride, 1)})
+    problem = replace(product(WMMA_GMEM), **{operand: Matrix(fp16, stride, 1)})
     assert WMMA_GMEM.rejects(problem, H200) is None
 
 
@@ -45,17 +37,40 @@ def test_a_flipped_matrix_never_reaches_wmma_load():
         tw.plan(a[::-1], b, kernel="wmma_gmem", backend=EmulatedBackend())
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=attrgetter("name"))
-def test_every_config_that_a_rung_offers_passes_its_rules(rung):
-    for dtype in rung.inputs:
-        problem = product(rung, dtype)
-        configs = rung.kernel.configs(problem, H200)
+@pytest.mark.parametrize("kernel", RUNGS.values(), ids=RUNGS)
+def test_every_config_that_a_rung_offers_passes_its_rules(kernel):
+    for dtype in kernel.inputs:
+        problem = product(kernel, dtype)
+        configs = kernel.configs(problem, H200)
         assert configs
         for config in configs:
-            rung.kernel.check(config, problem, H200)
+            kernel.check(config, problem, H200)
 
 
 @pytest.mark.parametrize(("dtype", "accumulators"), [(fp16, ["fp32", "fp16"]), (bf16, ["fp32"])])
 def test_sums_in_fp16_are_offered_for_fp16(dtype, accumulators):
-    rung = LADDER["mma_warp"]
-    assert [config.accumulator for config in rung.kernel.configs(product(rung, dtype), H200)] == accumulators
+    kernel = RUNGS["mma_warp"]
+    assert [config.accumulator for config in kernel.configs(product(kernel, dtype), H200)] == accumulators
+
+
+def launch(kernel, hardware):
+    problem = product(kernel)
+    return kernel.launch_shape(kernel.configs(problem, hardware)[0], problem, hardware)
+
+
+@pytest.mark.parametrize("name", CLUSTERED)
+def test_a_cluster_needs_as_many_sms_as_ctas(name):
+    kernel = RUNGS[name]
+    refusal = kernel.rejects(product(kernel), replace(H200, sm_count=1))
+    assert f"{name} launches clusters of 2 CTAs" in refusal
+    assert "H200 has 1" in refusal
+    two = replace(H200, sm_count=2)
+    assert kernel.rejects(product(kernel), two) is None
+    assert launch(kernel, two).grid == 2
+
+
+@pytest.mark.parametrize("name", ["wgmma_basic", "wgmma_persistent", "wgmma_lean_barriers"])
+def test_rungs_without_clusters_run_on_one_sm(name):
+    one = replace(H200, sm_count=1)
+    assert RUNGS[name].rejects(product(RUNGS[name]), one) is None
+    assert launch(RUNGS[name], one).grid > 0

@@ -43,9 +43,14 @@ class HopperKernel(LadderKernel):
     consumers: ClassVar[int] = 1
 
     def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
-        """Why this kernel does not take the problem: LadderKernel's reasons, out's type, or what TMA cannot address."""
+        """LadderKernel's reasons, fewer SMs than a cluster has CTAs, out's type, or what TMA cannot address."""
         if reason := super().rejects(problem, hardware):
             return reason
+        if hardware.sm_count < self.cluster_m:  # two such rings do not fit into one SM
+            return (
+                f"{self.name} launches clusters of {self.cluster_m} CTAs, each with an SM to itself, and "
+                f"{hardware.name} has {hardware.sm_count}: take a kernel without clusters"
+            )
         if problem.out.dtype != problem.a.dtype:
             return f"{self.name} writes {problem.a.dtype}, the type of a, and out is {problem.out.dtype}"
         for tensor in (_a(problem), _b(problem), _out(problem)):
