@@ -125,7 +125,7 @@ def test_warp_tiles_read_without_conflicts_and_pay_where_they_transpose():
     assert count("register_tiles").shared_wavefronts["ld"] == 2 * counters.shared_wavefronts["ld"]
     transposing = M * K * (N // 128) // 32  # requests of 32 floats
     for element in "xyzw":
-        line = counts_at(counters, "ladder/warp_tiles.cuh", f"staged.a[pass].{element}")
+        line = counts_at(counters, "ladder/warp_tiles.cuh", f"fetched.a[pass].{element}")
         assert line.shared_requests == {"st": transposing // 4}
         assert line.shared_wavefronts == {"st": 4 * transposing // 4}
 

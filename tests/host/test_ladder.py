@@ -2,6 +2,7 @@
 
 import importlib.resources
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.measure import protocol
 
 DOCS = Path(__file__).parents[2] / "docs" / "ladder"
+CUDA = Path(tilewright.__file__).parent / "cuda"
 HEADINGS = ["The lines that matter", "What the emulator counts", "Measured", "What limits it next", "In the article"]
 MOST_LINES = 160
 
@@ -37,6 +39,16 @@ def test_a_rung_is_one_short_header_and_one_page(rung):
     assert re.findall(r"^## (.*)$", page, re.MULTILINE) == HEADINGS
     assert f"(pictures/{rung.name}.svg)" in page
     assert f"<!-- measured:{rung.name} -->" in page
+
+
+def test_a_type_of_the_ladder_has_its_name_to_itself():
+    """All headers share one namespace, and a reader who looks a name up should find one thing."""
+    type_name = re.compile(r"^(?:struct|using) (\w+)(?= \{| =)", re.MULTILINE)
+    found = {path: type_name.findall(path.read_text()) for path in CUDA.rglob("*.cuh")}
+    ladder = [name for path, names in found.items() if path.parent.name == "ladder" for name in names]
+    everywhere = Counter(name for names in found.values() for name in names)
+    assert len(ladder) > 20
+    assert [name for name in ladder if everywhere[name] > 1] == []
 
 
 def climb(*arguments, code=0):

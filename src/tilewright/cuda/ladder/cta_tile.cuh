@@ -60,7 +60,7 @@ struct CtaTile {
 
 // A thread's part of a tile of A and one of B in registers, on the way from GMEM to SMEM.
 template <class Config>
-struct StagedTiles {
+struct FetchedTiles {
   float4 a[Config::tile_m * Config::tile_k / (4 * Config::threads)];
   float4 b[Config::tile_k * Config::tile_n / (4 * Config::threads)];
 

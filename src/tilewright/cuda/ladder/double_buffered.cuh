@@ -22,12 +22,12 @@ struct Tiles {
   alignas(16) float b[Config::tile_k][Config::tile_n];
 
   __device__ __forceinline__ void put(const CtaTile<Config>& cta,
-                                      const StagedTiles<Config>& staged) {
+                                      const FetchedTiles<Config>& fetched) {
     cta.for_each_of_a(0, [&](int pass, int row, int column, const float*) {
-      store_shared(shared_address(&a[row][column]), staged.a[pass]);
+      store_shared(shared_address(&a[row][column]), fetched.a[pass]);
     });
     cta.for_each_of_b(0, [&](int pass, int row, int column, const float*) {
-      store_shared(shared_address(&b[row][column]), staged.b[pass]);
+      store_shared(shared_address(&b[row][column]), fetched.b[pass]);
     });
   }
 };
@@ -37,7 +37,7 @@ template <class Config, class Block, class Tiles>
 __device__ __forceinline__ void multiply_double_buffered(const GemmParameters& parameters,
                                                          Tiles (&tiles)[2]) {
   const CtaTile<Config> cta(parameters);
-  StagedTiles<Config> next;
+  FetchedTiles<Config> next;
   Block block;
 
   next.fetch(cta, 0);

@@ -21,7 +21,7 @@
 namespace tilewright {
 
 template <class Config>
-struct WarpTile {
+struct LaneTile {
   static constexpr int size = 64;                       // of the warp's block
   static constexpr int thread_m = 8, thread_n = 16;     // of a lane
   static constexpr int lanes_n = 32 * thread_m / size;  // side by side
@@ -81,15 +81,15 @@ struct TransposedTiles {
   alignas(16) float b[Config::tile_k][Config::tile_n];
 
   __device__ __forceinline__ void put(const CtaTile<Config>& cta,
-                                      const StagedTiles<Config>& staged) {
+                                      const FetchedTiles<Config>& fetched) {
     cta.for_each_of_a(0, [&](int pass, int row, int column, const float*) {
-      a[column][row] = staged.a[pass].x;
-      a[column + 1][row] = staged.a[pass].y;
-      a[column + 2][row] = staged.a[pass].z;
-      a[column + 3][row] = staged.a[pass].w;
+      a[column][row] = fetched.a[pass].x;
+      a[column + 1][row] = fetched.a[pass].y;
+      a[column + 2][row] = fetched.a[pass].z;
+      a[column + 3][row] = fetched.a[pass].w;
     });
     cta.for_each_of_b(0, [&](int pass, int row, int column, const float*) {
-      store_shared(shared_address(&b[row][column]), staged.b[pass]);
+      store_shared(shared_address(&b[row][column]), fetched.b[pass]);
     });
   }
 };
@@ -97,7 +97,7 @@ struct TransposedTiles {
 template <class Config>
 __device__ __forceinline__ void warp_tiles_kernel(const GemmParameters& parameters) {
   __shared__ TransposedTiles<Config> tiles[2];
-  multiply_double_buffered<Config, WarpTile<Config>>(parameters, tiles);
+  multiply_double_buffered<Config, LaneTile<Config>>(parameters, tiles);
 }
 
 }  // namespace tilewright

@@ -30,8 +30,8 @@ template <class Config>
 struct RowMajorStaging {
   static __device__ __forceinline__ void write(StagedRows<Config>& staging,
                                                const GemmParameters& parameters,
-                                               const Accumulators<Config>& accumulators, int row,
-                                               int column) {
+                                               const WgmmaAccumulators<Config>& accumulators,
+                                               int row, int column) {
     for_each_pair<Config>(parameters, accumulators, row, column,
                           [&](int, int pair_row, int64_t pair_column, uint32_t word) {
                             *reinterpret_cast<uint32_t*>(&staging[pair_row % 16][pair_column]) =
@@ -69,7 +69,7 @@ __device__ __forceinline__ void run_with_async_store(const TensorMap& map_a, con
     const int consumer = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 - 4;
     const bool issues = threadIdx.x % 32 == 0;
     RingPosition<Config::stages> position;
-    Accumulators<Config> accumulators;
+    WgmmaAccumulators<Config> accumulators;
     for_my_tiles(place, parameters, [&](auto locate) {
       TileOrigin tile;
       multiply_tile(ring, pipeline, position, accumulators, consumer, parameters.k,

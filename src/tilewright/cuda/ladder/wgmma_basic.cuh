@@ -29,7 +29,7 @@ __device__ __forceinline__ void wgmma_basic_kernel(const TensorMap& map_a, const
   __syncthreads();
 
   constexpr int row_blocks = Config::tile_m / 64;
-  Accumulators<Config> accumulators[row_blocks] = {};
+  WgmmaAccumulators<Config> accumulators[row_blocks] = {};
   uint32_t parity = 0;
 #pragma unroll 1
   for (int k = 0; k < parameters.k; k += Config::tile_k) {

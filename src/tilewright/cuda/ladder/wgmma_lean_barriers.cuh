@@ -34,8 +34,8 @@ __device__ __forceinline__ void fill_lean_ring(Ring<Config>& ring,
 template <class Config>
 __device__ __forceinline__ void drain_lean_ring(Ring<Config>& ring,
                                                 RingPosition<Config::stages>& position,
-                                                Accumulators<Config>& accumulators, int row_block,
-                                                int k_extent) {
+                                                WgmmaAccumulators<Config>& accumulators,
+                                                int row_block, int k_extent) {
 #pragma unroll 1
   for (int k = 0; k < k_extent; k += Config::tile_k) {
     mbarrier_wait(shared_address(&ring.full[position.slot]), position.parity);
@@ -70,7 +70,7 @@ __device__ __forceinline__ void wgmma_lean_barriers_kernel(const TensorMap& map_
   } else {
     const int consumer = threadIdx.x / 128 - 1;
     for_each_tile<Config>(parameters, [&](int row, int column) {
-      Accumulators<Config> accumulators = {};
+      WgmmaAccumulators<Config> accumulators = {};
       drain_lean_ring(ring, position, accumulators, consumer, parameters.k);
       store<Config>(parameters, accumulators, row + consumer * 64, column);
     });

@@ -67,8 +67,8 @@ template <class Config>
 __device__ __forceinline__ void drain_shared_ring(Ring<Config>& ring,
                                                   const Pipeline<Config>& pipeline,
                                                   RingPosition<Config::stages>& position,
-                                                  Accumulators<Config>& accumulators, int row_block,
-                                                  int k_extent) {
+                                                  WgmmaAccumulators<Config>& accumulators,
+                                                  int row_block, int k_extent) {
 #pragma unroll 1
   for (int k = 0; k < k_extent; k += Config::tile_k) {
     pipeline.wait_full(position);
@@ -104,7 +104,7 @@ __device__ __forceinline__ void wgmma_multicast_kernel(const TensorMap& map_a,
     RingPosition<Config::stages> position;
     for_my_tiles(place, parameters, [&](auto locate) {
       const auto [row, column] = locate();
-      Accumulators<Config> accumulators = {};
+      WgmmaAccumulators<Config> accumulators = {};
       drain_shared_ring(ring, pipeline, position, accumulators, consumer, parameters.k);
       store<Config>(parameters, accumulators, row + consumer * 64, column);
     });

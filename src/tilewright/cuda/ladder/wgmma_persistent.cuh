@@ -48,7 +48,7 @@ __device__ __forceinline__ void wgmma_persistent_kernel(const TensorMap& map_a,
     }
     const int consumer = threadIdx.x / 128 - 1;
     for_each_tile<Config>(parameters, [&](int row, int column) {
-      Accumulators<Config> accumulators[1] = {};
+      WgmmaAccumulators<Config> accumulators[1] = {};
       drain_ring(ring, position, accumulators, consumer, parameters.k);
       store<Config>(parameters, accumulators[0], row + consumer * 64, column);
     });

@@ -62,7 +62,7 @@ __device__ __forceinline__ void fill_ring(Ring<Config>& ring,
 template <class Config, int row_blocks>
 __device__ __forceinline__ void drain_ring(Ring<Config>& ring,
                                            RingPosition<Config::stages>& position,
-                                           Accumulators<Config> (&accumulators)[row_blocks],
+                                           WgmmaAccumulators<Config> (&accumulators)[row_blocks],
                                            int first, int k_extent) {
 #pragma unroll 1
   for (int k = 0; k < k_extent; k += Config::tile_k) {
@@ -109,7 +109,7 @@ __device__ __forceinline__ void wgmma_pipelined_kernel(const TensorMap& map_a,
     }
     constexpr int row_blocks = Config::tile_m / 64 / Config::consumers;
     const int first = (threadIdx.x / 128 - 1) * row_blocks;
-    Accumulators<Config> accumulators[row_blocks] = {};
+    WgmmaAccumulators<Config> accumulators[row_blocks] = {};
     drain_ring(ring, position, accumulators, first, parameters.k);
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {

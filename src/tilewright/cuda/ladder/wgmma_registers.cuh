@@ -20,8 +20,8 @@ namespace tilewright {
 template <class Config, class During>
 __device__ __forceinline__ void multiply_tile(Ring<Config>& ring, const Pipeline<Config>& pipeline,
                                               RingPosition<Config::stages>& position,
-                                              Accumulators<Config>& accumulators, int row_block,
-                                              int k_extent, During during_first) {
+                                              WgmmaAccumulators<Config>& accumulators,
+                                              int row_block, int k_extent, During during_first) {
 #pragma unroll 1
   for (int k = 0; k < k_extent; k += Config::tile_k) {
     pipeline.wait_full(position);
@@ -58,7 +58,7 @@ __device__ __forceinline__ void wgmma_registers_kernel(const TensorMap& map_a,
     pipeline.join_as_consumer(place);
     const int consumer = threadIdx.x / 128 - 1;
     RingPosition<Config::stages> position;
-    Accumulators<Config> accumulators;
+    WgmmaAccumulators<Config> accumulators;
     for_my_tiles(place, parameters, [&](auto locate) {
       TileOrigin tile;
       multiply_tile(ring, pipeline, position, accumulators, consumer, parameters.k,

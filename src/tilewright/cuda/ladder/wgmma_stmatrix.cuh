@@ -23,8 +23,8 @@ struct SwizzledStaging {
 
   static __device__ __forceinline__ void write(StagedRows<Config>& staging,
                                                const GemmParameters& parameters,
-                                               const Accumulators<Config>& accumulators, int row,
-                                               int column) {
+                                               const WgmmaAccumulators<Config>& accumulators,
+                                               int row, int column) {
     uint32_t words[Config::tile_n / 4];
     for_each_pair<Config>(parameters, accumulators, row, column,
                           [&](int pair, int, int, uint32_t word) { words[pair] = word; });

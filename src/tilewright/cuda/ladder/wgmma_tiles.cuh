@@ -25,12 +25,12 @@ struct Slot {
 
 // 64 rows of the tile and all its columns: the accumulators of one thread of a warpgroup.
 template <class Config>
-using Accumulators = float[Config::tile_n / 2];
+using WgmmaAccumulators = float[Config::tile_n / 2];
 
 // The accumulators of 64 rows of the tile, from row 64 * row_block on, += A B over one k-block: a
 // wgmma for each 16 of k. The first one overwrites them unless `accumulate`.
 template <class Config>
-__device__ __forceinline__ void multiply(Accumulators<Config>& accumulators,
+__device__ __forceinline__ void multiply(WgmmaAccumulators<Config>& accumulators,
                                          const Slot<Config>& slot, int row_block,
                                          bool accumulate = true) {
   using A = TileA<Config>;
@@ -56,8 +56,8 @@ __device__ __forceinline__ void multiply(Accumulators<Config>& accumulators,
 //   warp 1, row 16           0 ...
 template <class Config, class Body>
 __device__ __forceinline__ void for_each_pair(const GemmParameters& parameters,
-                                              const Accumulators<Config>& accumulators, int out_row,
-                                              int out_column, Body body) {
+                                              const WgmmaAccumulators<Config>& accumulators,
+                                              int out_row, int out_column, Body body) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   const Epilogue<Config> epilogue(parameters, 0);
   int64_t first_column = lane % 4 * 2;
@@ -87,8 +87,8 @@ __device__ __forceinline__ void for_each_pair(const GemmParameters& parameters,
 //   lanes    0  1  2  3        0  1  2  3       ->        0  0  2  2   1  1  3  3
 template <class Config, class Write>
 __device__ __forceinline__ void store(const GemmParameters& parameters,
-                                      const Accumulators<Config>& accumulators, int row, int column,
-                                      Write write) {
+                                      const WgmmaAccumulators<Config>& accumulators, int row,
+                                      int column, Write write) {
   const int64_t stride = parameters.out.row_stride;
   auto* out = static_cast<typename Config::Output*>(parameters.out.pointer) + row * stride + column;
   const bool odd = threadIdx.x % 2;
@@ -110,7 +110,7 @@ __device__ __forceinline__ void store(const GemmParameters& parameters,
 
 template <class Config>
 __device__ __forceinline__ void store(const GemmParameters& parameters,
-                                      const Accumulators<Config>& accumulators, int row,
+                                      const WgmmaAccumulators<Config>& accumulators, int row,
                                       int column) {
   store<Config>(parameters, accumulators, row, column,
                 [](uint2* address, uint2 words) { *address = words; });
