@@ -41,6 +41,12 @@ def test_a_rung_is_one_short_header_and_one_page(rung):
     assert f"<!-- measured:{rung.name} -->" in page
 
 
+@pytest.mark.parametrize(("name", "count"), [("mma_swizzled", "Three"), ("wgmma_registers", "Four")])
+def test_a_rung_of_several_ideas_says_so_in_the_index_too(name, count):
+    assert re.search(rf"\n\n{count} (?:small )?things", (DOCS / f"{name}.md").read_text())
+    assert re.match(f"{count} (?:small )?things: ", LADDER[name].idea)
+
+
 def test_a_type_of_the_ladder_has_its_name_to_itself():
     """All headers share one namespace, and a reader who looks a name up should find one thing."""
     type_name = re.compile(r"^(?:struct|using) (\w+)(?= \{| =)", re.MULTILINE)

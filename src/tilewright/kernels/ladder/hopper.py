@@ -292,7 +292,8 @@ RUNGS = (
     _rung(
         Registers(),
         "Registers where they are needed",
-        "Consumers take over the producer's registers, nothing is set to zero, and results do not displace A and B.",
+        "Four small things: consumers take over the producer's registers, nothing is set to zero, the next tile is "
+        "located behind products, and results do not displace A and B.",
         747,
     ),
     _rung(

@@ -230,7 +230,7 @@ RUNGS = (
         MmaSwizzled(),
         "warp tensor cores",
         "Swizzled stages",
-        "Chunks trade places within their rows, cp.async fills stages ahead, and out leaves by whole rows.",
+        "Three things: chunks trade places in their rows, cp.async fills stages ahead, and out leaves by whole rows.",
     ),
     Rung(
         VoltaMma(),
