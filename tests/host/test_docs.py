@@ -50,6 +50,27 @@ def test_named_files_exist(document):
         assert (document.parent / target).exists(), f"{document.name} links to {target}, which is not there"
 
 
+QUOTED = [
+    pytest.param(body, id=f"{path.name}-{number}")
+    for path in DOCUMENTS
+    for number, (language, body) in enumerate(BLOCK.findall(path.read_text(encoding="utf-8")))
+    if language == "cuda"
+]
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+def test_quoted_lines_are_those_of_a_header(quoted):
+    """One header has them all, in this order; whitespace aside, and what stands between them or for `...`."""
+    pieces = [re.escape(text) for line in quoted.splitlines() for piece in line.split("...") if (text := joined(piece))]
+    headers = (ROOT / "src/tilewright/cuda").rglob("*.cuh")
+    assert any(re.search(".*?".join(pieces), joined(path.read_text(encoding="utf-8"))) for path in headers)
+
+
+def joined(text):
+    """Without whitespace."""
+    return "".join(text.split())
+
+
 def test_files_in_the_picture_of_the_house_exist():
     text = (ROOT / "docs/design.md").read_text(encoding="utf-8")
     (picture,) = [body for _, body in BLOCK.findall(text) if body.startswith("src/tilewright/")]
