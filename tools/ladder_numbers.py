@@ -86,7 +86,7 @@ def index() -> list[str]:
         )
         lines.append("")
     aside = " and ".join(name for name, rung in LADDER.items() if rung.side_step)
-    gain = f"Gain: over the rung before that is no step aside, as {aside} are."
+    gain = f"Gain: over the rung before; {aside} are steps aside, with which none is compared."
     return [*lines, f"At {_shape_text(YARDSTICK)}. {gain}", "", *_provenance([record])]
 
 

@@ -12,17 +12,16 @@ LADDER: dict[str, Rung] = {rung.name: rung for rung in (*cuda_cores.RUNGS, *warp
 def gains(seconds: Mapping[str, float]) -> dict[str, float]:
     """By name, how many times faster a rung is than the one before it on its road, of those whose seconds are given.
 
-    No rung is compared with a side step. The first of a road has no gain.
+    The first of a road has no gain, and neither has a side step: it is not compared with any rung, nor any with it.
     """
     found: dict[str, float] = {}
     before: dict[Road, str] = {}
     for name, rung in LADDER.items():
-        if name not in seconds:
+        if name not in seconds or rung.side_step:
             continue
         if rung.road in before:
             found[name] = seconds[before[rung.road]] / seconds[name]
-        if not rung.side_step:
-            before[rung.road] = name
+        before[rung.road] = name
     return found
 
 

@@ -42,7 +42,8 @@ class Published:
 class Rung:
     """One kernel of the ladder: its road, a title, the idea in one sentence, and published figures of such a kernel.
 
-    The rungs behind a side step go on from the one before it. `data` are the numbers that show the idea.
+    The rungs behind a side step, which has no gain, go on from the one before it. `data` are the numbers that show the
+    idea.
     """
 
     kernel: Kernel
