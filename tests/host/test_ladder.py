@@ -1,6 +1,7 @@
 """The ladder as a whole: its rungs, their pages, and the command that climbs it."""
 
 import importlib.resources
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -21,7 +22,8 @@ from tilewright.kernels.ladder import LADDER, gains
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.measure import protocol
 
-DOCS = Path(__file__).parents[2] / "docs" / "ladder"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "ladder"
 CUDA = Path(tilewright.__file__).parent / "cuda"
 HEADINGS = ["The lines that matter", "What the emulator counts", "Measured", "What limits it next", "In the article"]
 MOST_LINES = 160
@@ -45,6 +47,15 @@ def test_a_rung_is_one_short_header_and_one_page(rung):
 def test_a_rung_of_several_ideas_says_so_in_the_index_too(name, count):
     assert re.search(rf"\n\n{count} (?:small )?things", (DOCS / f"{name}.md").read_text())
     assert re.match(f"{count} (?:small )?things: ", LADDER[name].idea)
+
+
+def test_the_page_of_a_rung_that_loses_says_why():
+    for path in (ROOT / "results").glob("ladder_*.json"):
+        rungs = json.loads(path.read_text())["rungs"]
+        for name, gain in gains({rung["name"]: rung["time_us"] for rung in rungs}).items():
+            text = (DOCS / f"{name}.md").read_text()
+            before_the_table = text.partition("## Measured\n")[2].partition("<!-- measured:")[0]
+            assert round(gain, 2) >= 1 or len(before_the_table.split()) > 20, f"{name}: {gain:.2f}x in {path.name}"
 
 
 def test_a_type_of_the_ladder_has_its_name_to_itself():

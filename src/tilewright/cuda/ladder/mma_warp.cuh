@@ -10,8 +10,8 @@
 //    |    |  |   |  16x16 of A: two lanes copy a row;             ldmatrix.x4
 //   16 m      16x8 of out
 //
-// It reuses nothing that it loads. The accumulators are fp32, or, as the first tensor cores had
-// them, fp16, with `Config::fp16_accumulator`.
+// It reuses nothing that it loads. The accumulators are fp32, or, with `Config::fp16_accumulator`,
+// fp16: tensor cores have had both from the first.
 #pragma once
 #include "kernels/epilogue.cuh"
 #include "kernels/parameters.cuh"
