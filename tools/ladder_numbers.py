@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,22 @@ YARDSTICK = (4096, 4096, 4096)
 
 
 @cache
-def records() -> list[dict[str, Any]]:
-    """The records, the articles' usual shape first, then from small to large."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in (ROOT / "results").glob("ladder_*.json")]
-    return sorted(found, key=lambda record: (_shape(record) != YARDSTICK, record["m"] * record["n"] * record["k"]))
+def records(folder: Path = ROOT / "results") -> list[dict[str, Any]]:
+    """The records, the articles' usual shape first, then from small to large; ValueError for two of one shape."""
+    found: dict[tuple[int, int, int], tuple[Path, dict[str, Any]]] = {}
+    for path in sorted(folder.glob("ladder_*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        other, _ = found.setdefault(_shape(record), (path, record))
+        if other != path:
+            raise ValueError(f"{other.name} and {path.name} are both of {_shape_text(_shape(record))}: keep one")
+    sizes = sorted(found, key=lambda shape: (shape != YARDSTICK, prod(shape)))
+    return [found[shape][1] for shape in sizes]
 
 
 def measured(name: str) -> list[str]:
     """A rung's throughput for each shape, and what was published of such kernels."""
-    shown = {_shape(record): (record, figures[name]) for record in records() if name in (figures := _figures(record))}
-    rows = [[_shape_text(shape), *figures] for shape, (_, figures) in shown.items()]
+    shown = [(record, figures[name]) for record in records() if name in (figures := _figures(record))]
+    rows = [[_shape_text(_shape(record)), *figures] for record, figures in shown]
     heads = ("m, n, k", "TFLOP/s", "of cuBLAS", "gain over the rung before")
     lines = _table(heads, rows) if rows else ["Not measured yet."]
     if published := LADDER[name].published:
@@ -36,7 +43,7 @@ def measured(name: str) -> list[str]:
         lines += ["", *_table(("published for", "on", "TFLOP/s"), quoted)]
         sources = dict.fromkeys(each.source for each in published)
         lines += ["", f"From {'; '.join(sources)}."]
-    if provenance := _provenance(record for record, _ in shown.values()):
+    if provenance := _provenance(record for record, _ in shown):
         lines += ["", *provenance]
     return [*lines, "", *schedules()] if name == "wgmma_hilbert" else lines
 
@@ -113,9 +120,7 @@ def _figures(record: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
     Rungs that were not measured on the data that are theirs are left out.
     """
     rungs = {
-        rung["name"]: rung
-        for rung in record["rungs"]
-        if "tflops" in rung and rung.get("data", "randn") == LADDER[rung["name"]].data
+        rung["name"]: rung for rung in record["rungs"] if "tflops" in rung and rung["data"] == LADDER[rung["name"]].data
     }
     gained = gains({name: rung["time_us"] for name, rung in rungs.items()})
     return {

@@ -146,6 +146,18 @@ def test_the_numbers_of_the_documents_are_those_of_the_results():
     assert done.returncode == 0, f"run tools/readme_numbers.py: {done.stderr}"
 
 
+def test_two_records_of_one_shape_are_refused(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    import ladder_numbers
+
+    for name in ("ladder_4096.json", "ladder_again.json"):
+        shutil.copy(ROOT / "results/ladder_4096.json", tmp_path / name)
+    with pytest.raises(ValueError, match=r"ladder_4096\.json and ladder_again\.json are both of 4096\^3: keep one"):
+        ladder_numbers.records(tmp_path)
+    shutil.copy(ROOT / "results/ladder_8192.json", tmp_path / "ladder_again.json")
+    assert [record["m"] for record in ladder_numbers.records(tmp_path)] == [4096, 8192]
+
+
 def test_the_pictures_of_the_ladder_are_what_the_code_says():
     from matplotlib import __version__
 

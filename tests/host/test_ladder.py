@@ -51,8 +51,8 @@ def test_a_rung_of_several_ideas_says_so_in_the_index_too(name, count):
 
 def test_the_page_of_a_rung_that_loses_says_why():
     for path in (ROOT / "results").glob("ladder_*.json"):
-        rungs = json.loads(path.read_text())["rungs"]
-        for name, gain in gains({rung["name"]: rung["time_us"] for rung in rungs}).items():
+        timed = {rung["name"]: rung["time_us"] for rung in json.loads(path.read_text())["rungs"] if "time_us" in rung}
+        for name, gain in gains(timed).items():
             text = (DOCS / f"{name}.md").read_text()
             before_the_table = text.partition("## Measured\n")[2].partition("<!-- measured:")[0]
             assert round(gain, 2) >= 1 or len(before_the_table.split()) > 20, f"{name}: {gain:.2f}x in {path.name}"
