@@ -87,8 +87,15 @@ def test_an_interruption_while_preparing_leaves_what_is_known():
     contenders = [FakeContender("ours"), FakeContender("theirs", error=KeyboardInterrupt())]
     record = compare(contenders, FakeInputs(), PROTOCOLS)
     assert record.interrupted
-    assert record.entry("ours").verified
-    assert not record.entry("ours").samples
+    ours, theirs = record.entry("ours"), record.entry("theirs")
+    assert (ours.status, ours.verified, ours.samples) == ("right", True, {})
+    assert (theirs.status, theirs.verified, theirs.relative_error) == ("unfinished", None, None)
+
+
+def test_an_interruption_while_verifying_leaves_no_verdict():
+    record = compare([FakeContender("ours", interrupts=1)], FakeInputs(), PROTOCOLS)
+    assert record.interrupted
+    assert record.as_dict()["contenders"][0]["verified"] is None
 
 
 def test_what_was_prepared_is_given_up_once_also_where_it_is_wrong_or_interrupted():

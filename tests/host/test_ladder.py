@@ -11,6 +11,7 @@ from support.commands import error, in_json, invoke
 from support.contenders import FakeContender, FakeInputs
 from tilewright import bench
 from tilewright.api import refuse_long_emulation
+from tilewright.bench import session
 from tilewright.cli import ladder, ladder_measured
 from tilewright.cli.ladder_options import Asked
 from tilewright.cli.product import Product
@@ -166,6 +167,32 @@ def test_gains_pass_over_side_steps():
     assert [name for name, rung in LADDER.items() if rung.side_step] == ["volta_mma", "sparse_mma"]
 
 
+ABOUT = {"gpu": "NVIDIA H200", "date": "2026-11-21T13:05:00+00:00", "command": "tilewright ladder --json"}
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU on which each rung takes 2 ms and cuBLAS 1.5 ms; others may be put in the place of a rung."""
+    made = {}
+    monkeypatch.setattr(ladder, "wants_gpu", lambda backend: True)
+    monkeypatch.setattr(ladder, "_hardware", lambda on_gpu: H200)
+    monkeypatch.setattr(session, "machine", lambda: ABOUT)
+    monkeypatch.setattr(bench, "Inputs", FakeInputs)
+    monkeypatch.setattr(bench, "Tilewright", lambda *_, name: made.get(name, FakeContender(name, 2e-3)))
+    monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas", 1.5e-3))
+    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    return made
+
+
+def test_ctrl_c_on_a_gpu_keeps_what_was_measured_and_verifies_nothing_else(gpu):
+    gpu["sparse_mma"] = FakeContender("sparse_mma", interrupts=1)  # while it is verified; its data are of its own
+    record = in_json("ladder", "--rungs", "wmma_gmem,sparse_mma", "--shape", "4096,2048,1024", code=130)
+    assert (record["gpu"], record["interrupted"], record["verified"]) == (ABOUT["gpu"], True, True)
+    measured, cut = record["rungs"]
+    assert (measured["verified"], cut["verified"]) == (True, None)
+    assert measured["cublas_ratio"] == pytest.approx(0.75)
+
+
 def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
     seconds = {"wmma_gmem": 3e-3, "volta_mma": 9e-3, "sparse_mma": 1e-3, "mma": 2e-3}
     met = []
@@ -191,11 +218,8 @@ def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
     )
 
 
-def test_a_rung_that_fails_on_a_gpu_is_bad_news(monkeypatch):
-    monkeypatch.setattr(bench, "Inputs", FakeInputs)
-    monkeypatch.setattr(bench, "Tilewright", lambda *_, name: FakeContender(name, error=RuntimeError("no memory")))
-    monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas"))
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+def test_a_rung_that_fails_on_a_gpu_is_bad_news(gpu):
+    gpu["mma"] = FakeContender("mma", error=RuntimeError("no memory"))
     (climbed,) = [ladder._begin(LADDER["mma"], (4096, 2048, 1024), Asked(), H200)]
     ladder_measured.measure([climbed], 0, False, lambda share: None)
     assert climbed.verified is False
@@ -278,14 +302,11 @@ def test_what_cannot_be_climbed_is_said(arguments, words):
 
 
 def test_a_record_of_a_gpu_says_which_and_when(monkeypatch):
-    from tilewright.bench import session
-
-    about = {"gpu": "NVIDIA H200", "date": "2026-11-21T13:05:00+00:00", "command": "tilewright ladder --json"}
-    monkeypatch.setattr(session, "machine", lambda: about)
+    monkeypatch.setattr(session, "machine", lambda: ABOUT)
     measured = ladder._record([], True, (4096, 2048, 1024), False)
-    assert about.items() <= measured.items()
+    assert ABOUT.items() <= measured.items()
     assert (measured["m"], measured["n"], measured["k"]) == (4096, 2048, 1024)
-    assert not about.keys() & ladder._record([], False, (4096, 2048, 1024), False).keys()
+    assert not ABOUT.keys() & ladder._record([], False, (4096, 2048, 1024), False).keys()
 
 
 def test_a_published_figure_may_be_a_range():

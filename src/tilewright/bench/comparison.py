@@ -14,7 +14,7 @@ from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled,
 from tilewright.measure.sensors import Reading, Sensors, combined
 from tilewright.measure.statistics import Interval, median_interval, paired_ratio
 
-Status = Literal["right", "wrong", "absent", "failed"]
+Status = Literal["unfinished", "right", "wrong", "absent", "failed"]
 
 Progress: TypeAlias = Callable[[float, str], None]
 """Told the share that is done, from 0 to 1, and what is being done."""
@@ -27,12 +27,12 @@ GRAPH_BELOW_SECONDS = 300e-6
 class Entry:
     """What is known of one contender.
 
-    `status` is "right" where it is verified, and only then it has `samples`, by protocol, one of each complete cycle.
-    `reason` says why it is absent, wrong or failed. `about`: version, or kernel and Config.
+    `status` is "unfinished" until it is verified, and "right" where it then is; only those have `samples`, by protocol,
+    one of each complete cycle. `reason` says why it is absent, wrong or failed. `about`: version, or kernel and Config.
     """
 
     contender: str
-    status: Status
+    status: Status = "unfinished"
     reason: str = ""
     relative_error: float | None = None
     about: dict[str, Any] = field(default_factory=dict)
@@ -165,7 +165,7 @@ def _verified(
     works: dict[str, Work] = {}
     for contender in contenders:
         progress(0.0, f"{inputs.shape}: preparing {contender.name}")
-        entry = Entry(contender.name, "right")
+        entry = Entry(contender.name)
         comparison.entries.append(entry)
         try:
             prepared = contender.prepare(inputs)
@@ -199,8 +199,8 @@ def _verify(entry: Entry, inputs: Inputs, work: Work, accumulator: DType) -> boo
     """Whether what is to be timed leaves the right results in all sets."""
     verdict = inputs.verify(lambda: work.run(math.ceil(len(inputs.sets) / work.launches)), accumulator)
     entry.relative_error = verdict.relative_error
+    entry.status = "right" if verdict.verified else "wrong"
     if not verdict.verified:
-        entry.status = "wrong"
         entry.reason = "its result is not the product: " + (
             f"relative error {verdict.relative_error:.2e}, or elements beyond their bound"
             if math.isfinite(verdict.relative_error)
