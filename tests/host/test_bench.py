@@ -1,6 +1,8 @@
 """Comparisons of contenders that are no kernels, on a clock that only they move."""
 
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -72,6 +74,34 @@ def test_all_are_replayed_from_graphs_where_one_is_short_and_are_verified_so():
     assert record.entry("deaf").status == "failed"
     assert "in a CUDA graph" in record.entry("deaf").reason
     assert record.entry("deaf").samples == {}
+
+
+def test_results_are_looked_for_where_the_contender_leaves_them():
+    """Of several that are verified again as graphs, one makes its own outs and the others write those of the sets."""
+    fakes = FakeInputs()
+    trio = [FakeContender("before", 2e-5), FakeContender("own", 2e-5, own=True), FakeContender("behind", 2e-5)]
+    record = compare(trio, fakes, PROTOCOLS)
+    assert fakes.graphs == [each.launch for each in trio]
+    assert [entry.status for entry in record.entries] == ["right"] * 3
+
+
+def test_triton_replaces_results_of_its_own_and_leaves_the_inputs_alone(monkeypatch):
+    torch = SimpleNamespace(
+        __version__="2.9",
+        _dynamo=SimpleNamespace(reset=lambda: None),
+        compile=lambda function, **settings: function,
+        empty_like=lambda out: f"memory like {out}",
+        mm=lambda a, b: f"{a} @ {b}",
+    )
+    settings = SimpleNamespace(get_config_copy=dict, patch=lambda wanted: nullcontext())
+    modules = {"triton": SimpleNamespace(__version__="3.5"), "torch._inductor.config": settings}
+    monkeypatch.setattr(contenders, "_imported", lambda module, package: modules[module])
+    given = SimpleNamespace(torch=torch, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
+    prepared = contenders.Triton().prepare(given)
+    assert list(prepared.outs) == ["a0 @ b0", "memory like out1"]
+    prepared.launch(1)
+    assert list(prepared.outs) == ["a0 @ b0", "a1 @ b1"]
+    assert given.sets == (("a0", "b0", "out0"), ("a1", "b1", "out1"))
 
 
 def test_an_interruption_leaves_the_complete_cycles():

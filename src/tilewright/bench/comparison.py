@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 from tilewright.bench.contenders import Absent, Contender, Prepared
 from tilewright.bench.inputs import Inputs
-from tilewright.dtypes import DType
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
 from tilewright.measure.sensors import Reading, Sensors, combined
 from tilewright.measure.statistics import Interval, median_interval, paired_ratio
@@ -172,7 +171,7 @@ def _verified(
             given_up.callback(prepared.release)
             entry.about = prepared.about
             work = inputs.work(prepared.launch)
-            if _verify(entry, inputs, work, prepared.accumulator):
+            if _verify(entry, inputs, work, prepared):
                 right[contender.name], works[contender.name] = prepared, work
         except Absent as reason:
             entry.status, entry.reason = "absent", str(reason)
@@ -188,16 +187,17 @@ def _verified(
         entry = comparison.entry(name)
         try:
             work = inputs.work(prepared.launch, graph=True)
-            if _verify(entry, inputs, work, prepared.accumulator):
+            if _verify(entry, inputs, work, prepared):
                 graphs[name] = work
         except Exception as error:
             entry.status, entry.reason = "failed", f"in a CUDA graph: {_first_line(error)}"
     return graphs
 
 
-def _verify(entry: Entry, inputs: Inputs, work: Work, accumulator: DType) -> bool:
+def _verify(entry: Entry, inputs: Inputs, work: Work, prepared: Prepared) -> bool:
     """Whether what is to be timed leaves the right results in all sets."""
-    verdict = inputs.verify(lambda: work.run(math.ceil(len(inputs.sets) / work.launches)), accumulator)
+    rounds = math.ceil(len(inputs.sets) / work.launches)
+    verdict = inputs.verify(lambda: work.run(rounds), prepared.accumulator, prepared.outs)
     entry.relative_error = verdict.relative_error
     entry.status = "right" if verdict.verified else "wrong"
     if not verdict.verified:

@@ -1,7 +1,7 @@
 """What contenders multiply: random operands in so many sets that none stays in L2, and the check of their results."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -99,14 +99,14 @@ class Inputs:
                 values.normal_(generator=generator)
             return values.t() if transposed else values
 
-        self.sets = [
+        self.sets = tuple(
             (
                 make(shape.m, shape.k, shape.layout[0] == "t"),
                 make(shape.k, shape.n, shape.layout[1] == "t"),
                 torch.empty((shape.m, shape.n), device=f"cuda:{device}", dtype=element),
             )
             for _ in range(sets_beyond(self.l2_bytes, self.set_bytes))
-        ]
+        )
         if data == "2:4":
             for a, _, _ in self.sets:
                 keep_two_of_four(a)
@@ -135,18 +135,22 @@ class Inputs:
             "l2_bytes": self.l2_bytes,
         }
 
-    def verify(self, work: Callable[[], object], accumulator: DType = dtypes.fp32) -> Verdict:
-        """Compare what `work`, summing in `accumulator`, leaves in the outs of all sets with the product in float64.
+    def verify(
+        self, work: Callable[[], object], accumulator: DType = dtypes.fp32, outs: Sequence[Any] | None = None
+    ) -> Verdict:
+        """Compare what `work`, summing in `accumulator`, leaves of each set with the product in float64.
 
-        The outs are NaN before. What an fp16 sum may have overflowed is compared with nothing.
+        `outs` are where it leaves that, one of each set, which `work` may replace; the sets' own by default. They are
+        NaN before. What an fp16 sum may have overflowed is compared with nothing.
         """
         torch = self.torch
-        for _, _, out in self.sets:
+        outs = [out for _, _, out in self.sets] if outs is None else outs
+        for out in outs:
             out.fill_(math.nan)
         work()
         torch.cuda.synchronize(self.device)
         verified, worst = True, 0.0
-        for (_, _, out), (expected, bound) in zip(self.sets, self._references(accumulator), strict=True):
+        for out, (expected, bound) in zip(outs, self._references(accumulator), strict=True):
             error = (out[self._rows].double() - expected).abs()
             certain = bound.isfinite()
             written = bool(out.isfinite().all()) or (accumulator is dtypes.fp16 and not bool(out.isnan().any()))
