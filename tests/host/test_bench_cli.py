@@ -147,7 +147,7 @@ def test_ctrl_c_gives_what_was_measured_and_says_so(machine, tmp_path):
     assert f"interrupted: {len(record['products']) - 1} of 6 products are complete" in done.stderr
 
 
-def test_ctrl_c_between_products_keeps_those_before(machine, monkeypatch):
+def test_ctrl_c_between_products_keeps_those_before(machine, monkeypatch, tmp_path):
     class Slow(FakeInputs):
         """Inputs of large products are never finished."""
 
@@ -157,17 +157,23 @@ def test_ctrl_c_between_products_keeps_those_before(machine, monkeypatch):
             super().__init__(shape, **settings)
 
     monkeypatch.setattr(session, "Inputs", Slow)
-    done = invoke("squares", "--protocol", "burst", "--json", code=130)
-    assert [product["m"] for product in json.loads(done.stdout)["products"]] == [512, 1024]
+    path = tmp_path / "record.json"
+    done = invoke("squares", "--protocol", "burst", "--json", "--output", path, code=130)
+    record = json.loads(done.stdout)
+    assert [product["m"] for product in record["products"]] == [512, 1024]
+    assert record["interrupted"] is True
+    assert record == json.loads(path.read_text())
     assert "interrupted: 2 of 6 products are complete" in done.stderr
 
 
 @pytest.mark.parametrize(("slower", "code"), [(1.0, 0), (1.005, 0), (1.02, 1)])
-def test_the_self_check_wants_agreement_within_a_percent(machine, slower, code):
+def test_the_self_check_wants_agreement_within_a_percent(machine, slower, code, tmp_path):
     seconds = iter((1e-3, 1e-3 * slower))
     machine["tilewright"] = lambda: FakeContender("tilewright", next(seconds))
-    done = invoke("--self-check", "--cycles", 2, "--slice", 0.05, "--json", code=code)
+    path = tmp_path / "record.json"
+    done = invoke("--self-check", "--cycles", 2, "--slice", 0.05, "--json", "--output", path, code=code)
     record = json.loads(done.stdout)
+    assert record == json.loads(path.read_text())
     assert record["agrees"] is (code == 0)
     (product,) = record["products"]
     assert (product["m"], product["n"], product["k"]) == (4096, 4096, 4096)

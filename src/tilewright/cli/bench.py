@@ -221,8 +221,7 @@ def _measure(
                 outcomes.append(session.measure(shape, settings, _part(report, done, share)))
             record["products"].append(outcomes[-1].as_dict())
             record["interrupted"] = outcomes[-1].comparison.interrupted
-            if output is not None:
-                output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            _write(record, output)
             if not as_json:
                 show(record["products"][-1], list(record["protocols"]))
             if record["interrupted"]:
@@ -230,6 +229,7 @@ def _measure(
     except KeyboardInterrupt:
         record["interrupted"] = True
     verdict = _self_check(record, outcomes) if self_check else _right(outcomes)
+    _write(record, output)
     if as_json:
         print_json(record)
     if record["interrupted"]:
@@ -241,6 +241,11 @@ def _measure(
         raise typer.Exit(INTERRUPTED)
     if not verdict:
         raise typer.Exit(NOT_VERIFIED)
+
+
+def _write(record: dict[str, Any], output: Path | None) -> None:
+    if output is not None:
+        output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def _part(report: "Report", start: float, length: float) -> Callable[[float, str], None]:
