@@ -13,7 +13,7 @@ SHAPE = Shape(4096, 2048, 1024, label="a layer")
 
 
 class FakeInputs:
-    """Inputs whose sets are names; `graphs` are the launches that were captured, `outs` what lies in those of the sets."""
+    """Inputs whose sets are names; `graphs` are the launches that were captured, `outs` what lies in the sets' outs."""
 
     hardware, device, light_seconds, sets = H200, 0, 1e-4, ("first", "second", "third")
 
