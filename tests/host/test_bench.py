@@ -134,6 +134,15 @@ def test_what_was_prepared_is_given_up_once_also_where_it_is_wrong_or_interrupte
     assert wrong.launch.released == cut.launch.released == 1
 
 
+def test_who_cannot_be_given_up_is_timed_all_the_same_and_the_reason_is_said():
+    held = FakeContender("held")
+    held.launch.release = lambda: 1 / 0
+    record = compare([held, FakeContender("ours")], FakeInputs(), PROTOCOLS)
+    assert record.entry("held").verified is True
+    assert record.entry("held").samples.keys() == {"burst", "settled"}
+    assert record.entry("held").reason == "when it was given up: ZeroDivisionError: division by zero"
+
+
 def test_contenders_of_one_name_are_refused():
     with pytest.raises(ValueError, match="same name"):
         compare([FakeContender("ours"), FakeContender("ours")], FakeInputs())

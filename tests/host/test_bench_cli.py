@@ -166,6 +166,29 @@ def test_ctrl_c_between_products_keeps_those_before(machine, monkeypatch, tmp_pa
     assert "interrupted: 2 of 6 products are complete" in done.stderr
 
 
+def test_a_product_that_fails_late_is_skipped_and_the_others_are_measured(machine, monkeypatch, tmp_path):
+    class Large(FakeInputs):
+        """There is no memory for one of the shapes."""
+
+        def __init__(self, shape, **settings):
+            if shape.m == 16:
+                raise MemoryError("16 GB")
+            super().__init__(shape, **settings)
+
+    monkeypatch.setattr(session, "Inputs", Large)
+    path = tmp_path / "record.json"
+    shapes = ("--shape", "8,8,8", "--shape", "16,8,8", "--shape", "24,8,8")
+    options = ("--protocol", "burst", "--output", path)
+    record = json.loads(invoke(*shapes, *options, "--json", code=1).stdout)
+    assert [bool(product["contenders"]) for product in record["products"]] == [True, False, True]
+    skipped = record["products"][1]
+    assert (skipped["m"], skipped["skipped"]) == (16, "not enough memory: take a smaller product (16 GB)")
+    assert skipped.keys() >= KEYS
+    assert record == json.loads(path.read_text())
+    assert "skipped: not enough memory" in invoke(*shapes, *options, code=1).stdout
+    assert "skipped: not enough memory" in invoke(path).stdout
+
+
 @pytest.mark.parametrize(("slower", "code"), [(1.0, 0), (1.005, 0), (1.02, 1)])
 def test_the_self_check_wants_agreement_within_a_percent(machine, slower, code, tmp_path):
     seconds = iter((1e-3, 1e-3 * slower))
@@ -260,6 +283,8 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
         (("README.md",), "suite of your own, in .toml, or of a record to be shown again, in .json"),
         (("no/such.toml",), "suite no/such.toml cannot be read"),
         (("--self-check", "--contender", "triton", "--contender", "quack"), "--self-check times one contender"),
+        (("--shape", "8,8,8", "--shape", "8,8,6", "--data", "2:4"), "and k is 6: make it a multiple of 4"),
+        (("--shape", "8,8,8", "--shape", "0,8,8"), "0x8x8 has nothing to time: make m, n and k at least 1"),
         (("--self-check", "--configs", "all"), "--self-check times one contender, and --configs=all finds several"),
         (("squares", "--output", "/no/such/record.json"), "--output=/no/such/record.json is in a folder that does not"),
         (("squares", "--contender", "mkl"), "contender 'mkl' does not exist: use tilewright, cublas"),

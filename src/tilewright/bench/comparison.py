@@ -168,7 +168,7 @@ def _verified(
         comparison.entries.append(entry)
         try:
             prepared = contender.prepare(inputs)
-            given_up.callback(prepared.release)
+            given_up.callback(_release, entry, prepared)
             entry.about = prepared.about
             work = inputs.work(prepared.launch)
             if _verify(entry, inputs, work, prepared):
@@ -176,7 +176,7 @@ def _verified(
         except Absent as reason:
             entry.status, entry.reason = "absent", str(reason)
         except Exception as error:  # whatever a library raises: the others are still compared
-            entry.status, entry.reason = "failed", _first_line(error)
+            entry.status, entry.reason = "failed", first_line(error)
     comparison.graphs = any(
         work.run(len(inputs.sets)) < GRAPH_BELOW_SECONDS * len(inputs.sets) for work in works.values()
     )
@@ -190,7 +190,7 @@ def _verified(
             if _verify(entry, inputs, work, prepared):
                 graphs[name] = work
         except Exception as error:
-            entry.status, entry.reason = "failed", f"in a CUDA graph: {_first_line(error)}"
+            entry.status, entry.reason = "failed", f"in a CUDA graph: {first_line(error)}"
     return graphs
 
 
@@ -209,7 +209,15 @@ def _verify(entry: Entry, inputs: Inputs, work: Work, prepared: Prepared) -> boo
     return verdict.verified
 
 
-def _first_line(error: Exception) -> str:
+def _release(entry: Entry, prepared: Prepared) -> None:
+    """Give up a contender; what was measured before stays."""
+    try:
+        prepared.release()
+    except Exception as error:
+        entry.reason = "; ".join(filter(None, (entry.reason, f"when it was given up: {first_line(error)}")))
+
+
+def first_line(error: Exception) -> str:
     """The kind of an error and what it says first; compilers say much more."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 

@@ -52,6 +52,13 @@ class Shape:
         """Multiplications and additions."""
         return 2.0 * self.m * self.n * self.k
 
+    def require(self, data: Data) -> None:
+        """Raise a ValueError where there is no such product to be timed, or none of such data."""
+        if min(self.m, self.n, self.k) < 1:
+            raise ValueError(f"{self} has nothing to time: make m, n and k at least 1")
+        if data == "2:4" and self.k % 4:
+            raise ValueError(f"data='2:4' is of groups of four along k, and k is {self.k}: make it a multiple of 4")
+
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}"
 
@@ -76,12 +83,9 @@ class Inputs:
 
     def __init__(self, shape: Shape, *, data: Data = "randn", seed: int = 0, device: int = 0):
         torch = torch_on_gpu()
-        if min(shape.m, shape.n, shape.k) < 1:
-            raise ValueError(f"{shape} has nothing to time: make m, n and k at least 1")
         if data not in get_args(Data):
             raise ValueError(f"data={data!r} is unknown: use {', '.join(map(repr, get_args(Data)))}")
-        if data == "2:4" and shape.k % 4:
-            raise ValueError(f"data='2:4' is of groups of four along k, and k is {shape.k}: make it a multiple of 4")
+        shape.require(data)
         kind = dtypes.parse(shape.dtype, "dtype")
         self.torch, self.shape, self.data, self.seed, self.device = torch, shape, data, seed, device
         self.hardware = backend(device).hardware

@@ -1,6 +1,7 @@
 """Several products, one after the other, and the record of all."""
 
 import datetime
+import math
 import platform
 import shlex
 import sys
@@ -47,15 +48,17 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A product's comparison, and that of all Configs where they were swept."""
+    """A product's comparison, and that of all Configs where they were swept; without contenders why it was skipped."""
 
     comparison: Comparison
     sweep: Comparison | None = None
+    skipped: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         record = self.comparison.as_dict()
-        return record if self.sweep is None else {**record, "sweep": self.sweep.as_dict()["contenders"]}
+        sweep = {} if self.sweep is None else {"sweep": self.sweep.as_dict()["contenders"]}
+        return {**record, **sweep, **({"skipped": self.skipped} if self.skipped else {})}
 
 
 def measure(shape: Shape, settings: Settings, progress: Progress) -> Outcome:
@@ -74,6 +77,12 @@ def measure(shape: Shape, settings: Settings, progress: Progress) -> Outcome:
         contenders = [*best(sweep, every, settings.finalists), *peers]
     found = compare(contenders, inputs, settings.protocols, baseline=settings.baseline, progress=progress)
     return Outcome(found, sweep)
+
+
+def skipped(shape: Shape, settings: Settings, reason: str) -> Outcome:
+    """A product that could not be measured."""
+    product = {**asdict(shape), "data": settings.data, "seed": settings.seed}
+    return Outcome(Comparison(product, shape.flops, math.nan), skipped=reason)
 
 
 def swept(inputs: Inputs, text: str, name: str = "auto") -> list[Tilewright]:

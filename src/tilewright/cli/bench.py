@@ -14,6 +14,7 @@ from tilewright.cli.output import (
     INTERRUPTED,
     NOT_VERIFIED,
     console,
+    message_of,
     print_json,
     progress,
     reports_errors,
@@ -138,6 +139,8 @@ def bench(
         configs="" if configs == "all" else configs,
         finalists=finalists,
     )
+    for each in shapes:
+        each.require(settings.data)
     for option, path in (("--output", output), ("--plot", plot)):
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"{option}={path} is in a folder that does not exist: make it first")
@@ -208,6 +211,7 @@ def _measure(
 ) -> None:
     """Measure all shapes, showing and writing each as it is done, and exit with what it means."""
     from tilewright.bench import session
+    from tilewright.bench.comparison import first_line
     from tilewright.cli.bench_table import show
 
     record: dict[str, Any] = {
@@ -218,7 +222,10 @@ def _measure(
         for number, shape in enumerate(shapes):
             done, share = number / len(shapes), 1 / len(shapes)
             with progress(f"{shape}", done) as report:
-                outcomes.append(session.measure(shape, settings, _part(report, done, share)))
+                try:
+                    outcomes.append(session.measure(shape, settings, _part(report, done, share)))
+                except Exception as error:  # whatever it is: the other products are still measured
+                    outcomes.append(session.skipped(shape, settings, message_of(error) or first_line(error)))
             record["products"].append(outcomes[-1].as_dict())
             record["interrupted"] = outcomes[-1].comparison.interrupted
             _write(record, output)

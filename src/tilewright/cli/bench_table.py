@@ -26,6 +26,8 @@ def show(product: dict[str, Any], protocols: list[str]) -> None:
         if entry.get("why"):
             style = "red" if entry["status"] in ("wrong", "failed") else "yellow"
             console().print(f"[{style}]{entry['status']}[/{style}]", escape(f"{entry['contender']}: {entry['why']}"))
+    if product.get("skipped"):
+        console().print("[red]skipped[/red]:", escape(product["skipped"]))
     if product["interrupted"]:
         console().print("[yellow]interrupted[/yellow]: this is what was measured before")
 
