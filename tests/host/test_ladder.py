@@ -2,6 +2,7 @@
 
 import importlib.resources
 import re
+import weakref
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,38 @@ def test_ctrl_c_on_a_gpu_keeps_what_was_measured_and_verifies_nothing_else(gpu):
     measured, cut = record["rungs"]
     assert (measured["verified"], cut["verified"]) == (True, None)
     assert measured["cublas_ratio"] == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (MemoryError("16 GB"), 0)])
+def test_groups_that_were_measured_stay_where_the_next_has_no_inputs(gpu, monkeypatch, error, code):
+    class Inputs(FakeInputs):
+        def __init__(self, shape, *, data, seed):
+            if data == "2:4":
+                raise error
+            super().__init__(shape, data=data, seed=seed)
+
+    monkeypatch.setattr(bench, "Inputs", Inputs)
+    record = in_json("ladder", "--rungs", "wmma_gmem,volta_mma,sparse_mma", "--shape", "4096,2048,1024", code=code)
+    measured, second, lost = record["rungs"]
+    assert measured["tflops"] == pytest.approx(second["tflops"])
+    assert lost["verified"] is None
+    assert record["interrupted"] is (code == 130)
+    assert ("not enough memory" in lost.get("skipped", "")) is (code == 0)
+
+
+def test_the_inputs_of_a_group_are_given_up_before_the_next_are_made(gpu, monkeypatch):
+    alive = []
+
+    class Inputs(FakeInputs):
+        def __init__(self, shape, *, data, seed):
+            super().__init__(shape, data=data, seed=seed)
+            alive.append(sum(each() is not None for each in made))
+            made.append(weakref.ref(self))
+
+    made = []
+    monkeypatch.setattr(bench, "Inputs", Inputs)
+    in_json("ladder", "--rungs", "wmma_gmem,volta_mma,sparse_mma", "--shape", "4096,2048,1024")
+    assert alive == [0, 0, 0]
 
 
 def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
