@@ -205,6 +205,16 @@ def test_the_self_check_wants_agreement_within_a_percent(machine, slower, code, 
     assert done.stderr.count("differs from itself by") == 2
 
 
+def test_a_self_check_that_is_interrupted_before_the_second_contender_is_no_agreement(machine):
+    made = iter((FakeContender("", interrupts=1), FakeContender("")))
+    machine["tilewright"] = lambda: next(made)
+    done = invoke("--self-check", "--json", code=130)
+    record = json.loads(done.stdout)
+    assert (record["agrees"], record["interrupted"]) == (False, True)
+    assert record["products"][0]["disagreement"] == {}
+    assert "burst: was not measured" in done.stderr
+
+
 def test_the_self_check_of_a_contender_that_is_absent_fails(machine):
     done = invoke("--self-check", "--contender", "cublaslt", code=1)
     assert "burst: was not measured" in done.stderr
@@ -239,8 +249,7 @@ def test_a_file_that_is_no_record_is_refused(tmp_path):
 def test_a_plot_without_matplotlib_names_the_extra(record, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     assert "pip install 'tilewright[plot]'" in error("--shape", "8,8,8", "--plot", tmp_path / "rates.png")
-    done = invoke(record, "--plot", tmp_path / "rates.png", code=2)
-    assert "pip install 'tilewright[plot]'" in done.stderr
+    assert "pip install 'tilewright[plot]'" in error(record, "--plot", tmp_path / "rates.png")
 
 
 def test_rates_are_drawn(record, tmp_path):
@@ -248,14 +257,23 @@ def test_rates_are_drawn(record, tmp_path):
     path = tmp_path / "rates.svg"
     assert f"drawn into {path}" in invoke(record, "--plot", path).stderr
     assert path.read_text().startswith("<?xml")
-    assert "ends in no format" in invoke(record, "--plot", tmp_path / "rates.txt", code=2).stderr
+    assert "ends in no format" in error(record, "--plot", tmp_path / "rates.txt")
+    assert "is in a folder that does not exist" in error(record, "--plot", tmp_path / "missing" / "rates.png")
 
 
-def test_a_record_without_measurements_cannot_be_drawn(machine, tmp_path):
+def test_a_record_without_measurements_is_shown_and_not_drawn(machine, tmp_path):
     pytest.importorskip("matplotlib")
-    path = tmp_path / "record.json"
-    invoke("--shape", "8,8,8", "--contender", "cublaslt", "--output", path, code=1)
-    assert "nothing to draw" in invoke(path, "--plot", tmp_path / "rates.png", code=2).stderr
+    path, picture = tmp_path / "record.json", tmp_path / "rates.png"
+    options = ("--shape", "8,8,8", "--contender", "cublaslt", "--output", path, "--plot", picture)
+    done = [invoke(*options, "--json", code=1), invoke(path, "--plot", picture, "--json")]
+    for each in done:
+        assert json.loads(each.stdout) == json.loads(path.read_text())
+        assert "nothing was measured that could be drawn" in each.stderr
+    assert not picture.exists()
+
+
+def test_an_unreadable_place_for_a_picture_leaves_one_object(record, tmp_path):
+    assert json.loads(invoke(record, "--plot", tmp_path / "x.txt", "--json", code=2).stdout).keys() == {"error"}
 
 
 # ---------------------------------------------------------------- what it refuses

@@ -2,6 +2,7 @@
 
 import importlib.resources
 import re
+import sys
 import weakref
 from pathlib import Path
 
@@ -226,6 +227,35 @@ def test_the_inputs_of_a_group_are_given_up_before_the_next_are_made(gpu, monkey
     assert alive == [0, 0, 0]
 
 
+def test_a_result_that_is_not_written_has_no_error_in_json(gpu):
+    gpu["mma"] = FakeContender("mma", right=False)  # the fake's error is NaN
+    record = in_json("ladder", "--rungs", "mma", "--shape", "4096,2048,1024", code=1)
+    assert record["rungs"][0]["verified"] is False
+    assert "relative_error" not in record["rungs"][0]
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_the_climb(gpu, monkeypatch, tmp_path):
+    def climb(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(ladder, "_climb", climb)
+    assert "does not exist: make it first" in error("ladder", "--plot", tmp_path / "missing" / "ladder.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'tilewright[plot]'" in error("ladder", "--plot", tmp_path / "ladder.png")
+
+
+def test_ctrl_c_before_the_first_rung_draws_nothing_and_prints_one_object(gpu, tmp_path):
+    gpu["mma"] = FakeContender("mma", interrupts=0)
+    path = tmp_path / "ladder.png"
+    assert in_json("ladder", "--rungs", "mma", "--plot", path, code=130)["interrupted"] is True
+    assert not path.exists()
+
+
+def test_published_figures_are_of_the_shape():
+    climbed = {m: ladder._begin(LADDER["uncoalesced"], (m, m, m), Asked(), H200) for m in (4096, 5120)}
+    assert [each.published and each.published.tflops for each in climbed.values()] == [0.243, None]
+
+
 def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
     seconds = {"wmma_gmem": 3e-3, "volta_mma": 9e-3, "sparse_mma": 1e-3, "mma": 2e-3}
     met = []
@@ -306,7 +336,7 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
         (("--settled",), ["--settled", "needs a GPU"]),
         (
             ("--rungs", "uncoalesced", "--shape", "32", "--plot", "/tmp/ladder.xyz"),
-            ["--plot=", "does not end in .png, .svg, .pdf"],
+            ["--plot=", "ends in no format that matplotlib writes: use .png, .svg or .pdf"],
         ),
         (("--rungs", "uncoalesced", "--shape", "8192"), ["no rung ran", "hours", "smaller product"]),
         (("--rungs", "mma_warp", "--option", "accumulator=fp8"), ["accumulator=fp8", "mma_warp", "'fp32' or 'fp16'"]),

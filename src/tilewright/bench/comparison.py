@@ -107,12 +107,11 @@ class Comparison:
         }
 
     def _entry_as_dict(self, entry: Entry) -> dict[str, Any]:
-        error = entry.relative_error
         return {
             "contender": entry.contender,
             "status": entry.status,
             "verified": entry.verified,
-            "relative_error": error if error is not None and math.isfinite(error) else None,  # JSON has no NaN
+            "relative_error": entry.relative_error,
             **({"why": entry.reason} if entry.reason else {}),
             **entry.about,
             **{protocol: self.measured(entry, protocol) for protocol in entry.samples},
@@ -198,12 +197,13 @@ def _verify(entry: Entry, inputs: Inputs, work: Work, prepared: Prepared) -> boo
     """Whether what is to be timed leaves the right results in all sets."""
     rounds = math.ceil(len(inputs.sets) / work.launches)
     verdict = inputs.verify(lambda: work.run(rounds), prepared.accumulator, prepared.outs)
-    entry.relative_error = verdict.relative_error
+    known = math.isfinite(verdict.relative_error)
+    entry.relative_error = verdict.relative_error if known else None
     entry.status = "right" if verdict.verified else "wrong"
     if not verdict.verified:
         entry.reason = "its result is not the product: " + (
             f"relative error {verdict.relative_error:.2e}, or elements beyond their bound"
-            if math.isfinite(verdict.relative_error)
+            if known
             else "elements are not written, or not finite"
         )
     return verdict.verified

@@ -106,8 +106,11 @@ def best(sweep: Comparison, contenders: Sequence[Tilewright], count: int) -> lis
 
 
 def disagreement(comparison: Comparison) -> dict[str, float]:
-    """How far the median ratio of the first contender to the second is from 1, by protocol."""
-    first, second = (entry.contender for entry in comparison.entries)
+    """By protocol how far the median ratio of the first contender to the second is from 1; {} unless both are timed."""
+    timed = [entry.contender for entry in comparison.entries if entry.samples]
+    if len(timed) < 2:
+        return {}
+    first, second = timed
     protocols = comparison.entry(first).samples
     ratios = {protocol: comparison.ratio(protocol, first, second) for protocol in protocols}
     return {protocol: abs(ratio.median - 1) for protocol, ratio in ratios.items() if ratio is not None}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import DTypeName, Json, Layout, Seed, parse_shape
+from tilewright.cli.options import DTypeName, Json, Layout, Seed, parse_shape, require_folder, require_plot
 from tilewright.cli.output import (
     INTERRUPTED,
     NOT_VERIFIED,
@@ -118,11 +118,11 @@ def bench(
       tilewright bench --self-check --json
     """
     if suite is not None and suite.endswith(".json"):
+        require_plot(plot)
         record = _read(Path(suite))
-        _show(record, as_json=as_json)
         _draw(record, plot)
+        _show(record, as_json=as_json)
         return
-    from tilewright.bench.plot import pyplot
     from tilewright.bench.session import Settings
     from tilewright.measure.protocol import Burst, Settled
 
@@ -141,11 +141,8 @@ def bench(
     )
     for each in shapes:
         each.require(settings.data)
-    for option, path in (("--output", output), ("--plot", plot)):
-        if path is not None and not path.parent.is_dir():
-            raise ValueError(f"{option}={path} is in a folder that does not exist: make it first")
-    if plot is not None:
-        pyplot(plot)  # before anything is timed in vain
+    require_folder("--output", output)
+    require_plot(plot)
     _require_gpu()
     _measure(shapes, settings, suite, self_check=self_check, plot=plot, output=output, as_json=as_json)
 
@@ -237,13 +234,12 @@ def _measure(
         record["interrupted"] = True
     verdict = _self_check(record, outcomes) if self_check else _right(outcomes)
     _write(record, output)
+    _draw(record, plot)
     if as_json:
         print_json(record)
     if record["interrupted"]:
         complete = sum(not outcome.comparison.interrupted for outcome in outcomes)
         typer.echo(f"tilewright: interrupted: {complete} of {len(shapes)} products are complete", err=True)
-    if outcomes:
-        _draw(record, plot)
     if record["interrupted"]:
         raise typer.Exit(INTERRUPTED)
     if not verdict:
@@ -316,8 +312,8 @@ def _show(record: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _draw(record: dict[str, Any], plot: Path | None) -> None:
+    """Draw it where that is asked for; before it is printed, so that stdout has one object whatever happens."""
     if plot is not None:
         from tilewright.bench.plot import draw
 
-        draw(record, plot)
-        typer.echo(f"drawn into {plot}", err=True)
+        typer.echo(f"drawn into {plot}" if draw(record, plot) else "nothing was measured that could be drawn", err=True)

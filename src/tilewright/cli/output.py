@@ -90,8 +90,8 @@ def _is_for_the_caller(error: Exception) -> bool:
 
 
 def print_json(result: dict[str, Any]) -> None:
-    """The result as one JSON object."""
-    sys.stdout.write(json.dumps(result) + "\n")
+    """The result as one JSON object; a ValueError for a NaN, which JSON does not have."""
+    sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
 
 
 @functools.cache
