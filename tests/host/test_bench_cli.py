@@ -242,8 +242,19 @@ def test_a_file_that_is_no_record_is_refused(tmp_path):
     assert "cannot be read: No such file" in error(tmp_path / "missing.json")
     (tmp_path / "broken.json").write_text("{")
     assert "is no JSON" in error(tmp_path / "broken.json")
-    (tmp_path / "other.json").write_text("[]")
-    assert "was not written by `tilewright bench --output`" in error(tmp_path / "other.json")
+    about = {"gpu": "a GPU", "date": "2026", "data": "randn", "protocols": {}}
+    others = [[], {**about, "products": []}, {**about, "command": "bench", "products": [{"m": 1}]}]
+    for other in others:
+        (tmp_path / "other.json").write_text(json.dumps(other))
+        assert "was not written by `tilewright bench --output`" in error(tmp_path / "other.json")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--shape", "8,8,8"), ("--contender", "nonsense"), ("--output", "x.json"), ("--seed", 0), ("--self-check",)],
+)
+def test_a_record_that_is_shown_takes_no_option_of_measuring(record, option):
+    assert f"{option[0]} is for measuring, and {record} is only shown again" in error(record, *option)
 
 
 def test_a_plot_without_matplotlib_names_the_extra(record, tmp_path, monkeypatch):
@@ -304,6 +315,12 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
         (("--shape", "8,8,8", "--shape", "8,8,6", "--data", "2:4"), "and k is 6: make it a multiple of 4"),
         (("--shape", "8,8,8", "--shape", "0,8,8"), "0x8x8 has nothing to time: make m, n and k at least 1"),
         (("--self-check", "--configs", "all"), "--self-check times one contender, and --configs=all finds several"),
+        (("--self-check", "--baseline", "cublas"), "--self-check is against the contender itself"),
+        (("squares", "--baseline", "cublass"), "--baseline=cublass is no contender: use tilewright, cublas, cublaslt"),
+        (
+            ("squares", "--configs", "all", "--contender", "tilewright:mma", "--contender", "tilewright:wgmma"),
+            "--configs=all is of one kernel, and there are tilewright:mma, tilewright:wgmma: name one of them",
+        ),
         (("squares", "--output", "/no/such/record.json"), "--output=/no/such/record.json is in a folder that does not"),
         (("squares", "--contender", "mkl"), "contender 'mkl' does not exist: use tilewright, cublas"),
     ],

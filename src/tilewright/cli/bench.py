@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import typer
 
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from tilewright.cli.output import Report
 
 SELF_CHECK_SHAPE = "4096,4096,4096"
+DEFAULT_BASELINE = "cublas"
+
+RECORD = {"gpu", "date", "command", "data", "protocols", "products"}
+PRODUCT = {"m", "n", "k", "dtype", "layout", "data", "baseline", "interrupted", "contenders"}
+"""What a record that is shown again must have, and each of its products."""
 
 
 class DataName(StrEnum):
@@ -47,6 +52,7 @@ class ProtocolName(StrEnum):
 
 @reports_errors
 def bench(
+    context: typer.Context,
     suite: Annotated[
         str | None,
         typer.Argument(
@@ -73,7 +79,14 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    baseline: Annotated[str, typer.Option("--baseline", help="The contender that ratios are to.")] = "cublas",
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            help="The contender that ratios are to; cublas by default, or the first where it takes no part.",
+            show_default=False,
+        ),
+    ] = None,
     configs: Annotated[
         str | None,
         typer.Option(
@@ -119,6 +132,7 @@ def bench(
     """
     if suite is not None and suite.endswith(".json"):
         require_plot(plot)
+        _refuse_measuring(context, suite)
         record = _read(Path(suite))
         _draw(record, plot)
         _show(record, as_json=as_json)
@@ -127,13 +141,13 @@ def bench(
     from tilewright.measure.protocol import Burst, Settled
 
     shapes = _shapes(suite, shape or ([SELF_CHECK_SHAPE] if self_check and suite is None else []), dtype, layout)
-    chosen, baseline = _contenders(contender, baseline, self_check, configs)
+    chosen, against = _contenders(contender, baseline, self_check, configs)
     protocols = (Burst(cycles=rounds), Settled(cycles=cycles, slice_seconds=slice_seconds))
     wanted = tuple(each for each in protocols if protocol in (ProtocolName.both, each.name))
     settings = Settings(
         contenders=tuple(chosen),
         protocols=wanted,
-        baseline=baseline,
+        baseline=against,
         data=data.value,
         seed=seed,
         configs="" if configs == "all" else configs,
@@ -145,6 +159,15 @@ def bench(
     require_plot(plot)
     _require_gpu()
     _measure(shapes, settings, suite, self_check=self_check, plot=plot, output=output, as_json=as_json)
+
+
+def _refuse_measuring(context: typer.Context, record: str) -> None:
+    """Raise a ValueError for options that say what is to be measured, where a record is shown again."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and parameter.name not in ("suite", "plot", "as_json"):
+            raise ValueError(f"{parameter.opts[0]} is for measuring, and {record} is only shown again: leave it out")
 
 
 def _shapes(suite: str | None, texts: list[str], dtype: DTypeName | None, layout: Layout | None) -> "list[Shape]":
@@ -165,14 +188,22 @@ def _shapes(suite: str | None, texts: list[str], dtype: DTypeName | None, layout
 
 
 def _contenders(
-    names: list[str] | None, baseline: str, self_check: bool, configs: str | None
+    names: list[str] | None, baseline: str | None, self_check: bool, configs: str | None
 ) -> "tuple[list[Contender], str]":
     """The contenders of these names, and the one that ratios are to; for the self-check one of them twice."""
     from tilewright.bench.contenders import OURS, PEERS, contenders_named
 
     if not self_check:
         chosen = contenders_named(names or [OURS, *PEERS])
-        return chosen, baseline if baseline in [each.name for each in chosen] else chosen[0].name
+        known = [each.name for each in chosen]
+        ours = [name for name in known if name.partition(":")[0] == OURS]
+        if configs is not None and len(ours) > 1:
+            raise ValueError(f"--configs={configs} is of one kernel, and there are {', '.join(ours)}: name one of them")
+        if baseline is not None and baseline not in known:
+            raise ValueError(f"--baseline={baseline} is no contender: use {', '.join(known)}")
+        return chosen, baseline or (DEFAULT_BASELINE if DEFAULT_BASELINE in known else known[0])
+    if baseline is not None:
+        raise ValueError(f"--self-check is against the contender itself, and --baseline={baseline}: leave one out")
     if configs is not None:
         raise ValueError(f"--self-check times one contender, and --configs={configs} finds several: leave one out")
     names = names or [OURS]
@@ -294,9 +325,16 @@ def _read(path: Path) -> dict[str, Any]:
         raise ValueError(f"record {path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"record {path} is no JSON: {error}") from None
-    if not isinstance(record, dict) or not {"gpu", "date", "data", "protocols", "products"} <= record.keys():
+    if not _has(record, RECORD) or not all(
+        _has(product, PRODUCT) and all(_has(entry, {"contender", "status"}) for entry in product["contenders"])
+        for product in record["products"]
+    ):
         raise ValueError(f"record {path} was not written by `tilewright bench --output`")
     return record
+
+
+def _has(value: Any, keys: set[str]) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict) and keys <= value.keys()
 
 
 def _show(record: dict[str, Any], *, as_json: bool) -> None:
