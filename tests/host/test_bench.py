@@ -228,10 +228,11 @@ def test_a_library_that_is_there_and_cannot_be_imported_says_why(monkeypatch, tm
         PEERS["quack"]().prepare(FakeInputs())
 
 
-def test_configs_are_called_by_the_fields_that_are_not_the_usual_ones():
-    assert Tilewright("wgmma", WgmmaConfig(tile_n=200, stages=3)).name == "tilewright:tile_n=200,stages=3"
-    assert Tilewright("wgmma", WgmmaConfig()).name == "tilewright:usual"
-    assert Tilewright("wgmma_hilbert", ScheduleConfig("blocked")).name == "tilewright:schedule=blocked"
+def test_configs_are_called_by_their_kernel_and_the_fields_that_are_not_the_usual_ones():
+    assert Tilewright("wgmma", WgmmaConfig(tile_n=200, stages=3)).name == "tilewright:wgmma,tile_n=200,stages=3"
+    assert Tilewright("wgmma", WgmmaConfig()).name == "tilewright:wgmma,usual"
+    assert Tilewright("wgmma").name == "tilewright:wgmma"
+    assert Tilewright("wgmma_hilbert", ScheduleConfig("blocked")).name == "tilewright:wgmma_hilbert,schedule=blocked"
 
 
 # ---------------------------------------------------------------- sweeps and the self-check

@@ -73,12 +73,12 @@ class Tilewright(Contender):
 
 
 def described(kernel: str, config: Any) -> str:
-    """A kernel's name, or the fields of a Config that are not the usual ones; where there is one field, always that."""
+    """A kernel's name, and the fields of a Config that are not the usual ones; where there is one field, always that."""
     if config is None:
         return kernel
     usual, fields = asdict(type(config)()), asdict(config)
     shown = {name: value for name, value in fields.items() if value != usual[name] or len(fields) == 1}
-    return ",".join(f"{name}={value}" for name, value in shown.items()) or "usual"
+    return ",".join([kernel, *(f"{name}={value}" for name, value in shown.items())] if shown else [kernel, "usual"])
 
 
 class Cublas(Contender):
