@@ -81,6 +81,7 @@ def test_people_get_a_table_of_each_product(machine):
     assert "8x8x8 fp16 tn, randn" in text
     assert "times cublas" in text
     assert "1.100 [1.100, 1.100]" in text
+    assert "[low, high] hold the median with 93.75% confidence or more" in text  # of five bursts
     assert "absent cublaslt: nvmath-python is not installed" in text
     assert "failed quack: OSError: no compiler" in text
 

@@ -73,7 +73,7 @@ class Tilewright(Contender):
 
 
 def described(kernel: str, config: Any) -> str:
-    """A kernel's name, and the fields of a Config that are not the usual ones; where there is one field, always that."""
+    """A kernel's name, and the fields of a Config that are not the usual ones; where there is one field, that."""
     if config is None:
         return kernel
     usual, fields = asdict(type(config)()), asdict(config)
