@@ -3,6 +3,7 @@
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -226,6 +227,54 @@ def test_a_library_that_is_there_and_cannot_be_imported_says_why(monkeypatch, tm
     monkeypatch.delitem(sys.modules, "quack", raising=False)
     with pytest.raises(contenders.Absent, match="cannot be imported: No module named 'no_such_compiler'"):
         PEERS["quack"]().prepare(FakeInputs())
+
+
+class Matmul:
+    """nvmath-python's, as far as it is called; the second of them may find no plan."""
+
+    made: ClassVar[list["Matmul"]] = []
+    plans = 2
+
+    def __init__(self, a, b, out, **options):
+        self.algorithms, self.executed, self.freed = ["the quickest"], 0, 0
+        self.made.append(self)
+
+    def plan(self, **preferences):
+        if len(self.made) > self.plans:
+            raise MemoryError
+
+    def autotune(self, **settings):
+        pass
+
+    def execute(self):
+        self.executed += 1
+
+    def free(self):
+        self.freed += 1
+
+
+@pytest.mark.parametrize("plans", [1, 2])
+def test_each_object_of_cublaslt_is_freed_once_also_where_a_later_one_has_no_plan(plans, monkeypatch):
+    module = SimpleNamespace(
+        Matmul=Matmul,
+        MatmulOptions=lambda **options: options,
+        MatmulPlanPreferences=lambda **preferences: preferences,
+        MatmulReductionScheme=SimpleNamespace(COMPUTE_TYPE=2),
+    )
+    monkeypatch.setattr(contenders, "_imported", lambda name, package: module)
+    monkeypatch.setattr(contenders, "version", lambda package: "0.6")
+    monkeypatch.setattr(Matmul, "made", [])
+    monkeypatch.setattr(Matmul, "plans", plans)
+    given = SimpleNamespace(sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
+    if plans == 1:
+        with pytest.raises(MemoryError):
+            contenders.CublasLt().prepare(given)
+    else:
+        prepared = contenders.CublasLt().prepare(given)
+        assert [each.freed for each in Matmul.made] == [0, 0]
+        prepared.release()
+        assert [each.executed for each in Matmul.made] == [1, 1]
+    assert [each.freed for each in Matmul.made] == [1, 1]
 
 
 def test_configs_are_called_by_their_kernel_and_the_fields_that_are_not_the_usual_ones():

@@ -5,6 +5,7 @@ A peer runs at the best setting that it offers; all keep their sums in fp32.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from importlib.metadata import version
@@ -109,23 +110,26 @@ class CublasLt(Contender):
         in_fp32 = advanced.MatmulReductionScheme.COMPUTE_TYPE
         preferences = advanced.MatmulPlanPreferences(limit=self.algorithms, reduction_scheme_mask=in_fp32)
         planned: list[Any] = []
-        for a, b, out in inputs.sets:
-            # beta = 0: out is written and not read.
-            multiply = advanced.Matmul(a, b, out, beta=0.0, options=advanced.MatmulOptions(inplace=True))
-            if planned:
-                multiply.plan(algorithms=planned[0].algorithms)
-            else:
-                multiply.plan(preferences=preferences)
-                multiply.autotune(iterations=10, prune=1)
-            planned.append(multiply)
+        with ExitStack() as until_planned:
+            for a, b, out in inputs.sets:
+                # beta = 0: out is written and not read.
+                multiply = advanced.Matmul(a, b, out, beta=0.0, options=advanced.MatmulOptions(inplace=True))
+                until_planned.callback(multiply.free)
+                if planned:
+                    multiply.plan(algorithms=planned[0].algorithms)
+                else:
+                    multiply.plan(preferences=preferences)
+                    multiply.autotune(iterations=10, prune=1)
+                planned.append(multiply)
+            given_up = until_planned.pop_all()
 
         def launch(number: int) -> None:
             planned[number].execute()
 
         def release() -> None:
-            for multiply in planned:
-                multiply.execute()  # free waits for the last one, and none that a graph has captured can be waited for
-                multiply.free()
+            with given_up:
+                for multiply in planned:
+                    multiply.execute()  # free waits for the last one, and none that is in a graph can be waited for
 
         return Prepared(launch, {"version": f"nvmath-python {version('nvmath-python')}"}, release)
 
