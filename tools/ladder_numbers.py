@@ -52,16 +52,17 @@ def schedules() -> list[str]:
     """What the order of tiles alone makes of a kernel."""
     record = json.loads((ROOT / "results" / "schedules.json").read_text(encoding="utf-8"))
     (product,) = record["products"]
+    timed = [found for found in product["contenders"] if "config" in found]
     rows = [
         [found["config"]["schedule"], *(_times(found[protocol]) for protocol in ("burst", "settled"))]
-        for found in product["contenders"]
-        if "config" in found
+        for found in timed
     ]
+    confidences = [each[name]["ratio"]["confidence"] for each in timed for name in ("burst", "settled")]
     kernel = next(found["kernel"] for found in product["contenders"] if "kernel" in found)
     shape = _shape_text((product["m"], product["n"], product["k"]))
     return [
         f"The order alone, of `{kernel}` at {shape}, in TFLOP/s and times cuBLAS in the same run, right after idle and "
-        "at the power limit:",
+        f"at the power limit; intervals of {min(confidences):.2%} confidence or more:",
         "",
         *_table(("schedule", "burst", "settled"), rows),
         "",

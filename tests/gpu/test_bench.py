@@ -6,7 +6,18 @@ import math
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.bench import Contender, Cublas, Inputs, Prepared, Settled, Shape, Tilewright, compare
+from tilewright.bench import (
+    Contender,
+    Cublas,
+    CublasLt,
+    Inputs,
+    Prepared,
+    Settled,
+    Shape,
+    Tilewright,
+    Triton,
+    compare,
+)
 from tilewright.cli import app
 
 SMALL = Shape(256, 320, 192)
@@ -150,11 +161,17 @@ def test_a_kernel_that_does_not_take_the_product_is_absent(small):
     assert len(taken.seconds("settled")) == 1
 
 
+def test_triton_and_cublaslt_are_both_right_as_graphs(small):
+    for module in ("triton", "nvmath"):
+        pytest.importorskip(module)
+    record = compare([Triton(), CublasLt(), Cublas()], small, [])
+    assert record.graphs
+    assert [(entry.status, entry.reason) for entry in record.entries] == [("right", "")] * 3
+
+
 def test_triton_multiplies_by_a_kernel_of_its_own(small):
     pytest.importorskip("triton")
     torch = small.torch
-    from tilewright.bench import Triton
-
     with small.current():
         launch = Triton().prepare(small).launch
         launch(0)

@@ -1,6 +1,9 @@
 """Comparisons of contenders that are no kernels, on a clock that only they move."""
 
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -74,6 +77,34 @@ def test_all_are_replayed_from_graphs_where_one_is_short_and_are_verified_so():
     assert record.entry("deaf").samples == {}
 
 
+def test_results_are_looked_for_where_the_contender_leaves_them():
+    """Of several that are verified again as graphs, one makes its own outs and the others write those of the sets."""
+    fakes = FakeInputs()
+    trio = [FakeContender("before", 2e-5), FakeContender("own", 2e-5, own=True), FakeContender("behind", 2e-5)]
+    record = compare(trio, fakes, PROTOCOLS)
+    assert fakes.graphs == [each.launch for each in trio]
+    assert [entry.status for entry in record.entries] == ["right"] * 3
+
+
+def test_triton_replaces_results_of_its_own_and_leaves_the_inputs_alone(monkeypatch):
+    torch = SimpleNamespace(
+        __version__="2.9",
+        _dynamo=SimpleNamespace(reset=lambda: None),
+        compile=lambda function, **settings: function,
+        empty_like=lambda out: f"memory like {out}",
+        mm=lambda a, b: f"{a} @ {b}",
+    )
+    settings = SimpleNamespace(get_config_copy=dict, patch=lambda wanted: nullcontext())
+    modules = {"triton": SimpleNamespace(__version__="3.5"), "torch._inductor.config": settings}
+    monkeypatch.setattr(contenders, "_imported", lambda module, package: modules[module])
+    given = SimpleNamespace(torch=torch, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
+    prepared = contenders.Triton().prepare(given)
+    assert list(prepared.outs) == ["a0 @ b0", "memory like out1"]
+    prepared.launch(1)
+    assert list(prepared.outs) == ["a0 @ b0", "a1 @ b1"]
+    assert given.sets == (("a0", "b0", "out0"), ("a1", "b1", "out1"))
+
+
 def test_an_interruption_leaves_the_complete_cycles():
     launches = 3 + 2 + 2 * 13 * 2 + 20  # verifying, a look at the time, two cycles of burst, and a part of the third
     record = compare([FakeContender("ours", interrupts=launches)], FakeInputs(), PROTOCOLS)
@@ -87,14 +118,30 @@ def test_an_interruption_while_preparing_leaves_what_is_known():
     contenders = [FakeContender("ours"), FakeContender("theirs", error=KeyboardInterrupt())]
     record = compare(contenders, FakeInputs(), PROTOCOLS)
     assert record.interrupted
-    assert record.entry("ours").verified
-    assert not record.entry("ours").samples
+    ours, theirs = record.entry("ours"), record.entry("theirs")
+    assert (ours.status, ours.verified, ours.samples) == ("right", True, {})
+    assert (theirs.status, theirs.verified, theirs.relative_error) == ("unfinished", None, None)
+
+
+def test_an_interruption_while_verifying_leaves_no_verdict():
+    record = compare([FakeContender("ours", interrupts=1)], FakeInputs(), PROTOCOLS)
+    assert record.interrupted
+    assert record.as_dict()["contenders"][0]["verified"] is None
 
 
 def test_what_was_prepared_is_given_up_once_also_where_it_is_wrong_or_interrupted():
     wrong, cut = FakeContender("wrong", right=False), FakeContender("cut", interrupts=100)
     assert compare([wrong, cut], FakeInputs(), PROTOCOLS).interrupted
     assert wrong.launch.released == cut.launch.released == 1
+
+
+def test_who_cannot_be_given_up_is_timed_all_the_same_and_the_reason_is_said():
+    held = FakeContender("held")
+    held.launch.release = lambda: 1 / 0
+    record = compare([held, FakeContender("ours")], FakeInputs(), PROTOCOLS)
+    assert record.entry("held").verified is True
+    assert record.entry("held").samples.keys() == {"burst", "settled"}
+    assert record.entry("held").reason == "when it was given up: ZeroDivisionError: division by zero"
 
 
 def test_contenders_of_one_name_are_refused():
@@ -182,10 +229,59 @@ def test_a_library_that_is_there_and_cannot_be_imported_says_why(monkeypatch, tm
         PEERS["quack"]().prepare(FakeInputs())
 
 
-def test_configs_are_called_by_the_fields_that_are_not_the_usual_ones():
-    assert Tilewright("wgmma", WgmmaConfig(tile_n=200, stages=3)).name == "tilewright:tile_n=200,stages=3"
-    assert Tilewright("wgmma", WgmmaConfig()).name == "tilewright:usual"
-    assert Tilewright("wgmma_hilbert", ScheduleConfig("blocked")).name == "tilewright:schedule=blocked"
+class Matmul:
+    """nvmath-python's, as far as it is called; the second of them may find no plan."""
+
+    made: ClassVar[list["Matmul"]] = []
+    plans = 2
+
+    def __init__(self, a, b, out, **options):
+        self.algorithms, self.executed, self.freed = ["the quickest"], 0, 0
+        self.made.append(self)
+
+    def plan(self, **preferences):
+        if len(self.made) > self.plans:
+            raise MemoryError
+
+    def autotune(self, **settings):
+        pass
+
+    def execute(self):
+        self.executed += 1
+
+    def free(self):
+        self.freed += 1
+
+
+@pytest.mark.parametrize("plans", [1, 2])
+def test_each_object_of_cublaslt_is_freed_once_also_where_a_later_one_has_no_plan(plans, monkeypatch):
+    module = SimpleNamespace(
+        Matmul=Matmul,
+        MatmulOptions=lambda **options: options,
+        MatmulPlanPreferences=lambda **preferences: preferences,
+        MatmulReductionScheme=SimpleNamespace(COMPUTE_TYPE=2),
+    )
+    monkeypatch.setattr(contenders, "_imported", lambda name, package: module)
+    monkeypatch.setattr(contenders, "version", lambda package: "0.6")
+    monkeypatch.setattr(Matmul, "made", [])
+    monkeypatch.setattr(Matmul, "plans", plans)
+    given = SimpleNamespace(sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
+    if plans == 1:
+        with pytest.raises(MemoryError):
+            contenders.CublasLt().prepare(given)
+    else:
+        prepared = contenders.CublasLt().prepare(given)
+        assert [each.freed for each in Matmul.made] == [0, 0]
+        prepared.release()
+        assert [each.executed for each in Matmul.made] == [1, 1]
+    assert [each.freed for each in Matmul.made] == [1, 1]
+
+
+def test_configs_are_called_by_their_kernel_and_the_fields_that_are_not_the_usual_ones():
+    assert Tilewright("wgmma", WgmmaConfig(tile_n=200, stages=3)).name == "tilewright:wgmma,tile_n=200,stages=3"
+    assert Tilewright("wgmma", WgmmaConfig()).name == "tilewright:wgmma,usual"
+    assert Tilewright("wgmma").name == "tilewright:wgmma"
+    assert Tilewright("wgmma_hilbert", ScheduleConfig("blocked")).name == "tilewright:wgmma_hilbert,schedule=blocked"
 
 
 # ---------------------------------------------------------------- sweeps and the self-check

@@ -81,6 +81,7 @@ def test_people_get_a_table_of_each_product(machine):
     assert "8x8x8 fp16 tn, randn" in text
     assert "times cublas" in text
     assert "1.100 [1.100, 1.100]" in text
+    assert "[low, high] hold the median with 93.75% confidence or more" in text  # of five bursts
     assert "absent cublaslt: nvmath-python is not installed" in text
     assert "failed quack: OSError: no compiler" in text
 
@@ -147,7 +148,7 @@ def test_ctrl_c_gives_what_was_measured_and_says_so(machine, tmp_path):
     assert f"interrupted: {len(record['products']) - 1} of 6 products are complete" in done.stderr
 
 
-def test_ctrl_c_between_products_keeps_those_before(machine, monkeypatch):
+def test_ctrl_c_between_products_keeps_those_before(machine, monkeypatch, tmp_path):
     class Slow(FakeInputs):
         """Inputs of large products are never finished."""
 
@@ -157,23 +158,62 @@ def test_ctrl_c_between_products_keeps_those_before(machine, monkeypatch):
             super().__init__(shape, **settings)
 
     monkeypatch.setattr(session, "Inputs", Slow)
-    done = invoke("squares", "--protocol", "burst", "--json", code=130)
-    assert [product["m"] for product in json.loads(done.stdout)["products"]] == [512, 1024]
+    path = tmp_path / "record.json"
+    done = invoke("squares", "--protocol", "burst", "--json", "--output", path, code=130)
+    record = json.loads(done.stdout)
+    assert [product["m"] for product in record["products"]] == [512, 1024]
+    assert record["interrupted"] is True
+    assert record == json.loads(path.read_text())
     assert "interrupted: 2 of 6 products are complete" in done.stderr
 
 
+def test_a_product_that_fails_late_is_skipped_and_the_others_are_measured(machine, monkeypatch, tmp_path):
+    class Large(FakeInputs):
+        """There is no memory for one of the shapes."""
+
+        def __init__(self, shape, **settings):
+            if shape.m == 16:
+                raise MemoryError("16 GB")
+            super().__init__(shape, **settings)
+
+    monkeypatch.setattr(session, "Inputs", Large)
+    path = tmp_path / "record.json"
+    shapes = ("--shape", "8,8,8", "--shape", "16,8,8", "--shape", "24,8,8")
+    options = ("--protocol", "burst", "--output", path)
+    record = json.loads(invoke(*shapes, *options, "--json", code=1).stdout)
+    assert [bool(product["contenders"]) for product in record["products"]] == [True, False, True]
+    skipped = record["products"][1]
+    assert (skipped["m"], skipped["skipped"]) == (16, "not enough memory: take a smaller product (16 GB)")
+    assert skipped.keys() >= KEYS
+    assert record == json.loads(path.read_text())
+    assert "skipped: not enough memory" in invoke(*shapes, *options, code=1).stdout
+    assert "skipped: not enough memory" in invoke(path).stdout
+
+
 @pytest.mark.parametrize(("slower", "code"), [(1.0, 0), (1.005, 0), (1.02, 1)])
-def test_the_self_check_wants_agreement_within_a_percent(machine, slower, code):
+def test_the_self_check_wants_agreement_within_a_percent(machine, slower, code, tmp_path):
     seconds = iter((1e-3, 1e-3 * slower))
     machine["tilewright"] = lambda: FakeContender("tilewright", next(seconds))
-    done = invoke("--self-check", "--cycles", 2, "--slice", 0.05, "--json", code=code)
+    path = tmp_path / "record.json"
+    done = invoke("--self-check", "--cycles", 2, "--slice", 0.05, "--json", "--output", path, code=code)
     record = json.loads(done.stdout)
+    assert record == json.loads(path.read_text())
     assert record["agrees"] is (code == 0)
     (product,) = record["products"]
     assert (product["m"], product["n"], product["k"]) == (4096, 4096, 4096)
     assert [entry["contender"] for entry in product["contenders"]] == ["first", "second"]
     assert product["disagreement"]["settled"] == pytest.approx(slower - 1, abs=1e-6)
     assert done.stderr.count("differs from itself by") == 2
+
+
+def test_a_self_check_that_is_interrupted_before_the_second_contender_is_no_agreement(machine):
+    made = iter((FakeContender("", interrupts=1), FakeContender("")))
+    machine["tilewright"] = lambda: next(made)
+    done = invoke("--self-check", "--json", code=130)
+    record = json.loads(done.stdout)
+    assert (record["agrees"], record["interrupted"]) == (False, True)
+    assert record["products"][0]["disagreement"] == {}
+    assert "burst: was not measured" in done.stderr
 
 
 def test_the_self_check_of_a_contender_that_is_absent_fails(machine):
@@ -203,15 +243,25 @@ def test_a_file_that_is_no_record_is_refused(tmp_path):
     assert "cannot be read: No such file" in error(tmp_path / "missing.json")
     (tmp_path / "broken.json").write_text("{")
     assert "is no JSON" in error(tmp_path / "broken.json")
-    (tmp_path / "other.json").write_text("[]")
-    assert "was not written by `tilewright bench --output`" in error(tmp_path / "other.json")
+    about = {"gpu": "a GPU", "date": "2026", "data": "randn", "protocols": {}}
+    others = [[], {**about, "products": []}, {**about, "command": "bench", "products": [{"m": 1}]}]
+    for other in others:
+        (tmp_path / "other.json").write_text(json.dumps(other))
+        assert "was not written by `tilewright bench --output`" in error(tmp_path / "other.json")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--shape", "8,8,8"), ("--contender", "nonsense"), ("--output", "x.json"), ("--seed", 0), ("--self-check",)],
+)
+def test_a_record_that_is_shown_takes_no_option_of_measuring(record, option):
+    assert f"{option[0]} is for measuring, and {record} is only shown again" in error(record, *option)
 
 
 def test_a_plot_without_matplotlib_names_the_extra(record, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     assert "pip install 'tilewright[plot]'" in error("--shape", "8,8,8", "--plot", tmp_path / "rates.png")
-    done = invoke(record, "--plot", tmp_path / "rates.png", code=2)
-    assert "pip install 'tilewright[plot]'" in done.stderr
+    assert "pip install 'tilewright[plot]'" in error(record, "--plot", tmp_path / "rates.png")
 
 
 def test_rates_are_drawn(record, tmp_path):
@@ -219,14 +269,23 @@ def test_rates_are_drawn(record, tmp_path):
     path = tmp_path / "rates.svg"
     assert f"drawn into {path}" in invoke(record, "--plot", path).stderr
     assert path.read_text().startswith("<?xml")
-    assert "ends in no format" in invoke(record, "--plot", tmp_path / "rates.txt", code=2).stderr
+    assert "ends in no format" in error(record, "--plot", tmp_path / "rates.txt")
+    assert "is in a folder that does not exist" in error(record, "--plot", tmp_path / "missing" / "rates.png")
 
 
-def test_a_record_without_measurements_cannot_be_drawn(machine, tmp_path):
+def test_a_record_without_measurements_is_shown_and_not_drawn(machine, tmp_path):
     pytest.importorskip("matplotlib")
-    path = tmp_path / "record.json"
-    invoke("--shape", "8,8,8", "--contender", "cublaslt", "--output", path, code=1)
-    assert "nothing to draw" in invoke(path, "--plot", tmp_path / "rates.png", code=2).stderr
+    path, picture = tmp_path / "record.json", tmp_path / "rates.png"
+    options = ("--shape", "8,8,8", "--contender", "cublaslt", "--output", path, "--plot", picture)
+    done = [invoke(*options, "--json", code=1), invoke(path, "--plot", picture, "--json")]
+    for each in done:
+        assert json.loads(each.stdout) == json.loads(path.read_text())
+        assert "nothing was measured that could be drawn" in each.stderr
+    assert not picture.exists()
+
+
+def test_an_unreadable_place_for_a_picture_leaves_one_object(record, tmp_path):
+    assert json.loads(invoke(record, "--plot", tmp_path / "x.txt", "--json", code=2).stdout).keys() == {"error"}
 
 
 # ---------------------------------------------------------------- what it refuses
@@ -254,7 +313,15 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
         (("README.md",), "suite of your own, in .toml, or of a record to be shown again, in .json"),
         (("no/such.toml",), "suite no/such.toml cannot be read"),
         (("--self-check", "--contender", "triton", "--contender", "quack"), "--self-check times one contender"),
+        (("--shape", "8,8,8", "--shape", "8,8,6", "--data", "2:4"), "and k is 6: make it a multiple of 4"),
+        (("--shape", "8,8,8", "--shape", "0,8,8"), "0x8x8 has nothing to time: make m, n and k at least 1"),
         (("--self-check", "--configs", "all"), "--self-check times one contender, and --configs=all finds several"),
+        (("--self-check", "--baseline", "cublas"), "--self-check is against the contender itself"),
+        (("squares", "--baseline", "cublass"), "--baseline=cublass is no contender: use tilewright, cublas, cublaslt"),
+        (
+            ("squares", "--configs", "all", "--contender", "tilewright:mma", "--contender", "tilewright:wgmma"),
+            "--configs=all is of one kernel, and there are tilewright:mma, tilewright:wgmma: name one of them",
+        ),
         (("squares", "--output", "/no/such/record.json"), "--output=/no/such/record.json is in a folder that does not"),
         (("squares", "--contender", "mkl"), "contender 'mkl' does not exist: use tilewright, cublas"),
     ],

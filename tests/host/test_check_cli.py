@@ -6,7 +6,16 @@ import re
 import pytest
 
 from support.commands import error, in_json, invoke
-from tilewright.cli.output import _compact
+from tilewright.cli.output import _compact, console
+from tilewright.cli.product import Product
+from tilewright.dtypes import fp32
+
+
+@pytest.fixture(autouse=True)
+def no_colors_stay():
+    """A console that was made under FORCE_COLOR is not the next test's."""
+    yield
+    console.cache_clear()
 
 
 def test_check_runs_every_schedule():
@@ -164,3 +173,44 @@ def test_a_terminal_sees_the_time_left(monkeypatch):
     assert "checking mma" in done.stderr
     assert "left" in done.stderr
     assert json.loads(done.stdout)["verified"]
+
+
+def test_ctrl_c_between_kernels_keeps_those_before(monkeypatch):
+    operands = Product.operands
+
+    def interrupted(product, *seed):
+        if product.dtype is fp32:
+            raise KeyboardInterrupt
+        return operands(product, *seed)
+
+    monkeypatch.setattr(Product, "operands", interrupted)
+    record = in_json("check", "all", 9, 7, 5, "--schedules", 0, code=130)
+    assert [found["verified"] for found in record["results"]] == [None, True, None]
+    assert record["error"] == "interrupted"
+
+
+def test_check_all_leaves_a_kernel_that_takes_too_long_out_and_keeps_the_others(monkeypatch):
+    monkeypatch.setattr("tilewright.api.EMULATOR_FLOPS", {"wgmma": 1e12, "mma": 1e12, "cuda_cores": 1.0})
+    record = in_json("check", "all", 24, 24, 24, "--schedules", 0)
+    by_name = {found["kernel"]: found for found in record["results"]}
+    assert (by_name["mma"]["verified"], by_name["simt"]["verified"]) == (True, None)
+    assert "would take the emulator about" in by_name["simt"]["skipped"]
+    assert record["verified"] is True
+    assert "would take the emulator about" in error("check", "simt", 24, 24, 24)
+
+
+def test_check_all_keeps_the_others_where_a_kernel_cannot_be_run(monkeypatch):
+    from tilewright.cli import check_kernel
+
+    multiply = check_kernel._multiply
+
+    def multiplied(kernel, *others):
+        if kernel.name == "simt":
+            raise MemoryError("16 GB")
+        return multiply(kernel, *others)
+
+    monkeypatch.setattr(check_kernel, "_multiply", multiplied)
+    record = in_json("check", "all", 9, 7, 5, "--schedules", 0, code=1)
+    by_name = {found["kernel"]: found for found in record["results"]}
+    assert (by_name["mma"]["verified"], by_name["simt"]["verified"]) == (True, False)
+    assert by_name["simt"]["skipped"] == "not enough memory: take a smaller product (16 GB)"

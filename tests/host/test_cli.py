@@ -63,7 +63,7 @@ def test_doctor_exits_with_1_when_something_fails(monkeypatch):
         (("check", "simt", 10**6, 10**6, 10), ["1000000x1000000x10 fp32 nt", "memory", "smaller"]),
         (("inspect", "nope"), ["KERNEL='nope' does not exist: use one of wgmma, mma"]),
         (("inspect", "WGMM"), ["KERNEL='WGMM' does not exist: did you mean wgmma", "? Use one of wgmma, mma"]),
-        (("inspect", "mma", "--problem", "4096"), ["--problem", "M,N,K"]),
+        (("inspect", "mma", "--problem", "4096,4096"), ["--problem", "M,N,K"]),
         (("inspect", "mma", "--arch", "sm_75"), ["--arch", "sm_90a"]),
         (("inspect", "wgmma", "--arch", "sm_80"), ["sm_80"]),
         (("inspect", "wgmma", "--arch", "sm_90"), ["needs sm_90a"]),

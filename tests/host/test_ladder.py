@@ -2,7 +2,10 @@
 
 import importlib.resources
 import json
+import math
 import re
+import sys
+import weakref
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from support.commands import error, in_json, invoke
 from support.contenders import FakeContender, FakeInputs
 from tilewright import bench
 from tilewright.api import refuse_long_emulation
+from tilewright.bench import session
 from tilewright.cli import ladder, ladder_measured
 from tilewright.cli.ladder_options import Asked
 from tilewright.cli.product import Product
@@ -72,7 +76,7 @@ def climb(*arguments, code=0):
     return in_json("ladder", "--backend", "emulator", *arguments, code=code)
 
 
-def test_every_rung_is_verified_and_counted():
+def test_a_rung_is_verified_and_counted():
     record = climb("--rungs", "uncoalesced", "--shape", "40,40,17", "--seed", 2)
     assert (record["backend"], record["m"], record["n"], record["k"]) == ("emulator", 40, 40, 17)
     assert record["verified"] is True
@@ -195,6 +199,93 @@ def test_side_steps_have_no_gain_and_others_pass_over_them():
     assert [name for name, rung in LADDER.items() if rung.side_step] == ["volta_mma", "sparse_mma"]
 
 
+ABOUT = {"gpu": "NVIDIA H200", "date": "2026-11-21T13:05:00+00:00", "command": "tilewright ladder --json"}
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU on which each rung takes 2 ms and cuBLAS 1.5 ms; others may be put in the place of a rung."""
+    made = {}
+    monkeypatch.setattr(ladder, "wants_gpu", lambda backend: True)
+    monkeypatch.setattr(ladder, "_hardware", lambda on_gpu: H200)
+    monkeypatch.setattr(session, "machine", lambda: ABOUT)
+    monkeypatch.setattr(bench, "Inputs", FakeInputs)
+    monkeypatch.setattr(bench, "Tilewright", lambda *_, name: made.get(name, FakeContender(name, 2e-3)))
+    monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas", 1.5e-3))
+    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    return made
+
+
+def test_ctrl_c_on_a_gpu_keeps_what_was_measured_and_verifies_nothing_else(gpu):
+    gpu["sparse_mma"] = FakeContender("sparse_mma", interrupts=1)  # while it is verified; its data are of its own
+    record = in_json("ladder", "--rungs", "wmma_gmem,sparse_mma", "--shape", "4096,2048,1024", code=130)
+    assert (record["gpu"], record["interrupted"], record["verified"]) == (ABOUT["gpu"], True, True)
+    measured, cut = record["rungs"]
+    assert (measured["verified"], cut["verified"]) == (True, None)
+    assert measured["cublas_ratio"] == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (MemoryError("16 GB"), 0)])
+def test_groups_that_were_measured_stay_where_the_next_has_no_inputs(gpu, monkeypatch, error, code):
+    class Inputs(FakeInputs):
+        def __init__(self, shape, *, data, seed):
+            if data == "2:4":
+                raise error
+            super().__init__(shape, data=data, seed=seed)
+
+    monkeypatch.setattr(bench, "Inputs", Inputs)
+    record = in_json("ladder", "--rungs", "wmma_gmem,volta_mma,sparse_mma", "--shape", "4096,2048,1024", code=code)
+    measured, second, lost = record["rungs"]
+    assert measured["tflops"] == pytest.approx(second["tflops"])
+    assert lost["verified"] is None
+    assert record["interrupted"] is (code == 130)
+    assert ("not enough memory" in lost.get("skipped", "")) is (code == 0)
+
+
+def test_the_inputs_of_a_group_are_given_up_before_the_next_are_made(gpu, monkeypatch):
+    alive = []
+
+    class Inputs(FakeInputs):
+        def __init__(self, shape, *, data, seed):
+            super().__init__(shape, data=data, seed=seed)
+            alive.append(sum(each() is not None for each in made))
+            made.append(weakref.ref(self))
+
+    made = []
+    monkeypatch.setattr(bench, "Inputs", Inputs)
+    in_json("ladder", "--rungs", "wmma_gmem,volta_mma,sparse_mma", "--shape", "4096,2048,1024")
+    assert alive == [0, 0, 0]
+
+
+def test_a_result_that_is_not_written_has_no_error_in_json(gpu):
+    gpu["mma"] = FakeContender("mma", right=False)  # the fake's error is NaN
+    record = in_json("ladder", "--rungs", "mma", "--shape", "4096,2048,1024", code=1)
+    assert record["rungs"][0]["verified"] is False
+    assert "relative_error" not in record["rungs"][0]
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_the_climb(gpu, monkeypatch, tmp_path):
+    def climb(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(ladder, "_climb", climb)
+    assert "does not exist: make it first" in error("ladder", "--plot", tmp_path / "missing" / "ladder.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'tilewright[plot]'" in error("ladder", "--plot", tmp_path / "ladder.png")
+
+
+def test_ctrl_c_before_the_first_rung_draws_nothing_and_prints_one_object(gpu, tmp_path):
+    gpu["mma"] = FakeContender("mma", interrupts=0)
+    path = tmp_path / "ladder.png"
+    assert in_json("ladder", "--rungs", "mma", "--plot", path, code=130)["interrupted"] is True
+    assert not path.exists()
+
+
+def test_published_figures_are_of_the_shape():
+    climbed = {m: ladder._begin(LADDER["uncoalesced"], (m, m, m), Asked(), H200) for m in (4096, 5120)}
+    assert [each.published and each.published.tflops for each in climbed.values()] == [0.243, None]
+
+
 def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
     seconds = {"wmma_gmem": 3e-3, "volta_mma": 9e-3, "sparse_mma": 1e-3, "mma": 2e-3}
     met = []
@@ -220,11 +311,8 @@ def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
     )
 
 
-def test_a_rung_that_fails_on_a_gpu_is_bad_news(monkeypatch):
-    monkeypatch.setattr(bench, "Inputs", FakeInputs)
-    monkeypatch.setattr(bench, "Tilewright", lambda *_, name: FakeContender(name, error=RuntimeError("no memory")))
-    monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas"))
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+def test_a_rung_that_fails_on_a_gpu_is_bad_news(gpu):
+    gpu["mma"] = FakeContender("mma", error=RuntimeError("no memory"))
     (climbed,) = [ladder._begin(LADDER["mma"], (4096, 2048, 1024), Asked(), H200)]
     ladder_measured.measure([climbed], 0, False, lambda share: None)
     assert climbed.verified is False
@@ -239,26 +327,29 @@ def test_the_table_says_what_the_counters_mean():
 
 
 def test_a_wrong_rung_is_bad_news(monkeypatch):
-    from tilewright.cli import ladder_emulated
-    from tilewright.cli.product import Product
     from tilewright.reference import Comparison
 
-    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, 1.0, 1e-6, 1))
-    assert ladder_emulated
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, math.nan, 1e-6, 1))
     record = climb("--rungs", "uncoalesced", "--shape", "32", code=1)
-    assert record["verified"] is False
+    assert record["verified"] is record["rungs"][0]["verified"] is False
+    assert "relative_error" not in record["rungs"][0]
 
 
-def test_ctrl_c_keeps_what_was_climbed(monkeypatch):
+def test_ctrl_c_in_the_emulator_keeps_what_was_climbed(monkeypatch):
     from tilewright.cli import ladder_emulated
 
-    def interrupted(*_):
-        raise KeyboardInterrupt
+    count = ladder_emulated.count
+
+    def interrupted(climbed, *others):
+        if climbed.rung.name == "coalesced":
+            raise KeyboardInterrupt
+        count(climbed, *others)
 
     monkeypatch.setattr(ladder_emulated, "count", interrupted)
-    record = climb("--rungs", "uncoalesced", "--shape", "32", code=130)
-    assert record["interrupted"] is True
-    assert record["verified"] is None
+    record = climb("--rungs", "uncoalesced,coalesced", "--shape", "32", code=130)
+    assert (record["interrupted"], record["verified"]) == (True, True)
+    assert [rung["verified"] for rung in record["rungs"]] == [True, None]
+    assert record["rungs"][0]["counters"]
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
@@ -278,7 +369,7 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
         (("--settled",), ["--settled", "needs a GPU"]),
         (
             ("--rungs", "uncoalesced", "--shape", "32", "--plot", "/tmp/ladder.xyz"),
-            ["--plot=", "does not end in .png, .svg, .pdf"],
+            ["--plot=", "ends in no format that matplotlib writes: use .png, .svg or .pdf"],
         ),
         (("--rungs", "uncoalesced", "--shape", "8192"), ["no rung ran", "hours", "smaller product"]),
         (("--rungs", "mma_warp", "--option", "accumulator=fp8"), ["accumulator=fp8", "mma_warp", "'fp32' or 'fp16'"]),
@@ -307,14 +398,11 @@ def test_what_cannot_be_climbed_is_said(arguments, words):
 
 
 def test_a_record_of_a_gpu_says_which_and_when(monkeypatch):
-    from tilewright.bench import session
-
-    about = {"gpu": "NVIDIA H200", "date": "2026-11-21T13:05:00+00:00", "command": "tilewright ladder --json"}
-    monkeypatch.setattr(session, "machine", lambda: about)
+    monkeypatch.setattr(session, "machine", lambda: ABOUT)
     measured = ladder._record([], True, (4096, 2048, 1024), False)
-    assert about.items() <= measured.items()
+    assert ABOUT.items() <= measured.items()
     assert (measured["m"], measured["n"], measured["k"]) == (4096, 2048, 1024)
-    assert not about.keys() & ladder._record([], False, (4096, 2048, 1024), False).keys()
+    assert not ABOUT.keys() & ladder._record([], False, (4096, 2048, 1024), False).keys()
 
 
 def test_a_published_figure_may_be_a_range():

@@ -66,7 +66,8 @@ def test_inspect_keeps_opcodes_whole(terminal, width):
 def test_bench_shows_a_record_whole(tmp_path, terminal, width):
     terminal(width)
     figures = {"time_us": 1591.0, "tflops": 690.9, "speed_of_light_share": 0.7, "watts": 692, "joules_per_tflop": 1.02,
-               "sm_clock_mhz": 1455, "celsius": 52, "ratio": {"median": 1.04, "low": 1.03, "high": 1.05}}  # fmt: skip
+               "sm_clock_mhz": 1455, "celsius": 52, "ratio": {"median": 1.04, "low": 1.03, "high": 1.05,
+                             "confidence": 0.97}}  # fmt: skip
     name = "tilewright:tile_m=256,tile_n=200,stages=3,epilogue=direct"
     entries = [
         {"contender": name, "status": "timed", "settled": figures},

@@ -13,14 +13,14 @@ SHAPE = Shape(4096, 2048, 1024, label="a layer")
 
 
 class FakeInputs:
-    """Inputs whose sets are numbers; `times` are the launches of each contender, `graphs` those that were captured."""
+    """Inputs whose sets are names; `graphs` are the launches that were captured, `outs` what lies in the sets' outs."""
 
     hardware, device, light_seconds, sets = H200, 0, 1e-4, ("first", "second", "third")
 
     def __init__(self, shape=SHAPE, *, data="randn", seed=0):
         self.shape, self.data, self.seed = shape, data, seed
         self.problem = SimpleNamespace()
-        self.launched, self.graphs = [], []
+        self.launched, self.graphs, self.outs = [], [], ["NaN"] * len(self.sets)
 
     def as_dict(self):
         return {**asdict(self.shape), "data": self.data, "seed": self.seed, "input_sets": len(self.sets)}
@@ -28,12 +28,14 @@ class FakeInputs:
     def current(self):
         return nullcontext()
 
-    def verify(self, work, accumulator):
+    def verify(self, work, accumulator, outs=None):
+        outs = self.outs if outs is None else outs
+        outs[:] = ["NaN"] * len(self.sets)
         self.launched.clear()
         work()
         right = all(launch.right for launch, _ in self.launched)
         reached = {number for _, number in self.launched} == set(range(len(self.sets)))
-        return Verdict(right and reached, 0.001 if right else float("nan"))
+        return Verdict(right and reached and "NaN" not in outs, 0.001 if right else float("nan"))
 
     def work(self, launch, *, graph=False):
         if graph:
@@ -54,7 +56,9 @@ class FakeInputs:
 
 
 class FakeLaunch:
-    """A launch of so many seconds; `interrupts` after that many, `captures` into graphs or raises."""
+    """A launch of so many seconds into `outs`; `interrupts` after that many, `captures` into graphs or raises."""
+
+    outs = None
 
     def __init__(self, seconds, right=True, captures=True, interrupts=None):
         self.seconds, self.right, self.captures, self.interrupts = seconds, right, captures, interrupts
@@ -62,6 +66,7 @@ class FakeLaunch:
 
     def __call__(self, number):
         self.count += 1
+        self.outs[number] = "a product"
         if self.interrupts is not None and self.count > self.interrupts:
             raise KeyboardInterrupt
 
@@ -74,10 +79,13 @@ class FakeLaunch:
 
 
 class FakeContender(Contender):
-    """A contender whose launch is given; `absent` is why it is not there, `error` what preparing raises."""
+    """A contender whose launch is given; `absent` is why it is not there, `error` what preparing raises.
 
-    def __init__(self, name, seconds=1e-3, *, absent=None, error=None, **launch):
-        self.name, self.absent, self.error = name, absent, error
+    `own`: its results lie in outs of its own.
+    """
+
+    def __init__(self, name, seconds=1e-3, *, absent=None, error=None, own=False, **launch):
+        self.name, self.absent, self.error, self.own = name, absent, error, own
         self.launch = FakeLaunch(seconds, **launch)
 
     def prepare(self, inputs):
@@ -85,4 +93,6 @@ class FakeContender(Contender):
             raise Absent(self.absent)
         if self.error:
             raise self.error
-        return Prepared(self.launch, {"version": "1.0"}, self.launch.release)
+        outs = ["NaN"] * len(inputs.sets) if self.own else None
+        self.launch.outs = outs if self.own else inputs.outs
+        return Prepared(self.launch, {"version": "1.0"}, self.launch.release, outs=outs)

@@ -9,12 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 from tilewright.bench.contenders import Absent, Contender, Prepared
 from tilewright.bench.inputs import Inputs
-from tilewright.dtypes import DType
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
 from tilewright.measure.sensors import Reading, Sensors, combined
 from tilewright.measure.statistics import Interval, median_interval, paired_ratio
 
-Status = Literal["right", "wrong", "absent", "failed"]
+Status = Literal["unfinished", "right", "wrong", "absent", "failed"]
 
 Progress: TypeAlias = Callable[[float, str], None]
 """Told the share that is done, from 0 to 1, and what is being done."""
@@ -27,12 +26,12 @@ GRAPH_BELOW_SECONDS = 300e-6
 class Entry:
     """What is known of one contender.
 
-    `status` is "right" where it is verified, and only then it has `samples`, by protocol, one of each complete cycle.
-    `reason` says why it is absent, wrong or failed. `about`: version, or kernel and Config.
+    `status` is "unfinished" until it is verified, and "right" where it then is; only those have `samples`, by protocol,
+    one of each complete cycle. `reason` says why it is absent, wrong or failed. `about`: version, or kernel and Config.
     """
 
     contender: str
-    status: Status
+    status: Status = "unfinished"
     reason: str = ""
     relative_error: float | None = None
     about: dict[str, Any] = field(default_factory=dict)
@@ -108,12 +107,11 @@ class Comparison:
         }
 
     def _entry_as_dict(self, entry: Entry) -> dict[str, Any]:
-        error = entry.relative_error
         return {
             "contender": entry.contender,
             "status": entry.status,
             "verified": entry.verified,
-            "relative_error": error if error is not None and math.isfinite(error) else None,  # JSON has no NaN
+            "relative_error": entry.relative_error,
             **({"why": entry.reason} if entry.reason else {}),
             **entry.about,
             **{protocol: self.measured(entry, protocol) for protocol in entry.samples},
@@ -165,19 +163,19 @@ def _verified(
     works: dict[str, Work] = {}
     for contender in contenders:
         progress(0.0, f"{inputs.shape}: preparing {contender.name}")
-        entry = Entry(contender.name, "right")
+        entry = Entry(contender.name)
         comparison.entries.append(entry)
         try:
             prepared = contender.prepare(inputs)
-            given_up.callback(prepared.release)
+            given_up.callback(_release, entry, prepared)
             entry.about = prepared.about
             work = inputs.work(prepared.launch)
-            if _verify(entry, inputs, work, prepared.accumulator):
+            if _verify(entry, inputs, work, prepared):
                 right[contender.name], works[contender.name] = prepared, work
         except Absent as reason:
             entry.status, entry.reason = "absent", str(reason)
         except Exception as error:  # whatever a library raises: the others are still compared
-            entry.status, entry.reason = "failed", _first_line(error)
+            entry.status, entry.reason = "failed", first_line(error)
     comparison.graphs = any(
         work.run(len(inputs.sets)) < GRAPH_BELOW_SECONDS * len(inputs.sets) for work in works.values()
     )
@@ -188,28 +186,38 @@ def _verified(
         entry = comparison.entry(name)
         try:
             work = inputs.work(prepared.launch, graph=True)
-            if _verify(entry, inputs, work, prepared.accumulator):
+            if _verify(entry, inputs, work, prepared):
                 graphs[name] = work
         except Exception as error:
-            entry.status, entry.reason = "failed", f"in a CUDA graph: {_first_line(error)}"
+            entry.status, entry.reason = "failed", f"in a CUDA graph: {first_line(error)}"
     return graphs
 
 
-def _verify(entry: Entry, inputs: Inputs, work: Work, accumulator: DType) -> bool:
+def _verify(entry: Entry, inputs: Inputs, work: Work, prepared: Prepared) -> bool:
     """Whether what is to be timed leaves the right results in all sets."""
-    verdict = inputs.verify(lambda: work.run(math.ceil(len(inputs.sets) / work.launches)), accumulator)
-    entry.relative_error = verdict.relative_error
+    rounds = math.ceil(len(inputs.sets) / work.launches)
+    verdict = inputs.verify(lambda: work.run(rounds), prepared.accumulator, prepared.outs)
+    known = math.isfinite(verdict.relative_error)
+    entry.relative_error = verdict.relative_error if known else None
+    entry.status = "right" if verdict.verified else "wrong"
     if not verdict.verified:
-        entry.status = "wrong"
         entry.reason = "its result is not the product: " + (
             f"relative error {verdict.relative_error:.2e}, or elements beyond their bound"
-            if math.isfinite(verdict.relative_error)
+            if known
             else "elements are not written, or not finite"
         )
     return verdict.verified
 
 
-def _first_line(error: Exception) -> str:
+def _release(entry: Entry, prepared: Prepared) -> None:
+    """Give up a contender; what was measured before stays."""
+    try:
+        prepared.release()
+    except Exception as error:
+        entry.reason = "; ".join(filter(None, (entry.reason, f"when it was given up: {first_line(error)}")))
+
+
+def first_line(error: Exception) -> str:
     """The kind of an error and what it says first; compilers say much more."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 

@@ -5,6 +5,7 @@ A peer runs at the best setting that it offers; all keep their sums in fp32.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from importlib.metadata import version
@@ -26,13 +27,15 @@ class Absent(Exception):
 class Prepared:
     """A contender that is ready: how it is launched, what a record should say of it, and how it is given up.
 
-    `accumulator` is the type that it sums in.
+    `accumulator` is the type that it sums in. `outs` are where the results of the sets lie after their launches, of a
+    contender that does not write those of the inputs.
     """
 
     launch: Launch
     about: dict[str, Any] = field(default_factory=dict)
     release: Callable[[], None] = lambda: None
     accumulator: DType = fp32
+    outs: Sequence[Any] | None = None
 
 
 class Contender(ABC):
@@ -71,12 +74,12 @@ class Tilewright(Contender):
 
 
 def described(kernel: str, config: Any) -> str:
-    """A kernel's name, or the fields of a Config that are not the usual ones; where there is one field, always that."""
+    """A kernel's name, and the fields of a Config that are not the usual ones; where there is one field, that."""
     if config is None:
         return kernel
     usual, fields = asdict(type(config)()), asdict(config)
     shown = {name: value for name, value in fields.items() if value != usual[name] or len(fields) == 1}
-    return ",".join(f"{name}={value}" for name, value in shown.items()) or "usual"
+    return ",".join([kernel, *(f"{name}={value}" for name, value in shown.items())] if shown else [kernel, "usual"])
 
 
 class Cublas(Contender):
@@ -107,23 +110,26 @@ class CublasLt(Contender):
         in_fp32 = advanced.MatmulReductionScheme.COMPUTE_TYPE
         preferences = advanced.MatmulPlanPreferences(limit=self.algorithms, reduction_scheme_mask=in_fp32)
         planned: list[Any] = []
-        for a, b, out in inputs.sets:
-            # beta = 0: out is written and not read.
-            multiply = advanced.Matmul(a, b, out, beta=0.0, options=advanced.MatmulOptions(inplace=True))
-            if planned:
-                multiply.plan(algorithms=planned[0].algorithms)
-            else:
-                multiply.plan(preferences=preferences)
-                multiply.autotune(iterations=10, prune=1)
-            planned.append(multiply)
+        with ExitStack() as until_planned:
+            for a, b, out in inputs.sets:
+                # beta = 0: out is written and not read.
+                multiply = advanced.Matmul(a, b, out, beta=0.0, options=advanced.MatmulOptions(inplace=True))
+                until_planned.callback(multiply.free)
+                if planned:
+                    multiply.plan(algorithms=planned[0].algorithms)
+                else:
+                    multiply.plan(preferences=preferences)
+                    multiply.autotune(iterations=10, prune=1)
+                planned.append(multiply)
+            given_up = until_planned.pop_all()
 
         def launch(number: int) -> None:
             planned[number].execute()
 
         def release() -> None:
-            for multiply in planned:
-                multiply.execute()  # free waits for the last one, and none that a graph has captured can be waited for
-                multiply.free()
+            with given_up:
+                for multiply in planned:
+                    multiply.execute()  # free waits for the last one, and none that is in a graph can be waited for
 
         return Prepared(launch, {"version": f"nvmath-python {version('nvmath-python')}"}, release)
 
@@ -144,9 +150,12 @@ class Triton(Contender):
 
         compiled = torch.compile(multiply, fullgraph=True, dynamic=False, mode="max-autotune-no-cudagraphs")
 
+        outs = [torch.empty_like(out) for _, _, out in inputs.sets]
+
         def launch(number: int) -> None:
             a, b, _ = inputs.sets[number]
-            inputs.sets[number] = (a, b, compiled(a, b))
+            outs[number] = None  # the allocator finds its memory again, with the NaN that verify has put there
+            outs[number] = compiled(a, b)
 
         wanted = {
             "max_autotune_gemm_backends": "TRITON",
@@ -156,7 +165,7 @@ class Triton(Contender):
         known = settings.get_config_copy()  # releases differ in what can be set
         with settings.patch({name: value for name, value in wanted.items() if name in known}):
             launch(0)
-        return Prepared(launch, {"version": f"triton {triton.__version__}, torch {torch.__version__}"})
+        return Prepared(launch, {"version": f"triton {triton.__version__}, torch {torch.__version__}"}, outs=outs)
 
 
 class Quack(Contender):

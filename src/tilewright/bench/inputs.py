@@ -1,7 +1,7 @@
 """What contenders multiply: random operands in so many sets that none stays in L2, and the check of their results."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -52,6 +52,13 @@ class Shape:
         """Multiplications and additions."""
         return 2.0 * self.m * self.n * self.k
 
+    def require(self, data: Data) -> None:
+        """Raise a ValueError where there is no such product to be timed, or none of such data."""
+        if min(self.m, self.n, self.k) < 1:
+            raise ValueError(f"{self} has nothing to time: make m, n and k at least 1")
+        if data == "2:4" and self.k % 4:
+            raise ValueError(f"data='2:4' is of groups of four along k, and k is {self.k}: make it a multiple of 4")
+
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}"
 
@@ -76,12 +83,9 @@ class Inputs:
 
     def __init__(self, shape: Shape, *, data: Data = "randn", seed: int = 0, device: int = 0):
         torch = torch_on_gpu()
-        if min(shape.m, shape.n, shape.k) < 1:
-            raise ValueError(f"{shape} has nothing to time: make m, n and k at least 1")
         if data not in get_args(Data):
             raise ValueError(f"data={data!r} is unknown: use {', '.join(map(repr, get_args(Data)))}")
-        if data == "2:4" and shape.k % 4:
-            raise ValueError(f"data='2:4' is of groups of four along k, and k is {shape.k}: make it a multiple of 4")
+        shape.require(data)
         kind = dtypes.parse(shape.dtype, "dtype")
         self.torch, self.shape, self.data, self.seed, self.device = torch, shape, data, seed, device
         self.hardware = backend(device).hardware
@@ -99,14 +103,14 @@ class Inputs:
                 values.normal_(generator=generator)
             return values.t() if transposed else values
 
-        self.sets = [
+        self.sets = tuple(
             (
                 make(shape.m, shape.k, shape.layout[0] == "t"),
                 make(shape.k, shape.n, shape.layout[1] == "t"),
                 torch.empty((shape.m, shape.n), device=f"cuda:{device}", dtype=element),
             )
             for _ in range(sets_beyond(self.l2_bytes, self.set_bytes))
-        ]
+        )
         if data == "2:4":
             for a, _, _ in self.sets:
                 keep_two_of_four(a)
@@ -135,18 +139,22 @@ class Inputs:
             "l2_bytes": self.l2_bytes,
         }
 
-    def verify(self, work: Callable[[], object], accumulator: DType = dtypes.fp32) -> Verdict:
-        """Compare what `work`, summing in `accumulator`, leaves in the outs of all sets with the product in float64.
+    def verify(
+        self, work: Callable[[], object], accumulator: DType = dtypes.fp32, outs: Sequence[Any] | None = None
+    ) -> Verdict:
+        """Compare what `work`, summing in `accumulator`, leaves of each set with the product in float64.
 
-        The outs are NaN before. What an fp16 sum may have overflowed is compared with nothing.
+        `outs` are where it leaves that, one of each set, which `work` may replace; the sets' own by default. They are
+        NaN before. What an fp16 sum may have overflowed is compared with nothing.
         """
         torch = self.torch
-        for _, _, out in self.sets:
+        outs = [out for _, _, out in self.sets] if outs is None else outs
+        for out in outs:
             out.fill_(math.nan)
         work()
         torch.cuda.synchronize(self.device)
         verified, worst = True, 0.0
-        for (_, _, out), (expected, bound) in zip(self.sets, self._references(accumulator), strict=True):
+        for out, (expected, bound) in zip(outs, self._references(accumulator), strict=True):
             error = (out[self._rows].double() - expected).abs()
             certain = bound.isfinite()
             written = bool(out.isfinite().all()) or (accumulator is dtypes.fp16 and not bool(out.isnan().any()))

@@ -24,13 +24,13 @@ def pyplot(path: Path) -> Any:
     return pyplot
 
 
-def draw(record: dict[str, Any], path: Path) -> None:
-    """Draw a record of `tilewright bench`; a ValueError where nothing was measured, and what `pyplot` raises."""
+def draw(record: dict[str, Any], path: Path) -> bool:
+    """Draw a record of `tilewright bench`; whether it holds a measurement, without which there is nothing to draw."""
     plt = pyplot(path)
     products = record["products"]
     protocols = [name for name in record["protocols"] if any(_bars(products, name).values())]
     if not protocols:
-        raise ValueError("the record holds no measurement, so that there is nothing to draw")
+        return False
     width = min(40.0, max(7.0, 2.5 + 1.2 * len(products)))
     figure, axes = plt.subplots(
         len(protocols), 1, figsize=(width, 1.4 + 3.2 * len(protocols)), sharex=True, squeeze=False, layout="constrained"
@@ -46,6 +46,7 @@ def draw(record: dict[str, Any], path: Path) -> None:
     figure.suptitle(f"{record['gpu']}, {record['data']} data, {record['date'][:10]}", x=0.01, ha="left", fontsize=11)
     figure.savefig(path, dpi=150)
     plt.close(figure)
+    return True
 
 
 def _titles() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Several products, one after the other, and the record of all."""
 
 import datetime
+import math
 import platform
 import shlex
 import sys
@@ -47,15 +48,17 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A product's comparison, and that of all Configs where they were swept."""
+    """A product's comparison, and that of all Configs where they were swept; without contenders why it was skipped."""
 
     comparison: Comparison
     sweep: Comparison | None = None
+    skipped: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         record = self.comparison.as_dict()
-        return record if self.sweep is None else {**record, "sweep": self.sweep.as_dict()["contenders"]}
+        sweep = {} if self.sweep is None else {"sweep": self.sweep.as_dict()["contenders"]}
+        return {**record, **sweep, **({"skipped": self.skipped} if self.skipped else {})}
 
 
 def measure(shape: Shape, settings: Settings, progress: Progress) -> Outcome:
@@ -74,6 +77,12 @@ def measure(shape: Shape, settings: Settings, progress: Progress) -> Outcome:
         contenders = [*best(sweep, every, settings.finalists), *peers]
     found = compare(contenders, inputs, settings.protocols, baseline=settings.baseline, progress=progress)
     return Outcome(found, sweep)
+
+
+def skipped(shape: Shape, settings: Settings, reason: str) -> Outcome:
+    """A product that could not be measured."""
+    product = {**asdict(shape), "data": settings.data, "seed": settings.seed}
+    return Outcome(Comparison(product, shape.flops, math.nan), skipped=reason)
 
 
 def swept(inputs: Inputs, text: str, name: str = "auto") -> list[Tilewright]:
@@ -97,8 +106,11 @@ def best(sweep: Comparison, contenders: Sequence[Tilewright], count: int) -> lis
 
 
 def disagreement(comparison: Comparison) -> dict[str, float]:
-    """How far the median ratio of the first contender to the second is from 1, by protocol."""
-    first, second = (entry.contender for entry in comparison.entries)
+    """By protocol how far the median ratio of the first contender to the second is from 1; {} unless both are timed."""
+    timed = [entry.contender for entry in comparison.entries if entry.samples]
+    if len(timed) < 2:
+        return {}
+    first, second = timed
     protocols = comparison.entry(first).samples
     ratios = {protocol: comparison.ratio(protocol, first, second) for protocol in protocols}
     return {protocol: abs(ratio.median - 1) for protocol, ratio in ratios.items() if ratio is not None}

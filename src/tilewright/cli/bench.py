@@ -5,15 +5,16 @@ import json
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import typer
 
-from tilewright.cli.options import DTypeName, Json, Layout, Seed, parse_shape
+from tilewright.cli.options import DTypeName, Json, Layout, Seed, parse_shape, require_folder, require_plot
 from tilewright.cli.output import (
     INTERRUPTED,
     NOT_VERIFIED,
     console,
+    message_of,
     print_json,
     progress,
     reports_errors,
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from tilewright.cli.output import Report
 
 SELF_CHECK_SHAPE = "4096,4096,4096"
+DEFAULT_BASELINE = "cublas"
+
+RECORD = {"gpu", "date", "command", "data", "protocols", "products"}
+PRODUCT = {"m", "n", "k", "dtype", "layout", "data", "baseline", "interrupted", "contenders"}
+"""What a record that is shown again must have, and each of its products."""
 
 
 class DataName(StrEnum):
@@ -46,6 +52,7 @@ class ProtocolName(StrEnum):
 
 @reports_errors
 def bench(
+    context: typer.Context,
     suite: Annotated[
         str | None,
         typer.Argument(
@@ -72,7 +79,14 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    baseline: Annotated[str, typer.Option("--baseline", help="The contender that ratios are to.")] = "cublas",
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            help="The contender that ratios are to; cublas by default, or the first where it takes no part.",
+            show_default=False,
+        ),
+    ] = None,
     configs: Annotated[
         str | None,
         typer.Option(
@@ -117,34 +131,43 @@ def bench(
       tilewright bench --self-check --json
     """
     if suite is not None and suite.endswith(".json"):
+        require_plot(plot)
+        _refuse_measuring(context, suite)
         record = _read(Path(suite))
-        _show(record, as_json=as_json)
         _draw(record, plot)
+        _show(record, as_json=as_json)
         return
-    from tilewright.bench.plot import pyplot
     from tilewright.bench.session import Settings
     from tilewright.measure.protocol import Burst, Settled
 
     shapes = _shapes(suite, shape or ([SELF_CHECK_SHAPE] if self_check and suite is None else []), dtype, layout)
-    chosen, baseline = _contenders(contender, baseline, self_check, configs)
+    chosen, against = _contenders(contender, baseline, self_check, configs)
     protocols = (Burst(cycles=rounds), Settled(cycles=cycles, slice_seconds=slice_seconds))
     wanted = tuple(each for each in protocols if protocol in (ProtocolName.both, each.name))
     settings = Settings(
         contenders=tuple(chosen),
         protocols=wanted,
-        baseline=baseline,
+        baseline=against,
         data=data.value,
         seed=seed,
         configs="" if configs == "all" else configs,
         finalists=finalists,
     )
-    for option, path in (("--output", output), ("--plot", plot)):
-        if path is not None and not path.parent.is_dir():
-            raise ValueError(f"{option}={path} is in a folder that does not exist: make it first")
-    if plot is not None:
-        pyplot(plot)  # before anything is timed in vain
+    for each in shapes:
+        each.require(settings.data)
+    require_folder("--output", output)
+    require_plot(plot)
     _require_gpu()
     _measure(shapes, settings, suite, self_check=self_check, plot=plot, output=output, as_json=as_json)
+
+
+def _refuse_measuring(context: typer.Context, record: str) -> None:
+    """Raise a ValueError for options that say what is to be measured, where a record is shown again."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and parameter.name not in ("suite", "plot", "as_json"):
+            raise ValueError(f"{parameter.opts[0]} is for measuring, and {record} is only shown again: leave it out")
 
 
 def _shapes(suite: str | None, texts: list[str], dtype: DTypeName | None, layout: Layout | None) -> "list[Shape]":
@@ -165,14 +188,22 @@ def _shapes(suite: str | None, texts: list[str], dtype: DTypeName | None, layout
 
 
 def _contenders(
-    names: list[str] | None, baseline: str, self_check: bool, configs: str | None
+    names: list[str] | None, baseline: str | None, self_check: bool, configs: str | None
 ) -> "tuple[list[Contender], str]":
     """The contenders of these names, and the one that ratios are to; for the self-check one of them twice."""
     from tilewright.bench.contenders import OURS, PEERS, contenders_named
 
     if not self_check:
         chosen = contenders_named(names or [OURS, *PEERS])
-        return chosen, baseline if baseline in [each.name for each in chosen] else chosen[0].name
+        known = [each.name for each in chosen]
+        ours = [name for name in known if name.partition(":")[0] == OURS]
+        if configs is not None and len(ours) > 1:
+            raise ValueError(f"--configs={configs} is of one kernel, and there are {', '.join(ours)}: name one of them")
+        if baseline is not None and baseline not in known:
+            raise ValueError(f"--baseline={baseline} is no contender: use {', '.join(known)}")
+        return chosen, baseline or (DEFAULT_BASELINE if DEFAULT_BASELINE in known else known[0])
+    if baseline is not None:
+        raise ValueError(f"--self-check is against the contender itself, and --baseline={baseline}: leave one out")
     if configs is not None:
         raise ValueError(f"--self-check times one contender, and --configs={configs} finds several: leave one out")
     names = names or [OURS]
@@ -208,6 +239,7 @@ def _measure(
 ) -> None:
     """Measure all shapes, showing and writing each as it is done, and exit with what it means."""
     from tilewright.bench import session
+    from tilewright.bench.comparison import first_line
     from tilewright.cli.bench_table import show
 
     record: dict[str, Any] = {
@@ -218,11 +250,13 @@ def _measure(
         for number, shape in enumerate(shapes):
             done, share = number / len(shapes), 1 / len(shapes)
             with progress(f"{shape}", done) as report:
-                outcomes.append(session.measure(shape, settings, _part(report, done, share)))
+                try:
+                    outcomes.append(session.measure(shape, settings, _part(report, done, share)))
+                except Exception as error:  # whatever it is: the other products are still measured
+                    outcomes.append(session.skipped(shape, settings, message_of(error) or first_line(error)))
             record["products"].append(outcomes[-1].as_dict())
             record["interrupted"] = outcomes[-1].comparison.interrupted
-            if output is not None:
-                output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            _write(record, output)
             if not as_json:
                 show(record["products"][-1], list(record["protocols"]))
             if record["interrupted"]:
@@ -230,17 +264,22 @@ def _measure(
     except KeyboardInterrupt:
         record["interrupted"] = True
     verdict = _self_check(record, outcomes) if self_check else _right(outcomes)
+    _write(record, output)
+    _draw(record, plot)
     if as_json:
         print_json(record)
     if record["interrupted"]:
         complete = sum(not outcome.comparison.interrupted for outcome in outcomes)
         typer.echo(f"tilewright: interrupted: {complete} of {len(shapes)} products are complete", err=True)
-    if outcomes:
-        _draw(record, plot)
     if record["interrupted"]:
         raise typer.Exit(INTERRUPTED)
     if not verdict:
         raise typer.Exit(NOT_VERIFIED)
+
+
+def _write(record: dict[str, Any], output: Path | None) -> None:
+    if output is not None:
+        output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def _part(report: "Report", start: float, length: float) -> Callable[[float, str], None]:
@@ -286,9 +325,16 @@ def _read(path: Path) -> dict[str, Any]:
         raise ValueError(f"record {path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"record {path} is no JSON: {error}") from None
-    if not isinstance(record, dict) or not {"gpu", "date", "data", "protocols", "products"} <= record.keys():
+    if not _has(record, RECORD) or not all(
+        _has(product, PRODUCT) and all(_has(entry, {"contender", "status"}) for entry in product["contenders"])
+        for product in record["products"]
+    ):
         raise ValueError(f"record {path} was not written by `tilewright bench --output`")
     return record
+
+
+def _has(value: Any, keys: set[str]) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict) and keys <= value.keys()
 
 
 def _show(record: dict[str, Any], *, as_json: bool) -> None:
@@ -304,8 +350,8 @@ def _show(record: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _draw(record: dict[str, Any], plot: Path | None) -> None:
+    """Draw it where that is asked for; before it is printed, so that stdout has one object whatever happens."""
     if plot is not None:
         from tilewright.bench.plot import draw
 
-        draw(record, plot)
-        typer.echo(f"drawn into {plot}", err=True)
+        typer.echo(f"drawn into {plot}" if draw(record, plot) else "nothing was measured that could be drawn", err=True)

@@ -18,14 +18,20 @@ def show(product: dict[str, Any], protocols: list[str]) -> None:
     console().print(f"\n[bold]{escape(title)}[/bold]  {escape(product.get('label', ''))}".rstrip())
     if product.get("sweep"):
         _show_sweep(product["sweep"], product["baseline"])
+    confidences: list[float] = []
     for protocol in protocols:
         timed = {entry["contender"]: entry[protocol] for entry in product["contenders"] if entry.get(protocol)}
         if timed:
             columns(_rows(protocol, timed, product["baseline"]), headings=1)
+        confidences += [found["ratio"]["confidence"] for found in timed.values() if "ratio" in found]
+    if confidences:
+        console().print(f"[low, high] hold the median with {min(confidences):.2%} confidence or more", markup=False)
     for entry in product["contenders"]:
         if entry.get("why"):
             style = "red" if entry["status"] in ("wrong", "failed") else "yellow"
             console().print(f"[{style}]{entry['status']}[/{style}]", escape(f"{entry['contender']}: {entry['why']}"))
+    if product.get("skipped"):
+        console().print("[red]skipped[/red]:", escape(product["skipped"]))
     if product["interrupted"]:
         console().print("[yellow]interrupted[/yellow]: this is what was measured before")
 

@@ -9,7 +9,15 @@ import typer
 
 from tilewright.cli.check_result import Checked, Part, Schedule, schedules_of
 from tilewright.cli.options import ActivationOption, DTypeName, Json, K, M, N, OwnLayoutOption, Seed, shape_of
-from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, paragraph, print_json, reports_errors
+from tilewright.cli.output import (
+    BAD_REQUEST,
+    INTERRUPTED,
+    NOT_VERIFIED,
+    message_of,
+    paragraph,
+    print_json,
+    reports_errors,
+)
 
 if TYPE_CHECKING:
     from tilewright.cli.product import Product
@@ -165,7 +173,7 @@ def _check_kernels(
     seed: int,
 ) -> Iterator[Checked]:
     """Check the kernel of that name, or those that it stands for."""
-    from tilewright.cli.check_kernel import check_kernel
+    from tilewright.cli.check_kernel import check_kernel, require_emulation
     from tilewright.cli.product import NotTaken, first_accepted, whole_tiles
     from tilewright.hardware import H200
     from tilewright.kernels.ladder import LADDER
@@ -177,21 +185,33 @@ def _check_kernels(
     else:
         chosen = [kernel_named(name, "KERNEL", "all, ladder, the path of a PTX file such as ./kernel.ptx,")]
     products: dict[str, Product] = {}
-    refusals: dict[str, NotTaken] = {}
+    refusals: dict[str, ValueError | RuntimeError] = {}
     for kernel in chosen:
         try:
-            products[kernel.name] = first_accepted(
+            product = first_accepted(
                 kernel, hardware, [shape] if shape else [*SHAPES, *whole_tiles(kernel)], dtype, layout, **epilogue
             )
-        except NotTaken as refusal:
+            require_emulation(kernel, product)
+            products[kernel.name] = product
+        except (ValueError, RuntimeError) as refusal:
             refusals[kernel.name] = refusal
     if not products:
-        raise ValueError("; ".join(map(str, refusals.values())))
+        raise ValueError("; ".join(dict.fromkeys(map(str, refusals.values()))))
     for number, kernel in enumerate(chosen):
-        if kernel.name in refusals:
-            yield Checked(kernel.name, skipped=f"does not take it: {refusals[kernel.name].refusal}")
-        else:
-            yield check_kernel(kernel, products[kernel.name], hardware, orders, seed, Part(number, len(chosen)))
+        if (refused := refusals.get(kernel.name)) is not None:
+            reason = f"does not take it: {refused.refusal}" if isinstance(refused, NotTaken) else str(refused)
+            yield Checked(kernel.name, skipped=reason)
+            continue
+        product = products[kernel.name]
+        try:
+            result = check_kernel(kernel, product, hardware, orders, seed, Part(number, len(chosen)))
+        except KeyboardInterrupt:
+            result = Checked(kernel.name, str(product), error="interrupted", interrupted=True)
+        except Exception as error:
+            if len(chosen) == 1 or (said := message_of(error)) is None:
+                raise
+            result = Checked(kernel.name, str(product), verified=False, skipped=said)
+        yield result
 
 
 def _show_summary(results: list[Checked]) -> None:

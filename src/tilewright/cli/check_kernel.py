@@ -11,18 +11,23 @@ if TYPE_CHECKING:
     from tilewright.kernels.family import Kernel
 
 
+def require_emulation(kernel: "Kernel", product: "Product") -> None:
+    """Raise a ValueError or RuntimeError where the product takes too much memory or time."""
+    from tilewright.api import refuse_long_emulation
+
+    product.require_memory()
+    refuse_long_emulation(product.problem, kernel.execution_unit)
+
+
 def check_kernel(
     kernel: "Kernel", product: "Product", hardware: Any, schedules: list[Schedule], seed: int, part: Part
 ) -> Checked:
     """Multiply with the first Config that the kernel has for the product."""
-    from tilewright.api import refuse_long_emulation
     from tilewright.backends.emulated import EmulatedBackend
 
     problem = product.problem
     if problem.is_empty:
         return Checked(kernel.name, str(product), skipped="the product has no elements, so that nothing runs")
-    product.require_memory()
-    refuse_long_emulation(problem, kernel.execution_unit)
     config = kernel.configs(problem, hardware)[0]
     result = Checked(kernel.name, str(product), str(config))
     operands = product.operands(seed)

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import BackendName, BackendOption, DTypeName, Json, Seed, parse_shape, wants_gpu
+from tilewright.cli.options import (
+    BackendName,
+    BackendOption,
+    DTypeName,
+    Json,
+    Seed,
+    parse_shape,
+    require_plot,
+    wants_gpu,
+)
 from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, console, print_json, progress, reports_errors
 
 if TYPE_CHECKING:
@@ -17,9 +26,6 @@ if TYPE_CHECKING:
 GPU_SHAPE, EMULATED_SHAPE = (4096, 4096, 4096), (256, 256, 128)
 """Without --shape: the articles' usual yardstick, and what the emulator multiplies with every rung in a minute."""
 
-PICTURES = (".png", ".svg", ".pdf")
-"""What --plot writes."""
-
 
 @reports_errors
 def ladder(
@@ -27,7 +33,7 @@ def ladder(
         str | None,
         typer.Option(
             "--shape",
-            help="M,N,K, or one number for a cube. The articles use 4096, 1024, 8192 and 512,2048,1024.",
+            help="M,N,K, or one number for a cube. The articles use 4096^3, 1024^3, 8192^3 and 512x2048x1024.",
             show_default=False,
         ),
     ] = None,
@@ -73,12 +79,11 @@ def ladder(
     from tilewright.cli.ladder_result import nothing_ran, show
     from tilewright.cli.ladder_result import plot as draw
 
-    if plot and plot.suffix not in PICTURES:
-        raise ValueError(f"--plot={str(plot)!r} does not end in {', '.join(PICTURES)}: give it one of these")
+    require_plot(plot)
     on_gpu = wants_gpu(backend)
     if settled and not on_gpu:
         raise ValueError("--settled is a way of measuring time, which needs a GPU: leave it out")
-    m, n, k = _shape(shape) if shape else GPU_SHAPE if on_gpu else EMULATED_SHAPE
+    m, n, k = parse_shape(shape, "--shape") if shape is not None else GPU_SHAPE if on_gpu else EMULATED_SHAPE
     chosen = _chosen(rungs)
     asked = Asked.parse(dtype.value if dtype else None, schedule, option or ())
     asked.require(chosen, named=rungs is not None)
@@ -86,6 +91,8 @@ def ladder(
     climbed = [_begin(rung, (m, n, k), asked, hardware) for rung in chosen]
     interrupted = _climb(climbed, seed, settled, on_gpu)
     nothing = "" if interrupted else nothing_ran(climbed)
+    if plot and not draw(climbed, plot, f"{m}x{n}x{k}"):
+        typer.echo("nothing was climbed that could be drawn", err=True)
     if as_json:
         print_json(_record(climbed, on_gpu, (m, n, k), interrupted, nothing))
     elif not nothing:
@@ -94,8 +101,6 @@ def ladder(
     if nothing:
         typer.echo(f"tilewright: {nothing}", err=True)
         raise typer.Exit(BAD_REQUEST)
-    if plot:
-        draw(climbed, plot, f"{m}x{n}x{k}")
     if interrupted:
         typer.echo("tilewright: interrupted; what was climbed before is above", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -112,10 +117,6 @@ def _hardware(on_gpu: bool) -> "Hardware":
     from tilewright.backends.gpu import backend
 
     return backend(0).hardware
-
-
-def _shape(text: str) -> tuple[int, int, int]:
-    return parse_shape(",".join([text] * 3) if text.strip().isdecimal() else text, "--shape")
 
 
 def _chosen(names: str | None) -> "list[Rung]":

@@ -1,6 +1,7 @@
 """The ladder without a GPU: each rung's own PTX in the emulator, verified and counted, unless it takes too long."""
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from tilewright.cli.ladder_result import Climbed
@@ -55,7 +56,8 @@ def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> Non
     together = share_together(launch.grid, launch.block, launch.cluster)
     limit = TimeLimit(str(product), together, "use a GPU or a smaller product")  # its time runs from here on
     comparison = product.verify(planned(operands["a"], operands["b"]), operands, planned.accumulator)
-    climbed.verified, climbed.relative_error = comparison.verified, comparison.relative_error
+    climbed.verified, error = comparison.verified, comparison.relative_error
+    climbed.relative_error = error if isfinite(error) else None
     counters: Counters = planned.counters
     climbed.counters = {
         "totals": counters.as_dict(),

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.cli.ladder_result import Climbed
+from tilewright.cli.output import message_of
 from tilewright.kernels.ladder import gains
 
 if TYPE_CHECKING:
-    from tilewright.bench import Comparison
+    from tilewright.bench.comparison import Comparison, Progress
     from tilewright.kernels.ladder.rung import Data
+    from tilewright.measure.protocol import Protocol
 
 CYCLES = 3
 """Of each protocol. The steps of the ladder are larger than its noise; `tilewright bench` is for the last percent."""
@@ -19,7 +21,7 @@ IDLE_SECONDS = 0.5
 
 def measure(climbed: Sequence[Climbed], seed: int, settled: bool, progress: Callable[[float], None]) -> bool:
     """Verify and time every rung that is not skipped; whether Ctrl-C ended it early."""
-    from tilewright.bench import Burst, Cublas, Inputs, Settled, Shape, Tilewright, compare
+    from tilewright.bench import Burst, Settled
 
     protocols = [Burst(cycles=CYCLES, idle_seconds=IDLE_SECONDS), *([Settled(cycles=CYCLES)] if settled else [])]
     running = [each for each in climbed if not each.skipped]
@@ -27,22 +29,41 @@ def measure(climbed: Sequence[Climbed], seed: int, settled: bool, progress: Call
     for each in running:
         groups.setdefault((each.dtype.name, each.rung.layout, each.rung.data), []).append(each)
     done = 0
-    for (dtype, layout, data), group in groups.items():
-        first = group[0]
-        inputs = Inputs(Shape(first.m, first.n, first.k, dtype=dtype, layout=layout), data=data, seed=seed)
-        contenders = [Tilewright(each.rung.name, each.config, name=each.rung.name) for each in group]
+    for group in groups.values():
 
         def part(share: float, _doing: str, done: int = done, size: int = len(group)) -> None:
             progress((done + share * size) / len(running))
 
-        comparison = compare([*contenders, Cublas()], inputs, protocols, baseline="cublas", progress=part)
-        for each in group:
-            _note(each, comparison)
-        if comparison.interrupted:
+        if _interrupted(group, seed, protocols, part):
             break
         done += len(group)
     note_gains(running)
     return done < len(running)
+
+
+def _interrupted(group: Sequence[Climbed], seed: int, protocols: "Sequence[Protocol]", progress: "Progress") -> bool:
+    """Time rungs that multiply the same data; whether Ctrl-C ended it early.
+
+    The data are given up on return, before others are made. Where they cannot be made, the rungs are skipped.
+    """
+    from tilewright.bench import Cublas, Inputs, Shape, Tilewright, compare
+    from tilewright.bench.comparison import first_line
+
+    first = group[0]
+    contenders = [Tilewright(each.rung.name, each.config, name=each.rung.name) for each in group]
+    try:
+        shape = Shape(first.m, first.n, first.k, dtype=first.dtype.name, layout=first.rung.layout)
+        inputs = Inputs(shape, data=first.rung.data, seed=seed)
+        comparison = compare([*contenders, Cublas()], inputs, protocols, baseline="cublas", progress=progress)
+    except KeyboardInterrupt:
+        return True
+    except Exception as error:  # whatever it is: the other rungs are still measured
+        for each in group:
+            each.skipped = message_of(error) or first_line(error)
+        return False
+    for each in group:
+        _note(each, comparison)
+    return comparison.interrupted
 
 
 def _note(climbed: Climbed, comparison: "Comparison") -> None:

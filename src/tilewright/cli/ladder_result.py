@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from tilewright.dtypes import DType
     from tilewright.kernels.ladder import Rung
+    from tilewright.kernels.ladder.rung import Published
     from tilewright.model.traffic import Traffic
 
 
@@ -50,6 +51,11 @@ class Climbed:
     def product(self) -> Product:
         """What is multiplied."""
         return Product(self.m, self.n, self.k, self.dtype, self.dtype, self.rung.layout)
+
+    @property
+    def published(self) -> "Published | None":
+        """The figure that was published for this shape; None where there is none."""
+        return next((each for each in self.rung.published if each.shape == (self.m, self.n, self.k)), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON; figures that this backend does not have are left out."""
@@ -154,7 +160,7 @@ def _measured_table(climbed: Sequence[Climbed]) -> "Table":
         if road:
             table.add_row(f"[dim]{road}[/dim]")
         if each.tflops is not None:
-            figure = next((f for f in each.rung.published if f.shape == (each.m, each.n, each.k)), None)
+            figure = each.published
             table.add_row(
                 each.rung.name,
                 f"{each.tflops:.3g}",
@@ -175,30 +181,25 @@ def _by_road(climbed: Sequence[Climbed]) -> list[tuple[Climbed, str]]:
     ]
 
 
-def plot(climbed: Sequence[Climbed], path: Path, title: str) -> None:
+def plot(climbed: Sequence[Climbed], path: Path, title: str) -> bool:
     """A bar chart: TFLOP/s beside the published figure where rungs were measured, else traffic with L2.
 
-    Raises ValueError where there is nothing to draw, and RuntimeError without matplotlib.
+    Whether a rung ran, without which there is nothing to draw.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise RuntimeError("--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'") from None
+    from matplotlib.figure import Figure
+
     shown = [each for each in climbed if each.tflops is not None or each.traffic is not None]
     if not shown:
-        raise ValueError("--plot has nothing to draw: no rung ran")
+        return False
     measured = shown[0].tflops is not None
     figure = Figure(figsize=(9, 1.2 + 0.32 * len(shown)), layout="constrained")
     axes = figure.subplots()
     places = range(len(shown))
     if measured:
         axes.barh(places, [each.tflops or 0 for each in shown], color=[_COLOURS[each.rung.road] for each in shown])
-        published = [next((f.tflops for f in each.rung.published), None) for each in shown]
-        marked = [(place, value) for place, value in zip(places, published, strict=True) if value is not None]
+        marked = {place: each.published.tflops for place, each in enumerate(shown) if each.published}
         if marked:
-            axes.plot(
-                [v for _, v in marked], [p for p, _ in marked], "k|", markersize=12, label="published (other GPUs)"
-            )
+            axes.plot([*marked.values()], [*marked], "k|", markersize=12, label="published (other GPUs)")
             axes.legend(loc="lower right", frameon=False)
         for place, each in zip(places, shown, strict=True):
             axes.annotate(f" {each.tflops:.3g}", (each.tflops or 0, place), va="center", fontsize=8)
@@ -215,6 +216,7 @@ def plot(climbed: Sequence[Climbed], path: Path, title: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, loc="left")
     figure.savefig(path, dpi=150)
+    return True
 
 
 _COLOURS = {"CUDA cores": "#7a8b99", "warp tensor cores": "#3b7ea1", "Hopper": "#76b900"}

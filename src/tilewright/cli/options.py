@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -129,6 +130,21 @@ def wants_gpu(backend: BackendName) -> bool:
             "see what `tilewright doctor` finds"
         )
     return on_gpu
+
+
+def require_folder(option: str, path: Path | None) -> None:
+    """Raise a ValueError where a file is to be written into a folder that does not exist."""
+    if path is not None and not path.parent.is_dir():
+        raise ValueError(f"{option}={path} is in a folder that does not exist: make it first")
+
+
+def require_plot(path: Path | None) -> None:
+    """Raise, before anything is measured in vain, where --plot could not be drawn."""
+    if path is not None:
+        from tilewright.bench.plot import pyplot
+
+        require_folder("--plot", path)
+        pyplot(path)
 
 
 def parse_shape(text: str, option: str) -> tuple[int, int, int]:

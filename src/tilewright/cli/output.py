@@ -48,13 +48,9 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
         except KeyboardInterrupt:
             code, message = INTERRUPTED, "interrupted"
         except Exception as error:
-            if _is_out_of_memory(error):
-                message = f"not enough memory: take a smaller product ({error})"
-            elif _is_for_the_caller(error):
-                message = str(error)
-            else:
+            if (said := message_of(error)) is None:
                 raise
-            code = BAD_REQUEST
+            code, message = BAD_REQUEST, said
         else:
             return
         typer.echo(f"tilewright: {message}", err=True)
@@ -63,6 +59,13 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
         raise typer.Exit(code)
 
     return reporting
+
+
+def message_of(error: Exception) -> str | None:
+    """What an error says to the caller; None for a defect."""
+    if _is_out_of_memory(error):
+        return f"not enough memory: take a smaller product ({error})"
+    return str(error) if _is_for_the_caller(error) else None
 
 
 def _is_out_of_memory(error: Exception) -> bool:
@@ -87,8 +90,8 @@ def _is_for_the_caller(error: Exception) -> bool:
 
 
 def print_json(result: dict[str, Any]) -> None:
-    """The result as one JSON object."""
-    sys.stdout.write(json.dumps(result) + "\n")
+    """The result as one JSON object; a ValueError for a NaN, which JSON does not have."""
+    sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
 
 
 @functools.cache

@@ -126,7 +126,8 @@ class Settled(Protocol):
 
     def turn(self, work: Work, once: float, sensors: Sensors | None) -> Sample:
         """Half a slice until clocks and sensors are this contender's, and half that counts."""
-        self._keep_busy(work, once, self.slice_seconds / 2)
+        if once < SLOW_SECONDS:
+            self._keep_busy(work, once, self.slice_seconds / 2)
         if sensors is None:
             return Sample(self._keep_busy(work, once, self.slice_seconds / 2))
         sensors.reading()

@@ -7,7 +7,8 @@ NVML is part of the driver; the few functions that are needed are called as they
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -51,21 +52,21 @@ class Sensors:
         self._period = period_seconds
         self._samples: list[_Sample] = []
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._given_up = ExitStack()
 
     def __enter__(self) -> "Sensors":
-        board = _board(self._device)
+        board = self._given_up.enter_context(_board(self._device))
         if board is not None:
-            self._thread = threading.Thread(target=self._watch, args=board, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._watch, args=board, daemon=True)
+            thread.start()
+            self._given_up.callback(thread.join)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._given_up.close()
 
     def _watch(self, nvml: Any, handle: Any) -> None:
         while not self._stop.is_set():
@@ -107,18 +108,22 @@ def combined(readings: Iterable[Reading | None], by: Callable[[list[float]], flo
     )
 
 
-def _board(device: int) -> tuple[Any, Any] | None:
-    """NVML and its handle of CUDA's device; None where there is no NVML or it does not know the board."""
+@contextmanager
+def _board(device: int) -> Iterator[tuple[Any, Any] | None]:
+    """NVML and its handle of CUDA's device, until it is left; None where there is no NVML or it has no such board."""
     try:
         nvml = ctypes.CDLL(LIBRARY)
     except OSError:
-        return None
-    handle = ctypes.c_void_p()
-    if nvml.nvmlInit_v2() != _SUCCESS:
-        return None
-    if nvml.nvmlDeviceGetHandleByPciBusId_v2(_pci_bus_id(device), ctypes.byref(handle)) != _SUCCESS:
-        return None
-    return nvml, handle
+        nvml = None
+    if nvml is None or nvml.nvmlInit_v2() != _SUCCESS:
+        yield None
+        return
+    try:
+        handle = ctypes.c_void_p()
+        known = nvml.nvmlDeviceGetHandleByPciBusId_v2(_pci_bus_id(device), ctypes.byref(handle)) == _SUCCESS
+        yield (nvml, handle) if known else None
+    finally:
+        nvml.nvmlShutdown()
 
 
 def _sample(nvml: Any, handle: Any) -> _Sample | None:
