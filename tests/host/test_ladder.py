@@ -160,12 +160,12 @@ def test_of_four_neighbours_along_k_the_larger_two_stay(layout):
 
 
 def test_options_reach_the_rungs_that_have_them():
-    options = ("--dtype", "fp16", "--option", "accumulator=fp16")
+    options = ("--dtype", "fp16", "--option", "accumulator=fp32")
     record = climb("--rungs", "mma_warp", "--shape", "16,8,32", *options)
     (rung,) = record["rungs"]
-    assert rung["config"] == {"accumulator": "fp16"}
+    assert rung["config"] == {"accumulator": "fp32"}
     assert rung["verified"] is True
-    assert rung["counters"]["totals"]["tensor_instructions"].keys() == {"mma.m16n8k16.f16.f16.f16"}
+    assert rung["counters"]["totals"]["tensor_instructions"].keys() == {"mma.m16n8k16.f32.f16.f16"}
     assert "ignored" not in rung
 
 
@@ -372,10 +372,10 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
             ["--plot=", "ends in no format that matplotlib writes: use .png, .svg or .pdf"],
         ),
         (("--rungs", "uncoalesced", "--shape", "8192"), ["no rung ran", "hours", "smaller product"]),
-        (("--rungs", "mma_warp", "--option", "accumulator=fp8"), ["accumulator=fp8", "mma_warp", "'fp32' or 'fp16'"]),
-        (("--rungs", "mma_warp", "--option", "sums=fp16"), ["sums=fp16", "mma_warp: ", "accumulator=fp32|fp16"]),
+        (("--rungs", "mma_warp", "--option", "accumulator=fp8"), ["accumulator=fp8", "mma_warp", "'fp16' or 'fp32'"]),
+        (("--rungs", "mma_warp", "--option", "sums=fp16"), ["sums=fp16", "mma_warp: ", "accumulator=fp16|fp32"]),
         (("--rungs", "simt,mma_warp", "--option", "accumulator=fp16"), ["accumulator=fp16 is nothing for simt:"]),
-        (("--option", "sums=fp16"), ["sums=fp16 is nothing for any rung", "accumulator=fp32|fp16", "stages=int"]),
+        (("--option", "sums=fp16"), ["sums=fp16 is nothing for any rung", "accumulator=fp16|fp32", "stages=int"]),
         (("--rungs", "mma", "--option", "stages=many"), ["stages of mma is of type int", "'many'"]),
         (("--rungs", "mma", "--option", "stages"), ["--option 'stages'", "NAME=VALUE"]),
         (

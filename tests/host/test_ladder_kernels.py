@@ -47,7 +47,7 @@ def test_every_config_that_a_rung_offers_passes_its_rules(kernel):
             kernel.check(config, problem, H200)
 
 
-@pytest.mark.parametrize(("dtype", "accumulators"), [(fp16, ["fp32", "fp16"]), (bf16, ["fp32"])])
+@pytest.mark.parametrize(("dtype", "accumulators"), [(fp16, ["fp16", "fp32"]), (bf16, ["fp32"])])
 def test_sums_in_fp16_are_offered_for_fp16(dtype, accumulators):
     kernel = RUNGS["mma_warp"]
     assert [config.accumulator for config in kernel.configs(product(kernel, dtype), H200)] == accumulators

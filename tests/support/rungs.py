@@ -21,14 +21,15 @@ def product(kernel, dtype=None):
 
 
 def ladder_variants():
-    """Of each rung: every input type plain, the first one with c and bias, and each further Config."""
+    """Of each rung: every input type and Config plain, and the first of both with c and bias."""
     for name, kernel in RUNGS.items():
-        config, *others = kernel.configs(product(kernel), H200)
-        for dtype in kernel.inputs:
-            yield _variant(name, config, dtype.name)
-        yield _variant(name, config, kernel.inputs[0].name, c=kernel.inputs[0].name, bias="fp32", activation="relu")
-        for other in others:
-            yield _variant(name, other, kernel.inputs[0].name)
+        configs = {dtype.name: kernel.configs(product(kernel, dtype), H200) for dtype in kernel.inputs}
+        for number, (dtype, (config, *others)) in enumerate(configs.items()):
+            yield _variant(name, config, dtype)
+            if not number:
+                yield _variant(name, config, dtype, c=dtype, bias="fp32", activation="relu")
+                for other in others:
+                    yield _variant(name, other, dtype)
 
 
 def _variant(name, config, dtype, **epilogue):

@@ -52,7 +52,7 @@ def ladder(
         list[str] | None,
         typer.Option(
             "--option",
-            help="A field of the rungs' Configs, such as accumulator=fp16; may be repeated.",
+            help="A field of the rungs' Configs, such as accumulator=fp32; may be repeated.",
             metavar="NAME=VALUE",
             show_default=False,
         ),
@@ -72,7 +72,7 @@ def ladder(
       tilewright ladder
       tilewright ladder --shape 8192 --settled --plot ladder.png
       tilewright ladder --rungs uncoalesced,simt --shape 512,2048,1024
-      tilewright ladder --rungs mma_warp --option accumulator=fp16
+      tilewright ladder --rungs mma_warp --option accumulator=fp32
       tilewright ladder --backend emulator --shape 256,256,128 --json
     """
     from tilewright.cli.ladder_options import Asked

@@ -86,16 +86,16 @@ class WmmaPadded(WmmaSmem):
 
 @dataclass(frozen=True, slots=True)
 class MmaWarpConfig:
-    """What `mma_warp` adds in: fp32, or fp16, which overflows beyond 65504 and keeps 11 bits."""
+    """What `mma_warp` adds in: fp16, which overflows beyond 65504 and keeps 11 bits, or fp32."""
 
-    accumulator: Literal["fp32", "fp16"] = "fp32"
+    accumulator: Literal["fp16", "fp32"] = "fp16"
 
 
 class MmaWarp(WarpTensorCoreKernel):
     """One warp, one instruction's block of out."""
 
     name = "mma_warp"
-    summary = "mma.sync with ldmatrix, one warp for each 16x8 block of out; accumulation in fp32 or fp16"
+    summary = "mma.sync with ldmatrix, one warp for each 16x8 block of out; accumulation in fp16 or fp32"
     config_type = MmaWarpConfig
     header = "ladder/mma_warp.cuh"
     rules = (
@@ -107,8 +107,8 @@ class MmaWarp(WarpTensorCoreKernel):
     threads = 32
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaWarpConfig]:
-        """fp32, and for fp16 inputs fp16."""
-        return (MmaWarpConfig(), MmaWarpConfig("fp16")) if problem.a.dtype == fp16 else (MmaWarpConfig(),)
+        """fp16 for fp16 inputs, and fp32."""
+        return (*([MmaWarpConfig("fp16")] if problem.a.dtype == fp16 else []), MmaWarpConfig("fp32"))
 
     def accumulator(self, config: MmaWarpConfig) -> DType:
         """As the Config says."""
