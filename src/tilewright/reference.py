@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import erf, sqrt
+from math import erf, inf, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -115,7 +115,7 @@ def reference(
 
 
 def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:
-    """How far a right sum of a (m, k) @ b (k, n) can be from the exact one; float64, for fp32 of any array library.
+    """How far a right sum of a (m, k) @ b (k, n) can be from the exact one; float64, of any array library.
 
     A sum in fp16 errs as `_fp16_sum_error` says. In fp32, where tensor cores may truncate, each of its at most k steps
     errs by at most 2^-23 of a partial sum; for more than 64 steps the bound grows with sqrt(k) instead, as errors of
@@ -134,7 +134,7 @@ def stored_bound(kind: DType, expected: Any, error: Any) -> Any:
     return error + kind.epsilon / 2 * (abs(expected) + error) + smallest
 
 
-def _fp16_sum_error(a: Array, b: Array) -> Array:
+def _fp16_sum_error(a: Any, b: Any) -> Any:
     """How far a sum of a @ b in fp16 accumulators, float64 (m, k) and (k, n), may be from the exact one.
 
     PTX promises that products are exact and that each addition is as good as one in fp16, in any order within an
@@ -145,18 +145,18 @@ def _fp16_sum_error(a: Array, b: Array) -> Array:
 
     Infinite where a partial sum may round to infinity, from 65520 on: nothing is known of such an element.
     """
-    linear = squares = error = total = np.zeros((a.shape[0], b.shape[1]))
-    largest = np.zeros_like(total)
+    linear = squares = error = total = largest = a[:, :0] @ b[:0]
     for start in range(0, a.shape[1], _BLOCK):
         block_a, block_b = a[:, start : start + _BLOCK], b[start : start + _BLOCK]
-        partial = np.abs(total) + error + np.abs(block_a) @ np.abs(block_b)
+        partial = abs(total) + error + abs(block_a) @ abs(block_b)
         step = 2.0**-10 * partial + 2.0**-24
         count = block_a.shape[1]
         linear, squares = linear + count * step, squares + count * step**2
-        error = np.minimum(linear, _LAMBDA * np.sqrt(squares))
+        error = linear.clip(max=_LAMBDA * squares**0.5)
         total = total + block_a @ block_b
-        largest = np.maximum(largest, partial + count * step)
-    return np.where(largest < 65520, error, np.inf)
+        largest = largest.clip(min=partial + count * step)
+    error[largest >= 65520] = inf
+    return error
 
 
 def _sample(rng: np.random.Generator, extent: int) -> Array:
