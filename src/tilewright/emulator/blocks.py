@@ -143,7 +143,8 @@ class Block:
 
     live_out: registers that a later block may read. collective: whether it holds warp collectives; it then
     starts with the first of them, and has no other that names its threads by a member mask. polls: whether its last
-    instruction jumps back in a loop that only waits for memory to change, so that others must run in between.
+    instruction jumps back in a loop that may only wait for memory to change, so that others must run in between.
+    defers: the same of a loop with others in it.
     """
 
     index: int
@@ -154,6 +155,7 @@ class Block:
     live_out: set[Register] = field(default_factory=set)
     collective: bool = False
     polls: bool = False
+    defers: bool = False
     in_polling_loop: bool = False
 
 
@@ -204,17 +206,19 @@ def _mark_polling(blocks: list[Block]) -> None:
     for block in blocks:
         for successor in block.successors:
             predecessors[successor].append(block.index)
-    loops = {}
+    ends: dict[int, list[int]] = {}
     for block in blocks:
         if block.instructions[-1].opcode == "bra" and block.successors[0] <= block.index:
-            loops[block.index] = _natural_loop(block.successors[0], block.index, predecessors)
-    for end, body in loops.items():
-        innermost = not any(inner in body and loops[inner] < body for inner in loops)
-        observes = any(_observes(instruction) for index in body for instruction in blocks[index].instructions)
-        if innermost and observes:
-            blocks[end].polls = True
-            for index in body:
-                blocks[index].in_polling_loop = True
+            ends.setdefault(block.successors[0], []).append(block.index)
+    loops = {head: set().union(*(_natural_loop(head, end, predecessors) for end in ends[head])) for head in ends}
+    for head, body in loops.items():
+        if not any(_observes(instruction) for index in body for instruction in blocks[index].instructions):
+            continue
+        innermost = not any(inner != head and inner in body and loops[inner] < body for inner in loops)
+        for end in ends[head]:
+            blocks[end].polls, blocks[end].defers = innermost, not innermost
+        for index in body if innermost else ():
+            blocks[index].in_polling_loop = True
 
 
 def _natural_loop(head: int, end: int, predecessors: list[list[int]]) -> set[int]:

@@ -2,12 +2,13 @@
 
 The group at the smallest block runs next and groups that stand at the same block merge, so that divergent lanes meet
 again where their paths do. Four kinds of group wait: at barriers; at a warp collective for the rest of the warp; after
-a turn of a polling loop for everyone else to have run; and, under lazy asynchrony, before a wait that retires
-asynchronous reads, so that whoever may overwrite what they read too early does so.
+a turn of a loop that looks at memory for everyone else to have run; and, under lazy asynchrony, before a wait that
+retires asynchronous reads, so that whoever may overwrite what they read too early does so.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -98,6 +99,8 @@ class Machine:
         self._executed = np.zeros(len(program.blocks), np.int64)
         self._ready: dict[int, list[Group]] = {}
         self._polled: list[tuple[int, Group]] = []
+        self._deferred: list[tuple[int, Group]] = []
+        self._defers_first = False
         self._late: list[tuple[int, Group]] = []  # put off before a wait
         self._retiring_blocks = {block_.index for block_ in program.blocks if retires(block_.instructions[0])}
         self._progress, self._last_progress, self._idle_rounds = 0, 0, 0
@@ -256,8 +259,7 @@ class Machine:
             return
         last = block.instructions[-1]
         if last.opcode == "bra":
-            go = self._yield if block.polls else self.push
-            self._split(group, taken, lambda lanes: go(block.successors[0], lanes), block.index + 1)
+            self._split(group, taken, partial(self._jump, block), block.index + 1)
         elif last.opcode in ("ret", "exit"):
             self._split(group, taken, self._exit, block.index + 1)
         else:
@@ -277,6 +279,16 @@ class Machine:
             act(group.take(mask))
             self.push(otherwise, group.take(~mask))
 
+    def _jump(self, block: Block, group: Group) -> None:
+        """Lanes branch at the end of a block; where they may do so for ever without others, these come first."""
+        target = block.successors[0]
+        if block.polls:
+            self._polled.append((target, group))
+        elif block.defers:
+            self._deferred.append((target, group))
+        else:
+            self.push(target, group)
+
     def _exit(self, group: Group) -> None:
         self.bulk.groups.require_retired(group, "bulk stores (cp.async.bulk.wait_group)")
         self._progress += 1
@@ -285,26 +297,33 @@ class Machine:
         if self.checker is not None:
             self.checker.lifetimes.exited(group)
         self.barriers.threads_exited()
-        for index, waiting in self.meetings.release():
-            self._ready.setdefault(index, []).append(waiting)
+        self._make_ready(self.meetings.release())
         self._on_progress(1 - self.alive.mean())
 
-    def _yield(self, block: int, group: Group) -> None:
-        self._polled.append((block, group))
-
     def _resume(self) -> None:
-        """Nothing is ready: complete something asynchronous and let polling groups look again."""
+        """Nothing is ready: complete something asynchronous and let polling groups look again.
+
+        Groups that go round a loop with others in it may have work to do in there, and come first every second time.
+        """
+        deferred, self._deferred = self._deferred, []
+        self._defers_first = bool(deferred) and not self._defers_first
+        if self._defers_first:
+            self._make_ready(deferred)
+            return
         completed = self.asynchrony.complete_one()
         self._idle_rounds = 0 if completed or self._progress != self._last_progress else self._idle_rounds + 1
         self._last_progress = self._progress
-        resumed, self._polled = self._polled, []
+        resumed, self._polled = [*self._polled, *deferred], []
         if not completed:
             resumed, self._late = resumed + self._late, []
             if not resumed or self._idle_rounds > POLLING_ROUNDS:
                 self._polled = resumed
                 self._report_divergence()
                 raise Deadlock("no thread can go on:\n" + "\n".join(f"  {line}" for line in self._waiting()))
-        for block, group in resumed:
+        self._make_ready(resumed)
+
+    def _make_ready(self, groups: list[tuple[int, Group]]) -> None:
+        for block, group in groups:
             self._ready.setdefault(block, []).append(group)
 
     def _whereabouts(self, group: Group) -> str:
