@@ -112,6 +112,27 @@ extern "C" __global__ void kernel(int* out) {
 }
 """
 
+LATE = """
+.version 8.5
+.target sm_90a
+.address_size 64
+.visible .entry late() {
+  .shared .align 4 .b8 word[4];
+  .reg .pred p; .reg .b32 %r<5>;
+  mov.u32 %r0, %cluster_ctarank;
+  setp.ne.u32 p, %r0, 0;
+  mov.u32 %r1, word;
+  mapa.shared::cluster.u32 %r2, %r1, 1;
+  st.shared.u32 [%r1], %r0;
+  barrier.cluster.arrive; barrier.cluster.wait;
+  FIRST
+  @p exit;
+  SECOND
+  ret;
+}
+"""
+MEET = "barrier.cluster.arrive; barrier.cluster.wait;"
+
 FLAG = """
 extern "C" __global__ void kernel(int* out) {
   volatile int* flag = out + 32;
@@ -189,6 +210,29 @@ def test_arrival_of_any_scope_tells_a_peer_that_reads_are_over(wait):
 def test_exit_after_the_last_arrival_of_the_peers(wait, found):
     """CUTLASS's producers end so: they wait for every slot to be free, and the cluster does not meet again."""
     assert kinds(TAIL.replace("FREE", ARRIVE_AT_THE_PEER + wait), [64], 32, 2)[0] == found
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("meet", ["", MEET])  # of those that have not exited
+@pytest.mark.parametrize(
+    "access",
+    ["ld.shared::cluster.u32 %r3, [%r2]", "st.shared::cluster.u32 [%r2], 5",
+     "atom.shared::cluster.add.u32 %r3, [%r2], 5", "red.shared::cluster.add.u32 [%r2], 5"],
+)  # fmt: skip
+def test_no_access_to_a_peer_that_has_exited(access, meet):
+    device = Device(memory_bytes=1 << 20)
+
+    def launch(first, second):
+        ptx = LATE.replace("FIRST", first).replace("SECOND", second)
+        device.launch(device.load(ptx), (2,), (1,), [], cluster=(2,))
+
+    launch(f"@!p {access}; {MEET}", "")
+    assert not device.reports
+    launch("", f"{meet} {access};")
+    [report] = device.reports
+    assert report.kind == "cluster-exit"
+    assert "`exit` (PTX line 15)" in report.locations[0]
+    assert f"`{access.split()[0]}` (PTX line 16)" in report.locations[1]
 
 
 @pytest.mark.planted_fault

@@ -15,7 +15,8 @@ class LifetimeChecks:
     """Of the CTAs of one machine.
 
     touched: (ctas, columns), when each thread or agent last accessed the shared memory of a CTA; sites, offsets: by
-    which instruction and where. known: rows of what the exited threads of a CTA knew.
+    which instruction and where. known: rows of what the exited threads of a CTA knew. last: of CTAs that have exited,
+    the lane and the instruction by which they did.
     """
 
     def __init__(self, checker: "Checker") -> None:
@@ -23,6 +24,7 @@ class LifetimeChecks:
         self._known = checker.clocks.nothing(checker.topology.ctas)
         self._touched = checker.clocks.nothing(checker.topology.ctas)[KNOWN]
         self._sites, self._offsets = self._touched.copy(), self._touched.copy()
+        self._last: dict[int, tuple[int, int]] = {}
 
     def touch(self, site: int, targets: Indices, columns: Indices, offsets: Indices | int, now: int) -> None:
         """Others, or copies, access the shared memory of CTAs at offsets."""
@@ -34,6 +36,10 @@ class LifetimeChecks:
         )
         self._touched[targets, columns] = now
         self._sites[targets, columns], self._offsets[targets, columns] = site, offsets
+        if self._last:
+            gone = np.flatnonzero(self._checker.machine.alive_threads[targets] == 0)
+            for index in gone[:1].tolist():
+                self._report(int(targets[index]), int(columns[index]))
 
     def with_exited(self, rows: Array, ctas: Mask) -> Array:
         """The rows of a barrier where, in some CTAs, threads that have exited count as arrived."""
@@ -48,17 +54,21 @@ class LifetimeChecks:
             if checker.machine.alive_threads[cta]:
                 continue
             checker.registers.exited(cta, group)
+            block = checker.machine.program.blocks[checker.machine.block]
+            lane = int(group.indices[group.cta == cta][0])
+            self._last[cta] = lane, block.start + len(block.instructions) - 1
             touched = self._touched[cta]
             known = self._known[[KNOWN, checker.clocks.over], cta, : touched.size].max(axis=0)
-            late = np.flatnonzero(touched > known)
-            for column in late[:1].tolist():
-                lanes = checker.topology.group(np.array([group.indices[group.cta == cta][0]]))
-                number, machine = int(checker.machine.cta_numbers[cta]), checker.machine
-                access, offset = int(self._sites[cta, column]), int(self._offsets[cta, column])
-                message = (
-                    f"CTA {number} exits and nothing tells it that {checker.name_of(column, cta)} is done with its "
-                    f"shared memory, which it accesses by {machine.describe(access)} at shared address {offset:#x}"
-                )
-                block = machine.program.blocks[machine.block]
-                sites = (block.start + len(block.instructions) - 1, access)
-                checker.report("cluster-exit", (), message, sites, lanes, offset)
+            for column in np.flatnonzero(touched > known)[:1].tolist():
+                self._report(cta, column)
+
+    def _report(self, cta: int, column: int) -> None:
+        """A CTA has exited and does not know of the last access in a column, which came before or comes after."""
+        checker, machine, (lane, site) = self._checker, self._checker.machine, self._last[cta]
+        access, offset = int(self._sites[cta, column]), int(self._offsets[cta, column])
+        message = (
+            f"CTA {int(machine.cta_numbers[cta])} exits by {machine.describe(site)} and nothing tells it that "
+            f"{checker.name_of(column, cta)} is done with its shared memory, which it accesses by "
+            f"{machine.describe(access)} at shared address {offset:#x}"
+        )
+        checker.report("cluster-exit", (), message, (site, access), checker.topology.group(np.array([lane])), offset)
