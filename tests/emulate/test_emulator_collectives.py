@@ -28,9 +28,9 @@ def launch(body, threads=THREADS):
     head = "int t = threadIdx.x, lane = t % 32, v = in[t];"
     ptx = compile_ptx(f'{ELECT} extern "C" __global__ void kernel(int* out, const int* in) {{ {head} {body} }}')
     device = Device(memory_bytes=1 << 20)
-    out, values = device.upload(np.zeros(256, np.int32)), device.upload(VALUES)
+    out, values = device.upload(np.zeros(1024, np.int32)), device.upload(np.resize(VALUES, 1024))
     device.launch(device.load(ptx), (1,), (threads,), [out, values])
-    return device, device.read(out, 1024).view(np.int32), ptx
+    return device, device.read(out, 4096).view(np.int32), ptx
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,66 @@ def test_a_guard_lets_lanes_pass_to_another_place():
     """
     _, out, _ = launch(body)
     np.testing.assert_array_equal(out[:64], VALUES.reshape(2, 32).sum(axis=1).repeat(32))
+
+
+def test_as_many_places_as_threads():
+    """One thread of each warp lets the other 31 wait, each at a place of its own, until it comes."""
+    threads = 512
+    body = "\n".join(f"if (t == {i}) x = __shfl_xor_sync(~0u, t, 1);" for i in range(threads) if i % 32)
+    _, out, _ = launch(f"""
+      int x = 0;
+      if (lane) {{ {body} }}
+      else {{ atomicAdd(out + 1023, 1); x = __shfl_xor_sync(~0u, t, 1); }}
+      out[t] = x;
+    """, threads)  # fmt: skip
+    np.testing.assert_array_equal(out[:threads], np.arange(threads) ^ 1)
+    assert out[1023] == threads // 32
+
+
+@pytest.mark.planted_fault
+def test_a_mask_that_leaves_out_its_thread_is_reported_at_its_own_place():
+    device, _, ptx = launch("""
+      int x;
+      if (lane % 4 == 0) x = __any_sync(t < 32 ? 0xfffffffdu : 0xfffffffeu, v);
+      else { atomicAdd(out + 255, 1); x = __any_sync(t < 32 ? 0xfffffffdu : 0xfffffffeu, v); }
+      out[t] = x;
+    """)
+    lines = ptx.split("\n")
+    add = next(number for number, line in enumerate(lines) if "atom" in line or "red." in line)
+    beside, *_ = (number for number, line in enumerate(lines, 1) if number > add and "vote.sync.any" in line)
+    [place] = (number for number, line in enumerate(lines, 1) if number != beside and "vote.sync.any" in line)
+    assert {report.kind for report in device.reports} == {"member-mask"}
+    assert all("leaves out" in report.message for report in device.reports)
+    found = {(report.threads, report.locations[0].split("PTX line ")[1]) for report in device.reports}
+    assert found == {("CTAs 0, threads 1", f"{beside})"), ("CTAs 0, threads 32", f"{place})")}
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("fault", [False, True])
+def test_masks_that_overlap_and_differ(fault):
+    """Of 3 masks in a warp two name lane 9."""
+    masks = "lane < 8 ? 0xffu : lane < 16 ? 0xff00u : " + ("0xffff0200u" if fault else "0xffff0000u")
+    device, _, _ = launch(f"out[t] = __ballot_sync({masks}, v & 1);")
+    assert [(report.kind, report.threads) for report in device.reports] == [
+        ("member-mask", "CTAs 0, threads 9, 41")
+    ] * fault
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("fault", [False, True])
+def test_a_warp_barrier_orders_those_of_one_mask(fault):
+    """Groups of 3, 5 and 24 lanes hand values to each other; or the first lane of one to the last of the one before."""
+    device, out, _ = launch(f"""
+      __shared__ int x[64];
+      unsigned mask = lane < 3 ? 7u : lane < 8 ? 0xf8u : 0xffffff00u;
+      int from = lane < 3 ? 0 : lane < 8 ? {2 if fault else 3} : 8;
+      x[t] = v;
+      __syncwarp(mask);
+      out[t] = x[t - lane + from];
+    """)
+    assert {report.kind for report in device.reports} == ({"race"} if fault else set())
+    starts = np.repeat([0, 2 if fault else 3, 8], [3, 5, 24])
+    np.testing.assert_array_equal(out[:64], VALUES.reshape(2, 32)[:, starts].ravel())
 
 
 @pytest.mark.planted_fault

@@ -1,9 +1,10 @@
 """PTX blocks as Python functions of NumPy statements over all lanes of a group.
 
-A function block_N(m, g) runs block N for group g of machine m. Within it registers are Python variables; what a later
-block may read is written back to the register file at the end. Registers that are uniform in the whole launch are NumPy
-scalars in m.uniforms. Nothing of the PTX text enters the generated source: registers become numbered variables,
-constants named objects, and instructions go through the emitter tables.
+A function block_N(m, g) runs block N for group g of machine m; that of a collective with a member mask is a generator,
+which yields what the collective needs and is sent what it gives (meetings.py). Within it registers are Python
+variables; what a later block may read is written back to the register file at the end. Registers that are uniform in
+the whole launch are NumPy scalars in m.uniforms. Nothing of the PTX text enters the generated source: registers become
+numbered variables, constants named objects, and instructions go through the emitter tables.
 """
 
 from collections.abc import Callable, Iterable
@@ -191,7 +192,7 @@ class BlockWriter:
     def exchange(self, collective: str, instruction: Instruction, *operands: str) -> str:
         """A variable with what a collective of this machine gives the lanes, its member mask being the last operand."""
         arguments = ", ".join([collective, self.read(instruction.operands[-1], "u4"), *operands])
-        return self.variable(f"m.meetings.exchange({self.site}, g, {arguments})")
+        return self.variable(f"yield {self.site}, {arguments}")
 
     def stable(self, name: str | None) -> str | None:
         """A variable that survives the write-backs: a copy, if it is a view of the register file."""

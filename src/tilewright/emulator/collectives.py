@@ -4,7 +4,7 @@ All work on tiles of shape (warps, 32, C). The group holds the lanes that execut
 meetings); lanes of its warps that are not present take no part.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, TypeAlias
 
@@ -20,7 +20,8 @@ _LANE = np.arange(WARP, dtype=np.int64)
 POISON = np.uint32(0xFFFFFFFF)
 """What stands for an undefined value, as in memory that nobody has written: NaN, if it is a number."""
 
-_BIT = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))[:, None]
+BIT = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))[:, None]
+"""(32, 1), the bit of each lane in a member mask."""
 
 
 def by_mask(collective: Collective) -> Collective:
@@ -111,7 +112,7 @@ def vote(group: Group, mask: Values, mode: str, condition: Values) -> Array:
     conditions = warps.spread(condition)
     yes = members & conditions
     if mode == "ballot":
-        return _to_lanes(warps, _bits(yes))
+        return _to_lanes(warps, bits_of(yes))
     everyone: Array = np.asarray((~members | conditions).all(axis=1))
     if mode == "all":
         return _to_lanes(warps, everyone)
@@ -125,10 +126,10 @@ def match(group: Group, mask: Values, mode: str, value: Values) -> tuple[Array, 
     warps = group.warps
     values, members = warps.spread(value), members_of(warps, mask)
     same = (values[:, :, None] == values[:, None]) & members[:, None]
-    found = np.where(same, _BIT, np.uint32(0)).sum(axis=2, dtype=np.uint32)
+    found = np.where(same, BIT, np.uint32(0)).sum(axis=2, dtype=np.uint32)
     if mode == "any":
         return warps.collect(found), np.ones(group.size, np.bool_)
-    complete = np.broadcast_to((found == _bits(members)[:, None]).all(axis=1, keepdims=True), found.shape)
+    complete = np.broadcast_to((found == bits_of(members)[:, None]).all(axis=1, keepdims=True), found.shape)
     return warps.collect(np.where(complete, found, np.uint32(0))), warps.collect(complete)
 
 
@@ -161,18 +162,33 @@ def elect(group: Group, mask: Values) -> tuple[Array, Array]:
 
 def active_mask(group: Group) -> Array:
     """activemask: the lanes of the warp that run together now."""
-    return _to_lanes(group.warps, _bits(members_of(group.warps, np.uint32(0xFFFFFFFF))))
+    return _to_lanes(group.warps, bits_of(members_of(group.warps, np.uint32(0xFFFFFFFF))))
 
 
 def members_of(warps: Tiles, mask: Values) -> Mask:
     """Which lanes of each warp are in its mask and present."""
-    members: Mask = warps.spread(mask) & _BIT != 0
+    members: Mask = warps.spread(mask) & BIT != 0
     return members if warps.present is None else members & warps.present
 
 
-def _bits(flags: Mask) -> Array:
+def parties(warps: Tiles, masks: Array) -> Iterator[tuple[Array, Mask]]:
+    """The lanes of each warp that have one member mask, one mask of each warp at a time.
+
+    masks: (lanes,). Yields the masks, (warps, 1, C), 0 in warps that have no further one, and whose they are,
+    (warps, 32, C).
+    """
+    of_lane = warps.spread(masks)
+    left = np.ones(warps.shape, np.bool_) if warps.present is None else warps.present.copy()
+    while (more := left.any(axis=1, keepdims=True)).any():
+        mask = np.take_along_axis(of_lane, left.argmax(axis=1)[:, None], axis=1)
+        party = left & (of_lane == mask)
+        yield np.where(more, mask, np.uint32(0)), party
+        left &= ~party
+
+
+def bits_of(flags: Mask) -> Array:
     """One word per warp from a flag per lane."""
-    words: Array = np.where(flags, _BIT, np.uint32(0)).sum(axis=1, dtype=np.uint32)
+    words: Array = np.where(flags, BIT, np.uint32(0)).sum(axis=1, dtype=np.uint32)
     return words
 
 

@@ -9,6 +9,7 @@ retires asynchronous reads, so that whoever may overwrite what they read too ear
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -243,6 +244,10 @@ class Machine:
 
     def run_block(self, block: Block, group: Group) -> None:
         """Run a block for a group and send its lanes on."""
+        self.end_block(block, group, self.start_block(block, group))
+
+    def start_block(self, block: Block, group: Group) -> Any:
+        """Call the function of a block for a group; returns what this returns."""
         self._clock += 1
         if self._clock > self._max_steps:
             raise StepLimit(
@@ -254,7 +259,10 @@ class Machine:
         self.asynchrony.step()
         self._executed[block.index] += group.warps.count
         self.block = block.index
-        taken = self.program.functions[block.index](self, group)
+        return self.program.functions[block.index](self, group)
+
+    def end_block(self, block: Block, group: Group, taken: Values) -> None:
+        """Send the lanes of a group on from the end of a block; `taken`: whose branch there is taken, None for all."""
         if waits(block):
             return
         last = block.instructions[-1]

@@ -5,15 +5,15 @@ member mask (shfl, vote, match, redux, elect, bar.warp) waits until all threads 
 one with the same qualifiers and the same mask, each at a place of its own (PTX ISA, "shfl.sync" and the others).
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Generator, Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.emulator.arithmetic import Values, lanes_of
 from tilewright.emulator.blocks import Block, has_member_mask, member_mask
-from tilewright.emulator.collectives import Collective
+from tilewright.emulator.collectives import Collective, bits_of, parties
 from tilewright.emulator.lanes import FULL_WARP, WARP, WARPGROUP, Array, Group, Indices, Mask, Topology
 from tilewright.emulator.ptx import Integer, round_up
 
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Joint:
-    """One collective at several places: who has yet to come to theirs, and the operands of each group that has.
+class _Call:
+    """A block under way, which has come to its collective with a member mask, and what it asks for.
 
-    group, result: of all of them together, once they are there.
+    steps: the block's function, which goes on when it is sent the result. operands: the member mask and the others.
     """
 
-    expected: list[tuple[Block, Group]]
-    brought: list[tuple[Group, tuple[Any, ...]]] = field(default_factory=list)
-    group: Group | None = None
-    result: Any = None
+    block: Block
+    group: Group
+    steps: Generator[tuple[Any, ...], Any, Values]
+    site: int
+    collective: Collective
+    operands: tuple[Any, ...]
 
 
 class Meetings:
@@ -40,7 +42,7 @@ class Meetings:
     def __init__(self, machine: "Machine") -> None:
         self._machine = machine
         self._waiting: dict[Hashable, dict[int, Group]] = {}  # by kind of collective, then by block
-        self._joint: _Joint | None = None
+        self._living: Array | None = None  # (warps, ctas), the lanes that have not exited as bits
 
     def meet(self, block: Block, group: Group) -> list[tuple[Block, Group]]:
         """Who executes a collective now that a group has come to the one that its block begins with; others wait."""
@@ -52,10 +54,15 @@ class Meetings:
         earlier = [here[block.index]] if block.index in here else []
         here[block.index] = self._machine.topology.merge([group, *earlier])
         lanes = np.concatenate([group.indices for group in here.values()])
-        if has_member_mask(block.instructions[0]):
-            late = self._lack_members(lanes, np.concatenate([self._masks(blocks[i], g) for i, g in here.items()]))
-        else:
+        if not has_member_mask(block.instructions[0]):
             late = self._lack_tiles(lanes, width)
+        elif len(here) == 1:
+            late = self._lack_members(here[block.index], self._masks(block, here[block.index]))
+        else:
+            order = np.argsort(lanes)
+            masks = np.concatenate([self._masks(blocks[index], part) for index, part in here.items()])
+            late = np.empty(lanes.size, np.bool_)
+            late[order] = self._lack_members(self._machine.topology.group(lanes[order]), masks[order])
         ready, start = [], 0
         for index, group in here.items():
             stays = late[start : start + group.size]
@@ -67,51 +74,45 @@ class Meetings:
         return ready
 
     def execute(self, parts: list[tuple[Block, Group]]) -> None:
-        """Run the blocks of lanes that have met."""
-        if parts:
-            (block, group), *expected = parts
-            self._joint = _Joint(expected) if expected else None
-            self._machine.run_block(block, group)
+        """Run the blocks of lanes that have met; those of a collective with a member mask wait for each other there."""
+        if not parts or not has_member_mask(parts[0][0].instructions[0]):
+            for block, group in parts:
+                self._machine.run_block(block, group)
+            return
+        calls = [self._call(block, group) for block, group in parts]
+        group, operands = _together(self._machine.topology, calls)
+        if (checker := self._machine.checker) is not None:
+            checker.member_masks.take_part([(call.site, call.group) for call in calls], group, operands[0])
+        result = calls[0].collective(group, *operands)
+        for call in calls:
+            places = slice(None) if call.group is group else np.searchsorted(group.indices, call.group.indices)
+            self._go_on(call, _at(result, places))
 
-    def exchange(self, site: int, group: Group, collective: Collective, mask: Values, *operands: Any) -> Any:
-        """What a collective with a member mask gives to the lanes of a group.
+    def _call(self, block: Block, group: Group) -> _Call:
+        """Start a block, which comes to its collective at once."""
+        steps = self._machine.start_block(block, group)
+        site, collective, *operands = next(steps)
+        return _Call(block, group, steps, site, collective, tuple(operands))
 
-        The block of each place where lanes have met calls it. The call from the first place runs the block of the
-        second, and so on; the call from the last has the operands of all, and computes.
-        """
-        joint = self._joint
-        if joint is None:
-            return self._compute(site, group, collective, mask, *operands)
-        joint.brought.append((group, (mask, *operands)))
-        if joint.expected:
-            index = self._machine.block
-            self._machine.run_block(*joint.expected.pop())
-            self._machine.block = index
-        else:
-            self._joint = None
-            joint.group, together = _together(self._machine.topology, joint.brought)
-            joint.result = self._compute(site, joint.group, collective, *together)
-        assert joint.group is not None
-        places = np.searchsorted(joint.group.indices, group.indices)
-        if isinstance(joint.result, tuple):
-            return tuple(None if part is None else part[places] for part in joint.result)
-        return None if joint.result is None else joint.result[places]
+    def _go_on(self, call: _Call, result: Any) -> None:
+        """Let a block go on to its end with what the collective gives to its lanes."""
+        self._machine.block = call.block.index
+        try:
+            call.steps.send(result)
+        except StopIteration as end:
+            self._machine.end_block(call.block, call.group, end.value)
 
     def release(self) -> list[tuple[int, Group]]:
         """Threads have exited: all who wait come to their block again, by its index."""
         waiting = [item for here in self._waiting.values() for item in here.items()]
         self._waiting.clear()
+        self._living = None
         return waiting
 
     def waiting(self) -> list[tuple[Block, Group]]:
         """Who waits, and at the block that starts with which collective."""
         blocks = self._machine.program.blocks
         return [(blocks[index], group) for here in self._waiting.values() for index, group in here.items()]
-
-    def _compute(self, site: int, group: Group, collective: Collective, mask: Values, *operands: Any) -> Any:
-        if (checker := self._machine.checker) is not None:
-            checker.member_masks.take_part(site, group, mask)
-        return collective(group, mask, *operands)
 
     def _masks(self, block: Block, group: Group) -> Array:
         """The member mask of each lane: it is read before the block, so it is a constant or in the register file."""
@@ -125,17 +126,17 @@ class Meetings:
             mask = machine.banks[2][machine.program.rows[operand], group.lanes]
         return lanes_of(mask, group.size)
 
-    def _lack_members(self, lanes: Indices, masks: Array) -> Mask:
+    def _lack_members(self, group: Group, masks: Array) -> Mask:
         """Which lanes wait for one that their mask names: it has not exited, and is not among those with this mask."""
-        topology = self._machine.topology
-        alive = np.zeros((round_up(topology.threads, WARP), topology.ctas), np.bool_)
-        alive[: topology.threads] = self._machine.alive.reshape(-1, topology.ctas)
-        bits = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))[:, None]
-        living = (alive.reshape(-1, WARP, topology.ctas) * bits).sum(axis=1, dtype=np.uint32).reshape(-1)
-        warp = topology.thread[lanes] // WARP * topology.ctas + topology.cta[lanes]
-        _, party = np.unique(warp << WARP | masks, return_inverse=True)
-        here = np.bincount(party, weights=2.0 ** (topology.thread[lanes] % WARP)).astype(np.uint32)
-        return np.asarray(masks & living[warp] & ~here[party] != 0)
+        topology, warps = self._machine.topology, group.warps
+        if self._living is None:
+            alive = np.zeros((round_up(topology.threads, WARP), topology.ctas), np.bool_)
+            alive[: topology.threads] = self._machine.alive.reshape(-1, topology.ctas)
+            self._living = bits_of(alive.reshape(-1, WARP, topology.ctas))
+        living, lack = warps.spread(self._living[group.thread // WARP, group.cta]), np.zeros(warps.shape, np.bool_)
+        for mask, party in parties(warps, masks):
+            lack |= party & (mask & living & ~bits_of(party)[:, None] != 0)
+        return np.asarray(warps.collect(lack))
 
     def _lack_tiles(self, lanes: Indices, width: int) -> Mask:
         """Which lanes wait for another of their `width` threads that has not exited."""
@@ -156,16 +157,25 @@ def _kind(block: Block) -> Hashable:
     return ("barrier" if first.opcode == "bar" else first.opcode, first.modifiers)
 
 
-def _together(topology: Topology, brought: list[tuple[Group, tuple[Any, ...]]]) -> tuple[Group, list[Any]]:
-    """One group of several, and its operands."""
-    lanes = np.concatenate([group.indices for group, _ in brought])
+def _together(topology: Topology, calls: list[_Call]) -> tuple[Group, list[Any]]:
+    """One group of those of several calls, and its operands."""
+    if len(calls) == 1:
+        return calls[0].group, list(calls[0].operands)
+    lanes = np.concatenate([call.group.indices for call in calls])
     order = np.argsort(lanes)
 
     def join(values: tuple[Any, ...]) -> Any:
         if all(value is None or isinstance(value, str) for value in values):
             return values[0]
-        parts = zip(values, brought, strict=True)
-        return np.concatenate([lanes_of(False if v is None else v, group.size) for v, (group, _) in parts])[order]
+        parts = zip(values, calls, strict=True)
+        return np.concatenate([lanes_of(False if v is None else v, call.group.size) for v, call in parts])[order]
 
-    operands = zip(*(operands for _, operands in brought), strict=True)
+    operands = zip(*(call.operands for call in calls), strict=True)
     return topology.group(lanes[order]), list(map(join, operands))
+
+
+def _at(result: Any, places: slice | Indices) -> Any:
+    """What a collective gives to some of its lanes: None, values, or a tuple of either."""
+    if isinstance(result, tuple):
+        return tuple(_at(part, places) for part in result)
+    return None if result is None else result[places]

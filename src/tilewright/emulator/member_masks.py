@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.emulator.arithmetic import Values, lanes_of
-from tilewright.emulator.collectives import members_of
-from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Indices, Mask
+from tilewright.emulator.collectives import BIT, members_of, parties
+from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Mask, Tiles
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
@@ -18,41 +18,46 @@ class MemberMaskChecks:
     def __init__(self, checker: "Checker") -> None:
         self._checker = checker
 
-    def take_part(self, site: int, group: Group, mask: Values) -> None:
-        """The lanes of a group execute a collective together."""
+    def take_part(self, places: list[tuple[int, Group]], group: Group, mask: Values) -> None:
+        """The lanes of a group execute a collective together, each at the instruction of its place."""
         if group.warps.complete and (mask == FULL_WARP).all():
             return
         masks = lanes_of(mask, group.size)
-        outside = group.indices[masks >> (group.thread % WARP).astype(np.uint32) & 1 == 0]
-        self._report(site, outside, "is executed by a thread that its member mask leaves out")
-        if (masks != masks[0]).any():
-            differs = group.indices[_named_by_another_mask(group, masks)]
-            self._report(site, differs, "is executed with another member mask than by a thread that names this one")
+        outside = masks >> (group.thread % WARP).astype(np.uint32) & 1 == 0
+        self._report(places, group, outside, "is executed by a thread that its member mask leaves out")
+        if group.warps.complete:  # otherwise each has waited until those that its mask names came with this mask
+            differs = _named_by_another_mask(group.warps, masks)
+            fault = "is executed with another member mask than by a thread that names this one"
+            self._report(places, group, differs, fault)
 
     def barrier(self, group: Group, mask: Values) -> None:
         """bar.warp.sync: each thread knows what the others of its mask know."""
         tiles, clocks, now = group.warps, self._checker.clocks, self._checker.tick()
         lanes = tiles.spread(group.indices).swapaxes(1, 2).reshape(-1, WARP)
-        masks = tiles.spread(np.broadcast_to(mask, (group.size,))).swapaxes(1, 2).reshape(-1, WARP)
-        if tiles.present is None and (masks == FULL_WARP).all():
+        if tiles.complete and (mask == FULL_WARP).all():
             clocks.meet(lanes, now)
             return
-        members = members_of(tiles, mask).swapaxes(1, 2).reshape(-1, WARP)
-        for row, here, of_lanes in zip(lanes, members, masks, strict=True):
-            for named in np.unique(of_lanes[here]):
-                clocks.meet(row[here & (of_lanes == named)][None], now)
+        for _, party in parties(tiles, lanes_of(mask, group.size)):
+            of_warp = (party & members_of(tiles, mask)).swapaxes(1, 2).reshape(-1, WARP)
+            count = of_warp.sum(axis=1)
+            for size in np.unique(count[count > 0]).tolist():
+                clocks.meet(lanes[count == size][of_warp[count == size]].reshape(-1, size), now)
 
-    def _report(self, site: int, lanes: Indices, fault: str) -> None:
-        if lanes.size:
-            message = f"{self._checker.machine.describe(site)} {fault}"
-            self._checker.report("member-mask", (fault,), message, (site,), self._checker.topology.group(lanes), None)
+    def _report(self, places: list[tuple[int, Group]], group: Group, faulty: Mask, fault: str) -> None:
+        """Report the faulty lanes of a group, those of each place by themselves."""
+        if not faulty.any():
+            return
+        lanes = group.indices[faulty]
+        for site, here in places:
+            if (found := np.intersect1d(here.indices, lanes)).size:
+                message = f"{self._checker.machine.describe(site)} {fault}"
+                threads = self._checker.topology.group(found)
+                self._checker.report("member-mask", (fault,), message, (site,), threads, None)
 
 
-def _named_by_another_mask(group: Group, masks: Array) -> Mask:
+def _named_by_another_mask(warps: Tiles, masks: Array) -> Mask:
     """Which lanes are in a mask, that another lane of their warp has, and have another mask themselves."""
-    tiles = group.warps
-    of_tile, lanes = tiles.spread(masks), np.arange(WARP, dtype=np.uint32)[:, None]
-    here = np.ones(tiles.shape, np.bool_) if tiles.present is None else tiles.present
-    names = (of_tile[:, :, None] >> lanes & 1 != 0) & here[:, :, None]
-    named: Mask = (names & (of_tile[:, :, None] != of_tile[:, None])).any(axis=1)
-    return np.asarray(tiles.collect(named))
+    named = np.zeros(warps.shape, np.bool_)
+    for mask, party in parties(warps, masks):
+        named |= (mask & BIT != 0) & ~party
+    return np.asarray(warps.collect(named))
