@@ -201,6 +201,62 @@ def test_what_a_lane_has_not_may_be_carried_and_not_used(body, reported):
         assert "shfl.sync" in report.locations[1]
 
 
+DECIDED = """
+.version 8.5
+.target sm_90a
+.address_size 64
+.visible .entry decided(.param .u64 out) {
+  .reg .pred p, q, known, lost; .reg .b32 r<6>; .reg .b64 d<3>;
+  ld.param.u64 d0, [out];
+  mov.u32 r0, %%tid.x;
+  mad.wide.u32 d1, r0, 4, d0;
+  shfl.sync.down.b32 r1, r0, 4, 31, 0xff;  // lanes 4 to 7 get no value
+  setp.lt.u32 known, r0, 4;
+  setp.lt.u32 lost, r1, 100;
+  mov.u32 r2, 9;
+  sub.s32 r3, 3, r0;  // negative where r1 has no value
+  cvt.rn.f32.s32 r4, r3;
+  %s
+  st.global.u32 [d1], r2;
+  ret;
+}
+"""
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(
+    ("body", "found", "expected"),
+    [
+        ("setp.lt.and.u32 p, r1, 100, known; @p mov.u32 r2, 1;", False, [1] * 4 + [9] * 4),
+        ("setp.lt.or.u32 p, r1, 6, !known; @p mov.u32 r2, 1;", False, [1, 1, 9, 9, 1, 1, 1, 1]),
+        ("setp.lt.and.u32 p, r0, 4, lost; @p mov.u32 r2, 1;", False, [1] * 4 + [9] * 4),
+        ("setp.lt.or.u32 p, r1, 6, known; @p mov.u32 r2, 1;", True, None),
+        ("setp.lt.and.u32 p, r0, 5, lost; @p mov.u32 r2, 1;", True, None),
+        ("setp.lt.xor.u32 p, r1, 100, known; @p mov.u32 r2, 1;", True, None),
+        ("setp.gt.and.u32 p|q, r1, 5, known; @p mov.u32 r2, 1; @q mov.u32 r2, 2;", False, [2, 2, 1, 1, 9, 9, 9, 9]),
+        ("setp.lt.and.u32 p|q, r0, 4, lost; @q mov.u32 r2, 1;", True, None),
+        ("setp.lt.and.u32 p|q, r0, 4, lost; @p mov.u32 r2, 1;", False, [1] * 4 + [9] * 4),
+        ("setp.gt.and.u32 known|q, r1, 5, known; @q mov.u32 r2, 2;", False, [2, 2] + [9] * 6),
+        ("setp.lt.and.u32 lost|q, r0, 4, lost; @lost mov.u32 r2, 2;", False, [2] * 4 + [9] * 4),
+        ("setp.lt.and.u32 lost|q, r0, 4, lost; @q mov.u32 r2, 2;", True, None),
+        ("slct.u32.s32 r2, r1, r0, r3;", False, [4, 5, 6, 7, 4, 5, 6, 7]),
+        ("slct.u32.s32 r2, r0, r1, r3;", True, None),
+        ("slct.u32.f32 r2, r1, r0, r4;", False, [4, 5, 6, 7, 4, 5, 6, 7]),
+        ("slct.ftz.u32.f32 r2, r0, r1, r4;", True, None),
+        ("slct.u32.s32 r2, r0, r0, r1;", True, None),
+        ("selp.u32 r2, r1, r0, known;", False, [4, 5, 6, 7, 4, 5, 6, 7]),
+        ("selp.u32 r2, r0, r1, known;", True, None),
+    ],
+)
+def test_what_has_no_value_may_be_an_operand_that_does_not_count(body, found, expected):
+    device = Device(memory_bytes=1 << 20)
+    out = device.allocate(32)
+    device.launch(device.load(DECIDED % body), (1,), (8,), [out])
+    assert [report.kind for report in device.reports] == ["uninitialised-register"] * found
+    if expected is not None:
+        assert device.read(out, 32).view(np.int32).tolist() == expected
+
+
 @pytest.mark.planted_fault
 @pytest.mark.parametrize(
     ("body", "found"),

@@ -166,8 +166,10 @@ def _set_predicate(w: BlockWriter, i: Instruction) -> None:
     comparisons = [w.variable(f"({comparison})") for comparison in _comparisons(w, i)]
     if len(comparisons) == 1 and not isinstance(second, Sink):
         comparisons.append(w.variable(f"~{comparisons[0]}"))
-    for target, comparison in zip((first, second), comparisons, strict=False):
-        w.assign(target, _combined(w, i, comparison), "b1")
+    w.suspects.join(i, zip((first, second), comparisons, strict=False))
+    results = [_combined(w, i, comparison) for comparison in comparisons]  # before a target gets its value
+    for target, result in zip((first, second), results, strict=False):
+        w.assign(target, result, "b1")
 
 
 def _combined(w: BlockWriter, i: Instruction, comparison: str) -> str:

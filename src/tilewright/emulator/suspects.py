@@ -47,10 +47,11 @@ class SuspectWriter:
         self._passes_on = False  # whether the current instruction carries on what has no value
 
     def enter(self, instruction: Instruction) -> None:
-        """An instruction comes; one that carries on what has no value says so before it is executed."""
+        """An instruction comes; one that carries on what has no value says so before it is executed, or in `join`."""
         self._passes_on = instruction.opcode in _PASSES_ON
-        if self._passes_on:
-            self._pass_on(instruction)
+        targets = definitions(instruction)
+        if self._passes_on and not _joins(instruction) and any(target in self._numbers for target in targets):
+            self._pass_on(instruction, targets, self._unset_by(instruction))
 
     def leave(self, instruction: Instruction) -> None:
         """The instruction is written."""
@@ -89,26 +90,39 @@ class SuspectWriter:
             number = self._numbers[destination]
             self._writer.emit(f"if {unset} is not None: m.lose_register({self._writer.site}, g, {number}, {unset})")
 
-    def _pass_on(self, instruction: Instruction) -> None:
-        targets = [self._numbers[register] for register in definitions(instruction) if register in self._numbers]
-        if not targets:
+    def join(self, instruction: Instruction, comparisons: Iterable[tuple[Operand, str]]) -> None:
+        """Before setp gives its destinations the values of these comparisons, maybe joined with a predicate."""
+        if not _joins(instruction):
             return
+        *compared, predicate = instruction.operands[1:]
+        given = self._writer.read(predicate, "b1"), self._unset(predicate)
+        of_compared, conjunction = " | ".join(map(self._unset, compared)), "and" in instruction.modifiers
+        # A destination that is the predicate too comes last: before, the expression for the other asks for it.
+        for target, value in sorted(comparisons, key=lambda item: item[0] in [*registers_of(predicate)]):
+            if isinstance(target, Register) and target in self._numbers:
+                self._pass_on(instruction, [target], _unless_decided(conjunction, (value, of_compared), given))
+
+    def _pass_on(self, instruction: Instruction, registers: Iterable[Register], unset: str) -> None:
+        """Of what an instruction writes, registers get no value in the lanes of an expression."""
+        targets = [self._numbers[register] for register in registers if register in self._numbers]
         origins = sorted({self._numbers[register] for register in sources(instruction) if register in self._numbers})
         doubts = " or ".join(f"D[{number}]" for number in sorted({*targets, *origins}))
-        unset, active = self._unset_by(instruction), self._writer.active
+        active = self._writer.active
         self._writer.emit(f"if {doubts}: m.leave_registers(g, {tuple(targets)}, {tuple(origins)}, {unset}, {active})")
 
     def _unset_by(self, instruction: Instruction) -> str:
         """An expression for the lanes in which an instruction has no result."""
         read, operands = self._writer.read, instruction.operands[1:]
-        if instruction.opcode == "selp":
+        if instruction.opcode in ("selp", "slct"):
             of_first, of_second, of_choice = map(self._unset, operands)
-            return f"np.where({read(operands[2], 'b1')}, {of_first}, {of_second}) | {of_choice}"
+            kind = "b1" if instruction.opcode == "selp" else "i4" if instruction.modifiers[-1] == "s32" else "f4"
+            choice = read(operands[2], kind)
+            choice = f"flush({choice})" if "ftz" in instruction.modifiers else choice
+            first = choice if instruction.opcode == "selp" else f"{choice} >= 0"
+            return f"np.where({first}, {of_first}, {of_second}) | {of_choice}"
         if instruction.opcode in ("and", "or") and instruction.modifiers == ("pred",):
-            # One operand decides alone: of `and` if it is false, of `or` if it is true.
-            no = "" if instruction.opcode == "and" else "~"
-            (first, of_first), (second, of_second) = ((read(o, "b1"), self._unset(o)) for o in operands)
-            return f"({of_first} | {of_second}) & ({of_first} | {no}{first}) & ({of_second} | {no}{second})"
+            one, other = ((read(operand, "b1"), self._unset(operand)) for operand in operands)
+            return _unless_decided(instruction.opcode == "and", one, other)
         return self._any_unset(sources(instruction))
 
     def _unset(self, operand: Operand) -> str:
@@ -118,3 +132,18 @@ class SuspectWriter:
         """An expression for the lanes in which one of several registers has no value."""
         numbers = dict.fromkeys(self._numbers[register] for register in registers if register in self._numbers)
         return " | ".join(f"m.unset(g, {number})" for number in numbers) or "False"
+
+
+def _joins(instruction: Instruction) -> bool:
+    """Whether this joins a comparison with a predicate that may decide alone."""
+    return instruction.opcode == "setp" and not {"and", "or"}.isdisjoint(instruction.modifiers)
+
+
+def _unless_decided(conjunction: bool, first: tuple[str, str], second: tuple[str, str]) -> str:
+    """An expression for the lanes in which `and`, else `or`, has no result, from the operands' values and unset lanes.
+
+    One operand decides alone: of `and` if it is false, of `or` if it is true.
+    """
+    (value, unset), (other, other_unset) = first, second
+    no = "" if conjunction else "~"
+    return f"({unset} | {other_unset}) & ({unset} | {no}{value}) & ({other_unset} | {no}{other})"
