@@ -186,6 +186,19 @@ def test_calls_that_multiply_without_end_are_refused():
         run(functions, "call f6; mov.u64 %D, 0;", integer_inputs())
 
 
+def test_calls_within_calls_are_expanded_up_to_a_depth():
+    functions = "".join(
+        f".func (.reg .b64 %r) f{i} (.reg .b64 %x) {{ add.u64 %x, %x, 1; call (%r), f{i - 1}, (%x); ret; }}\n"
+        for i in range(1, 400)
+    )
+    functions = ".func (.reg .b64 %r) f0 (.reg .b64 %x) { mov.u64 %r, %x; ret; }\n" + functions
+    inputs = integer_inputs()
+    assert run(functions, "call (%D), f63, (%A);", inputs) == (inputs[:, 0] + np.uint64(63)).tolist()
+    for deeper in (64, 399):
+        with pytest.raises(UnsupportedInstruction, match=r"the call of f\d+ stands in 64 calls within each other"):
+            run(functions, f"call (%D), f{deeper}, (%A);", inputs)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

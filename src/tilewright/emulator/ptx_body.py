@@ -53,6 +53,8 @@ _CALL = re.compile(
 _RETURN, _AFTER = "<return>", "<after>"
 """Labels that PTX cannot spell."""
 _MOST_INSTRUCTIONS = 1 << 18
+_MOST_CALLS = 64
+"""Calls within calls; each takes the parser some frames of Python's stack."""
 
 LocationKey: TypeAlias = tuple[int, int, int]
 
@@ -229,6 +231,11 @@ class BodyParser:
             raise UnsupportedInstruction(
                 f"PTX line {self.line}: {function.name} calls itself, and calls are emulated by expansion: "
                 "write the recursion as a loop"
+            )
+        if len(self.callers) == _MOST_CALLS:
+            raise UnsupportedInstruction(
+                f"PTX line {self.line}: the call of {function.name} stands in {_MOST_CALLS} calls within each "
+                "other, and no more are expanded: let the compiler inline some of them"
             )
         results, arguments = (
             [self._operand(x) for x in split_list(match[group] or "")] for group in ("results", "arguments")

@@ -63,11 +63,11 @@ class Scope:
         if not items or (len(items) == 1 and items[0][:1] in ("[", "{")):
             raise ValueError(f"[{text}] is no address")
         if len(items) == 2:
+            if items[0][:1] == "[" or items[1][:1] == "[":  # would nest without end
+                raise ValueError(f"[{text}] is no address")
             coordinates = self.operand(items[1])
             if not isinstance(coordinates, Vector):
                 raise ValueError(f"[{text}] is not a tensor address")
-            if items[0][:1] == "[":
-                raise ValueError(f"[{text}] is no address")
             base = self._address(items[0])
             return Address(base.base, base.offset, coordinates.elements)
         if match := _OFFSET.match(items[0]):
