@@ -29,31 +29,20 @@ def by_mask(collective: Collective) -> Collective:
 
     @wraps(collective)
     def apply(group: Group, mask: Values, *operands: Any) -> Any:
-        turns = _turns(group, mask)
-        if turns is None:
+        masks = lanes_of(mask, group.size)
+        if (masks == masks[0]).all():
             return collective(group, mask, *operands)
+        turns = [np.flatnonzero(group.warps.collect(party)) for _, party in parties(group.warps, masks)]
         results = []
-        for turn in range(turns.max() + 1):
-            chosen = turns == turn
-            of_turn = [o if isinstance(o, str) else lanes_of(o, group.size)[chosen] for o in operands]
-            results.append(collective(group.take(chosen), lanes_of(mask, group.size)[chosen], *of_turn))
-        order = np.argsort(np.argsort(turns, kind="stable"))
+        for turn in turns:
+            of_turn = [o if isinstance(o, str) else lanes_of(o, group.size)[turn] for o in operands]
+            results.append(collective(group.topology.group(group.indices[turn]), masks[turn], *of_turn))
+        order = np.argsort(np.concatenate(turns))
         if isinstance(results[0], tuple):
             return tuple(np.concatenate(parts)[order] for parts in zip(*results, strict=True))
         return np.concatenate(results)[order]
 
     return apply
-
-
-def _turns(group: Group, mask: Values) -> Array | None:
-    """By lane how many smaller masks than its own its warp has; None if each warp has one mask."""
-    masks = lanes_of(mask, group.size).astype(np.int64)
-    if (masks == masks[0]).all():
-        return None
-    warp = group.thread // WARP * group.topology.ctas + group.cta
-    pairs, pair = np.unique(warp << 32 | masks, return_inverse=True)
-    of_warp = np.arange(pairs.size) - np.searchsorted(pairs >> 32, pairs >> 32)
-    return of_warp[pair] if of_warp.any() else None
 
 
 def shuffle(
