@@ -97,9 +97,8 @@ def test_the_ladder_is_verified_and_measured_beside_cublas():
     found = {rung["name"]: rung for rung in record["rungs"]}
     assert found["sparse_mma"]["data"] == "2:4"
     assert all(rung["cublas_ratio"] > 0 for rung in found.values())
-    times = {name: rung["time_us"] for name, rung in found.items()}
-    for name in ("volta_mma", "sparse_mma", "mma"):
-        assert found[name]["gain"] == pytest.approx(times["mma_swizzled"] / times[name])
+    gains = {name: rung["gain"] for name, rung in found.items() if "gain" in rung}
+    assert gains == {"mma": pytest.approx(found["mma_swizzled"]["time_us"] / found["mma"]["time_us"])}
 
 
 class Faulty(Contender):

@@ -127,7 +127,7 @@ def launch_here(launch):
     function = _function(launch.ptx, launch.shared_bytes)
     addresses = []
     for buffer in launch.buffers:
-        address = checked(driver.cuMemAlloc(buffer.nbytes), "cuMemAlloc")
+        address = checked(driver.cuMemAlloc(max(buffer.nbytes, 1)), "cuMemAlloc")
         addresses.append(int(address))
         checked(driver.cuMemcpyHtoD(address, buffer.ctypes.data, buffer.nbytes), "cuMemcpyHtoD")
     maps = [_encoded(tensor, addresses[tensor.buffer], driver, checked) for tensor in launch.tensors]
