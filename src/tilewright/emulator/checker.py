@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.emulator.accumulators import AccumulatorChecks
 from tilewright.emulator.agents import AgentChecks
 from tilewright.emulator.clocks import KNOWN, Clocks
+from tilewright.emulator.convergence import ConvergenceChecks
 from tilewright.emulator.errors import EmulatorError
 from tilewright.emulator.global_copies import GlobalCopyChecks
 from tilewright.emulator.history import History
@@ -57,7 +58,7 @@ class Checker:
         )  # fmt: skip
         self.agents, self.global_copies = AgentChecks(self), GlobalCopyChecks(self)
         self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
-        self.member_masks = MemberMaskChecks(self)
+        self.member_masks, self.convergence = MemberMaskChecks(self), ConvergenceChecks(self)
         self.registers = RegisterChecks(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self.lifetimes = LifetimeChecks(self)

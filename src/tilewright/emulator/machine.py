@@ -259,6 +259,8 @@ class Machine:
         self.asynchrony.step()
         self._executed[block.index] += group.warps.count
         self.block = block.index
+        if self.checker is not None and not group.warps.complete:
+            self.checker.convergence.enter(block, group)
         return self.program.functions[block.index](self, group)
 
     def end_block(self, block: Block, group: Group, taken: Values) -> None:

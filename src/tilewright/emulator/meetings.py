@@ -75,13 +75,16 @@ class Meetings:
 
     def execute(self, parts: list[tuple[Block, Group]]) -> None:
         """Run the blocks of lanes that have met; those of a collective with a member mask wait for each other there."""
+        checker = self._machine.checker
         if not parts or not has_member_mask(parts[0][0].instructions[0]):
             for block, group in parts:
+                if checker is not None and not group.warps.complete:
+                    checker.convergence.execute(block, group)
                 self._machine.run_block(block, group)
             return
         calls = [self._call(block, group) for block, group in parts]
         group, operands = _together(self._machine.topology, calls)
-        if (checker := self._machine.checker) is not None:
+        if checker is not None:
             checker.member_masks.take_part([(call.site, call.group) for call in calls], group, operands[0])
         result = calls[0].collective(group, *operands)
         for call in calls:
