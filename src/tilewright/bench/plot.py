@@ -6,6 +6,9 @@ from typing import Any
 _LOGARITHMIC = 20
 """Where the quickest is so many times the slowest, bars are drawn on a logarithmic scale."""
 
+_LETTERS_PER_INCH, _SWATCH = 13, 7
+"""Of the legend's text, and what a swatch with its blanks takes, in letters: so wide are its columns."""
+
 
 def pyplot(path: Path) -> Any:
     """matplotlib, drawing into a file whose ending says the format (PNG, SVG, PDF).
@@ -42,7 +45,8 @@ def draw(record: dict[str, Any], path: Path) -> bool:
         axis.set_title(_titles().get(protocol, protocol), loc="left", fontsize=10)
     axes[-1, 0].set_xticks(range(len(products)), [_tick(product) for product in products], fontsize=8)
     drawn = {name: bar for axis in axes[:, 0] for bar, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    columns = max(1, int(width * _LETTERS_PER_INCH / (max(map(len, drawn)) + _SWATCH)))
+    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     figure.suptitle(f"{record['gpu']}, {record['data']} data, {record['date'][:10]}", x=0.01, ha="left", fontsize=11)
     figure.savefig(path, dpi=150)
     plt.close(figure)
