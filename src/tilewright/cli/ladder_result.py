@@ -124,7 +124,8 @@ def _left_out(climbed: Sequence[Climbed]) -> list[tuple[str, str]]:
 
 _LEGEND = (
     "Sectors: of 32 bytes, 4 where the lanes of a warp read neighbouring floats. Conflicts: wavefronts that they "
-    "add to a request to SMEM. L2 reads: how often each byte of A, B and out crosses between the SMs and L2."
+    "add to a request to SMEM. L2 reads: how often each byte of A, B and out would cross between the SMs and L2 if L1 "
+    "caught nothing."
 )
 
 
