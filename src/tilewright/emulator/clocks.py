@@ -14,11 +14,11 @@ Where there are fence.sc two more rows follow these fences from one thread to an
 the fence.sc that happen before knew, the other of what the next fence.sc will get to know.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 
+from tilewright.emulator.carried import Past
 from tilewright.emulator.lanes import Array, Group, Indices, Topology
 
 KNOWN = 0
@@ -52,11 +52,14 @@ class Clocks:
         self.sequential = sequential
         if sequential:
             self.fenced, self.observed, kinds = kinds, kinds + 1, kinds + 2
+        self._spare = max(_SPARE, topology.ctas // topology.cluster_size)
         self.facts = np.zeros((kinds, topology.lanes, self.base + _SPARE), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
         self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
         self._used = self.base
+        self.clusters: dict[int | Past, int] = {}  # columns of other clusters, or of many together
+        self.any_fence = self.agent("fence.sc") if sequential else _ABSENT
 
     def agent(self, key: Hashable, count: int = 1, ordinary: bool = False) -> int:
         """The first of an agent's `count` columns, made at first use; `ordinary` if it writes as threads do."""
@@ -65,16 +68,16 @@ class Clocks:
             self.ordinary = np.append(self.ordinary, np.full(count, ordinary))
             self._used += count
             if self._used > self.facts.shape[2]:
-                self.facts = self.fit(self.facts, self._used + _SPARE)
+                self.facts = self.fit(self.facts, self._used + self._spare)
         return self._agents[key]
 
-    def find(self, key: Hashable) -> int | None:
-        """The agent's column, if it has one."""
-        return self._agents.get(key)
-
-    def of_kind(self, kind: str) -> list[tuple[Any, int]]:
-        """The agents whose keys are (kind, name): names and columns."""
-        return [(key[1], column) for key, column in self._agents.items() if isinstance(key, tuple) and key[0] == kind]
+    def columns_of(self, clusters: Collection[int | Past]) -> Indices:
+        """The columns of other clusters; those that are missing are made together."""
+        missing = [cluster for cluster in clusters if cluster not in self.clusters]
+        if missing:
+            first = self.agent(("clusters", len(self.clusters)), len(missing))
+            self.clusters.update(zip(missing, range(first, first + len(missing)), strict=True))
+        return np.array([self.clusters[cluster] for cluster in clusters])
 
     def owner_of(self, column: int) -> Hashable:
         """The key of the agent with this column; None for a thread."""
