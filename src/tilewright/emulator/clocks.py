@@ -20,6 +20,7 @@ import numpy as np
 
 from tilewright.emulator.carried import Past
 from tilewright.emulator.lanes import Array, Group, Indices, Topology
+from tilewright.emulator.traits import Traits
 
 KNOWN = 0
 _ABSENT = 99
@@ -42,6 +43,7 @@ class Clocks:
         self._topology = topology
         self.base = topology.cluster_size * topology.threads
         cluster, kinds = topology.cluster_size > 1, 1
+        self._spare = _SPARE + topology.ctas // topology.cluster_size
         self.visible, self.visible_global, self.over, self.fenced, self.observed = [_ABSENT] * 5
         if proxies or cluster:
             self.visible, kinds = kinds, kinds + 1
@@ -52,14 +54,16 @@ class Clocks:
         self.sequential = sequential
         if sequential:
             self.fenced, self.observed, kinds = kinds, kinds + 1, kinds + 2
-        self._spare = max(_SPARE, topology.ctas // topology.cluster_size)
-        self.facts = np.zeros((kinds, topology.lanes, self.base + _SPARE), np.int32)
+        spare = self._spare if sequential else _SPARE  # for other clusters at once, of which most last blocks know
+        self.facts = np.zeros((kinds, topology.lanes, self.base + spare), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
         self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
         self._used = self.base
         self.clusters: dict[int | Past, int] = {}  # columns of other clusters, or of many together
-        self.any_fence = self.agent("fence.sc") if sequential else _ABSENT
+        self.any_fence = (
+            self.agent("fence.sc") if sequential else _ABSENT
+        )  # known to who knows of any
 
     def agent(self, key: Hashable, count: int = 1, ordinary: bool = False) -> int:
         """The first of an agent's `count` columns, made at first use; `ordinary` if it writes as threads do."""
@@ -154,6 +158,16 @@ class Clocks:
                 known, visible = self.facts[KNOWN, group.lanes], self.facts[kind, group.lanes]
                 self.facts[kind, group.lanes] = np.maximum(known, visible)
                 self.facts[kind, group.indices, self.column[group.lanes]] = now
+
+
+def nbytes_of_lane(traits: Traits, threads: int, cluster: int, clusters: int) -> int:
+    """What the rows of a lane take in CTAs of so many threads and clusters of so many CTAs.
+
+    clusters: how many run together and may know of each other, if there is anything that releases.
+    """
+    kinds = 1 + (3 if cluster > 1 else traits.asynchronous + traits.bulk) + 2 * bool(traits.sequential.any())
+    columns = cluster * threads + _SPARE + (clusters if traits.strong.any() else 0)
+    return kinds * columns * np.dtype(np.int32).itemsize
 
 
 def _whole_threads(group: Group, ctas: int) -> slice | None:

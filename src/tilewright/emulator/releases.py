@@ -42,10 +42,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Fenced:
-    """What a lane knew at its last fence of each scope or a wider one, (kinds, columns); what it publishes of that."""
+class _Knew:
+    """What a lane knew at a fence: rows, (kinds, columns), that it shares with others, and its own column, (kinds,)."""
 
-    rows: list[Array | None]
+    shared: Array
+    own: Array
+    column: int
+
+    def rows(self) -> Array:
+        """All of it, (kinds, columns)."""
+        rows = self.shared.copy()
+        rows[:, self.column] = self.own
+        return rows
+
+
+@dataclass(slots=True)
+class _Fenced:
+    """What a lane knew at its last fence of each scope or a wider one, and what it publishes of that."""
+
+    knew: list[_Knew | None]
     release: Release | None = None
 
 
@@ -69,6 +84,7 @@ class Releases:
         self._published: dict[str, Published] = {"shared": {}, "global": checker.state.published}
         self._scopes = DEVICE if checker.topology.cluster_size > 1 else CLUSTER  # that take whole rows
         self._fenced: dict[int, _Fenced] = {}  # by lane
+        self._shared: dict[int, Array] = {}  # by CTA: what the last lane that fenced knew, its own column aside
         self._sequenced: dict[int, tuple[Array, Release]] = {}  # by lane: what it last published for fence.sc
         self._unacquired: dict[int, _Heard] = {}  # by lane: read, not fenced
         self._end_former()
@@ -94,26 +110,34 @@ class Releases:
                 if scope == DEVICE:
                     self._unacquired.pop(lane, None)
         if traits.sequential[site]:
-            clocks.facts[KNOWN, lanes] = np.maximum(clocks.facts[KNOWN, lanes], clocks.facts[clocks.observed, lanes])
+            for lane in lanes[clocks.facts[clocks.observed, lanes, clocks.any_fence] > 0].tolist():
+                clocks.facts[KNOWN, lane] = np.maximum(clocks.facts[KNOWN, lane], clocks.facts[clocks.observed, lane])
+            clocks.facts[KNOWN, lanes, clocks.any_fence] = self._checker.tick()
         if "acquire" not in modifiers:
             self._note_fence(lanes, scope)
         if traits.sequential[site]:
-            clocks.facts[clocks.fenced, lanes] = clocks.facts[KNOWN, lanes]
+            for lane in lanes.tolist():  # one after the other, without a copy of all rows
+                clocks.facts[clocks.fenced, lane] = clocks.facts[KNOWN, lane]
             clocks.facts[clocks.fenced, lanes, clocks.column[lanes]] = self._checker.state.now
-            clocks.facts[clocks.fenced, lanes, clocks.any_fence] = self._checker.state.now
 
     def _note_fence(self, lanes: Indices, scope: int) -> None:
         """What lanes know is fenced for this scope and the narrower ones."""
         clocks, now = self._checker.clocks, self._checker.tick()
         for lane in lanes.tolist():
-            last = self._fenced[lane].rows if lane in self._fenced else [None] * (DEVICE + 1)
-            row: Array = clocks.facts[:, lane].copy()
-            row[KNOWN, clocks.column[lane]] = now
-            self._fenced[lane] = _Fenced([row if each <= scope else last[each] for each in range(DEVICE + 1)])
+            before = self._fenced[lane].knew if lane in self._fenced else [None] * (DEVICE + 1)
+            rows, column, cta = clocks.facts[:, lane].copy(), int(clocks.column[lane]), self._checker.cta_of(lane)
+            own, rows[:, column] = rows[:, column].copy(), 0
+            own[KNOWN] = now
+            if np.array_equal(rows, self._shared.get(cta, own)):
+                rows = self._shared[cta]
+            self._shared[cta] = rows
+            knew = _Knew(rows, own, column)
+            self._fenced[lane] = _Fenced([knew if each <= scope else before[each] for each in range(DEVICE + 1)])
 
     def fenced(self, lane: int, scope: int) -> Array | None:
         """What a lane knew when it last fenced with this scope or a wider, (kinds, columns), if it has."""
-        return self._fenced[lane].rows[scope] if lane in self._fenced else None
+        knew = self._fenced[lane].knew[scope] if lane in self._fenced else None
+        return None if knew is None else knew.rows()
 
     def access(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
         """A strong access: it publishes what its thread released, and finds what others have."""
@@ -229,11 +253,13 @@ class Releases:
         fenced, clocks = self._fenced[lane], self._checker.clocks
         if fenced.release is None:
             moments: Moments = {}
-            if (wide := fenced.rows[DEVICE]) is not None:
-                wide = clocks.fit(wide)
+            rows = [None if knew is None else clocks.fit(knew.rows()) for knew in fenced.knew]
+            for scope in range(DEVICE):  # one array where scopes share what they knew
+                rows[scope] = rows[DEVICE] if fenced.knew[scope] is fenced.knew[DEVICE] else rows[scope]
+            if (wide := rows[DEVICE]) is not None:
                 moments = self._moments(wide[KNOWN], *wide[clocks.visible_global : clocks.visible_global + 1])
                 self._enter(lane, wide, moments)
-            fenced.release = Release(fenced.rows[: self._scopes], moments)
+            fenced.release = Release(rows[: self._scopes], moments)
         return fenced.release
 
     def _moments(self, known: Array, seen: Array | None = None) -> Moments:
@@ -248,10 +274,10 @@ class Releases:
         """What those fence.sc knew that happen before what a lane does; `release` if that says the same."""
         clocks = self._checker.clocks
         row, last = clocks.facts[clocks.fenced, lane], self._sequenced.get(lane)
-        if release is not None and all(
-            fenced is not None and np.array_equal(clocks.fit(fenced)[KNOWN], row) for fenced in self._fenced[lane].rows
-        ):
-            return release
+        if release is not None and (rows := release.rows[CTA]) is not None:
+            knew = self._fenced[lane].knew
+            if knew[DEVICE] is knew[CTA] and np.array_equal(clocks.fit(rows)[KNOWN], row):
+                return release
         if last is None or not np.array_equal(last[0], row):
             rows = np.zeros_like(clocks.facts[:, lane])
             rows[KNOWN] = row
@@ -318,6 +344,7 @@ class Releases:
         clocks = self._checker.clocks
         self._learn_moments(lane, heard, clocks.observed)
         observed = clocks.facts[clocks.observed, lane]
+        observed[clocks.any_fence] = self._checker.state.now
         for row in (*heard.rows, self._released_here(lane, heard.here[0])):
             if row is not None:
                 np.maximum(observed, clocks.fit(row)[KNOWN], out=observed)
