@@ -61,9 +61,7 @@ class Clocks:
         self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
         self._used = self.base
         self.clusters: dict[int | Past, int] = {}  # columns of other clusters, or of many together
-        self.any_fence = (
-            self.agent("fence.sc") if sequential else _ABSENT
-        )  # known to who knows of any
+        self.any_fence = self.agent("fence.sc") if sequential else _ABSENT  # known to who knows of any
 
     def agent(self, key: Hashable, count: int = 1, ordinary: bool = False) -> int:
         """The first of an agent's `count` columns, made at first use; `ordinary` if it writes as threads do."""

@@ -1,8 +1,9 @@
 """The checks of synchronisation through memory: flags, locks, tickets.
 
 A strong store or atomic publishes what its thread released (a fence before it, or .release), and who reads it (with
-.acquire, or a fence after it) knows that too. An atomic carries on what it finds. Within a cluster that is the whole
-row of the clocks; of another cluster a thread knows a moment, up to which it knows all that the cluster released.
+.acquire, or a fence after it) knows that too. An atomic carries on what it finds, a store does not ("Observation
+order"). Within a cluster that is the whole row of the clocks; of another cluster a thread knows a moment, up to which
+it knows all that the cluster released.
 
 All that only where scopes include both threads: those of the write and of the read that finds it, and those of the
 release and of the acquire (PTX ISA, "Morally strong operations", "Memory synchronization").
