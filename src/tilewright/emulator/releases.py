@@ -86,7 +86,7 @@ class Releases:
         self._scopes = DEVICE if checker.topology.cluster_size > 1 else CLUSTER  # that take whole rows
         self._fenced: dict[int, _Fenced] = {}  # by lane
         self._shared: dict[int, Array] = {}  # by CTA: what the last lane that fenced knew, its own column aside
-        self._sequenced: dict[int, tuple[Array, Release]] = {}  # by lane: what it last published for fence.sc
+        self._sequenced: dict[int, Release] = {}  # by lane: what it last published for fence.sc
         self._unacquired: dict[int, _Heard] = {}  # by lane: read, not fenced
         self._end_former()
 
@@ -129,10 +129,9 @@ class Releases:
             rows, column, cta = clocks.facts[:, lane].copy(), int(clocks.column[lane]), self._checker.cta_of(lane)
             own, rows[:, column] = rows[:, column].copy(), 0
             own[KNOWN] = now
-            if np.array_equal(rows, self._shared.get(cta, own)):
-                rows = self._shared[cta]
-            self._shared[cta] = rows
-            knew = _Knew(rows, own, column)
+            if not np.array_equal(shared := self._shared.setdefault(cta, rows), rows):
+                shared = self._shared[cta] = rows
+            knew = _Knew(shared, own, column)
             self._fenced[lane] = _Fenced([knew if each <= scope else before[each] for each in range(DEVICE + 1)])
 
     def fenced(self, lane: int, scope: int) -> Array | None:
@@ -279,13 +278,13 @@ class Releases:
             knew = self._fenced[lane].knew
             if knew[DEVICE] is knew[CTA] and np.array_equal(clocks.fit(rows)[KNOWN], row):
                 return release
-        if last is None or not np.array_equal(last[0], row):
+        if last is None or (before := last.rows[CTA]) is None or not np.array_equal(clocks.fit(before)[KNOWN], row):
             rows = np.zeros_like(clocks.facts[:, lane])
             rows[KNOWN] = row
             moments = self._moments(row)
             self._enter(lane, rows, moments)
-            last = self._sequenced[lane] = row.copy(), Release([rows] * self._scopes, moments)
-        return last[1]
+            last = self._sequenced[lane] = Release([rows] * self._scopes, moments)
+        return last
 
     def _enter(self, lane: int, rows: Array, moments: Moments) -> None:
         """Add what a lane releases to its cluster's history, and the moment to others."""
