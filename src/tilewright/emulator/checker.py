@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.emulator.accumulators import AccumulatorChecks
 from tilewright.emulator.agents import AgentChecks
+from tilewright.emulator.carried import Published
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.convergence import ConvergenceChecks
 from tilewright.emulator.errors import EmulatorError
@@ -21,7 +22,7 @@ from tilewright.emulator.lifetimes import LifetimeChecks
 from tilewright.emulator.member_masks import MemberMaskChecks
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
-from tilewright.emulator.releases import Published, Releases, active_lanes
+from tilewright.emulator.releases import Releases, active_lanes
 from tilewright.emulator.rules import Report, Reports
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
 from tilewright.emulator.traits import CLUSTER, DEVICE
@@ -315,7 +316,6 @@ class Checker:
             "bulk": "a bulk store of thread {}",
             "store": "a cp.async, st.async or red.async that signals the mbarrier at shared address {:#x}",
             "bulk write": "a bulk store of thread {}",
-            "cluster": "cluster {}",
         }[key[0]].format(key[1])
 
     def shared_address(self, where: int) -> int:

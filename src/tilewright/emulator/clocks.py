@@ -5,7 +5,7 @@ its cluster: everything that this thread did up to the time in the column happen
 second row says the same of ordinary writes to shared memory as asynchronous operations see them, past
 fence.proxy.async, and a third of those to global memory. Further columns belong to agents: the copies that signal an
 mbarrier, the wgmmas of a warpgroup, what the bulk stores of a thread read and what they write; to the initialisation of
-an mbarrier; and to other clusters as a whole.
+an mbarrier; and to other clusters as a whole: to each, or to all whose releases a place held when they had ended.
 
 In clusters a fourth row says what a lane only knows to be over: it may overwrite what was read or copied until then,
 and not read what was written. That is what an mbarrier passes on between CTAs if an arrival or a wait has .cta scope.
@@ -14,12 +14,13 @@ Where there are fence.sc two more rows follow these fences from one thread to an
 the fence.sc that happen before knew, the other of what the next fence.sc will get to know.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 
+from tilewright.emulator.carried import Past
 from tilewright.emulator.lanes import Array, Group, Indices, Topology
+from tilewright.emulator.traits import Traits
 
 KNOWN = 0
 _ABSENT = 99
@@ -42,6 +43,7 @@ class Clocks:
         self._topology = topology
         self.base = topology.cluster_size * topology.threads
         cluster, kinds = topology.cluster_size > 1, 1
+        self._spare = _SPARE + topology.ctas // topology.cluster_size
         self.visible, self.visible_global, self.over, self.fenced, self.observed = [_ABSENT] * 5
         if proxies or cluster:
             self.visible, kinds = kinds, kinds + 1
@@ -52,11 +54,14 @@ class Clocks:
         self.sequential = sequential
         if sequential:
             self.fenced, self.observed, kinds = kinds, kinds + 1, kinds + 2
-        self.facts = np.zeros((kinds, topology.lanes, self.base + _SPARE), np.int32)
+        spare = self._spare if sequential else _SPARE  # for other clusters at once, of which most last blocks know
+        self.facts = np.zeros((kinds, topology.lanes, self.base + spare), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
         self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
         self._used = self.base
+        self.clusters: dict[int | Past, int] = {}  # columns of other clusters, or of many together
+        self.any_fence = self.agent("fence.sc") if sequential else _ABSENT  # known to who knows of any
 
     def agent(self, key: Hashable, count: int = 1, ordinary: bool = False) -> int:
         """The first of an agent's `count` columns, made at first use; `ordinary` if it writes as threads do."""
@@ -65,16 +70,16 @@ class Clocks:
             self.ordinary = np.append(self.ordinary, np.full(count, ordinary))
             self._used += count
             if self._used > self.facts.shape[2]:
-                self.facts = self.fit(self.facts, self._used + _SPARE)
+                self.facts = self.fit(self.facts, self._used + self._spare)
         return self._agents[key]
 
-    def find(self, key: Hashable) -> int | None:
-        """The agent's column, if it has one."""
-        return self._agents.get(key)
-
-    def of_kind(self, kind: str) -> list[tuple[Any, int]]:
-        """The agents whose keys are (kind, name): names and columns."""
-        return [(key[1], column) for key, column in self._agents.items() if isinstance(key, tuple) and key[0] == kind]
+    def columns_of(self, clusters: Collection[int | Past]) -> Indices:
+        """The columns of other clusters; those that are missing are made together."""
+        missing = [cluster for cluster in clusters if cluster not in self.clusters]
+        if missing:
+            first = self.agent(("clusters", len(self.clusters)), len(missing))
+            self.clusters.update(zip(missing, range(first, first + len(missing)), strict=True))
+        return np.array([self.clusters[cluster] for cluster in clusters])
 
     def owner_of(self, column: int) -> Hashable:
         """The key of the agent with this column; None for a thread."""
@@ -151,6 +156,16 @@ class Clocks:
                 known, visible = self.facts[KNOWN, group.lanes], self.facts[kind, group.lanes]
                 self.facts[kind, group.lanes] = np.maximum(known, visible)
                 self.facts[kind, group.indices, self.column[group.lanes]] = now
+
+
+def nbytes_of_lane(traits: Traits, threads: int, cluster: int, clusters: int) -> int:
+    """What the rows of a lane take in CTAs of so many threads and clusters of so many CTAs.
+
+    clusters: how many run together and may know of each other, if there is anything that releases.
+    """
+    kinds = 1 + (3 if cluster > 1 else traits.asynchronous + traits.bulk) + 2 * bool(traits.sequential.any())
+    columns = cluster * threads + _SPARE + (clusters if traits.strong.any() else 0)
+    return kinds * columns * np.dtype(np.int32).itemsize
 
 
 def _whole_threads(group: Group, ctas: int) -> slice | None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.checker import LaunchState
+from tilewright.emulator.clocks import nbytes_of_lane
 from tilewright.emulator.codegen import compile_entry
 from tilewright.emulator.counters import Counters, Counts
 from tilewright.emulator.errors import LaunchError
@@ -41,7 +42,7 @@ MAX_CLUSTER = 16
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_LOCAL_BYTES = 512 * 1024
 MACHINE_BYTES = 1 << 31
-"""What the registers, memories and clocks of resident CTAs may take on the host."""
+"""What the registers, memories and clocks of resident CTAs may take on the host; what they release comes on top."""
 MAX_STEPS = 10_000_000
 """Steps of a launch, far beyond what anybody waits for."""
 
@@ -323,7 +324,8 @@ def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem:
     """
     program = kernel.program
     registers = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
-    clocks = (16 if program.traits.sequential.any() else 8) * threads * cluster if checks else 0
+    wanted = total if total * threads <= RESIDENT_LANES else max(CHUNK_LANES // (threads * cluster), 1) * cluster
+    clocks = nbytes_of_lane(program.traits, threads, cluster, wanted // cluster) if checks else 0
     nbytes = threads * (registers + program.entry.local_bytes + clocks) + program.entry.dynamic_offset + smem
     most = MACHINE_BYTES // max(nbytes * cluster, 1) * cluster
     _require(
@@ -332,9 +334,7 @@ def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem:
         f"{threads * cluster * (registers + program.entry.local_bytes)} and checks {threads * cluster * clocks}; "
         f"the limit is {MACHINE_BYTES}",
     )
-    if total * threads <= RESIDENT_LANES:
-        return min(total, most)
-    return min(max(CHUNK_LANES // (threads * cluster), 1) * cluster, most)
+    return min(wanted, most)
 
 
 def _pack(kernel: Kernel, args: Sequence[Argument]) -> bytes:

@@ -1,8 +1,9 @@
 """The checks of synchronisation through memory: flags, locks, tickets.
 
 A strong store or atomic publishes what its thread released (a fence before it, or .release), and who reads it (with
-.acquire, or a fence after it) knows that too. An atomic carries on what it finds. Within a cluster that is the whole
-row of the clocks; of another cluster a thread knows a moment, up to which it knows all that the cluster released.
+.acquire, or a fence after it) knows that too. An atomic carries on what it finds, a store does not ("Observation
+order"). Within a cluster that is the whole row of the clocks; of another cluster a thread knows a moment, up to which
+it knows all that the cluster released.
 
 All that only where scopes include both threads: those of the write and of the read that finds it, and those of the
 release and of the acquire (PTX ISA, "Morally strong operations", "Memory synchronization").
@@ -14,10 +15,24 @@ strong writes publish what such fences knew as well, and who reads it knows it p
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.emulator.carried import (
+    ALL,
+    NOTHING,
+    SEEN,
+    Carried,
+    Moments,
+    Past,
+    Published,
+    Release,
+    Written,
+    ended,
+    later,
+    latest,
+)
 from tilewright.emulator.clocks import KNOWN
 from tilewright.emulator.history import History
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
@@ -26,59 +41,40 @@ from tilewright.emulator.traits import CLUSTER, CTA, DEVICE
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
 
-Moments: TypeAlias = dict[int, tuple[int, int]]
-"""By cluster: up to when it is known what the cluster released, and up to when asynchronous operations see it."""
-
 
 @dataclass(slots=True)
-class Release:
-    """What threads of a CTA published.
+class _Knew:
+    """What a lane knew at a fence: rows, (kinds, columns), that it shares with others, and its own column, (kinds,)."""
 
-    rows: what they knew, for threads of the CTA and for the rest of a cluster; None where scopes leave nothing.
-    moments: of clusters, their own among them, for threads of other clusters.
-    """
+    shared: Array
+    own: Array
+    column: int
 
-    rows: list[Array | None]
-    moments: Moments
+    def rows(self) -> Array:
+        """All of it, (kinds, columns)."""
+        rows = self.shared.copy()
+        rows[:, self.column] = self.own
+        return rows
 
 
 @dataclass(slots=True)
 class _Fenced:
-    """What a lane knew at its last fence of each scope or a wider one, (kinds, columns); what it publishes of that."""
+    """What a lane knew at its last fence of each scope or a wider one, and what it publishes of that."""
 
-    rows: list[Array | None]
+    knew: list[_Knew | None]
     release: Release | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """The releases that a strong write carries, by CTA.
-
-    own: the latest moments of the clusters they are of. told: of clusters, as the releases of others tell.
-    """
-
-    releases: dict[int, Release]
-    own: Moments
-    told: Moments
-
-
-_NOTHING = Carried({}, {}, {})
-
-
 @dataclass(slots=True)
-class Written:
-    """The last strong write of a place: the CTA of its thread, its scope, and the releases it carries.
+class _Heard:
+    """What a lane has read and may acquire: rows, from its CTA and from the rest of its cluster, and moments.
 
-    released: for who acquires. sequenced: for who executes fence.sc.
+    here: the latest moments of its own cluster, as others tell them.
     """
 
-    cta: int
-    scope: int
-    released: Carried
-    sequenced: Carried
-
-
-Published: TypeAlias = dict[int, Written]  # by place
+    rows: list[Array | None]
+    moments: Moments
+    here: tuple[int, int]
 
 
 class Releases:
@@ -89,12 +85,19 @@ class Releases:
         self._published: dict[str, Published] = {"shared": {}, "global": checker.state.published}
         self._scopes = DEVICE if checker.topology.cluster_size > 1 else CLUSTER  # that take whole rows
         self._fenced: dict[int, _Fenced] = {}  # by lane
-        self._sequenced: dict[int, tuple[Array, Release]] = {}  # by lane: what it last published for fence.sc
-        self._unacquired: dict[int, dict[tuple[str, int], Carried]] = {}  # by lane: read, not fenced
-        for written in checker.state.published.values():  # by CTAs that have ended
-            for carried in (written.released, written.sequenced):
-                for release in carried.releases.values():
-                    release.rows = [None] * len(release.rows)
+        self._shared: dict[int, Array] = {}  # by CTA: what the last lane that fenced knew, its own column aside
+        self._sequenced: dict[int, Release] = {}  # by lane: what it last published for fence.sc
+        self._unacquired: dict[int, _Heard] = {}  # by lane: read, not fenced
+        self._end_former()
+
+    def _end_former(self) -> None:
+        """Of CTAs that have ended only moments count; one stands for all that a place carries, if that makes fewer."""
+        state = self._checker.state
+        carried = {id(each): each for last in state.published.values() for each in (last.released, last.sequenced)}
+        whole = len(carried) < len(state.histories)
+        left = {key: ended(each, whole) for key, each in carried.items()}
+        for last in state.published.values():
+            last.released, last.sequenced = left[id(last.released)], left[id(last.sequenced)]
 
     def fence(self, site: int, lanes: Indices) -> None:
         """membar or fence: what follows it, if it publishes, releases; what preceded it, if it read, acquires."""
@@ -102,31 +105,39 @@ class Releases:
         modifiers, scope = self._checker.machine.modifiers(site), int(traits.scopes[site])
         if "release" not in modifiers and self._unacquired:
             for lane in lanes.tolist():
-                for found in self._unacquired.get(lane, {}).values():
-                    self._acquire(lane, found, scope)
+                if (heard := self._unacquired.get(lane)) is not None:
+                    self._acquire(lane, heard, scope)
+                    heard.rows[: scope + 1] = [None] * len(heard.rows[: scope + 1])
                 if scope == DEVICE:
                     self._unacquired.pop(lane, None)
         if traits.sequential[site]:
-            clocks.facts[KNOWN, lanes] = np.maximum(clocks.facts[KNOWN, lanes], clocks.facts[clocks.observed, lanes])
+            for lane in lanes[clocks.facts[clocks.observed, lanes, clocks.any_fence] > 0].tolist():
+                clocks.facts[KNOWN, lane] = np.maximum(clocks.facts[KNOWN, lane], clocks.facts[clocks.observed, lane])
+            clocks.facts[KNOWN, lanes, clocks.any_fence] = self._checker.tick()
         if "acquire" not in modifiers:
             self._note_fence(lanes, scope)
         if traits.sequential[site]:
-            clocks.facts[clocks.fenced, lanes] = clocks.facts[KNOWN, lanes]
+            for lane in lanes.tolist():  # one after the other, without a copy of all rows
+                clocks.facts[clocks.fenced, lane] = clocks.facts[KNOWN, lane]
             clocks.facts[clocks.fenced, lanes, clocks.column[lanes]] = self._checker.state.now
 
     def _note_fence(self, lanes: Indices, scope: int) -> None:
         """What lanes know is fenced for this scope and the narrower ones."""
         clocks, now = self._checker.clocks, self._checker.tick()
-        rows = clocks.facts[:, lanes]
-        rows[KNOWN, np.arange(lanes.size), clocks.column[lanes]] = now
-        for index, lane in enumerate(lanes.tolist()):
-            last = self._fenced[lane].rows if lane in self._fenced else [None] * (DEVICE + 1)
-            row: Array = rows[:, index].copy()  # rather than a view, so that each goes when it can
-            self._fenced[lane] = _Fenced([row if each <= scope else last[each] for each in range(DEVICE + 1)])
+        for lane in lanes.tolist():
+            before = self._fenced[lane].knew if lane in self._fenced else [None] * (DEVICE + 1)
+            rows, column, cta = clocks.facts[:, lane].copy(), int(clocks.column[lane]), self._checker.cta_of(lane)
+            own, rows[:, column] = rows[:, column].copy(), 0
+            own[KNOWN] = now
+            if not np.array_equal(shared := self._shared.setdefault(cta, rows), rows):
+                shared = self._shared[cta] = rows
+            knew = _Knew(shared, own, column)
+            self._fenced[lane] = _Fenced([knew if each <= scope else before[each] for each in range(DEVICE + 1)])
 
     def fenced(self, lane: int, scope: int) -> Array | None:
         """What a lane knew when it last fenced with this scope or a wider, (kinds, columns), if it has."""
-        return self._fenced[lane].rows[scope] if lane in self._fenced else None
+        knew = self._fenced[lane].knew[scope] if lane in self._fenced else None
+        return None if knew is None else knew.rows()
 
     def access(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
         """A strong access: it publishes what its thread released, and finds what others have."""
@@ -136,27 +147,24 @@ class Releases:
         releases = any(order in instruction.modifiers for order in ("release", "acq_rel"))
         space = "global" if space == "global" else "shared"
         published = self._published[space]
-        sequenced = clocks.sequential and clocks.facts[clocks.fenced, lanes].any(axis=1)
+        sequenced = clocks.sequential and clocks.facts[clocks.fenced, lanes, clocks.any_fence] > 0
         if not (published or releases or np.any(sequenced) or not self._fenced.keys().isdisjoint(lanes.tolist())):
             return
         for lane, place, past_fence in zip(
             lanes.tolist(), where.tolist(), np.broadcast_to(sequenced, lanes.shape).tolist(), strict=True
         ):
             cta, last = checker.cta_of(lane), published.get(place)
-            found, ordered = (_NOTHING, _NOTHING) if last is None else (last.released, last.sequenced)
-            if last is not None and kind == "st":  # of its own cluster, whose threads may store the same
-                alike = found is ordered
-                found = self._nearby(cta, found)
-                ordered = found if alike else self._nearby(cta, ordered)
-            elif last is not None and self._apart(cta, last.cta) > min(scope, last.scope):
-                found = ordered = _NOTHING
+            found, ordered = (NOTHING, NOTHING) if last is None else (last.released, last.sequenced)
+            if last is not None and (kind == "st" or self._apart(cta, last.cta) > min(scope, last.scope)):
+                found = ordered = NOTHING
             elif instruction.opcode != "red":  # which reads nothing that its thread could go by
-                if acquires:
-                    self._acquire(lane, found, scope)
-                elif found.releases:
-                    self._unacquired.setdefault(lane, {})[space, place] = found
-                if clocks.sequential:
-                    self._observe(lane, ordered)
+                if found is not NOTHING:
+                    if acquires:
+                        self._acquire(lane, self._hear(lane, found), scope)
+                    else:
+                        self._unacquired[lane] = self._hear(lane, found, self._unacquired.get(lane))
+                if clocks.sequential and ordered is not NOTHING:
+                    self._observe(lane, self._hear(lane, ordered))
             if kind == "ld":
                 continue
             if releases:
@@ -167,24 +175,16 @@ class Releases:
             found = self._with(found, cta, release)
             published[place] = Written(cta, scope, found, found if alike else self._with(ordered, cta, sequence))
 
-    def _nearby(self, cta: int, carried: Carried) -> Carried:
-        """What CTAs of the same cluster have released."""
-        nearby = _NOTHING
-        for other, release in carried.releases.items():
-            if self._apart(cta, other) < DEVICE:
-                nearby = self._with(nearby, other, release)
-        return nearby
-
     def _with(self, carried: Carried, cta: int, release: Release | None) -> Carried:
         """Releases with one more, of a CTA."""
         if release is None:
             return carried
         cluster = cta // self._checker.topology.cluster_size
         told = {number: moment for number, moment in release.moments.items() if number != cluster}
-        own = {cluster: release.moments[cluster]} if cluster in release.moments else {}
+        own: Moments = {cluster: release.moments[cluster]} if cluster in release.moments else {}
         if (before := carried.releases.get(cta)) is not None:
             release = self._joined(release, before)
-        return Carried({**carried.releases, cta: release}, _latest(carried.own, own), _latest(carried.told, told))
+        return Carried({**carried.releases, cta: release}, latest(carried.own, own), latest(carried.told, told))
 
     def _apart(self, cta: int, other: int) -> int:
         """The narrowest scope that includes threads of both CTAs."""
@@ -229,13 +229,20 @@ class Releases:
     ) -> Mask:
         """Whether accesses are among what clusters released in one kind of rows, as lanes acquired it in another."""
         known = np.zeros(lanes.size, np.bool_)
-        clocks = self._checker.clocks
+        clocks, histories = self._checker.clocks, self._checker.state.histories
+        facts = clocks.facts[acquired]
+        pasts = [(key, column) for key, column in clocks.clusters.items() if isinstance(key, Past)]
+        pasts = [(past, column) for past, column in pasts if facts[lanes, column].any()]
         for cluster in np.unique(clusters).tolist():
-            column, history = clocks.find(("cluster", cluster)), self._checker.state.histories.get(cluster)
-            if column is None or history is None:
+            if (history := histories.get(cluster)) is None:
                 continue
             here = np.flatnonzero(clusters == cluster)
-            moments = clocks.facts[acquired, lanes[here], column]
+            column = clocks.clusters.get(cluster)
+            moments = np.zeros(here.size, np.int32) if column is None else facts[lanes[here], column]
+            for past, column in pasts:
+                part = facts[lanes[here], column]
+                told = [0, *(past.until(each).get(cluster, 0) for each in (SEEN, ALL))]
+                moments = np.maximum(moments, np.array(told, np.int32)[part])
             for moment in np.unique(moments).tolist():
                 some = here[moments == moment]
                 known[some] = history.covers(moment, released, columns[some], times[some])
@@ -246,32 +253,38 @@ class Releases:
         fenced, clocks = self._fenced[lane], self._checker.clocks
         if fenced.release is None:
             moments: Moments = {}
-            if (wide := fenced.rows[DEVICE]) is not None:
-                wide = clocks.fit(wide)
-                seen = clocks.visible_global
-                moments = {
-                    number: (int(wide[KNOWN, column]), int(wide[seen, column]) if seen < len(wide) else 0)
-                    for number, column in clocks.of_kind("cluster")
-                }
+            rows = [None if knew is None else clocks.fit(knew.rows()) for knew in fenced.knew]
+            for scope in range(DEVICE):  # one array where scopes share what they knew
+                rows[scope] = rows[DEVICE] if fenced.knew[scope] is fenced.knew[DEVICE] else rows[scope]
+            if (wide := rows[DEVICE]) is not None:
+                moments = self._moments(wide[KNOWN], *wide[clocks.visible_global : clocks.visible_global + 1])
                 self._enter(lane, wide, moments)
-            fenced.release = Release(fenced.rows[: self._scopes], moments)
+            fenced.release = Release(rows[: self._scopes], moments)
         return fenced.release
+
+    def _moments(self, known: Array, seen: Array | None = None) -> Moments:
+        """What rows tell of other clusters."""
+        clusters = self._checker.clocks.clusters
+        columns = np.fromiter(clusters.values(), np.int64, len(clusters))
+        seen = np.zeros_like(known) if seen is None else seen
+        pairs = zip(clusters, known[columns].tolist(), seen[columns].tolist(), strict=True)
+        return {cluster: (time, visible) for cluster, time, visible in pairs if time or visible}
 
     def _sequence(self, lane: int, release: Release | None) -> Release:
         """What those fence.sc knew that happen before what a lane does; `release` if that says the same."""
         clocks = self._checker.clocks
         row, last = clocks.facts[clocks.fenced, lane], self._sequenced.get(lane)
-        if release is not None and all(
-            fenced is not None and np.array_equal(clocks.fit(fenced)[KNOWN], row) for fenced in self._fenced[lane].rows
-        ):
-            return release
-        if last is None or not np.array_equal(last[0], row):
+        if release is not None and (rows := release.rows[CTA]) is not None:
+            knew = self._fenced[lane].knew
+            if knew[DEVICE] is knew[CTA] and np.array_equal(clocks.fit(rows)[KNOWN], row):
+                return release
+        if last is None or (before := last.rows[CTA]) is None or not np.array_equal(clocks.fit(before)[KNOWN], row):
             rows = np.zeros_like(clocks.facts[:, lane])
             rows[KNOWN] = row
-            moments: Moments = {number: (int(row[column]), 0) for number, column in clocks.of_kind("cluster")}
+            moments = self._moments(row)
             self._enter(lane, rows, moments)
-            last = self._sequenced[lane] = row.copy(), Release([rows] * self._scopes, moments)
-        return last[1]
+            last = self._sequenced[lane] = Release([rows] * self._scopes, moments)
+        return last
 
     def _enter(self, lane: int, rows: Array, moments: Moments) -> None:
         """Add what a lane releases to its cluster's history, and the moment to others."""
@@ -283,76 +296,77 @@ class Releases:
         moments[cluster] = now, 0
 
     def _joined(self, first: Release, second: Release) -> Release:
-        rows = [self._union(one, other) for one, other in zip(first.rows, second.rows, strict=True)]
-        return Release(rows, _latest(first.moments, second.moments))
+        rows: list[Array | None] = []
+        for scope, (one, other) in enumerate(zip(first.rows, second.rows, strict=True)):
+            same = scope > 0 and one is first.rows[scope - 1] and other is second.rows[scope - 1]
+            rows.append(rows[-1] if same else self._union(one, other))
+        return Release(rows, latest(first.moments, second.moments))
 
     def _union(self, one: Array | None, other: Array | None) -> Array | None:
-        if one is None or other is None:
+        """Both rows together: one of the two if it says it all, so that many may share it."""
+        if one is None or other is None or one is other:
             return one if other is None else other
-        return np.maximum(self._checker.clocks.fit(one), self._checker.clocks.fit(other))
+        joined = np.maximum(self._checker.clocks.fit(one), self._checker.clocks.fit(other))
+        return next((row for row in (one, other) if np.array_equal(row, joined)), joined)
 
-    def _acquire(self, lane: int, carried: Carried, scope: int) -> None:
-        """A lane acquires releases, as far as its scope includes their threads."""
-        facts = self._checker.clocks.facts
-        for row in self._rows_for(lane, carried, scope):
-            facts[:, lane] = np.maximum(facts[:, lane], row)
+    def _hear(self, lane: int, carried: Carried, before: _Heard | None = None) -> _Heard:
+        """What releases say to a lane, with what it has heard before."""
+        cta, size, heard = self._checker.cta_of(lane), self._checker.topology.cluster_size, before
+        if heard is None:
+            heard = _Heard([None] * self._scopes, {}, (0, 0))
+        cluster = cta // size
+        for other in range(cluster * size, (cluster + 1) * size):
+            if (release := carried.releases.get(other)) is not None:
+                apart = self._apart(cta, other)
+                heard.rows[apart] = self._union(heard.rows[apart], release.rows[apart])
+        heard.moments = latest(latest(heard.moments, carried.own), carried.told)
+        heard.here = later(heard.here, carried.told.get(cluster, (0, 0)))
+        return heard
+
+    def _acquire(self, lane: int, heard: _Heard, scope: int) -> None:
+        """A lane acquires what it heard, as far as its scope includes the threads that released it."""
+        clocks = self._checker.clocks
+        for row in heard.rows[: scope + 1]:
+            if row is not None:
+                clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], clocks.fit(row))
         if scope == DEVICE:
-            known, seen = self._learn_moments(lane, carried, KNOWN)
-            clocks, history = self._checker.clocks, self._checker.state.histories.get(self._checker.cluster_of(lane))
-            if history is not None and (rows := history.until(known)) is not None:
-                clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], clocks.fit(rows))
-            if history is not None and (rows := history.until(seen)) is not None:
+            self._learn_moments(lane, heard, KNOWN)
+            known, seen = (self._released_here(lane, moment) for moment in heard.here)
+            if known is not None:
+                clocks.facts[:, lane] = np.maximum(clocks.facts[:, lane], clocks.fit(known))
+            if seen is not None:
                 clocks.track_global_writes()
                 visible = clocks.facts[clocks.visible_global, lane]
-                np.maximum(visible, clocks.fit(rows)[KNOWN], out=visible)
+                np.maximum(visible, clocks.fit(seen)[KNOWN], out=visible)
 
-    def _observe(self, lane: int, carried: Carried) -> None:
-        """A lane may acquire releases past the next fence.sc of any thread that comes after it."""
+    def _observe(self, lane: int, heard: _Heard) -> None:
+        """A lane may acquire what it heard past the next fence.sc of any thread that comes after it."""
         clocks = self._checker.clocks
-        for row in self._rows_for(lane, carried, DEVICE):
-            observed = clocks.facts[clocks.observed, lane]
-            np.maximum(observed, row[KNOWN], out=observed)
-        known, _ = self._learn_moments(lane, carried, clocks.observed)
-        history = self._checker.state.histories.get(self._checker.cluster_of(lane))
-        if history is not None and (rows := history.until(known)) is not None:
-            observed = clocks.facts[clocks.observed, lane]
-            np.maximum(observed, clocks.fit(rows)[KNOWN], out=observed)
+        self._learn_moments(lane, heard, clocks.observed)
+        observed = clocks.facts[clocks.observed, lane]
+        observed[clocks.any_fence] = self._checker.state.now
+        for row in (*heard.rows, self._released_here(lane, heard.here[0])):
+            if row is not None:
+                np.maximum(observed, clocks.fit(row)[KNOWN], out=observed)
 
-    def _rows_for(self, lane: int, carried: Carried, scope: int) -> list[Array]:
-        """What releases say to a lane of the same cluster, if its scope includes their threads."""
-        own, rows = self._checker.cta_of(lane), []
-        for cta, release in carried.releases.items():
-            apart = self._apart(own, cta)
-            if apart <= min(scope, CLUSTER) and (row := release.rows[apart]) is not None:
-                rows.append(self._checker.clocks.fit(row))
-        return rows
+    def _released_here(self, lane: int, moment: int) -> Array | None:
+        """What the lane's own cluster had released up to a moment that others tell."""
+        history = self._checker.state.histories.get(self._checker.cluster_of(lane)) if moment else None
+        return None if history is None else history.until(moment)
 
-    def _learn_moments(self, lane: int, carried: Carried, kind: int) -> tuple[int, int]:
-        """A lane gets to know of other clusters in rows of a kind; returns what these tell of its own."""
+    def _learn_moments(self, lane: int, heard: _Heard, kind: int) -> None:
+        """A lane gets to know of other clusters in rows of a kind."""
         clocks, here = self._checker.clocks, self._checker.cluster_of(lane)
-        latest = _latest(carried.own, carried.told)
-        if moments := {cluster: moment for cluster, moment in latest.items() if cluster != here}:
-            columns = np.array([clocks.agent(("cluster", cluster)) for cluster in moments])
+        if moments := {cluster: moment for cluster, moment in heard.moments.items() if cluster != here}:
+            columns = clocks.columns_of(moments)
             known, seen = np.array(list(moments.values()), np.int32).T
             clocks.facts[kind, lane, columns] = np.maximum(clocks.facts[kind, lane, columns], known)
             if kind == KNOWN and seen.any():
                 clocks.track_global_writes()
                 visible = clocks.facts[clocks.visible_global, lane]
                 visible[columns] = np.maximum(visible[columns], seen)
-        return carried.told.get(here, (0, 0))
 
 
 def active_lanes(group: Group, active: Any) -> Indices:
     """The lanes of a group where `active` holds (None: everywhere)."""
     return group.indices if active is None else group.indices[np.broadcast_to(active, (group.size,))]
-
-
-def _latest(some: Moments, others: Moments) -> Moments:
-    """For each cluster the latest moments."""
-    if not others:
-        return some
-    latest = dict(some)
-    for cluster, (known, seen) in others.items():
-        known_before, seen_before = latest.get(cluster, (0, 0))
-        latest[cluster] = max(known, known_before), max(seen, seen_before)
-    return latest
