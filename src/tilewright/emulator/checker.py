@@ -17,6 +17,7 @@ from tilewright.emulator.global_copies import GlobalCopyChecks
 from tilewright.emulator.history import History
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
 from tilewright.emulator.lifetimes import LifetimeChecks
+from tilewright.emulator.local_checks import LocalChecks
 from tilewright.emulator.member_masks import MemberMaskChecks
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.registers import RegisterChecks
@@ -61,6 +62,7 @@ class Checker:
         self.registers = RegisterChecks(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self.lifetimes = LifetimeChecks(self)
+        self.locals = LocalChecks(self, program.entry)
         self.releases = Releases(self)
 
     def tick(self) -> int:
@@ -76,10 +78,11 @@ class Checker:
         self, kind: str, space: str, site: int, group: Group, where: Indices, width: int, chosen: Indices | None
     ) -> None:
         """A ld, st or atom of some lanes at flat offsets of shared or global memory."""
-        if space == "local":
-            return
         lanes = group.indices if chosen is None else group.indices[chosen]
         where = np.broadcast_to(where, lanes.shape)
+        if space == "local":
+            self.locals.access(kind, site, lanes, where, width)
+            return
         if self.traits.strong[site]:
             self.releases.access(kind, space, site, lanes, where)
             if kind != "ld" and self.traits.scopes[site] < DEVICE:
@@ -170,6 +173,8 @@ class Checker:
                 if writes.any():
                     self._require_order(kind, site, lanes, cells, writes, writes > 0, shadow, past_clusters[cells])
         if kind == "ld":
+            if shadow.written and self.traits.read_only[site]:
+                self._require_read_only(site, lanes, where, shadow.writes[cells])
             shadow.read(cells, access, clusters)
             return
         if self.traits.bulk and not self.state.global_proxies:
@@ -231,6 +236,20 @@ class Checker:
             address = self.shared_address(where) if shadow is None else GLOBAL_BASE + shadow.start + where
             self._conflict(kind, site, int(lane[index]), int(access[index]), address, bool(foreign[index]))
 
+    def _require_read_only(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
+        """Report a non-coherent load of what the launch has written, in whatever order."""
+        written = writes > 0
+        if not written.any():
+            return
+        row, place = (int(index[0]) for index in np.nonzero(written))
+        address = GLOBAL_BASE + int(where[row])
+        message = (
+            f"{self.machine.describe(site)} reads address {address:#x} past the caches that writes reach, and this "
+            "launch has written there: load it with ld.global, not by __ldg or const __restrict__"
+        )
+        group = self.topology.group(lanes[row : row + 1])
+        self.report("read-only-load", (), message, (site, int(site_of(writes[row, place]))), group, address)
+
     def _require_scope(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
         """Report lanes of one instruction that meet at a place and that its scope does not include."""
         for first, second in self.releases.meetings_beyond_scope(site, lanes, where)[:1]:
@@ -250,6 +269,10 @@ class Checker:
     def cta_of(self, lane: int) -> int:
         """The number in the grid of the CTA of a lane."""
         return int(self.machine.cta_numbers[self.topology.cta[lane]])
+
+    def name_of_lane(self, lane: int) -> str:
+        """A thread in words."""
+        return f"thread {int(self.topology.thread[lane])} of CTA {self.cta_of(lane)}"
 
     def cluster_of(self, lane: int) -> int:
         """The number in the grid of the cluster of a lane."""

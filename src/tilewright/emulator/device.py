@@ -322,15 +322,15 @@ def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem:
     Raises LaunchError if MACHINE_BYTES are too few for one cluster.
     """
     program = kernel.program
-    registers = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
+    kept = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
+    kept += program.entry.local_bytes * (1 + checks)
     clocks = (16 if program.traits.sequential.any() else 8) * threads * cluster if checks else 0
-    nbytes = threads * (registers + program.entry.local_bytes + clocks) + program.entry.dynamic_offset + smem
+    nbytes = threads * (kept + clocks) + program.entry.dynamic_offset + smem
     most = MACHINE_BYTES // max(nbytes * cluster, 1) * cluster
     _require(
         most > 0,
         f"a cluster of {kernel.name} takes {nbytes * cluster} bytes to emulate, of which local memory and registers "
-        f"{threads * cluster * (registers + program.entry.local_bytes)} and checks {threads * cluster * clocks}; "
-        f"the limit is {MACHINE_BYTES}",
+        f"{threads * cluster * kept} and checks {threads * cluster * clocks}; the limit is {MACHINE_BYTES}",
     )
     if total * threads <= RESIDENT_LANES:
         return min(total, most)

@@ -296,6 +296,9 @@ class BodyParser:
         if match is None:
             raise self._error(f"cannot parse the declaration {statement!r}")
         self._declare_variable(match)
+        symbol = self.scope.names[match["name"]]
+        assert isinstance(symbol, Symbol)
+        self.entry.arguments.add(symbol.name)
 
     def _operand(self, text: str) -> Operand:
         try:

@@ -36,6 +36,14 @@ RULES = {
     "uninitialised-shared": Rule(
         "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
     ),
+    "uninitialised-local": Rule(
+        "local memory holds nothing before its thread writes to it", "State Spaces: Local State Space"
+    ),
+    "read-only-load": Rule(
+        "ld.global.nc and ldu, and so __ldg and loads through const __restrict__, are for data that nobody writes "
+        "while the kernel runs: their path is not coherent, and no fence or barrier covers it",
+        "ld.global.nc; ldu",
+    ),
     "uninitialised-register": Rule(
         "a register has no value before an instruction gives it one, nor where a shuffle took it from a thread that "
         "takes no part, is not in the member mask or has no value itself",
