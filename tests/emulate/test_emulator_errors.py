@@ -199,8 +199,47 @@ def test_text_never_becomes_code(name):
         Device(memory_bytes=1 << 16).load(ptx)
 
 
+FUNCTIONS = """
+__device__ __noinline__ int one(int x) { return x + 1; }
+__device__ __noinline__ int two(int x) { return x * 2; }
+struct Base { __device__ virtual int of(int x) = 0; };
+struct First : Base { __device__ int of(int x) override { return x + 1; } };
+struct Second : Base { __device__ int of(int x) override { return x * 2; } };
+extern "C" __global__ void call(int* out) {
+  int x = out[threadIdx.x];
+#if VIRTUAL
+  First first; Second second;
+  Base* chosen = x & 1 ? (Base*)&first : (Base*)&second;
+  out[threadIdx.x] = chosen->of(x);
+#else
+  int (*chosen)(int) = x & 1 ? one : two;
+  out[threadIdx.x] = chosen(x);
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("virtual", "message"),
+    [
+        (0, r"PTX line \d+\): _Z3\w+i is a function, and addresses of functions are not emulated"),
+        (1, r"PTX line \d+: initialiser '_ZN\w+' of _ZTV\w+ is the address of a function.*virtual functions"),
+    ],
+)
+def test_addresses_of_functions_are_not_emulated(virtual, message):
+    with pytest.raises(UnsupportedInstruction, match=message):
+        Device(memory_bytes=1 << 16).load(compile_ptx(FUNCTIONS, "sm_90a", f"-DVIRTUAL={virtual}"))
+
+
+def test_cooperative_launches_are_not_emulated():
+    ptx = f"{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, %envreg2;\nret;\n}}\n"
+    message = r"cooperative launches, which are not emulated, nor is grid\.sync\(\)"
+    with pytest.raises(UnsupportedInstruction, match=message):
+        Device(memory_bytes=1 << 16).load(ptx)
+
+
 def test_an_unknown_special_register():
-    ptx = f"{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, %envreg3;\nret;\n}}\n"
+    ptx = f"{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, %gridid;\nret;\n}}\n"
     with pytest.raises(UnsupportedInstruction, match=r"mov\.u32.*PTX line 7"):
         Device(memory_bytes=1 << 16).load(ptx)
 

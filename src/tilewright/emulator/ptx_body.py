@@ -76,6 +76,7 @@ class BodyParser:
         self._registers = 0
         names = self.module_scope.names
         names.update({name: Symbol(name, "global") for name in module.variables})
+        names.update({name: Symbol(name, "function") for name in module.functions})
         names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
         self.scope = Scope(self.module_scope)
         self.scope.names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
