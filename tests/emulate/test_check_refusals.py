@@ -42,9 +42,9 @@ def test_too_little_shared_memory_is_reported_with_the_remedy(ptx):
     assert in_json("check", ptx(SCALE), *options, "--smem", 512)["verified"] is True
     (report,) = in_json("check", ptx(SCALE), *options, "--smem", 256, code=1)["reports"]
     assert report["kind"] == "OutOfBounds"
-    assert "outside the 256 bytes" in report["rule"]
-    assert "as much dynamic shared memory as it needs" in report["rule"]
-    assert "static" not in report["rule"]
+    assert "outside the 256 bytes" in report["message"]
+    assert "as much dynamic shared memory as it needs" in report["message"]
+    assert "static" not in report["message"]
 
 
 @pytest.mark.parametrize(

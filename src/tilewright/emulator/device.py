@@ -215,7 +215,7 @@ class Device:
         )
         steps = 0
         state = LaunchState(self.reports) if self._checks else None
-        address = self._memory.allocate(max(len(parameters), 1), 256)
+        address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         try:
             self.write(address, np.frombuffer(parameters, np.uint8))
             for first in range(0, total, resident):

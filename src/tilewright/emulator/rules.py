@@ -80,6 +80,24 @@ RULES = {
     ),
 }
 
+ERRORS = {
+    "OutOfBounds": Rule(
+        "an access must lie within an object of the memory that its address names",
+        "Operands: Addresses as Operands; State Spaces",
+    ),
+    "Misaligned": Rule("an address must be a multiple of the size of the access", "Operands: Addresses as Operands"),
+    "Deadlock": Rule(
+        "a wait ends only when all arrivals, bytes or threads that it waits for come",
+        "barrier{.cta}; mbarrier.test_wait/try_wait; Warp synchronisation",
+    ),
+    "BarrierProtocol": Rule(
+        "a barrier takes as many arrivals as it was given, and an mbarrier is used from its initialisation to its end, "
+        "while its CTA lives",
+        "barrier{.cta}; mbarrier",
+    ),
+}
+"""What the errors that end a launch are about, by their classes' names."""
+
 
 def accesses(kind: str, asynchronous: bool) -> str:
     """What another did at a place that an asynchronous operation reads or writes, in words."""
