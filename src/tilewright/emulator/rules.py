@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tilewright.emulator.ptx import Instruction
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -99,11 +101,22 @@ ERRORS = {
 """What the errors that end a launch are about, by their classes' names."""
 
 
-def accesses(kind: str, asynchronous: bool) -> str:
-    """What another did at a place that an asynchronous operation reads or writes, in words."""
+def verb_of(instruction: Instruction) -> str:
+    """What an instruction does to memory, in a word; bulk copies read one place and write another."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode == "wmma":
+        return "reads" if instruction.action == "load" else "writes"
+    if opcode == "cp":
+        return "accesses" if "bulk" in modifiers else "writes"
+    verbs = {"ld": "reads", "ldu": "reads", "ldmatrix": "reads", "wgmma": "reads", "st": "writes", "stmatrix": "writes"}
+    return {**verbs, "atom": "updates", "red": "updates"}.get(opcode, "accesses")
+
+
+def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
+    """What another did by an instruction at a place that an asynchronous operation reads or writes, in words."""
     if kind == "proxy-fence":
         return "has written, without fence.proxy.async in between"
-    return "accesses asynchronously" if asynchronous else "accesses"
+    return f"{verb_of(instruction)} asynchronously" if asynchronous else f"{verb_of(instruction)} without order"
 
 
 @dataclass(frozen=True, slots=True)
