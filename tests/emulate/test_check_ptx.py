@@ -6,6 +6,7 @@ import pytest
 
 from support.commands import error, in_json, invoke
 from support.sources import PTX_WRAPPERS, SCALE, TRANSPOSE
+from tilewright.emulator.rules import ERRORS
 
 LAUNCH = ("--grid", "2,2", "--block", "32x32", "--arg", "out=f32[64,64]", "--arg", "f32[64,64]:random",
           "--arg", 64, "--arg", 2.0)  # fmt: skip
@@ -64,7 +65,7 @@ def test_a_result_that_depends_on_the_schedule_is_reported(ptx):
     rules = {report["kind"]: report for report in record["reports"]}
     assert rules["ScheduleDependence"]["schedules"] == ["lazy"]
     difference = "out differs from that of eager in 128 of 128 elements, first at (0,), 0.0 instead of 1.0"
-    assert difference in rules["ScheduleDependence"]["rule"]
+    assert difference in rules["ScheduleDependence"]["message"]
     assert "eager" in rules["read-before-wait"]["schedules"]
     assert rules["ScheduleDependence"].keys() == rules["read-before-wait"].keys()
 
@@ -84,7 +85,7 @@ def test_reports_name_arrays_and_state_each_rule_once(ptx):
     assert all(re.search(r"address 0x7[0-9a-f]+ \(out \+ \d+\), which", message) for message in messages)
     assert invoke("check", path, *arguments, code=1).stdout.count("rule: two accesses") == 1
     (report,) = in_json("check", path, "--block", 96, *arguments[2:], code=1)["reports"][-1:]
-    assert re.search(r"past the end of the allocation of 256 bytes at 0x7[0-9a-f]+ \(arg1\)$", report["rule"])
+    assert re.search(r"past the end of the allocation of 256 bytes at 0x7[0-9a-f]+ \(arg1\)$", report["message"])
 
 
 @pytest.mark.planted_fault
@@ -104,9 +105,28 @@ def test_a_deadlock_is_a_report(ptx):
     )
     record = in_json("check", ptx(source), "--block", 64, "--arg", "s32[1]", "--schedules", 0, code=1)
     (report,) = [report for report in record["reports"] if report["kind"] == "Deadlock"]
-    assert "pending arrivals 1 of 2" in report["rule"]
+    assert "pending arrivals 1 of 2" in report["message"]
     assert report["schedules"] == ["eager", "lazy"]
     assert report["locations"]
+    assert report["threads"] == "CTAs 0, warps 0-1"
+    assert (report["rule"], report["section"]) == (ERRORS["Deadlock"].sentence, ERRORS["Deadlock"].section)
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "thread", "offset"),
+    [
+        ("out[threadIdx.x + 60 * (threadIdx.x == 40)] = 1;", "OutOfBounds", 40, 400),
+        ("if (threadIdx.x > 7) *(float*)((char*)out + 4 * threadIdx.x + (threadIdx.x == 9)) = 1;", "Misaligned", 9, 37),
+    ],
+)
+def test_an_error_names_its_thread_address_and_rule(ptx, statement, kind, thread, offset):
+    path = ptx(f'extern "C" __global__ void wrong(float* out) {{ {statement} }}')
+    record = in_json("check", path, "--block", 64, "--arg", "out=f32[64]", "--schedules", 0, code=1)
+    (report,) = record["reports"]
+    assert (report["kind"], report["threads"]) == (kind, f"CTAs 0, threads {thread}")
+    assert report["address"] % 256 == offset % 256
+    assert (report["rule"], report["section"]) == (ERRORS[kind].sentence, ERRORS[kind].section)
+    assert f"address {report['address']:#x}" in report["message"]
 
 
 @pytest.mark.planted_fault

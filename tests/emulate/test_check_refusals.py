@@ -42,9 +42,9 @@ def test_too_little_shared_memory_is_reported_with_the_remedy(ptx):
     assert in_json("check", ptx(SCALE), *options, "--smem", 512)["verified"] is True
     (report,) = in_json("check", ptx(SCALE), *options, "--smem", 256, code=1)["reports"]
     assert report["kind"] == "OutOfBounds"
-    assert "outside the 256 bytes" in report["rule"]
-    assert "as much dynamic shared memory as it needs" in report["rule"]
-    assert "static" not in report["rule"]
+    assert "outside the 256 bytes" in report["message"]
+    assert "as much dynamic shared memory as it needs" in report["message"]
+    assert "static" not in report["message"]
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,9 @@ def test_files_that_are_refused(tmp_path, content, words):
 
 def test_a_directory_is_refused(tmp_path):
     assert "cannot be read: Is a directory" in error("check", tmp_path, "--block", 1)
+
+
+def test_one_entry_is_not_several(tmp_path):
+    path = tmp_path / "kernel.ptx"
+    path.write_text(".version 8.0\n.target sm_80\n.address_size 64\n.entry only() { ret; }")
+    assert "kernel.ptx has 1 entry, and --entry other" in error("check", path, "--entry", "other", "--block", 1)

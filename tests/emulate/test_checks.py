@@ -107,6 +107,11 @@ def test_reports_do_not_need_line_information(case, reports):
 
 
 MESSAGES = {
+    "in_place_shift": r"which thread 0 of CTA 0 reads without order: a barrier, at least __syncwarp",
+    "block_reduction": r"reads address \w+, which thread \d+ of CTA 0 writes without order: .*__syncthreads\(\), must",
+    "flag_between_blocks": r"which thread \d+ of CTA \d writes without order: .*acquire of \.gpu scope",
+    "peer_written_while_it_reads": r"which thread \d+ of CTA \d reads without order: a barrier of the cluster must",
+    "global_store_read_by_another_block": r"which a bulk store of CTA \d accesses without order",
     "accumulator_moved_past_the_fence": r"after `wgmma\.fence\S*` at test\.cu:\d+.*the compiler has moved it",
     "store_without_fence": r"which thread \d+ of CTA \d+ has written, without fence\.proxy\.async in between",
     "global_load_without_fence": r"has written, without fence\.proxy\.async in between",

@@ -15,6 +15,7 @@ from tilewright.emulator import (
     OutOfBounds,
     PtxSyntaxError,
     UnsupportedInstruction,
+    machine,
 )
 
 ACCESS = """
@@ -153,6 +154,7 @@ def test_a_collective_that_part_of_a_warp_never_reaches():
         device.launch(device.load(compile_ptx(source)), (1,), (32,), [device.upload(np.full(32, 5, np.int32))])
 
 
+@pytest.mark.planted_fault
 def test_mma_needs_whole_warps():
     source = """
     extern "C" __global__ void matrix(unsigned* out) {
@@ -166,6 +168,78 @@ def test_mma_needs_whole_warps():
     device = Device(memory_bytes=1 << 20)
     with pytest.raises(EmulatorError, match="needs whole warps"):
         device.launch(device.load(compile_ptx(source)), (1,), (40,), [device.allocate(160)])
+    assert [report.kind for report in device.reports] == ["divergent-collective"]
+
+
+MBARRIER = """
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void mbarrier(int* out, const int* in) {
+  __shared__ unsigned long long barrier;
+  __shared__ int copied[32];
+  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 33;" :: "r"(at(&barrier)) : "memory");
+  __syncthreads();
+#if COPY
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4; cp.async.mbarrier.arrive.shared.b64 [%2];"
+               :: "r"(at(copied + threadIdx.x)), "l"(in + threadIdx.x), "r"(at(&barrier)) : "memory");
+#else
+  if (threadIdx.x == 0)
+    asm volatile("mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [%0], 256;" :: "r"(at(&barrier)) : "memory");
+  unsigned done = 0;
+  while (!done)
+    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}"
+                 : "=r"(done) : "r"(at(&barrier)) : "memory");
+#endif
+}
+"""
+
+
+def mbarrier(copy):
+    device = Device(memory_bytes=1 << 20, asynchrony="lazy")
+    kernel = device.load(compile_ptx(MBARRIER, "sm_90a", f"-DCOPY={copy}"))
+    device.launch(kernel, (1,), (32,), [device.allocate(128), device.upload(np.arange(32, dtype=np.int32))])
+
+
+def test_a_deadlock_at_test_wait_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(machine, "POLLING_ROUNDS", 100)
+    with pytest.raises(Deadlock, match=r"test_wait.*arrivals 33 of 33, 256 bytes more than expected have arrived"):
+        mbarrier(copy=0)
+
+
+def test_a_copy_that_outlives_its_only_cta():
+    with pytest.raises(BarrierProtocol, match=r"a CTA that has exited: .* wait for the mbarrier") as raised:
+        mbarrier(copy=1)
+    assert "cluster" not in str(raised.value)
+
+
+NULL = """
+extern "C" __global__ void null(int* out) {
+#if GLOBAL
+  asm volatile("st.global.s32 [%0], 1;" :: "l"(out + threadIdx.x) : "memory");
+#else
+  *(volatile int*)(out + threadIdx.x) = 1;
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize(("form", "address"), [(0, 0), (1, 0), (1, 0x7000_0000_0000 << 1), (0, 0x1234 << 40)])
+def test_pointers_to_nothing(form, address):
+    device = Device(memory_bytes=1 << 20)
+    device.allocate(256)
+    kernel = device.load(compile_ptx(NULL, "sm_90a", f"-DGLOBAL={form}"))
+    with pytest.raises(OutOfBounds, match="far from every allocation" if address else "null pointer") as raised:
+        device.launch(kernel, (1,), (32,), [address])
+    with pytest.raises(ValueError, match="far from every allocation" if address else "null pointer"):
+        device.read(address, 4)
+    assert "bytes at 0x7" not in str(raised.value)
+
+
+@pytest.mark.planted_fault
+def test_a_buffer_of_the_emulator_is_not_named():
+    device = Device(memory_bytes=1 << 20)
+    kernel = device.load(compile_ptx(NULL, "sm_90a", "-DGLOBAL=1"))
+    with pytest.raises(OutOfBounds, match="there is no live allocation"):
+        device.launch(kernel, (1,), (32,), [0x7000_0000_0000])
 
 
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
@@ -199,8 +273,47 @@ def test_text_never_becomes_code(name):
         Device(memory_bytes=1 << 16).load(ptx)
 
 
+FUNCTIONS = """
+__device__ __noinline__ int one(int x) { return x + 1; }
+__device__ __noinline__ int two(int x) { return x * 2; }
+struct Base { __device__ virtual int of(int x) = 0; };
+struct First : Base { __device__ int of(int x) override { return x + 1; } };
+struct Second : Base { __device__ int of(int x) override { return x * 2; } };
+extern "C" __global__ void call(int* out) {
+  int x = out[threadIdx.x];
+#if VIRTUAL
+  First first; Second second;
+  Base* chosen = x & 1 ? (Base*)&first : (Base*)&second;
+  out[threadIdx.x] = chosen->of(x);
+#else
+  int (*chosen)(int) = x & 1 ? one : two;
+  out[threadIdx.x] = chosen(x);
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("virtual", "message"),
+    [
+        (0, r"PTX line \d+\): _Z3\w+i is a function, and addresses of functions are not emulated"),
+        (1, r"PTX line \d+: initialiser '_ZN\w+' of _ZTV\w+ is the address of a function.*virtual functions"),
+    ],
+)
+def test_addresses_of_functions_are_not_emulated(virtual, message):
+    with pytest.raises(UnsupportedInstruction, match=message):
+        Device(memory_bytes=1 << 16).load(compile_ptx(FUNCTIONS, "sm_90a", f"-DVIRTUAL={virtual}"))
+
+
+def test_cooperative_launches_are_not_emulated():
+    ptx = f"{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, %envreg2;\nret;\n}}\n"
+    message = r"cooperative launches, which are not emulated, nor is grid\.sync\(\)"
+    with pytest.raises(UnsupportedInstruction, match=message):
+        Device(memory_bytes=1 << 16).load(ptx)
+
+
 def test_an_unknown_special_register():
-    ptx = f"{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, %envreg3;\nret;\n}}\n"
+    ptx = f"{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, %gridid;\nret;\n}}\n"
     with pytest.raises(UnsupportedInstruction, match=r"mov\.u32.*PTX line 7"):
         Device(memory_bytes=1 << 16).load(ptx)
 

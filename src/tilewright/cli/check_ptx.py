@@ -105,7 +105,8 @@ def _entry(path: Path, entries: list[str], wanted: str | None) -> str:
         raise ValueError(f"{path} has no entry: compile a __global__ function, of a template an instantiation")
     given = "" if wanted is None else f", and --entry {wanted} names {'several' if fitting else 'none'} of them"
     names = "".join(f"\n  {entry}" for entry in fitting or entries)
-    raise ValueError(f"{path} has {len(entries)} entries{given}: choose with --entry NAME, or a part of a name:{names}")
+    count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+    raise ValueError(f"{path} has {count}{given}: choose with --entry NAME, or a part of a name:{names}")
 
 
 def _download(device: "Device", address: int, like: "Array") -> "Array":

@@ -77,11 +77,17 @@ class Checked:
     counters: "Counters | None" = None
     schedules: list[str] = field(default_factory=list)
 
-    def report(self, schedule: Schedule, kind: str, rule: str) -> None:
-        """Add a finding that names its source lines, or those of the PTX, itself."""
-        lines = _SOURCE_LINE.findall(rule) or [f"PTX:{line}" for line in _PTX_LINE.findall(rule)]
-        found = {"kind": kind, "message": rule, "locations": dict.fromkeys(lines), "threads": None, "address": None}
-        self.add(schedule, {**found, "rule": rule, "section": None})
+    def report(
+        self, schedule: Schedule, kind: str, message: str, threads: str | None = None, address: int | None = None
+    ) -> None:
+        """Add a finding that names its source lines, or those of the PTX, itself; of an error, also its rule."""
+        from tilewright.emulator.rules import ERRORS
+
+        lines = _SOURCE_LINE.findall(message) or [f"PTX:{line}" for line in _PTX_LINE.findall(message)]
+        rule = ERRORS.get(kind)
+        found = {"kind": kind, "message": message, "locations": dict.fromkeys(lines), "threads": threads}
+        stated = {"rule": rule.sentence if rule else message, "section": rule.section if rule else None}
+        self.add(schedule, {**found, "address": address, **stated})
 
     def add(self, schedule: Schedule, report: dict[str, Any]) -> None:
         """Add a finding, or the schedule to an earlier finding of this kind at the same places."""
@@ -146,12 +152,15 @@ def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
 
 def _show_report(report: dict[str, Any], stated: set[str]) -> None:
     """Tell people about a report; a rule that is in `stated` is known, any other is then."""
+    from tilewright.emulator.rules import ERRORS
+
     message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
     paragraph(message, 2)
     if report["section"] is not None:
-        details += [f"at {location}" for location in report["locations"]]
-        if report["locations"]:
-            details[-len(report["locations"])] += f", by {report['threads']}"
+        if report["kind"] not in ERRORS:  # whose messages say where and by whom
+            details += [f"at {location}" for location in report["locations"]]
+            if report["locations"]:
+                details[-len(report["locations"])] += f", by {report['threads']}"
         if report["kind"] not in stated:
             details.append(f"rule: {report['rule']} (PTX ISA, {report['section']})")
             stated.add(report["kind"])
@@ -205,7 +214,8 @@ def run_schedules(
             except (LaunchError, PtxSyntaxError, UnsupportedInstruction):
                 raise
             except EmulatorError as error:
-                result.report(schedule, type(error).__name__, str(error))
+                if not error.reported:
+                    result.report(schedule, type(error).__name__, str(error), error.threads, error.address)
                 continue
             finally:
                 for report in device.reports:

@@ -120,10 +120,12 @@ class Access:
         """The flat memory and checked byte offsets of accesses of `width` bytes; not for generic addresses."""
         address = np.asarray(address)
         if width & (width - 1) == 0 and int(np.bitwise_or.reduce(address, axis=None)) & (width - 1):
-            lane_address = next(a for a in np.atleast_1d(address) if int(a) % width)
+            wrong, lane = _first(address % address.dtype.type(width) != 0, address, group, chosen)
             raise Misaligned(
-                f"{self._describe(site)} accesses {width} bytes at {space} address {int(lane_address):#x}, "
-                f"which is not a multiple of {width}"
+                f"{self._describe(site)} accesses {width} bytes at {space} address {wrong:#x}, "
+                f"which is not a multiple of {width}",
+                address=wrong,
+                lane=lane,
             )
         if space in ("global", "param"):
             where = (address - np.uint64(GLOBAL_BASE)).view(np.int64)
@@ -131,11 +133,13 @@ class Access:
             if outside is not None:
                 raise OutOfBounds(
                     f"{self._describe(site)} accesses {width} bytes at global address "
-                    f"{GLOBAL_BASE + outside:#x}, outside every allocation: {self.memory.describe(outside)}"
+                    f"{GLOBAL_BASE + outside:#x}, outside every allocation: {self.memory.describe(outside)}",
+                    address=GLOBAL_BASE + outside,
+                    lane=_first(where == outside, address, group, chosen)[1],
                 )
             return self.memory, where
         if space == "local":
-            self._check_range(site, space, address, width, 0, self.local_bytes)
+            self._check_range(site, space, address, width, (0, self.local_bytes), group, chosen)
             return self.local, address.astype(np.int64) + _select(group.indices, chosen) * self.local_bytes
         base = _select(group.shared_base, chosen)
         offset = address
@@ -144,7 +148,7 @@ class Access:
             rank = (address >> np.uint32(RANK_SHIFT)).astype(np.int64)
             if rank.any():
                 base = np.where(rank > 0, self._base_of_rank(site, _select(group.cta, chosen), rank), base)
-        self._check_range(site, "shared", offset, width, SHARED_START, self.shared_limit)
+        self._check_range(site, "shared", offset, width, (SHARED_START, self.shared_limit), group, chosen)
         return self.shared, base + offset
 
     def map_to_cta(self, address: Values, rank: Values) -> Values:
@@ -213,9 +217,12 @@ class Access:
                 results.append((lanes[here], act(memory, where, lanes[here])))
         if sum(chosen.size for chosen, _ in results) < lanes.size:
             known = np.isin(window, [np.uint64(base >> 44) for base in _WINDOWS.values()])
+            wrong, lane = _first(~known, address, group, chosen)
             raise OutOfBounds(
-                f"{self._describe(site)} accesses {width} bytes at generic address "
-                f"{int(address[~known][0]):#x}, which lies in no memory"
+                f"{self._describe(site)} accesses {width} bytes at generic address {wrong:#x}, which lies in no "
+                f"memory: {self.memory.describe(wrong - GLOBAL_BASE)}",
+                address=wrong,
+                lane=lane,
             )
         return results
 
@@ -232,14 +239,26 @@ class Access:
             )
         return (cta // size * size + rank - 1) * self.topology.shared_stride
 
-    def _check_range(self, site: int, space: str, address: Array, width: int, start: int, end: int) -> None:
+    def _check_range(
+        self,
+        site: int,
+        space: str,
+        address: Array,
+        width: int,
+        limits: tuple[int, int],
+        group: Group,
+        chosen: Indices | None,
+    ) -> None:
+        start, end = limits
         if int(address.min()) < start or int(address.max()) + width > end:
-            flat = np.atleast_1d(address).astype(np.int64)
-            wrong = flat[(flat < start) | (flat + width > end)][0]
+            flat = address.astype(np.int64)
+            wrong, lane = _first((flat < start) | (flat + width > end), address, group, chosen)
             remedy = self._remedy() if space == "shared" else ""
             raise OutOfBounds(
-                f"{self._describe(site)} accesses {width} bytes at {space} address {int(wrong):#x}, outside the "
-                f"{end - start} bytes from {start:#x} that it has{remedy}"
+                f"{self._describe(site)} accesses {width} bytes at {space} address {wrong:#x}, outside the "
+                f"{end - start} bytes from {start:#x} that it has{remedy}",
+                address=wrong,
+                lane=lane,
             )
 
     def _remedy(self) -> str:
@@ -284,6 +303,13 @@ def _chosen(active: Active, size: int) -> Indices | None:
         return None
     mask = np.broadcast_to(active, (size,))
     return None if mask.all() else np.flatnonzero(mask)
+
+
+def _first(wrong: Array, address: Array, group: Group, chosen: Indices | None) -> tuple[int, Indices]:
+    """The first wrong address of the lanes that were chosen, and the lane, for an error."""
+    place = int(np.argmax(wrong))
+    lanes = group.indices if chosen is None else group.indices[chosen]
+    return int(np.ravel(address)[place]), lanes[place : place + 1]
 
 
 def _select(values: Values, chosen: Indices | None) -> Values:

@@ -301,8 +301,8 @@ class AgentChecks:
         sites: tuple[int, ...] = (site,)
         if access:
             who = checker.name_of(int(column_of(access)), int(checker.topology.cta[lane]))
-            message += f"{who} {accesses(kind, bool(is_asynchronous(access)))}"
             sites = (site, int(site_of(access)))
+            message += f"{who} {accesses(kind, checker.instruction(sites[1]), bool(is_asynchronous(access)))}"
         else:
             message += "nobody has written"
         checker.report(kind, (), message, sites, checker.topology.group(np.array([lane])), address)

@@ -19,11 +19,13 @@ from tilewright.emulator.global_copies import GlobalCopyChecks
 from tilewright.emulator.history import History
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
 from tilewright.emulator.lifetimes import LifetimeChecks
+from tilewright.emulator.local_checks import LocalChecks
 from tilewright.emulator.member_masks import MemberMaskChecks
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
+from tilewright.emulator.ptx import Instruction
 from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.releases import Releases, active_lanes
-from tilewright.emulator.rules import Report, Reports
+from tilewright.emulator.rules import Report, Reports, verb_of
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
 from tilewright.emulator.traits import CLUSTER, DEVICE
 
@@ -63,6 +65,7 @@ class Checker:
         self.registers = RegisterChecks(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self.lifetimes = LifetimeChecks(self)
+        self.locals = LocalChecks(self, program.entry)
         self.releases = Releases(self)
 
     def tick(self) -> int:
@@ -78,10 +81,11 @@ class Checker:
         self, kind: str, space: str, site: int, group: Group, where: Indices, width: int, chosen: Indices | None
     ) -> None:
         """A ld, st or atom of some lanes at flat offsets of shared or global memory."""
-        if space == "local":
-            return
         lanes = group.indices if chosen is None else group.indices[chosen]
         where = np.broadcast_to(where, lanes.shape)
+        if space == "local":
+            self.locals.access(kind, site, lanes, where, width)
+            return
         if self.traits.strong[site]:
             self.releases.access(kind, space, site, lanes, where)
             if kind != "ld" and self.traits.scopes[site] < DEVICE:
@@ -139,14 +143,15 @@ class Checker:
         lost = np.broadcast_to(lost, lanes.shape)
         lane, place = int(lanes[lost][0]), int(np.broadcast_to(where, lanes.shape)[lost][0])
         if memory is self.machine.access.shared:
-            access, foreign = int(self.shared.writes[place // self.shared.cell]), False
+            access, other = int(self.shared.writes[place // self.shared.cell]), None
             address = self.shared_address(place)
         else:
             shadow = self.shadow_of(place)
             cell = (place - shadow.start) // shadow.cell
-            access, foreign = int(shadow.writes[cell]), bool(shadow.write_clusters[cell] != self.cluster_of(lane))
+            access, cluster = int(shadow.writes[cell]), int(shadow.write_clusters[cell])
+            other = cluster if cluster != self.cluster_of(lane) else None
             address = GLOBAL_BASE + place
-        self._conflict("st", site, lane, access, address, foreign)
+        self._conflict("st", site, lane, access, address, other)
 
     def copied(self, site: int, lanes: Indices, where: Indices, width: int, columns: Array | None = None) -> None:
         """cp.async of lanes are over: ordinary writes of these from now on, or of the agents of `columns`."""
@@ -172,6 +177,8 @@ class Checker:
                 if writes.any():
                     self._require_order(kind, site, lanes, cells, writes, writes > 0, shadow, past_clusters[cells])
         if kind == "ld":
+            if shadow.written and self.traits.read_only[site]:
+                self._require_read_only(site, lanes, where, shadow.writes[cells])
             shadow.read(cells, access, clusters)
             return
         if self.traits.bulk and not self.state.global_proxies:
@@ -231,15 +238,31 @@ class Checker:
         for index in np.flatnonzero(unordered)[:: max(int(unordered.sum()) // 8, 1)].tolist():
             where = int(cells[row[index], place[index]]) * (self.shared.cell if shadow is None else shadow.cell)
             address = self.shared_address(where) if shadow is None else GLOBAL_BASE + shadow.start + where
-            self._conflict(kind, site, int(lane[index]), int(access[index]), address, bool(foreign[index]))
+            other = int(past_clusters[index]) if foreign[index] else None
+            self._conflict(kind, site, int(lane[index]), int(access[index]), address, other)
+
+    def _require_read_only(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
+        """Report a non-coherent load of what the launch has written, in whatever order."""
+        written = writes > 0
+        if not written.any():
+            return
+        row, place = (int(index[0]) for index in np.nonzero(written))
+        address = GLOBAL_BASE + int(where[row])
+        message = (
+            f"{self.machine.describe(site)} reads address {address:#x} past the caches that writes reach, and this "
+            "launch has written there: load it with ld.global, not by __ldg or const __restrict__"
+        )
+        group = self.topology.group(lanes[row : row + 1])
+        self.report("read-only-load", (), message, (site, int(site_of(writes[row, place]))), group, address)
 
     def _require_scope(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
         """Report lanes of one instruction that meet at a place and that its scope does not include."""
         for first, second in self.releases.meetings_beyond_scope(site, lanes, where)[:1]:
             access = int(pack(self.state.now, self.clocks.column[lanes[first]], site))
-            lane, foreign = int(lanes[second]), bool(np.diff(self.clusters_of(lanes[[first, second]]))[0])
+            lane, cluster = int(lanes[second]), self.cluster_of(int(lanes[first]))
+            other = cluster if cluster != self.cluster_of(lane) else None
             address = GLOBAL_BASE + int(where[second]) if space == "global" else self.shared_address(int(where[second]))
-            self._conflict(kind, site, lane, access, address, foreign)
+            self._conflict(kind, site, lane, access, address, other)
 
     def fence(self, site: int, group: Group, active: Any) -> None:
         """membar, or fence with a memory order."""
@@ -252,6 +275,10 @@ class Checker:
     def cta_of(self, lane: int) -> int:
         """The number in the grid of the CTA of a lane."""
         return int(self.machine.cta_numbers[self.topology.cta[lane]])
+
+    def name_of_lane(self, lane: int) -> str:
+        """A thread in words."""
+        return f"thread {int(self.topology.thread[lane])} of CTA {self.cta_of(lane)}"
 
     def cluster_of(self, lane: int) -> int:
         """The number in the grid of the cluster of a lane."""
@@ -302,8 +329,17 @@ class Checker:
 
         self.state.reports.add((kind, *sites, *key), make)
 
-    def name_of(self, column: int, cta: int) -> str:
-        """Who a column belongs to, as CTA slot `cta` sees it."""
+    def instruction(self, site: int) -> Instruction:
+        """The instruction with this index."""
+        return self.machine.program.entry.instructions[site]
+
+    def name_of(self, column: int, cta: int, cluster: int | None = None) -> str:
+        """Who a column belongs to, as CTA slot `cta` sees it, or of another cluster by its number in the grid."""
+        if cluster is not None:
+            size, (rank, thread) = self.topology.cluster_size, divmod(column, self.topology.threads)
+            if rank < size:
+                return f"thread {thread} of CTA {cluster * size + rank}"
+            return f"a bulk store of CTA {cluster}" if size == 1 else f"a bulk store of cluster {cluster}"
         key = self.clocks.owner_of(column)
         if key is None:
             rank, thread = divmod(column, self.topology.threads)
@@ -322,20 +358,34 @@ class Checker:
         """An offset of flat shared memory as the CTA addresses it."""
         return where % self.topology.shared_stride
 
-    def _conflict(self, kind: str, site: int, lane: int, access: int, address: int, foreign: bool) -> None:
+    def _conflict(self, kind: str, site: int, lane: int, access: int, address: int, other: int | None) -> None:
+        """Report an access that conflicts with an earlier one; other: the cluster of that, None for the lane's own."""
         column, time, past = (int(part(np.array(access))) for part in (column_of, time_of, site_of))
-        asynchronous = not foreign and (column >= self.clocks.base or time == NEVER)
+        asynchronous = other is None and (column >= self.clocks.base or time == NEVER)
         rule = "race"
         if asynchronous:
             rule = "read-before-wait" if kind == "ld" else "overwrite-before-wait"
-        who = "another CTA" if foreign else self.name_of(column, int(self.topology.cta[lane]))
+        who = self.name_of(column, int(self.topology.cta[lane]), other)
         if column < self.clocks.base and time == NEVER:
             who = f"a cp.async of {who}"
         verb = {"ld": "reads", "st": "writes", "atom": "updates", "copy": "writes"}[kind]
-        message = f"{self.machine.describe(site)} {verb} address {address:#x}, which {who} accesses without order"
+        does = verb_of(self.instruction(past))
+        message = f"{self.machine.describe(site)} {verb} address {address:#x}, which {who} {does} without order"
         if self.traits.strong[[site, past]].all():
             message += ", and the scope of one of the two does not include the other thread"
+        elif rule == "race" and site != past and column < self.clocks.base:
+            message += f": {self._remedy(lane, column, other)} must stand between the two"
         self.report(rule, (), message, (site, past), self.topology.group(np.array([lane])), address)
+
+    def _remedy(self, lane: int, column: int, other: int | None) -> str:
+        """What orders an access of a lane after one of a thread by its column."""
+        if other is not None:
+            return "a release and an acquire of .gpu scope, such as a flag with __threadfence() on either side,"
+        rank, thread = divmod(column, self.topology.threads)
+        if rank != self.topology.cta[lane] % self.topology.cluster_size:
+            return "a barrier of the cluster"
+        within_warp = thread // WARP == self.topology.thread[lane] // WARP
+        return f"a barrier, {'at least __syncwarp()' if within_warp else 'such as __syncthreads()'},"
 
     def _uninitialised(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
         first = int(np.flatnonzero((writes == 0).any(axis=1))[0])

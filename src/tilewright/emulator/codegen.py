@@ -183,6 +183,8 @@ class BlockWriter:
                 return self.variable(f"m.specials.of_lanes({name!r}, g).astype({dtype})")
             case Special(name) if name in UNIFORM_SPECIALS:
                 return self.variable(f"m.specials.uniform[{name!r}].astype({dtype})")
+            case Special(name) if name.startswith("envreg"):  # which cooperative_groups::this_grid reads
+                raise ValueError(f"%{name} belongs to cooperative launches, which are not emulated, nor is grid.sync()")
             case Special(name):
                 raise ValueError(f"%{name} is neither declared nor an emulated special register")
             case Symbol():
@@ -345,6 +347,10 @@ class BlockWriter:
             case "global":
                 address = f"m.variable_address({self.constant(symbol.name)}).astype({dtype})"
                 return self.variable(f"{address} + {self.constant(symbol.offset, dtype)}" if symbol.offset else address)
+            case "function":
+                raise ValueError(
+                    f"{symbol.name} is a function, and addresses of functions are not emulated, nor calls through them"
+                )
         raise ValueError(f"the address of {symbol.name}")
 
 

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.emulator.arguments import Argument, pack
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.checker import LaunchState
 from tilewright.emulator.clocks import nbytes_of_lane
@@ -25,9 +26,6 @@ from tilewright.emulator.ptx_parser import parse
 from tilewright.emulator.rules import Reports
 from tilewright.emulator.specials import Extent
 from tilewright.emulator.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
-
-Argument: TypeAlias = "int | float | bytes | np.generic"
-"""What a kernel takes as one argument; see Device.launch."""
 
 Extents: TypeAlias = int | Sequence[int]
 """How many along x, or along x, y and z; those that are left out are 1."""
@@ -196,8 +194,9 @@ class Device:
 
         grid (CTAs), block (threads), cluster (CTAs): a number, or up to three, x first. args: one for each kernel
         parameter: an int (an integer of the parameter's size, or an address), a float (f32 or f64 by the parameter's
-        size), a NumPy scalar or the bytes of exactly that size, such as a tensor map. smem: dynamic shared memory of
-        each CTA in bytes. max_steps: how many steps, of a group of threads through a basic block, the launch may take.
+        size, which must not be of an integer type), a NumPy scalar or the bytes of exactly that size, such as a tensor
+        map. smem: dynamic shared memory of each CTA in bytes. max_steps: how many steps, of a group of threads through
+        a basic block, the launch may take.
 
         Raises:
             LaunchError: for a launch that the kernel or the hardware does not allow.
@@ -206,7 +205,7 @@ class Device:
         """
         grid_, block_, cluster_ = _extent("grid", grid), _extent("block", block), _extent("cluster", cluster)
         self._check_launch(kernel, grid_, block_, cluster_, smem)
-        parameters = _pack(kernel, args)
+        parameters = pack(kernel.name, kernel.program.entry, args)
         by_site: defaultdict[int, Counts] = defaultdict(Counts)
         asynchrony = Asynchrony(self._asynchrony, self._seed)
         total = grid_[0] * grid_[1] * grid_[2]
@@ -217,7 +216,7 @@ class Device:
         )
         steps = 0
         state = LaunchState(self.reports) if self._checks else None
-        address = self._memory.allocate(max(len(parameters), 1), 256)
+        address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         try:
             self.write(address, np.frombuffer(parameters, np.uint8))
             for first in range(0, total, resident):
@@ -323,60 +322,18 @@ def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem:
     Raises LaunchError if MACHINE_BYTES are too few for one cluster.
     """
     program = kernel.program
-    registers = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
+    kept = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
+    kept += program.entry.local_bytes * (1 + checks)
     wanted = total if total * threads <= RESIDENT_LANES else max(CHUNK_LANES // (threads * cluster), 1) * cluster
     clocks = nbytes_of_lane(program.traits, threads, cluster, wanted // cluster) if checks else 0
-    nbytes = threads * (registers + program.entry.local_bytes + clocks) + program.entry.dynamic_offset + smem
+    nbytes = threads * (kept + clocks) + program.entry.dynamic_offset + smem
     most = MACHINE_BYTES // max(nbytes * cluster, 1) * cluster
     _require(
         most > 0,
         f"a cluster of {kernel.name} takes {nbytes * cluster} bytes to emulate, of which local memory and registers "
-        f"{threads * cluster * (registers + program.entry.local_bytes)} and checks {threads * cluster * clocks}; "
-        f"the limit is {MACHINE_BYTES}",
+        f"{threads * cluster * kept} and checks {threads * cluster * clocks}; the limit is {MACHINE_BYTES}",
     )
     return min(wanted, most)
-
-
-def _pack(kernel: Kernel, args: Sequence[Argument]) -> bytes:
-    """The parameter space."""
-    parameters = kernel.parameters
-    _require(
-        len(args) == len(parameters),
-        f"{kernel.name} takes {len(parameters)} arguments and args has {len(args)}",
-    )
-    packed = bytearray(kernel.program.entry.parameter_bytes)
-    for index, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
-        data = _bytes_of(value, f"args[{index}]", parameter)
-        _require(
-            len(data) == parameter.size,
-            f"args[{index}] has {len(data)} bytes; parameter {parameter.name} of {kernel.name} has {parameter.size}",
-        )
-        packed[parameter.offset : parameter.offset + parameter.size] = data
-    return bytes(packed)
-
-
-def _bytes_of(value: Argument, name: str, parameter: Parameter) -> bytes:
-    """The bytes of an argument; Python's numbers take the size of their parameter."""
-    size = parameter.size
-    if isinstance(value, np.generic):
-        return value.tobytes()
-    if isinstance(value, int):
-        _require(size <= 8, f"{name} is an int; parameter {parameter.name} has {size} bytes")
-        fits = -(1 << 8 * size - 1) <= value < 1 << 8 * size
-        _require(fits, f"{name} is {value}, which does not fit the {size} bytes of parameter {parameter.name}")
-        return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    if isinstance(value, float):
-        _require(
-            size in (4, 8),
-            f"{name} is a float; parameter {parameter.name} has {size} bytes: give a NumPy scalar of its type",
-        )
-        return (np.float32 if size == 4 else np.float64)(value).tobytes()
-    _require(
-        isinstance(value, bytes | bytearray),
-        f"{name} is a {type(value).__name__} and must be an int, a float, a NumPy scalar or bytes: "
-        "for an array pass the address that Device.upload returns",
-    )
-    return bytes(value)
 
 
 def _extent(name: str, extents: Extents) -> Extent:

@@ -1,8 +1,29 @@
 """Everything the emulator can find wrong with a kernel, its PTX or its launch."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.emulator.lanes import Indices
+
 
 class EmulatorError(Exception):
-    """Base of all errors of the emulator."""
+    """Base of all errors of the emulator.
+
+    threads, address: who did it, in words, and where, None if that is not known. lane: the first who did it, of the
+    machine that finds the words. reported: whether the checks have reported it.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        threads: str | None = None,
+        address: int | None = None,
+        lane: "Indices | None" = None,
+        reported: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.threads, self.address, self.lane, self.reported = threads, address, lane, reported
 
 
 class PtxSyntaxError(EmulatorError):

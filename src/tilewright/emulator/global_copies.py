@@ -117,9 +117,9 @@ class GlobalCopyChecks:
                 continue
             index = int(mask.argmax())
             address = GLOBAL_BASE + shadow.start + int(cells[some[index]]) * shadow.cell
-            cta = int(checker.topology.cta[lane])
-            who = "another CTA" if foreign[index] else checker.name_of(int(column[index]), cta)
-            how = accesses(kind, bool(is_asynchronous(past[index])))
+            cluster = int(clusters[some[index]]) if foreign[index] else None
+            who = checker.name_of(int(column[index]), int(checker.topology.cta[lane]), cluster)
+            how = accesses(kind, checker.instruction(int(site_of(past[index]))), bool(is_asynchronous(past[index])))
             message = f"{checker.machine.describe(site)} {verb} address {address:#x}, which {who} {how}"
             group = checker.topology.group(np.array([lane]))
             checker.report(kind, (), message, (site, int(site_of(past[index]))), group, address)

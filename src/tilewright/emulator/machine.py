@@ -23,7 +23,7 @@ from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
 from tilewright.emulator.codegen import waits
 from tilewright.emulator.counters import Counts, MemoryCounter
-from tilewright.emulator.errors import Deadlock, KernelTrap, StepLimit
+from tilewright.emulator.errors import Deadlock, EmulatorError, KernelTrap, StepLimit
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.meetings import Meetings
@@ -261,7 +261,12 @@ class Machine:
         self.block = block.index
         if self.checker is not None and not group.warps.complete:
             self.checker.convergence.enter(block, group)
-        return self.program.functions[block.index](self, group)
+        try:
+            return self.program.functions[block.index](self, group)
+        except EmulatorError as error:
+            who = group if error.lane is None else self.topology.group(error.lane)
+            error.threads = error.threads or self.name(who).rstrip(",")
+            raise
 
     def end_block(self, block: Block, group: Group, taken: Values) -> None:
         """Send the lanes of a group on from the end of a block; `taken`: whose branch there is taken, None for all."""
@@ -329,7 +334,9 @@ class Machine:
             if not resumed or self._idle_rounds > POLLING_ROUNDS:
                 self._polled = resumed
                 self._report_divergence()
-                raise Deadlock("no thread can go on:\n" + "\n".join(f"  {line}" for line in self._waiting()))
+                stuck = self.name(self.topology.group(np.flatnonzero(self.alive))).rstrip(",")
+                waiting = "\n".join(f"  {line}" for line in self._waiting())
+                raise Deadlock(f"no thread can go on:\n{waiting}", threads=stuck)
         self._make_ready(resumed)
 
     def _make_ready(self, groups: list[tuple[int, Group]]) -> None:
@@ -354,7 +361,7 @@ class Machine:
             self.checker.report(kind, (), message, (block.start,), group, None)
 
     def _waiting(self) -> list[str]:
-        lines = self.barriers.describe_waiting() + self.mbarriers.describe_waiting()
+        lines = self.barriers.describe_waiting() + self.mbarriers.describe_waiting() + self.mbarriers.describe_testing()
         for block, group in self.meetings.waiting():
             first = block.instructions[0]
             lines.append(f"{self.name(group)} wait at {first} for the other lanes of their warps or warpgroups")

@@ -48,6 +48,7 @@ class Mbarriers:
         self._barriers: dict[int, _Barrier] = {}
         self._waiting: dict[int, list[_Waiting]] = {}
         self._failed = np.zeros(machine.topology.lanes, np.bool_)  # lanes whose last try_wait gave up
+        self._tested: dict[tuple[int, int], _Waiting] = {}  # the last test_wait that failed, by site and offset
 
     def init(self, site: int, group: Group, space: str, address: Array, count: Array, active: Any) -> None:
         """mbarrier.init."""
@@ -145,6 +146,9 @@ class Mbarriers:
         for offset, cta, lanes in self._locate(site, group, space, address, active):
             barrier = self._valid(site, offset, cta)
             over = done[lanes] = barrier.phase[cta] % 2 != parities[lanes]
+            if not over.all():
+                part = group if isinstance(lanes, slice) else group.take(_mask(lanes, group.size))
+                self._tested[site, offset] = _Waiting(part, cta, parities[lanes], self._machine.block, site)
             if barrier.checks is not None:
                 barrier.checks.use(site, group.indices[lanes], cta)
                 if "relaxed" not in self._machine.modifiers(site):
@@ -213,18 +217,33 @@ class Mbarriers:
 
     def describe_waiting(self) -> list[str]:
         """A line for each group that waits, with what it waits for."""
+        return [
+            self._describe(offset, entry, "wait at") for offset, waiting in self._waiting.items() for entry in waiting
+        ]
+
+    def describe_testing(self) -> list[str]:
+        """A line for each group whose last test_wait was in vain and still would be."""
         lines = []
-        for offset, waiting in self._waiting.items():
-            barrier = self._barriers[offset]
-            for entry in waiting:
-                cta = int(entry.cta[0])
-                lines.append(
-                    f"{self._machine.name(entry.group)} wait at {self._at(entry.site)} for the phase of parity "
-                    f"{int(entry.parity[0])} of the mbarrier at shared address {offset:#x}: pending arrivals "
-                    f"{int(barrier.pending[cta])} of {int(barrier.count[cta])}, missing bytes "
-                    f"{int(barrier.bytes[cta])}, phases completed {int(barrier.phase[cta])}"
+        for (_, offset), entry in self._tested.items():
+            still = self._barriers[offset].phase[entry.cta] % 2 == entry.parity
+            still &= self._machine.alive[entry.group.lanes]
+            if still.any():
+                waiting = _Waiting(
+                    entry.group.take(still), entry.cta[still], entry.parity[still], entry.block, entry.site
                 )
+                lines.append(self._describe(offset, waiting, "ask again and again at"))
         return lines
+
+    def _describe(self, offset: int, waiting: _Waiting, does: str) -> str:
+        barrier, cta = self._barriers[offset], int(waiting.cta[0])
+        missing = int(barrier.bytes[cta])
+        surplus = f"{-missing} bytes more than expected have arrived"
+        return (
+            f"{self._machine.name(waiting.group)} {does} {self._at(waiting.site)} for the phase of parity "
+            f"{int(waiting.parity[0])} of the mbarrier at shared address {offset:#x}: pending arrivals "
+            f"{int(barrier.pending[cta])} of {int(barrier.count[cta])}, "
+            f"{surplus if missing < 0 else f'missing bytes {missing}'}, phases completed {int(barrier.phase[cta])}"
+        )
 
     def _locate(
         self, site: int, group: Group, space: str, address: Array, active: Any
@@ -249,10 +268,13 @@ class Mbarriers:
 
     def _valid(self, site: int, offset: int, cta: Indices) -> _Barrier:
         if not self._machine.alive_threads[cta].all():
-            raise BarrierProtocol(
-                f"{self._at(site)} uses shared memory of a CTA that has exited: no CTA of a cluster may exit while "
-                "another still sends to it"
+            alone = self._machine.topology.cluster_size == 1
+            remedy = (
+                "a CTA may exit only after its copies have landed: wait for the mbarrier that they signal"
+                if alone
+                else "no CTA of a cluster may exit while another still sends to it"
             )
+            raise BarrierProtocol(f"{self._at(site)} uses shared memory of a CTA that has exited: {remedy}")
         barrier = self._barriers.get(offset)
         if barrier is None or not barrier.valid[cta].all():
             raise BarrierProtocol(

@@ -24,6 +24,10 @@ SHARED_START = 1024
 """First shared address of a CTA: as on the hardware, the first KiB belongs to the system."""
 REDZONE = 256
 """Bytes around each global allocation that belong to none."""
+_NULL_BYTES = 1 << 20
+"""Addresses from 0 on that stand for an index from a null pointer."""
+_FAR = 1 << 32
+"""Bytes from an allocation beyond which an address is no index into it that is wrong."""
 POISON = 0xFF
 """What fresh memory holds: NaN in every floating-point type."""
 
@@ -82,10 +86,11 @@ class FlatMemory:
 
 @dataclass(frozen=True, order=True, slots=True)
 class Allocation:
-    """A live range of global memory, as offsets from GLOBAL_BASE."""
+    """A live range of global memory, as offsets from GLOBAL_BASE; internal: not the user's, as parameters are."""
 
     start: int
     size: int
+    internal: bool = False
 
     @property
     def end(self) -> int:
@@ -101,7 +106,7 @@ class GlobalMemory(FlatMemory):
         self.allocations: list[Allocation] = []
         self._last = Allocation(0, 0)
 
-    def allocate(self, size: int, align: int) -> int:
+    def allocate(self, size: int, align: int, internal: bool = False) -> int:
         """The address of fresh poisoned bytes.
 
         Raises MemoryError if the arena is full.
@@ -116,7 +121,7 @@ class GlobalMemory(FlatMemory):
                 f"{size} bytes do not fit in the emulated global memory of {self.bytes.size} bytes: "
                 "give Device a larger memory_bytes"
             )
-        insort(self.allocations, Allocation(start, size))
+        insort(self.allocations, Allocation(start, size, internal))
         self.bytes[start : start + size] = POISON
         return GLOBAL_BASE + start
 
@@ -163,10 +168,15 @@ class GlobalMemory(FlatMemory):
         return owner is not None and last - GLOBAL_BASE < owner.end
 
     def describe(self, offset: int) -> str:
-        """Where an offset lies relative to the nearest allocation."""
-        if not self.allocations:
+        """Where an offset lies relative to the nearest allocation of the user's."""
+        if 0 <= GLOBAL_BASE + offset < _NULL_BYTES:
+            return f"it is a null pointer{f' and {GLOBAL_BASE + offset} bytes' if GLOBAL_BASE + offset else ''}"
+        allocations = [item for item in self.allocations if not item.internal]
+        if not allocations:
             return "there is no live allocation"
-        nearest = min(self.allocations, key=lambda item: max(item.start - offset, offset - item.end + 1))
+        nearest = min(allocations, key=lambda item: max(item.start - offset, offset - item.end + 1))
+        if max(nearest.start - offset, offset - nearest.end) > _FAR:
+            return "it is far from every allocation, so no index into one: is it a pointer of this device?"
         if offset < nearest.start:
             relation = f"{nearest.start - offset} bytes before"
         elif offset >= nearest.end:

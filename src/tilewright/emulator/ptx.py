@@ -187,6 +187,7 @@ class Entry:
     shared_bytes: int = 0  # static; dynamic shared memory starts at dynamic_offset
     dynamic_offset: int = 0
     local_bytes: int = 0
+    arguments: set[str] = field(default_factory=set)  # of calls, among the local variables
     constants: dict[str, Variable] = field(default_factory=dict)  # of the module
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # reqntid, maxntid, reqnctapercluster...
 

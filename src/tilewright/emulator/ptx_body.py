@@ -76,6 +76,7 @@ class BodyParser:
         self._registers = 0
         names = self.module_scope.names
         names.update({name: Symbol(name, "global") for name in module.variables})
+        names.update({name: Symbol(name, "function") for name in module.functions})
         names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
         self.scope = Scope(self.module_scope)
         self.scope.names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
@@ -296,6 +297,9 @@ class BodyParser:
         if match is None:
             raise self._error(f"cannot parse the declaration {statement!r}")
         self._declare_variable(match)
+        symbol = self.scope.names[match["name"]]
+        assert isinstance(symbol, Symbol)
+        self.entry.arguments.add(symbol.name)
 
     def _operand(self, text: str) -> Operand:
         try:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from functools import lru_cache
 
-from tilewright.emulator.errors import PtxSyntaxError
+from tilewright.emulator.errors import PtxSyntaxError, UnsupportedInstruction
 from tilewright.emulator.ptx import TYPE_BITS, Float, Integer, Variable
 
 _SKIP = re.compile(r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*")
@@ -17,6 +17,7 @@ VARIABLE = re.compile(
 )
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
+_SYMBOL = re.compile(r"[A-Za-z_$%]")
 LARGEST_ALIGNMENT = 1 << 16
 """Of a variable; far above what memories need, and low enough to compute with."""
 
@@ -80,6 +81,11 @@ def variable_of(match: re.Match[str], line: int) -> Variable:
     data = b""
     for item in split_list((match["data"] or "").strip("{} \n")):
         value = parse_constant(item)
+        if value is None and _SYMBOL.match(item):
+            raise UnsupportedInstruction(
+                f"PTX line {line}: initialiser {item!r} of {match['name']} is the address of a function or a variable, "
+                "which is not emulated; so virtual functions and tables of function pointers are not either"
+            )
         if value is None:
             raise PtxSyntaxError(f"PTX line {line}: initialiser {item!r} of {match['name']} is not a number")
         bits = value.value if isinstance(value, Integer) else _float_bits(value)

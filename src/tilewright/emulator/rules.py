@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tilewright.emulator.ptx import Instruction
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -35,6 +37,14 @@ RULES = {
     ),
     "uninitialised-shared": Rule(
         "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
+    ),
+    "uninitialised-local": Rule(
+        "local memory holds nothing before its thread writes to it", "State Spaces: Local State Space"
+    ),
+    "read-only-load": Rule(
+        "ld.global.nc and ldu, and so __ldg and loads through const __restrict__, are for data that nobody writes "
+        "while the kernel runs: their path is not coherent, and no fence or barrier covers it",
+        "ld.global.nc; ldu",
     ),
     "uninitialised-register": Rule(
         "a register has no value before an instruction gives it one, nor where a shuffle took it from a thread that "
@@ -72,12 +82,41 @@ RULES = {
     ),
 }
 
+ERRORS = {
+    "OutOfBounds": Rule(
+        "an access must lie within an object of the memory that its address names",
+        "Operands: Addresses as Operands; State Spaces",
+    ),
+    "Misaligned": Rule("an address must be a multiple of the size of the access", "Operands: Addresses as Operands"),
+    "Deadlock": Rule(
+        "a wait ends only when all arrivals, bytes or threads that it waits for come",
+        "barrier{.cta}; mbarrier.test_wait/try_wait; Warp synchronisation",
+    ),
+    "BarrierProtocol": Rule(
+        "a barrier takes as many arrivals as it was given, and an mbarrier is used from its initialisation to its end, "
+        "while its CTA lives",
+        "barrier{.cta}; mbarrier",
+    ),
+}
+"""What the errors that end a launch are about, by their classes' names."""
 
-def accesses(kind: str, asynchronous: bool) -> str:
-    """What another did at a place that an asynchronous operation reads or writes, in words."""
+
+def verb_of(instruction: Instruction) -> str:
+    """What an instruction does to memory, in a word; bulk copies read one place and write another."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode == "wmma":
+        return "reads" if instruction.action == "load" else "writes"
+    if opcode == "cp":
+        return "accesses" if "bulk" in modifiers else "writes"
+    verbs = {"ld": "reads", "ldu": "reads", "ldmatrix": "reads", "wgmma": "reads", "st": "writes", "stmatrix": "writes"}
+    return {**verbs, "atom": "updates", "red": "updates"}.get(opcode, "accesses")
+
+
+def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
+    """What another did by an instruction at a place that an asynchronous operation reads or writes, in words."""
     if kind == "proxy-fence":
         return "has written, without fence.proxy.async in between"
-    return "accesses asynchronously" if asynchronous else "accesses"
+    return f"{verb_of(instruction)} asynchronously" if asynchronous else f"{verb_of(instruction)} without order"
 
 
 @dataclass(frozen=True, slots=True)

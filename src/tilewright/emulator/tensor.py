@@ -116,11 +116,18 @@ class Tensor:
             self._machine.checker.accumulators.fence(site, group)
 
     def _tiles(self, site: int, group: Group) -> Tiles:
-        if not group.warps.complete:
-            raise EmulatorError(
-                f"{self._machine.describe(site)} needs whole warps, and only {self._machine.name(group)} execute it"
-            )
+        _require_whole(self._machine, site, group, group.warps, "warps")
         return group.warps
+
+
+def _require_whole(machine: "Machine", site: int, group: Group, tiles: Tiles, whole: str) -> None:
+    """Refuse an .aligned instruction that a part of a warp or of a warpgroup executes."""
+    if tiles.complete:
+        return
+    message = f"{machine.describe(site)} needs whole {whole}, and only {machine.name(group)} execute it"
+    if machine.checker is not None:
+        machine.checker.report("divergent-collective", (), message, (site,), group, None)
+    raise EmulatorError(message, reported=machine.checker is not None)
 
 
 class _WarpgroupProduct:
@@ -141,10 +148,7 @@ class _WarpgroupProduct:
         accumulate: Array,
     ) -> None:
         tiles = group.warpgroups
-        if not tiles.complete:
-            raise EmulatorError(
-                f"{machine.describe(site)} needs whole warpgroups, and only {machine.name(group)} execute it"
-            )
+        _require_whole(machine, site, group, tiles, "warpgroups")
         self._machine, self._site, self._group, self._rows = machine, site, group, rows
         self._n, self._a_type, self._b_type, self._accumulator = form[:4]
         self._options = dict(zip(_OPTIONS, form[4:], strict=True))

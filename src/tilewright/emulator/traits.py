@@ -22,7 +22,7 @@ class Traits:
     with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest
     access. asynchronous: whether bulk copies or wgmma are used. bulk: whether bulk copies are. reductions:
     (instructions,), the bulk reductions, which do not race with each other either. sequential: (instructions,), the
-    fence.sc of the whole device.
+    fence.sc of the whole device. read_only: (instructions,), the loads of what no thread writes.
     """
 
     strong: Mask
@@ -33,6 +33,7 @@ class Traits:
     bulk: bool
     reductions: Mask
     sequential: Mask
+    read_only: Mask
 
 
 def traits_of(instructions: list[Instruction]) -> Traits:
@@ -53,6 +54,7 @@ def traits_of(instructions: list[Instruction]) -> Traits:
         bulk,
         np.array([_is_bulk(i) and "reduce" in i.modifiers for i in instructions], np.bool_),
         np.array([_is_sequential(instruction) for instruction in instructions], np.bool_),
+        np.array([i.opcode == "ldu" or (i.opcode == "ld" and "nc" in i.modifiers) for i in instructions], np.bool_),
     )
 
 
