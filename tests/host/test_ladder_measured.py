@@ -1,0 +1,151 @@
+"""The ladder on a GPU, with contenders that only say how long they take: what is measured, kept and refused."""
+
+import sys
+import weakref
+
+import pytest
+
+from support.commands import error, in_json
+from support.contenders import FakeContender, FakeInputs
+from tilewright import bench
+from tilewright.bench import session
+from tilewright.cli import ladder, ladder_measured
+from tilewright.cli.ladder_options import Asked
+from tilewright.hardware import H200
+from tilewright.kernels.ladder import LADDER, gains
+from tilewright.measure import protocol
+
+
+def test_side_steps_have_no_gain_and_others_pass_over_them():
+    seconds = {"wmma_gmem": 8.0, "mma_swizzled": 2.0, "volta_mma": 100.0, "sparse_mma": 1.0, "mma": 0.5, "wgmma": 0.1}
+    assert gains(seconds) == {"mma_swizzled": 4.0, "mma": 4.0}
+    assert gains({name: each for name, each in seconds.items() if name != "wmma_gmem"})["mma"] == 4.0
+    assert [name for name, rung in LADDER.items() if rung.side_step] == ["volta_mma", "sparse_mma"]
+
+
+ABOUT = {"gpu": "NVIDIA H200", "date": "2026-11-21T13:05:00+00:00", "command": "tilewright ladder --json"}
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU on which each rung takes 2 ms and cuBLAS 1.5 ms; others may be put in the place of a rung."""
+    made = {}
+    monkeypatch.setattr(ladder, "wants_gpu", lambda backend: True)
+    monkeypatch.setattr(ladder, "_hardware", lambda on_gpu: H200)
+    monkeypatch.setattr(session, "machine", lambda: ABOUT)
+    monkeypatch.setattr(bench, "Inputs", FakeInputs)
+    monkeypatch.setattr(bench, "Tilewright", lambda *_, name: made.get(name, FakeContender(name, 2e-3)))
+    monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas", 1.5e-3))
+    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    return made
+
+
+def test_ctrl_c_on_a_gpu_keeps_what_was_measured_and_verifies_nothing_else(gpu):
+    gpu["sparse_mma"] = FakeContender("sparse_mma", interrupts=1)  # while it is verified; its data are of its own
+    record = in_json("ladder", "--rungs", "wmma_gmem,sparse_mma", "--shape", "4096,2048,1024", code=130)
+    assert (record["gpu"], record["interrupted"], record["verified"]) == (ABOUT["gpu"], True, True)
+    measured, cut = record["rungs"]
+    assert (measured["verified"], cut["verified"]) == (True, None)
+    assert measured["cublas_ratio"] == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (MemoryError("16 GB"), 0)])
+def test_groups_that_were_measured_stay_where_the_next_has_no_inputs(gpu, monkeypatch, error, code):
+    class Inputs(FakeInputs):
+        def __init__(self, shape, *, data, seed):
+            if data == "2:4":
+                raise error
+            super().__init__(shape, data=data, seed=seed)
+
+    monkeypatch.setattr(bench, "Inputs", Inputs)
+    record = in_json("ladder", "--rungs", "wmma_gmem,volta_mma,sparse_mma", "--shape", "4096,2048,1024", code=code)
+    measured, second, lost = record["rungs"]
+    assert measured["tflops"] == pytest.approx(second["tflops"])
+    assert lost["verified"] is None
+    assert record["interrupted"] is (code == 130)
+    assert ("not enough memory" in lost.get("skipped", "")) is (code == 0)
+
+
+def test_the_inputs_of_a_group_are_given_up_before_the_next_are_made(gpu, monkeypatch):
+    alive = []
+
+    class Inputs(FakeInputs):
+        def __init__(self, shape, *, data, seed):
+            super().__init__(shape, data=data, seed=seed)
+            alive.append(sum(each() is not None for each in made))
+            made.append(weakref.ref(self))
+
+    made = []
+    monkeypatch.setattr(bench, "Inputs", Inputs)
+    in_json("ladder", "--rungs", "wmma_gmem,volta_mma,sparse_mma", "--shape", "4096,2048,1024")
+    assert alive == [0, 0, 0]
+
+
+def test_a_result_that_is_not_written_has_no_error_in_json(gpu):
+    gpu["mma"] = FakeContender("mma", right=False)  # the fake's error is NaN
+    record = in_json("ladder", "--rungs", "mma", "--shape", "4096,2048,1024", code=1)
+    assert record["rungs"][0]["verified"] is False
+    assert "relative_error" not in record["rungs"][0]
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_the_climb(gpu, monkeypatch, tmp_path):
+    def climb(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(ladder, "_climb", climb)
+    assert "does not exist: make it first" in error("ladder", "--plot", tmp_path / "missing" / "ladder.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'tilewright[plot]'" in error("ladder", "--plot", tmp_path / "ladder.png")
+
+
+def test_ctrl_c_before_the_first_rung_draws_nothing_and_prints_one_object(gpu, tmp_path):
+    gpu["mma"] = FakeContender("mma", interrupts=0)
+    path = tmp_path / "ladder.png"
+    assert in_json("ladder", "--rungs", "mma", "--plot", path, code=130)["interrupted"] is True
+    assert not path.exists()
+
+
+def test_published_figures_are_of_the_shape():
+    climbed = {m: ladder._begin(LADDER["uncoalesced"], (m, m, m), Asked(), H200) for m in (4096, 5120)}
+    assert [each.published and each.published.tflops for each in climbed.values()] == [0.243, None]
+
+
+def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
+    seconds = {"wmma_gmem": 3e-3, "volta_mma": 9e-3, "sparse_mma": 1e-3, "mma": 2e-3}
+    met = []
+
+    class Inputs(FakeInputs):
+        def __init__(self, shape, *, data, seed):
+            super().__init__(shape, data=data, seed=seed)
+            met.append((shape.dtype, shape.layout, data))
+
+    monkeypatch.setattr(bench, "Inputs", Inputs)
+    monkeypatch.setattr(bench, "Tilewright", lambda kernel, config, name: FakeContender(name, seconds[kernel]))
+    monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas", 1.5e-3))
+    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    climbed = [ladder._begin(LADDER[name], (4096, 2048, 1024), Asked(), H200) for name in seconds]
+    assert ladder_measured.measure(climbed, 0, False, lambda share: None) is False
+    assert met == [("fp16", "nn", "randn"), ("fp16", "tn", "randn"), ("fp16", "nn", "2:4")]
+    found = {each.rung.name: each.as_dict() for each in climbed}
+    assert {name: rung["cublas_ratio"] for name, rung in found.items()} == pytest.approx(
+        {name: 1.5e-3 / each for name, each in seconds.items()}
+    )
+    assert {name: rung.get("gain") for name, rung in found.items()} == pytest.approx(
+        {"wmma_gmem": None, "volta_mma": None, "sparse_mma": None, "mma": 1.5}
+    )
+
+
+def test_a_rung_that_fails_on_a_gpu_is_bad_news(gpu):
+    gpu["mma"] = FakeContender("mma", error=RuntimeError("no memory"))
+    (climbed,) = [ladder._begin(LADDER["mma"], (4096, 2048, 1024), Asked(), H200)]
+    ladder_measured.measure([climbed], 0, False, lambda share: None)
+    assert climbed.verified is False
+    assert "no memory" in climbed.skipped
+
+
+def test_a_record_of_a_gpu_says_which_and_when(monkeypatch):
+    monkeypatch.setattr(session, "machine", lambda: ABOUT)
+    measured = ladder._record([], True, (4096, 2048, 1024), False)
+    assert ABOUT.items() <= measured.items()
+    assert (measured["m"], measured["n"], measured["k"]) == (4096, 2048, 1024)
+    assert not ABOUT.keys() & ladder._record([], False, (4096, 2048, 1024), False).keys()
