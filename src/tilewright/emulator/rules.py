@@ -90,7 +90,7 @@ ERRORS = {
     "Misaligned": Rule("an address must be a multiple of the size of the access", "Operands: Addresses as Operands"),
     "Deadlock": Rule(
         "a wait ends only when all arrivals, bytes or threads that it waits for come",
-        "barrier{.cta}; mbarrier.test_wait/try_wait; Warp synchronisation",
+        "barrier{.cta}; mbarrier.test_wait / try_wait; bar.warp.sync",
     ),
     "BarrierProtocol": Rule(
         "a barrier takes as many arrivals as it was given, and an mbarrier is used from its initialisation to its end, "
