@@ -74,3 +74,9 @@ def test_rungs_without_clusters_run_on_one_sm(name):
     one = replace(H200, sm_count=1)
     assert RUNGS[name].rejects(product(RUNGS[name]), one) is None
     assert launch(RUNGS[name], one).grid > 0
+
+
+@pytest.mark.parametrize("name", ["uncoalesced", "coalesced", "smem_tiles"])
+def test_a_sum_of_nothing_is_zero(name):
+    a, b = np.zeros((40, 0), np.float32), np.zeros((0, 24), np.float32)
+    assert not tw.matmul(a, b, kernel=name, backend=EmulatedBackend()).any()

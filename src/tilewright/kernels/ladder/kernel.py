@@ -64,6 +64,8 @@ class LadderKernel(Kernel):
         extents = {"a": (problem.m, problem.k), "b": (problem.k, problem.n)}
         for operand, (matrix, transposed) in stored.items():
             rows, columns = extents[operand]
+            if not rows * columns:
+                continue  # nothing is read, and strides mean nothing
             inner, extent = (matrix.row_stride, rows) if transposed else (matrix.column_stride, columns)
             if inner != 1 and extent > 1:
                 dimension = "row" if transposed else "column"
