@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from support.commands import error, in_json
+from support.commands import error, in_json, invoke
 from support.contenders import FakeContender, FakeInputs
 from tilewright import bench
 from tilewright.bench import session
@@ -103,6 +103,9 @@ def test_ctrl_c_before_the_first_rung_draws_nothing_and_prints_one_object(gpu, t
     path = tmp_path / "ladder.png"
     assert in_json("ladder", "--rungs", "mma", "--plot", path, code=130)["interrupted"] is True
     assert not path.exists()
+    done = invoke("ladder", "--rungs", "mma", code=130)
+    assert done.stdout == ""
+    assert "interrupted; no rung was climbed before" in done.stderr
 
 
 def test_published_figures_are_of_the_shape():

@@ -76,8 +76,8 @@ def ladder(
       tilewright ladder --backend emulator --shape 256,256,128 --json
     """
     from tilewright.cli.ladder_options import Asked
-    from tilewright.cli.ladder_result import nothing_ran, show
     from tilewright.cli.ladder_result import plot as draw
+    from tilewright.cli.ladder_result import show, why_none_ran
 
     require_plot(plot)
     on_gpu = wants_gpu(backend)
@@ -90,19 +90,21 @@ def ladder(
     hardware = _hardware(on_gpu)
     climbed = [_begin(rung, (m, n, k), asked, hardware) for rung in chosen]
     interrupted = _climb(climbed, seed, settled, on_gpu)
-    nothing = "" if interrupted else nothing_ran(climbed)
+    ran = any(each.verified is not None for each in climbed)
+    nothing = "" if interrupted or ran else why_none_ran(climbed)
     if plot and not draw(climbed, plot, f"{m}x{n}x{k}"):
         typer.echo("nothing was climbed that could be drawn", err=True)
     if as_json:
         print_json(_record(climbed, on_gpu, (m, n, k), interrupted, nothing))
-    elif not nothing:
+    elif ran:
         console().print(f"The ladder at {m}x{n}x{k}, {'on a GPU' if on_gpu else 'in the emulator'}\n", markup=False)
         show(climbed, measured=on_gpu)
     if nothing:
         typer.echo(f"tilewright: {nothing}", err=True)
         raise typer.Exit(BAD_REQUEST)
     if interrupted:
-        typer.echo("tilewright: interrupted; what was climbed before is above", err=True)
+        before = "what was climbed before is above" if ran else "no rung was climbed before"
+        typer.echo(f"tilewright: interrupted; {before}", err=True)
         raise typer.Exit(INTERRUPTED)
     if any(each.verified is False for each in climbed):
         raise typer.Exit(NOT_VERIFIED)

@@ -109,10 +109,8 @@ def show(climbed: Sequence[Climbed], measured: bool) -> None:
         console().print(_LEGEND, style="dim", soft_wrap=False)
 
 
-def nothing_ran(climbed: Sequence[Climbed]) -> str:
-    """Why no rung ran; empty where one did."""
-    if any(each.verified is not None for each in climbed):
-        return ""
+def why_none_ran(climbed: Sequence[Climbed]) -> str:
+    """Why none of these rungs ran."""
     return "no rung ran:" + "".join(f"\n  {names}: {reason}" for reason, names in _left_out(climbed))
 
 
