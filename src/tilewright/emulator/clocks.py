@@ -26,7 +26,7 @@ KNOWN = 0
 _ABSENT = 99
 """The number of a kind of rows that is not there, above all that are."""
 
-_SPARE = 40
+_SPARE = 96
 
 
 class Clocks:
@@ -43,7 +43,6 @@ class Clocks:
         self._topology = topology
         self.base = topology.cluster_size * topology.threads
         cluster, kinds = topology.cluster_size > 1, 1
-        self._spare = _SPARE + topology.ctas // topology.cluster_size
         self.visible, self.visible_global, self.over, self.fenced, self.observed = [_ABSENT] * 5
         if proxies or cluster:
             self.visible, kinds = kinds, kinds + 1
@@ -54,8 +53,8 @@ class Clocks:
         self.sequential = sequential
         if sequential:
             self.fenced, self.observed, kinds = kinds, kinds + 1, kinds + 2
-        spare = self._spare if sequential else _SPARE  # for other clusters at once, of which most last blocks know
-        self.facts = np.zeros((kinds, topology.lanes, self.base + spare), np.int32)
+        others = topology.ctas // topology.cluster_size if sequential else 0  # of which most last blocks know
+        self.facts = np.zeros((kinds, topology.lanes, self.base + _SPARE + others), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
         self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
@@ -70,7 +69,7 @@ class Clocks:
             self.ordinary = np.append(self.ordinary, np.full(count, ordinary))
             self._used += count
             if self._used > self.facts.shape[2]:
-                self.facts = self.fit(self.facts, self._used + self._spare)
+                self.facts = self.fit(self.facts, self._used + max(_SPARE, (self._used - self.base) // 2))
         return self._agents[key]
 
     def columns_of(self, clusters: Collection[int | Past]) -> Indices:
