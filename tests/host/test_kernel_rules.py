@@ -100,6 +100,15 @@ def test_a_config_that_is_asked_for_has_a_public_name(kernel):
         assert "nothing to choose, so leave config out" in str(refusal.value)
 
 
+def test_clusters_larger_than_the_gpu_are_no_candidates_and_are_refused():
+    wgmma, problem, small = KERNELS["wgmma"], product(bf16, 512, 512, 512), replace(H200, sm_count=1)
+    configs = wgmma.configs(problem, small)
+    assert configs
+    assert all(wgmma.launch_shape(config, problem, small).grid == 1 for config in configs)
+    with pytest.raises(ConfigError, match=r"clusters of 2 CTAs.* H200 has 1: take smaller clusters"):
+        wgmma.check(WgmmaConfig(cluster_m=2), problem, small)
+
+
 def test_more_tiles_than_a_grid_has_are_refused():
     problem = product(bf16, m=17, n=1, k=1, batch=(2**31 - 5000,))
     config = MmaConfig(tile_m=16, tile_n=16, tile_k=32, stages=3, warps_m=1, warps_n=1)

@@ -114,6 +114,12 @@ class Kernel(ABC):
                 f"config={config!r} needs {constants['smem_bytes']} bytes of shared memory and {hardware.name} has "
                 f"{hardware.smem_bytes} per block: take fewer stages or a smaller tile"
             )
+        cluster = int(constants.get("cluster_m", 1)) * int(constants.get("cluster_n", 1))  # type: ignore[arg-type]
+        if cluster > hardware.sm_count:
+            raise ConfigError(
+                f"config={config!r} launches clusters of {cluster} CTAs, each on an SM of its own, and {hardware.name} "
+                f"has {hardware.sm_count}: take smaller clusters"
+            )
         tiles = self.tile_count(config, problem)
         if tiles > MAX_TILES:
             raise ConfigError(

@@ -120,6 +120,7 @@ class WgmmaKernel(Kernel):
             self._fitted(config, problem, hardware)
             for config in _CANDIDATES
             if config.tile_m * config.tile_n <= most * WARPGROUP * CONSUMERS
+            and config.cluster_m * config.cluster_n <= hardware.sm_count
         )
         return sorted(dict.fromkeys(fitted), key=lambda config: self._cycles(config, problem, hardware))
 
