@@ -14,6 +14,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from tilewright.cli import ladder_plot  # noqa: E402
 from tilewright.kernels.ladder import LADDER, gains  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
@@ -77,7 +78,7 @@ def _times(measured: dict[str, Any]) -> str:
 
 def index() -> list[str]:
     """Every rung with its idea and its figures at 4096^3, a table a road."""
-    record = next(record for record in records() if _shape(record) == YARDSTICK)
+    record = _of_the_yardstick()
     figures = _figures(record)
     lines = []
     for road in dict.fromkeys(rung.road for rung in LADDER.values()):
@@ -96,6 +97,15 @@ def index() -> list[str]:
     aside = " and ".join(name for name, rung in LADDER.items() if rung.side_step)
     gain = f"Gain: over the rung before; {aside} are steps aside, with which none is compared."
     return [*lines, f"At {_shape_text(YARDSTICK)}. {gain}", "", *_provenance([record])]
+
+
+def draw(path: Path) -> None:
+    """The index's record as a bar chart."""
+    ladder_plot.draw(_of_the_yardstick(), path)
+
+
+def _of_the_yardstick() -> dict[str, Any]:
+    return next(record for record in records() if _shape(record) == YARDSTICK)
 
 
 def documents() -> dict[str, tuple[str, str, list[str]]]:

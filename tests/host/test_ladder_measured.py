@@ -1,9 +1,11 @@
 """The ladder on a GPU, with contenders that only say how long they take: what is measured, kept and refused."""
 
+import json
 import sys
 import weakref
 
 import pytest
+from matplotlib.figure import Figure
 
 from support.commands import error, in_json, invoke
 from support.contenders import FakeContender, FakeInputs
@@ -11,6 +13,7 @@ from tilewright import bench
 from tilewright.bench import session
 from tilewright.cli import ladder, ladder_measured
 from tilewright.cli.ladder_options import Asked
+from tilewright.cli.ladder_table import published
 from tilewright.hardware import H200
 from tilewright.kernels.ladder import LADDER, gains
 from tilewright.measure import protocol
@@ -110,7 +113,59 @@ def test_ctrl_c_before_the_first_rung_draws_nothing_and_prints_one_object(gpu, t
 
 def test_published_figures_are_of_the_shape():
     climbed = {m: ladder._begin(LADDER["uncoalesced"], (m, m, m), Asked(), H200) for m in (4096, 5120)}
-    assert [each.published and each.published.tflops for each in climbed.values()] == [0.243, None]
+    figures = [published(each.as_dict()) for each in climbed.values()]
+    assert [figure and figure.tflops for figure in figures] == [0.243, None]
+
+
+def test_a_record_is_shown_and_drawn_again_as_it_was_without_a_gpu(gpu, tmp_path, monkeypatch):
+    climbing = ("ladder", "--rungs", "simt,wgmma_basic,wgmma", "--shape", "4096", "--settled")
+    path, picture = tmp_path / "record.json", tmp_path / "ladder.svg"
+    path.write_text(invoke(*climbing, "--json").stdout)
+    shown = invoke(*climbing).stdout
+    monkeypatch.setattr(ladder, "wants_gpu", None)
+    again = invoke("ladder", path, "--plot", picture)
+    assert again.stdout == shown
+    assert in_json("ladder", path) == json.loads(path.read_text())
+    assert f"drawn into {picture}" in again.stderr
+    for words in ("4096x4096x4096, NVIDIA H200, 2026-11-21", "settled", "wgmma_basic", " 317 "):
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments", "message"),
+    [
+        (None, (), "cannot be read: No such file"),
+        ("{", (), "is no JSON"),
+        ('{"rungs": []}', (), "was not written by `tilewright ladder --json`"),
+        ("[]", (), "was not written by `tilewright ladder --json`"),
+        ("[]", ("--shape", "4096"), "--shape is for measuring"),
+        ("[]", ("--plot", "ladder.xyz"), "ends in no format"),
+    ],
+)
+def test_what_is_no_record_is_refused(tmp_path, written, arguments, message):
+    path = tmp_path / "record.json"
+    if written is not None:
+        path.write_text(written)
+    assert message in error("ladder", path, *arguments)
+
+
+def test_the_pictures_words_and_marks_are_apart(gpu, tmp_path, monkeypatch):
+    """The legend lies below the axes, and rates stand in a column of their own behind the bars."""
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
+    picture = tmp_path / "ladder.png"
+    invoke("ladder", "--rungs", "simt,wgmma_basic,wgmma", "--shape", "4096", "--settled", "--plot", picture)
+    (figure,) = figures
+    figure.draw_without_rendering()
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert legend.get_window_extent().y1 < axes.get_window_extent().y0
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert {"CUDA cores", "Hopper", "cuBLAS, same data", "published, of other GPUs"} < set(labels)
+    assert any("settled" in label for label in labels)
+    rates = [text for text in axes.texts if text.get_text()]
+    assert len(rates) == 6
+    assert all(text.get_window_extent().x0 >= axes.get_window_extent().x1 for text in rates)
+    assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in rates)
 
 
 def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):

@@ -20,6 +20,7 @@ def pyplot(path: Path) -> Any:
     except ImportError:
         raise RuntimeError("--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'") from None
     matplotlib.use("agg")
+    matplotlib.rcParams["svg.fonttype"] = "none"  # words stay words, which are found and read aloud
     from matplotlib import backend_bases, pyplot
 
     if path.suffix.removeprefix(".") not in backend_bases.FigureCanvasBase.filetypes:

@@ -5,10 +5,11 @@ import json
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli import records
 from tilewright.cli.options import DTypeName, Json, Layout, Seed, parse_shape, require_folder, require_plot
 from tilewright.cli.output import (
     INTERRUPTED,
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 SELF_CHECK_SHAPE = "4096,4096,4096"
 DEFAULT_BASELINE = "cublas"
 
-RECORD = {"gpu", "date", "command", "data", "protocols", "products"}
+RECORD = {"gpu", "date", "command", "data", "protocols"}
 PRODUCT = {"m", "n", "k", "dtype", "layout", "data", "baseline", "interrupted", "contenders"}
-"""What a record that is shown again must have, and each of its products."""
+"""What a record that is shown again must have besides its products, and each of them."""
 
 
 class DataName(StrEnum):
@@ -132,7 +133,7 @@ def bench(
     """
     if suite is not None and suite.endswith(".json"):
         require_plot(plot)
-        _refuse_measuring(context, suite)
+        records.refuse_measuring(context, suite, {"suite", "plot", "as_json"})
         record = _read(Path(suite))
         _draw(record, plot)
         _show(record, as_json=as_json)
@@ -159,15 +160,6 @@ def bench(
     require_plot(plot)
     _require_gpu()
     _measure(shapes, settings, suite, self_check=self_check, plot=plot, output=output, as_json=as_json)
-
-
-def _refuse_measuring(context: typer.Context, record: str) -> None:
-    """Raise a ValueError for options that say what is to be measured, where a record is shown again."""
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        given = source is not None and source.name == "COMMANDLINE"
-        if given and parameter.name not in ("suite", "plot", "as_json"):
-            raise ValueError(f"{parameter.opts[0]} is for measuring, and {record} is only shown again: leave it out")
 
 
 def _shapes(suite: str | None, texts: list[str], dtype: DTypeName | None, layout: Layout | None) -> "list[Shape]":
@@ -319,22 +311,12 @@ def _self_check(record: dict[str, Any], outcomes: "list[Outcome]") -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     """A record that --output wrote; a ValueError for anything else."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"record {path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ValueError(f"record {path} is no JSON: {error}") from None
-    if not _has(record, RECORD) or not all(
-        _has(product, PRODUCT) and all(_has(entry, {"contender", "status"}) for entry in product["contenders"])
-        for product in record["products"]
-    ):
-        raise ValueError(f"record {path} was not written by `tilewright bench --output`")
+    written_by = "tilewright bench --output"
+    record: dict[str, Any] = records.read(path, written_by, RECORD, "products", PRODUCT)
+    entries = [entry for product in record["products"] for entry in product["contenders"]]
+    if not all(records.has(entry, {"contender", "status"}) for entry in entries):
+        raise ValueError(f"record {path} was not written by `{written_by}`")
     return record
-
-
-def _has(value: Any, keys: set[str]) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict) and keys <= value.keys()
 
 
 def _show(record: dict[str, Any], *, as_json: bool) -> None:

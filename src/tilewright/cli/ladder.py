@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli import records
 from tilewright.cli.options import (
     BackendName,
     BackendOption,
@@ -15,7 +16,7 @@ from tilewright.cli.options import (
     require_plot,
     wants_gpu,
 )
-from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, console, print_json, progress, reports_errors
+from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, print_json, progress, reports_errors
 
 if TYPE_CHECKING:
     from tilewright.cli.ladder_options import Asked
@@ -23,12 +24,21 @@ if TYPE_CHECKING:
     from tilewright.hardware import Hardware
     from tilewright.kernels.ladder import Rung
 
+RECORD = {"backend", "m", "n", "k", "verified", "interrupted"}
+RUNG = {"name", "road", "data", "published", "verified"}
+"""What a record that is shown again must have besides its rungs, and each of them."""
+
 GPU_SHAPE, EMULATED_SHAPE = (4096, 4096, 4096), (256, 256, 128)
 """Without --shape: the articles' usual yardstick, and what the emulator multiplies with every rung in a minute."""
 
 
 @reports_errors
 def ladder(
+    context: typer.Context,
+    record: Annotated[
+        Path | None,
+        typer.Argument(help="What --json printed before (.json), to be shown again or drawn.", show_default=False),
+    ] = None,
     shape: Annotated[
         str | None,
         typer.Option(
@@ -67,6 +77,8 @@ def ladder(
 ) -> None:
     """Climb the ladder: each rung is verified against float64, then timed beside cuBLAS (GPU) or counted (emulator).
 
+    A record of --json is shown again anywhere, without climbing.
+
     \b
     Examples:
       tilewright ladder
@@ -74,12 +86,16 @@ def ladder(
       tilewright ladder --rungs uncoalesced,simt --shape 512,2048,1024
       tilewright ladder --rungs mma_warp --option accumulator=fp32
       tilewright ladder --backend emulator --shape 256,256,128 --json
+      tilewright ladder record.json --plot ladder.svg
     """
     from tilewright.cli.ladder_options import Asked
-    from tilewright.cli.ladder_result import plot as draw
-    from tilewright.cli.ladder_result import show, why_none_ran
+    from tilewright.cli.ladder_table import why_none_ran
 
     require_plot(plot)
+    if record is not None:
+        records.refuse_measuring(context, str(record), {"record", "plot", "as_json"})
+        _show(records.read(record, "tilewright ladder --json", RECORD, "rungs", RUNG), plot, as_json)
+        return
     on_gpu = wants_gpu(backend)
     if settled and not on_gpu:
         raise ValueError("--settled is a way of measuring time, which needs a GPU: leave it out")
@@ -91,14 +107,11 @@ def ladder(
     climbed = [_begin(rung, (m, n, k), asked, hardware) for rung in chosen]
     interrupted = _climb(climbed, seed, settled, on_gpu)
     ran = any(each.verified is not None for each in climbed)
-    nothing = "" if interrupted or ran else why_none_ran(climbed)
-    if plot and not draw(climbed, plot, f"{m}x{n}x{k}"):
-        typer.echo("nothing was climbed that could be drawn", err=True)
-    if as_json:
-        print_json(_record(climbed, on_gpu, (m, n, k), interrupted, nothing))
-    elif ran:
-        console().print(f"The ladder at {m}x{n}x{k}, {'on a GPU' if on_gpu else 'in the emulator'}\n", markup=False)
-        show(climbed, measured=on_gpu)
+    found = _record(climbed, on_gpu, (m, n, k), interrupted)
+    nothing = "" if interrupted or ran else why_none_ran(found["rungs"])
+    if nothing:
+        found["error"] = nothing
+    _show(found, plot, as_json, empty=not ran)
     if nothing:
         typer.echo(f"tilewright: {nothing}", err=True)
         raise typer.Exit(BAD_REQUEST)
@@ -160,9 +173,21 @@ def _climb(climbed: "list[Climbed]", seed: int, settled: bool, on_gpu: bool) -> 
         return ladder_emulated.count_all(climbed, seed, report)
 
 
-def _record(
-    climbed: "list[Climbed]", on_gpu: bool, shape: tuple[int, int, int], interrupted: bool, error: str = ""
-) -> dict[str, Any]:
+def _show(record: dict[str, Any], plot: Path | None, as_json: bool, *, empty: bool = False) -> None:
+    """The picture, and the table of what is not empty or the JSON object."""
+    from tilewright.cli.ladder_table import show
+
+    if plot is not None:
+        from tilewright.cli.ladder_plot import draw
+
+        typer.echo(f"drawn into {plot}" if draw(record, plot) else "nothing was climbed that could be drawn", err=True)
+    if as_json:
+        print_json(record)
+    elif not empty:
+        show(record)
+
+
+def _record(climbed: "list[Climbed]", on_gpu: bool, shape: tuple[int, int, int], interrupted: bool) -> dict[str, Any]:
     """The command's JSON object; of a GPU it also has its name, the date, the command line and the versions."""
     verdicts = [each.verified for each in climbed if each.verified is not None]
     machine: dict[str, Any] = {}
@@ -177,5 +202,4 @@ def _record(
         "verified": all(verdicts) if verdicts else None,
         "interrupted": interrupted,
         "rungs": [each.as_dict() for each in climbed],
-        **({"error": error} if error else {}),
     }

@@ -5,6 +5,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from tilewright.cli.ladder_result import Climbed
+from tilewright.model.traffic import MOST_SECTORS
 
 if TYPE_CHECKING:
     from tilewright.emulator import Counters
@@ -64,7 +65,17 @@ def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> Non
         "by_line": {line: counts.as_dict() for line, counts in counters.by_line.items()},
     }
     climbed.traffic = traffic(product.problem.flops, product.problem.minimum_bytes, climbed.counters["totals"])
-    climbed.explanation = climbed.traffic.explanation(_most_conflicts(counters))
+    climbed.explanation = climbed.traffic.explanation(_most_scattered(counters), _most_conflicts(counters))
+
+
+def _most_scattered(counters: "Counters") -> str:
+    """The line with most sectors of those whose loads take more than neighbours do; empty where there is none."""
+    sectors = {
+        line: counts.global_sectors["ld"]
+        for line, counts in counters.by_line.items()
+        if counts.global_sectors.get("ld", 0) > MOST_SECTORS * counts.global_requests.get("ld", 0)
+    }
+    return max(sectors, key=sectors.__getitem__, default="")
 
 
 def _most_conflicts(counters: "Counters") -> str:

@@ -30,14 +30,14 @@ class Traffic:
     shared_conflicts: int
 
     @property
-    def sectors_per_load(self) -> float:
-        """Mean sectors of a request of a warp to read GMEM; 0 where only TMA does."""
-        return self.load_sectors / self.loads if self.loads else 0.0
+    def sectors_per_load(self) -> float | None:
+        """Mean sectors of a request of a warp to read GMEM; None where only TMA does."""
+        return self.load_sectors / self.loads if self.loads else None
 
     @property
-    def conflicts_per_request(self) -> float:
-        """Wavefronts beyond those without bank conflicts, per request to SMEM."""
-        return self.shared_conflicts / self.shared_requests if self.shared_requests else 0.0
+    def conflicts_per_request(self) -> float | None:
+        """Wavefronts beyond those without bank conflicts, per request to SMEM; None where there is no request."""
+        return self.shared_conflicts / self.shared_requests if self.shared_requests else None
 
     @property
     def l2_bytes(self) -> int:
@@ -59,14 +59,17 @@ class Traffic:
         """Arithmetic intensity at L2."""
         return self.flops / self.l2_bytes if self.l2_bytes else 0.0
 
-    def explanation(self, worst_line: str = "") -> str:
-        """The most striking of these numbers in one sentence; `worst_line` is where most bank conflicts are."""
-        if self.sectors_per_load > MOST_SECTORS:
-            return "lanes side by side do not read neighbours in GMEM"
+    def explanation(self, scattered_line: str, conflicts_line: str) -> str:
+        """The most striking of these numbers in one sentence.
+
+        scattered_line: a source line whose loads take more than MOST_SECTORS; conflicts_line: where most bank conflicts
+        are. Empty where there is none.
+        """
+        if scattered_line:
+            return f"lanes side by side do not read neighbours in GMEM at {scattered_line}"
         if self.shared_conflicts * 8 > self.shared_wavefronts:
             share = self.shared_conflicts / self.shared_wavefronts
-            where = f", most at {worst_line}" if worst_line else ""
-            return f"{share:.0%} of SMEM wavefronts are bank conflicts{where}"
+            return f"{share:.0%} of SMEM wavefronts are bank conflicts, most at {conflicts_line}"
         if not self.shared_requests and not self.tma_read_bytes:
             return "nothing is reused on chip but what L1 holds"
         return f"{self.flops_per_l2_byte:.0f} flop per byte from L2"
