@@ -64,6 +64,7 @@ class Checker:
         self.member_masks, self.convergence = MemberMaskChecks(self), ConvergenceChecks(self)
         self.registers = RegisterChecks(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
+        self._clusters = (machine.cta_numbers // topology.cluster_size)[topology.cta]
         self.lifetimes = LifetimeChecks(self)
         self.locals = LocalChecks(self, program.entry)
         self.releases = Releases(self)
@@ -270,7 +271,8 @@ class Checker:
 
     def clusters_of(self, lanes: Indices) -> Array:
         """The number in the grid of the clusters of lanes."""
-        return np.asarray(self.machine.cta_numbers[self.topology.cta[lanes]] // self.topology.cluster_size)
+        clusters: Array = self._clusters[lanes]
+        return clusters
 
     def cta_of(self, lane: int) -> int:
         """The number in the grid of the CTA of a lane."""

@@ -250,10 +250,7 @@ class BlockWriter:
 
     def accumulate(self, operands: Iterable[Operand], keep: str) -> None:
         """Tell the checks that registers are given values, made from those they had where `keep` holds."""
-        for operand in operands:
-            if isinstance(operand, Register):
-                self.suspects.require_where(operand, keep)
-                self.suspects.give(operand)
+        self.suspects.accumulate([operand for operand in operands if isinstance(operand, Register)], keep)
 
     def rows_in_place(self, operands: Iterable[Operand]) -> str:
         """A constant that selects the rows of registers that the next statement changes in the register file.

@@ -202,6 +202,13 @@ class Machine:
         if self.checker is not None:
             self.checker.registers.leave(group, numbers, origins, unset, active)
 
+    def accumulate_registers(
+        self, site: int, group: Group, numbers: Sequence[int], keep: Values, active: Values | None
+    ) -> None:
+        """The active lanes make registers from what these had where `keep` holds."""
+        if self.checker is not None:
+            self.checker.registers.accumulate(site, group, numbers, keep, active)
+
     def lose_register(self, site: int, group: Group, number: int, unset: Values) -> None:
         """A shuffle leaves a register without a value where `unset` holds."""
         if self.checker is not None:

@@ -47,6 +47,15 @@ class RegisterChecks:
             message = f"{describe(site)} uses {what}"
             self._checker.report("uninitialised-register", (), message, tuple(sites), group.take(missing), None)
 
+    def accumulate(self, site: int, group: Group, indices: Sequence[int], keep: Any, active: Any) -> None:
+        """The active lanes of a group give registers values, made from those they had where `keep` holds."""
+        missing = self.unset[list(indices)][:, group.lanes]
+        if not missing.any():  # as for all products of a tile but the first
+            return
+        for index in np.asarray(indices)[missing.any(axis=1)].tolist():
+            self.require(site, group, index, keep if active is None else keep & active)
+            self.leave(group, (index,), (), False, active)
+
     def lose(self, site: int, group: Group, index: int, unset: Any) -> None:
         """A shuffle gives a register no value in some lanes of a group."""
         self._write(group, index, unset, None, site)

@@ -41,6 +41,11 @@ def column_of(access: Array) -> Array:
     return np.asarray(access >> _COLUMN_SHIFT & (_COLUMNS - 1))
 
 
+def same_column(access: Array, other: Array) -> Array:
+    """Whether two accesses are of one column."""
+    return np.asarray((access ^ other) & (_COLUMNS - 1 << _COLUMN_SHIFT) == 0)
+
+
 def site_of(access: Array) -> Array:
     """The index of its instruction."""
     return np.asarray(access & (_SITES - 1))
@@ -129,7 +134,7 @@ class GlobalShadow:
     def read(self, cells: Indices, access: Array, clusters: Array) -> None:
         """Threads read cells, (lanes, cells of one); access and clusters are (lanes, 1)."""
         last, last_clusters = self.reads[0][cells], self.read_clusters[0][cells]
-        moved = (column_of(last) != column_of(access)) | (last_clusters != clusters)
+        moved = ~same_column(last, access) | (last_clusters != clusters)
         moved &= last > 0
         self.reads[0][cells], self.read_clusters[0][cells] = access, clusters
         shared = self.reads[0][cells] != access  # with a lane that comes later in this instruction

@@ -61,20 +61,23 @@ class SuspectWriter:
     def require(self, register: Register) -> None:
         """A register is read: it needs a value where the guard holds, unless the instruction carries it on."""
         if register in self._numbers and not self._passes_on and register not in self._required:
-            self.require_where(register, self._writer.active)
-            if not self._writer.active:
-                self._required.add(register)
-
-    def require_where(self, register: Register, active: str | None) -> None:
-        """A register needs a value in some lanes."""
-        if (number := self._numbers.get(register)) is not None:
+            number, active = self._numbers[register], self._writer.active
             self._writer.emit(f"if D[{number}]: m.require_register({self._writer.site}, g, {number}, {active})")
+            if not active:
+                self._required.add(register)
 
     def give(self, register: Register) -> None:
         """A register has got a value where the guard holds, unless `enter` has said what it got."""
         if register in self._numbers and not self._passes_on:
             number = self._numbers[register]
             self._writer.emit(f"if D[{number}]: m.leave_registers(g, ({number},), (), False, {self._writer.active})")
+
+    def accumulate(self, registers: Iterable[Register], keep: str) -> None:
+        """Registers have got values, made from those they had where `keep` holds, which are needed there."""
+        if numbers := tuple(self._numbers[register] for register in registers if register in self._numbers):
+            writer = self._writer
+            chosen = writer.constant(numbers)
+            writer.emit(f"m.accumulate_registers({writer.site}, g, {chosen}, {keep}, {writer.active})")
 
     def read_if_taken(self, operand: Operand, dtype: str) -> tuple[str, str]:
         """A value that other lanes may take or not, and an expression for the lanes that have none, None for all."""
