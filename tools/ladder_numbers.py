@@ -84,7 +84,12 @@ def index() -> list[str]:
     for road in dict.fromkeys(rung.road for rung in LADDER.values()):
         rungs = [rung for rung in LADDER.values() if rung.road == road]
         usual = rungs[0].layout
-        ideas = [rung.idea if rung.layout == usual else f"{rung.idea} Layout {rung.layout}." for rung in rungs]
+        ideas = [
+            rung.idea
+            + (f" Layout {rung.layout}." if rung.layout != usual else "")
+            + (f" ({rung.note[0].upper()}{rung.note[1:]}.)" if rung.note else "")
+            for rung in rungs
+        ]
         lines += [f"**{road[0].upper()}{road[1:]}**, {rungs[0].inputs[0]}, layout {usual}:", ""]
         lines += _table(
             ("rung", "idea", "TFLOP/s", "of cuBLAS", "gain"),

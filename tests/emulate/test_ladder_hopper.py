@@ -133,6 +133,15 @@ def test_a_larger_tile_halves_what_is_read_and_a_wider_one_takes_a_quarter_off()
     assert 4 * wide == 3 * large
 
 
+def test_a_wider_tile_reads_its_rows_of_a_from_shared_memory_half_as_often():
+    """A wgmma of n columns reads 64 rows of A and n of B: (1 + 64 / n) of B's bytes, for 64 of the rows of out."""
+    basic, large, wide = (
+        count(name).wgmma_read_bytes for name in ("wgmma_basic", "wgmma_larger_tile", "wgmma_two_consumers")
+    )
+    of_b = N * BYTES * M // 64
+    assert (basic, large, wide) == (of_b * 2, of_b * 3 // 2, of_b * 5 // 4)
+
+
 def test_multicast_reads_b_once_for_both_ctas():
     """Half of B each, delivered twice; A as before, so that two thirds are left of all reads."""
     load = at("wgmma_multicast", "ladder/wgmma_multicast.cuh", "tma_load_multicast(")

@@ -138,7 +138,7 @@ def test_two_of_four_are_what_the_sparse_rung_multiplies():
     assert instructions[0] == 2 * instructions[1]
     assert sparse["verified"] is True
     text = invoke("ladder", "--backend", "emulator", "--rungs", "sparse_mma", "--shape", "128,128,32").stdout
-    assert "2:4 sparse" in text
+    assert "sparse_mma: of an A that is 2:4 sparse" in text
 
 
 @pytest.mark.parametrize("layout", ["nn", "tn"])
@@ -261,6 +261,25 @@ def test_what_cannot_be_climbed_is_said(arguments, words):
     message = error("ladder", "--backend", "emulator", *arguments)
     for word in words:
         assert word in message
+
+
+def test_that_an_instruction_runs_in_software_is_said_wherever_its_rung_is_shown():
+    record = climb("--rungs", "volta_mma", "--shape", "128,256,32")
+    assert "in software" in record["rungs"][0]["note"]
+    arguments = ("ladder", "--backend", "emulator", "--rungs", "volta_mma", "--shape", "128,256,32")
+    assert "volta_mma: its instruction runs in software" in invoke(*arguments).stdout
+    assert "runs in software" in (DOCS / "README.md").read_text()
+    assert "runs in software" in (DOCS / "pictures/measured.svg").read_text()
+
+
+def test_bytes_are_counted_by_level():
+    record = climb("--rungs", "uncoalesced,mma_swizzled,wgmma_two_consumers", "--shape", "128,256,64")
+    alone, staged, asynchronous = record["rungs"]
+    assert (alone["smem_bytes"], alone["flops_per_smem_byte"]) == (0, None)
+    operands = 2 * 64 * (128 + 256)
+    assert asynchronous["smem_bytes"] == operands + 2 * 64 * 2 * (64 + 256)  # TMA writes, and two warpgroups read
+    assert asynchronous["l2_bytes"] == operands + 2 * 128 * 256
+    assert staged["smem_bytes"] > 2 * operands
 
 
 def test_a_published_figure_may_be_a_range():

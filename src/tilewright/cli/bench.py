@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli import records
-from tilewright.cli.options import DTypeName, Json, Layout, Seed, parse_shape, require_folder, require_plot
+from tilewright.cli.options import DTypeName, Json, Layout, Seed, parse_shape, require_plot, require_writable
 from tilewright.cli.output import (
+    BAD_REQUEST,
     INTERRUPTED,
     NOT_VERIFIED,
     console,
@@ -131,12 +132,16 @@ def bench(
       tilewright bench record.json --plot rates.png
       tilewright bench --self-check --json
     """
+    from tilewright.bench.plot import draw
+
     if suite is not None and suite.endswith(".json"):
         require_plot(plot)
         records.refuse_measuring(context, suite, {"suite", "plot", "as_json"})
         record = _read(Path(suite))
-        _draw(record, plot)
+        drawn = records.drawn(record, plot, draw)
         _show(record, as_json=as_json)
+        if not drawn:
+            raise typer.Exit(BAD_REQUEST)
         return
     from tilewright.bench.session import Settings
     from tilewright.measure.protocol import Burst, Settled
@@ -156,7 +161,7 @@ def bench(
     )
     for each in shapes:
         each.require(settings.data)
-    require_folder("--output", output)
+    require_writable("--output", output)
     require_plot(plot)
     _require_gpu()
     _measure(shapes, settings, suite, self_check=self_check, plot=plot, output=output, as_json=as_json)
@@ -232,6 +237,7 @@ def _measure(
     """Measure all shapes, showing and writing each as it is done, and exit with what it means."""
     from tilewright.bench import session
     from tilewright.bench.comparison import first_line
+    from tilewright.bench.plot import draw
     from tilewright.cli.bench_table import show
 
     record: dict[str, Any] = {
@@ -257,7 +263,7 @@ def _measure(
         record["interrupted"] = True
     verdict = _self_check(record, outcomes) if self_check else _right(outcomes)
     _write(record, output)
-    _draw(record, plot)
+    drawn = records.drawn(record, plot, draw)
     if as_json:
         print_json(record)
     if record["interrupted"]:
@@ -267,6 +273,8 @@ def _measure(
         raise typer.Exit(INTERRUPTED)
     if not verdict:
         raise typer.Exit(NOT_VERIFIED)
+    if not drawn:
+        raise typer.Exit(BAD_REQUEST)
 
 
 def _write(record: dict[str, Any], output: Path | None) -> None:
@@ -329,11 +337,3 @@ def _show(record: dict[str, Any], *, as_json: bool) -> None:
     console().print(f"{record['gpu']}, {record['date']}: {record['command']}", markup=False)
     for product in record["products"]:
         show(product, list(record["protocols"]))
-
-
-def _draw(record: dict[str, Any], plot: Path | None) -> None:
-    """Draw it where that is asked for; before it is printed, so that stdout has one object whatever happens."""
-    if plot is not None:
-        from tilewright.bench.plot import draw
-
-        typer.echo(f"drawn into {plot}" if draw(record, plot) else "nothing was measured that could be drawn", err=True)

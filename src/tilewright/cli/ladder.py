@@ -94,7 +94,8 @@ def ladder(
     require_plot(plot)
     if record is not None:
         records.refuse_measuring(context, str(record), {"record", "plot", "as_json"})
-        _show(records.read(record, "tilewright ladder --json", RECORD, "rungs", RUNG), plot, as_json)
+        if not _show(records.read(record, "tilewright ladder --json", RECORD, "rungs", RUNG), plot, as_json):
+            raise typer.Exit(BAD_REQUEST)
         return
     on_gpu = wants_gpu(backend)
     if settled and not on_gpu:
@@ -111,7 +112,7 @@ def ladder(
     nothing = "" if interrupted or ran else why_none_ran(found["rungs"])
     if nothing:
         found["error"] = nothing
-    _show(found, plot, as_json, empty=not ran)
+    drawn = _show(found, plot, as_json, empty=not ran)
     if nothing:
         typer.echo(f"tilewright: {nothing}", err=True)
         raise typer.Exit(BAD_REQUEST)
@@ -121,6 +122,8 @@ def ladder(
         raise typer.Exit(INTERRUPTED)
     if any(each.verified is False for each in climbed):
         raise typer.Exit(NOT_VERIFIED)
+    if not drawn:
+        raise typer.Exit(BAD_REQUEST)
 
 
 def _hardware(on_gpu: bool) -> "Hardware":
@@ -173,18 +176,17 @@ def _climb(climbed: "list[Climbed]", seed: int, settled: bool, on_gpu: bool) -> 
         return ladder_emulated.count_all(climbed, seed, report)
 
 
-def _show(record: dict[str, Any], plot: Path | None, as_json: bool, *, empty: bool = False) -> None:
-    """The picture, and the table of what is not empty or the JSON object."""
+def _show(record: dict[str, Any], plot: Path | None, as_json: bool, *, empty: bool = False) -> bool:
+    """The picture, and the table of what is not empty or the JSON object; whether the picture could be drawn."""
+    from tilewright.cli.ladder_plot import draw
     from tilewright.cli.ladder_table import show
 
-    if plot is not None:
-        from tilewright.cli.ladder_plot import draw
-
-        typer.echo(f"drawn into {plot}" if draw(record, plot) else "nothing was climbed that could be drawn", err=True)
+    drawn = records.drawn(record, plot, draw)
     if as_json:
         print_json(record)
     elif not empty:
         show(record)
+    return drawn
 
 
 def _record(climbed: "list[Climbed]", on_gpu: bool, shape: tuple[int, int, int], interrupted: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.bench.plot import pyplot
-from tilewright.cli.ladder_table import Rungs, figures, published, title
+from tilewright.cli.ladder_table import Rungs, figures, note_of, published, title
 
 _COLOURS = {"CUDA cores": "#7a8b99", "warp tensor cores": "#3b7ea1", "Hopper": "#76b900"}
 _CUBLAS, _SETTLED_ALPHA = "#c2410c", 0.45
@@ -44,6 +44,8 @@ def _measured(axes: Any, rungs: Rungs, settled: bool) -> None:
             place, rate, colour = number + lines[protocol], found["tflops"], _COLOURS[rung["road"]]
             axes.barh(place, rate, thickness, color=colour, alpha=1 if protocol == "burst" else _SETTLED_ALPHA)
             _label(axes, f"{rate:.3g}", place)
+        if note := note_of(rung):
+            axes.annotate(f"  {note}", (rung["tflops"], number + lines["burst"]), va="center", fontsize=6.5)
     if settled:
         axes.barh(0, 0, color="#666666", alpha=_SETTLED_ALPHA, label="paler: settled, at the power limit")
     cublas = [

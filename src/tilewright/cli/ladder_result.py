@@ -55,6 +55,7 @@ class Climbed:
             "road": rung.road,
             "idea": rung.idea,
             "published": [asdict(figure) for figure in rung.published],
+            "note": rung.note,
             "side_step": rung.side_step,
             "layout": rung.layout,
             "data": rung.data,
@@ -69,6 +70,9 @@ class Climbed:
         values["config"] = asdict(self.config) if self.config else None
         record |= {name: value for name, value in values.items() if value not in (None, "", {}, [])}
         if traffic is not None:
-            derived = ("sectors_per_load", "conflicts_per_request", "l2_bytes", "smem_bytes", "flops_per_l2_byte")
-            record |= {name: getattr(traffic, name) for name in (*derived, "rereads")}
+            derived = (
+                "sectors_per_load", "conflicts_per_request", "l2_bytes", "smem_bytes", "flops_per_l2_byte",
+                "flops_per_smem_byte", "rereads",
+            )  # fmt: skip
+            record |= {name: getattr(traffic, name) for name in derived}
         return record

@@ -27,8 +27,9 @@ def show(record: dict[str, Any]) -> None:
     for written in dict.fromkeys(written for rung in ran for written in rung.get("ignored", ())):
         names = ", ".join(rung["name"] for rung in ran if written in rung.get("ignored", ()))
         paragraph(f"Without {written}, which they do not have: {names}", 0)
-    if sparse := [rung["name"] for rung in ran if rung["data"] == "2:4"]:
-        paragraph(f"Of an A that is 2:4 sparse, two of four neighbours along k being zero: {', '.join(sparse)}", 0)
+    for rung in ran:
+        if note := note_of(rung):
+            paragraph(f"{rung['name']}: {note}", 0)
     verdicts = {rung["name"]: rung["verified"] for rung in rungs if rung["verified"] is not None}
     wrong = [name for name, verified in verdicts.items() if not verified]
     if wrong:
@@ -59,6 +60,13 @@ def published(rung: dict[str, Any]) -> "Published | None":
     return next((Published(**figure) for figure in rung["published"] if list(figure["shape"]) == shape), None)
 
 
+def note_of(rung: dict[str, Any]) -> str:
+    """What must be known with a rung's figures; empty where there is nothing."""
+    from tilewright.kernels.ladder import LADDER
+
+    return LADDER[rung["name"]].note if rung["name"] in LADDER else ""
+
+
 def why_none_ran(rungs: Rungs) -> str:
     """Why none of these rungs ran."""
     return "no rung ran:" + "".join(f"\n  {names}: {reason}" for reason, names in _left_out(rungs))
@@ -75,8 +83,8 @@ def _left_out(rungs: Rungs) -> list[tuple[str, str]]:
 
 _LEGEND = (
     "Sectors: of 32 bytes, 4 where the lanes of a warp read neighbouring floats. Conflicts: wavefronts that they "
-    "add to a request to SMEM. L2 reads: how often each byte of A, B and out would cross between the SMs and L2 if L1 "
-    "caught nothing."
+    "add to a request to SMEM. flop/B: operations for each byte that crosses the banks of SMEM, or that would cross "
+    "between the SMs and L2 if L1 caught nothing."
 )
 
 
@@ -91,13 +99,14 @@ def _table(*columns: str) -> "Table":
 
 
 def _counted_table(rungs: Rungs) -> "Table":
-    table = _table("rung", "sectors\na load", "conflicts\na request", "L2\nreads", "what it means")
+    table = _table("rung", "sectors\na load", "conflicts\na request", "flop/B\nSMEM", "flop/B\nL2", "what it means")
     for rung in _by_road(rungs, table):
         table.add_row(
             rung["name"],
             _text("{:.1f}", rung["sectors_per_load"]),
             _text("{:.2f}", rung["conflicts_per_request"]),
-            f"{rung['rereads']:.1f}x",
+            _text("{:.3g}", rung["flops_per_smem_byte"]),
+            f"{rung['flops_per_l2_byte']:.3g}",
             rung["explanation"],
         )
     return table

@@ -132,10 +132,19 @@ def wants_gpu(backend: BackendName) -> bool:
     return on_gpu
 
 
-def require_folder(option: str, path: Path | None) -> None:
-    """Raise a ValueError where a file is to be written into a folder that does not exist."""
-    if path is not None and not path.parent.is_dir():
+def require_writable(option: str, path: Path | None) -> None:
+    """Raise a ValueError, before anything is measured in vain, where a file could not be written."""
+    if path is None:
+        return
+    if not path.parent.is_dir():
         raise ValueError(f"{option}={path} is in a folder that does not exist: make it first")
+    there = path.exists()
+    try:
+        path.open("ab").close()
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise ValueError(f"{option}={path} cannot be written: {error.strerror}") from None
 
 
 def require_plot(path: Path | None) -> None:
@@ -143,8 +152,8 @@ def require_plot(path: Path | None) -> None:
     if path is not None:
         from tilewright.bench.plot import pyplot
 
-        require_folder("--plot", path)
         pyplot(path)
+        require_writable("--plot", path)
 
 
 def parse_shape(text: str, option: str) -> tuple[int, int, int]:

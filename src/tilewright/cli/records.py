@@ -1,7 +1,7 @@
-"""Records that a command wrote before, to be shown again."""
+"""Records of what a command found: drawn, and, where they were written before, shown again."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -36,3 +36,18 @@ def refuse_measuring(context: typer.Context, record: str, kept: Collection[str])
         given = source is not None and source.name == "COMMANDLINE"
         if given and parameter.name not in kept:
             raise ValueError(f"{parameter.opts[0]} is for measuring, and {record} is only shown again: leave it out")
+
+
+def drawn(record: dict[str, Any], path: Path | None, draw: Callable[[dict[str, Any], Path], bool]) -> bool:
+    """Draw the record where there is a path, and tell people; whether that did not fail.
+
+    Before the record is printed, so that stdout has one object whatever happens.
+    """
+    if path is None:
+        return True
+    try:
+        typer.echo(f"drawn into {path}" if draw(record, path) else "there is nothing that could be drawn", err=True)
+    except OSError as error:
+        typer.echo(f"tilewright: --plot={path} cannot be written: {error.strerror}", err=True)
+        return False
+    return True

@@ -34,8 +34,8 @@ class Counts:
     or integer operations, two per multiply-add. tma_loaded_bytes: whole boxes, as mbarriers count them; a multicast
     load counts once per destination. tma_read_bytes: what those loads read from L2, within bounds and once per load.
     multicast_saved_bytes: what else they would read if each destination had a load of its own. tma_stored_bytes: what
-    stores write, within bounds. barrier_waits, mbarrier_waits: times that a warp waited at a CTA or cluster barrier,
-    or at an mbarrier, satisfied ones included.
+    stores write, within bounds. wgmma_read_bytes: what wgmma reads of A and B from shared memory. barrier_waits,
+    mbarrier_waits: times that a warp waited at a CTA or cluster barrier, or at an mbarrier, satisfied ones included.
 
     Only with Device(count_memory=True): global_requests and shared_requests (warps that access), global_sectors
     (32-byte sectors touched), shared_wavefronts (passes over the 32 banks) and shared_conflicts (wavefronts beyond
@@ -55,6 +55,7 @@ class Counts:
     tma_read_bytes: int = 0
     multicast_saved_bytes: int = 0
     tma_stored_bytes: int = 0
+    wgmma_read_bytes: int = 0
     barrier_waits: int = 0
     mbarrier_waits: int = 0
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _BANK_OF_WORDS = 2  # of the register file: registers of 4 bytes
 _WGMMA_ROWS = 64
 _WGMMA_K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32, "b1": 256}
+_WGMMA_K_BYTES = 32  # of K values of every type
 _OPTIONS = ("a_major", "b_major", "negate_a", "negate_b", "saturate")
 
 
@@ -104,7 +105,9 @@ class Tensor:
         product = _WarpgroupProduct(self._machine, site, group, form, rows, a, b, accumulate)
         n, a_type, b_type, accumulator = form[:4]
         shape = f"m{_WGMMA_ROWS}n{n}k{_WGMMA_K[a_type]}"
-        self._machine.counters[site].multiply("wgmma", shape, (accumulator, a_type, b_type), group.warpgroups.count)
+        counts = self._machine.counters[site]
+        counts.multiply("wgmma", shape, (accumulator, a_type, b_type), group.warpgroups.count)
+        counts.wgmma_read_bytes += product.operand_bytes * group.warpgroups.count
         if self._machine.checker is not None:
             self.groups.track(product.owners, product.check_operands(self._machine.checker))
             self._machine.checker.accumulators.multiply(site, group, rows, self._machine.checker.tick())
@@ -164,6 +167,11 @@ class _WarpgroupProduct:
         self._b = tiles.spread(b)[:, 0]
         self._check(self._b, self._n, form[5])
         self._remembered: list[bytes] = []
+
+    @property
+    def operand_bytes(self) -> int:
+        """What a warpgroup reads from shared memory: rows of B, and of A unless that is in registers."""
+        return _WGMMA_K_BYTES * (self._n if self._a.ndim == 4 else self._n + _WGMMA_ROWS)
 
     def _check(self, descriptors: Array, rows: int, major: Any) -> None:
         limit = self._machine.access.shared_limit

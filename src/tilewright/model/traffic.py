@@ -15,7 +15,8 @@ class Traffic:
 
     flops: of the product. minimum_bytes: A, B and out once. loads: requests of warps to read GMEM, cp.async included;
     load_sectors, store_sectors: 32-byte sectors of reads and of writes. tma_read_bytes, tma_stored_bytes: of TMA,
-    across L2. shared_requests, shared_wavefronts, shared_conflicts: of ld, st, ldmatrix, stmatrix and cp.async.
+    across L2; tma_loaded_bytes: what it leaves in SMEM. wgmma_read_bytes: of operands, from there. shared_requests,
+    shared_wavefronts, shared_conflicts: of ld, st, ldmatrix, stmatrix and cp.async.
     """
 
     flops: int
@@ -25,6 +26,8 @@ class Traffic:
     store_sectors: int
     tma_read_bytes: int
     tma_stored_bytes: int
+    tma_loaded_bytes: int
+    wgmma_read_bytes: int
     shared_requests: int
     shared_wavefronts: int
     shared_conflicts: int
@@ -46,8 +49,13 @@ class Traffic:
 
     @property
     def smem_bytes(self) -> int:
-        """What the banks deliver or take, conflicts included: 128 bytes a wavefront; wgmma's reads are not among it."""
-        return self.shared_wavefronts * 128
+        """What crosses SMEM's banks: 128 bytes a wavefront, conflicts included, and what TMA and wgmma move."""
+        return self.shared_wavefronts * 128 + self.tma_loaded_bytes + self.tma_stored_bytes + self.wgmma_read_bytes
+
+    @property
+    def flops_per_smem_byte(self) -> float | None:
+        """Arithmetic intensity at SMEM; None where it is not used."""
+        return self.flops / self.smem_bytes if self.smem_bytes else None
 
     @property
     def rereads(self) -> float:
@@ -72,7 +80,7 @@ class Traffic:
             return f"{share:.0%} of SMEM wavefronts are bank conflicts, most at {conflicts_line}"
         if not self.shared_requests and not self.tma_read_bytes:
             return "nothing is reused on chip but what L1 holds"
-        return f"{self.flops_per_l2_byte:.0f} flop per byte from L2"
+        return f"each byte crosses L2 {self.rereads:.1f} times"
 
 
 def traffic(flops: int, minimum_bytes: int, counters: Mapping[str, int | Mapping[str, int]]) -> Traffic:
@@ -95,6 +103,8 @@ def traffic(flops: int, minimum_bytes: int, counters: Mapping[str, int | Mapping
         store_sectors=total("global_sectors") - of_kind("global_sectors", "ld"),
         tma_read_bytes=total("tma_read_bytes"),
         tma_stored_bytes=total("tma_stored_bytes"),
+        tma_loaded_bytes=total("tma_loaded_bytes"),
+        wgmma_read_bytes=total("wgmma_read_bytes"),
         shared_requests=total("shared_requests"),
         shared_wavefronts=total("shared_wavefronts"),
         shared_conflicts=total("shared_conflicts"),

@@ -1,4 +1,4 @@
-// Rung: Volta's mma.m8n8k4 by quad pairs, from tiles that are permuted for 16-byte accesses.
+// Rung: Volta's mma.m8n8k4 by quad pairs, in software on later GPUs, from tiles that are permuted.
 //
 // A is stored (k, m) and B (k, n): what a lane loads along m or n, 8 halves, is two fragments of it
 // for one k. A quad pair makes a 16x16 block by four products, the warp one of 32x32, which two by

@@ -43,7 +43,7 @@ class Rung:
     """One kernel of the ladder: its road, a title, the idea in one sentence, and published figures of such a kernel.
 
     The rungs behind a side step, which has no gain, go on from the one before it. `data` are the numbers that show the
-    idea.
+    idea. note: what must be known with its figures.
     """
 
     kernel: Kernel
@@ -53,6 +53,7 @@ class Rung:
     published: tuple[Published, ...] = ()
     side_step: bool = False
     data: Data = "randn"
+    note: str = ""
 
     @property
     def name(self) -> str:

@@ -238,6 +238,7 @@ RUNGS = (
         "Volta's quad pairs",
         "Eight lanes multiply 8x4 by 4x8, from tiles whose chunks are permuted for stores along rows and loads across.",
         side_step=True,
+        note="its instruction runs in software on GPUs after Volta: judge it by its counters, not its speed",
     ),
     Rung(
         SparseMma(),
@@ -246,6 +247,7 @@ RUNGS = (
         "Any A is the sum of two matrices with two of four elements, and the second is multiplied where it has any.",
         side_step=True,
         data="2:4",
+        note="of an A that is 2:4 sparse, two of four neighbours along k being zero",
     ),
     Rung(
         MmaKernel(),
