@@ -6,7 +6,8 @@ Each record is the output of one `tilewright ladder --json` on a GPU, of any sha
 import json
 import sys
 from collections.abc import Iterable
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,17 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from tilewright.cli import ladder_plot  # noqa: E402
+from tilewright.cli.product import Product  # noqa: E402
+from tilewright.dtypes import bf16  # noqa: E402
+from tilewright.hardware import H200  # noqa: E402
 from tilewright.kernels.ladder import LADDER, gains  # noqa: E402
+from tilewright.kernels.ladder.hopper import ScheduleConfig  # noqa: E402
+from tilewright.kernels.ladder.rung import Published  # noqa: E402
+from tilewright.model.l2 import H200_L2, product_reads, simulate  # noqa: E402
+from tilewright.model.raster import blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
+LINE_BYTES = 16384  # of the modelled cache: half a tile of B, which is always read as a whole
 
 
 @cache
@@ -40,13 +49,24 @@ def measured(name: str) -> list[str]:
     heads = ("m, n, k", "TFLOP/s", "of cuBLAS", "gain over the rung before")
     lines = _table(heads, rows) if rows else ["Not measured yet."]
     if published := LADDER[name].published:
-        quoted = [[_shape_text(each.shape), each.gpu, each.range] for each in published]
-        lines += ["", *_table(("published for", "on", "TFLOP/s"), quoted)]
+        quoted = [[_shape_text(each.shape), each.gpu, each.range, _published_gain(name, each)] for each in published]
+        lines += ["", *_table(("published for", "on", "TFLOP/s", "gain over the rung before"), quoted)]
         sources = dict.fromkeys(each.source for each in published)
         lines += ["", f"From {'; '.join(sources)}."]
     if provenance := _provenance(record for record, _ in shown):
         lines += ["", *provenance]
     return [*lines, "", *schedules()] if name == "wgmma_hilbert" else lines
+
+
+def _published_gain(name: str, figure: Published) -> str:
+    """What an article gains with the step to a rung, where it has a figure for the one before on the same GPU."""
+    names = [other for other, rung in LADDER.items() if rung.road == LADDER[name].road and not rung.side_step]
+    before = LADDER[names[names.index(name) - 1]].published if names[0] != name else ()
+    alike = (
+        each for each in before if (each.shape, each.gpu, each.source) == (figure.shape, figure.gpu, figure.source)
+    )
+    other = next(alike, None)
+    return "" if other is None or other.upto or figure.upto else f"{figure.tflops / other.tflops:.2f}x"
 
 
 def schedules() -> list[str]:
@@ -55,7 +75,11 @@ def schedules() -> list[str]:
     (product,) = record["products"]
     timed = [found for found in product["contenders"] if "config" in found]
     rows = [
-        [found["config"]["schedule"], *(_times(found[protocol]) for protocol in ("burst", "settled"))]
+        [
+            found["config"]["schedule"],
+            *(_times(found[protocol]) for protocol in ("burst", "settled")),
+            f"{_read_from_dram(found['kernel'], found['config']['schedule'], product) / 1e9:.2f}",
+        ]
         for found in timed
     ]
     confidences = [each[name]["ratio"]["confidence"] for each in timed for name in ("burst", "settled")]
@@ -65,10 +89,30 @@ def schedules() -> list[str]:
         f"The order alone, of `{kernel}` at {shape}, in TFLOP/s and times cuBLAS in the same run, right after idle and "
         f"at the power limit; intervals of {min(confidences):.2%} confidence or more:",
         "",
-        *_table(("schedule", "burst", "settled"), rows),
+        *_table(("schedule", "burst", "settled", "GB from DRAM, modelled"), rows),
         "",
         f"{record['gpu']}, {record['date'][:10]}. Again: `{record['command']}`",
     ]
+
+
+def _read_from_dram(name: str, schedule: str, product: dict[str, Any]) -> int:
+    """Bytes of A and B that miss in an H200's L2, by its model, when clusters take tiles in this order."""
+    kernel = LADDER[name].kernel
+    problem = Product(product["m"], product["n"], product["k"], bf16, bf16, "nt").problem
+    config = ScheduleConfig(schedule)  # type: ignore[arg-type]
+    launch = kernel.launch_shape(config, problem, H200)
+    sizes = {name: int(value) for name, value in kernel.constants(config, problem).items() if isinstance(value, int)}
+    tile_m, tile_n = sizes["tile_m"] * launch.cluster, sizes["tile_n"]
+    block = partial(blocked_tile, block_m=sizes["block_m"], block_n=sizes["block_n"])
+    tile = {"row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile}[schedule]
+    tiles_m, tiles_n = problem.m // tile_m, problem.n // tile_n
+    cache = replace(H200_L2, line_bytes=LINE_BYTES)
+    lines = product_reads(
+        [tile(index, tiles_m, tiles_n) for index in range(tiles_m * tiles_n)],
+        tile_m=tile_m, tile_n=tile_n, tile_k=sizes["tile_k"], k=problem.k, element_bytes=bf16.nbytes,
+        ctas=launch.grid // launch.cluster, line_bytes=cache.line_bytes,
+    )  # fmt: skip
+    return simulate(lines, cache).misses * cache.line_bytes
 
 
 def _times(measured: dict[str, Any]) -> str:
