@@ -19,7 +19,7 @@ from tilewright.cli import ladder_plot  # noqa: E402
 from tilewright.cli.product import Product  # noqa: E402
 from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.hardware import H200  # noqa: E402
-from tilewright.kernels.ladder import LADDER, gains  # noqa: E402
+from tilewright.kernels.ladder import LADDER, before, gains  # noqa: E402
 from tilewright.kernels.ladder.hopper import ScheduleConfig  # noqa: E402
 from tilewright.kernels.ladder.rung import Published  # noqa: E402
 from tilewright.model.l2 import H200_L2, product_reads, simulate  # noqa: E402
@@ -60,10 +60,9 @@ def measured(name: str) -> list[str]:
 
 def _published_gain(name: str, figure: Published) -> str:
     """What an article gains with the step to a rung, where it has a figure for the one before on the same GPU."""
-    names = [other for other, rung in LADDER.items() if rung.road == LADDER[name].road and not rung.side_step]
-    before = LADDER[names[names.index(name) - 1]].published if names[0] != name else ()
+    others = LADDER[before(LADDER)[name]].published if name in before(LADDER) else ()
     alike = (
-        each for each in before if (each.shape, each.gpu, each.source) == (figure.shape, figure.gpu, figure.source)
+        each for each in others if (each.shape, each.gpu, each.source) == (figure.shape, figure.gpu, figure.source)
     )
     other = next(alike, None)
     return "" if other is None or other.upto or figure.upto else f"{figure.tflops / other.tflops:.2f}x"

@@ -18,20 +18,21 @@ EVERY = 1 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 15
 """One in so many mutants runs."""
 
 
-def survivors_on_record():
-    """Names of the mutants that were not reported last time, by subject."""
-    subjects = json.loads(RECORD.read_text())["subjects"]
-    return {name: {survivor["mutant"] for survivor in details["survivors"]} for name, details in subjects.items()}
+def on_record(subject):
+    """What each mutant of a subject was reported as last time, by name."""
+    reported: dict[str, str] = json.loads(RECORD.read_text())["subjects"][subject.name]["reported_as"]
+    return reported
 
 
 @pytest.mark.planted_fault
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
-def test_what_was_reported_is_reported_still(subject, part):
-    survivors = survivors_on_record()[subject.name]
+def test_what_was_reported_is_reported_still_and_as_what_it_was(subject, part):
+    reported = on_record(subject)
     for mutant in subject.mutants()[part * EVERY :: PARTS * EVERY]:
-        if mutant.name not in survivors:
-            assert finding(subject, mutant.apply(subject.plain)) is not None, mutant.name
+        if mutant.name in reported:
+            found = finding(subject, mutant.apply(subject.plain)) or "nothing"
+            assert found.partition(",")[0] == reported[mutant.name].partition(",")[0], mutant.name
 
 
 @pytest.mark.planted_fault

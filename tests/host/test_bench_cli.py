@@ -280,7 +280,7 @@ def test_a_record_without_measurements_is_shown_and_not_drawn(machine, tmp_path)
     done = [invoke(*options, "--json", code=1), invoke(path, "--plot", picture, "--json")]
     for each in done:
         assert json.loads(each.stdout) == json.loads(path.read_text())
-        assert "nothing was measured that could be drawn" in each.stderr
+        assert "there is nothing that could be drawn" in each.stderr
     assert not picture.exists()
 
 

@@ -207,3 +207,23 @@ def test_a_record_of_a_gpu_says_which_and_when(monkeypatch):
     assert ABOUT.items() <= measured.items()
     assert (measured["m"], measured["n"], measured["k"]) == (4096, 2048, 1024)
     assert not ABOUT.keys() & ladder._record([], False, (4096, 2048, 1024), False).keys()
+
+
+def test_a_picture_that_fails_late_does_not_take_the_record_with_it(gpu, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    climbing = ("ladder", "--rungs", "mma", "--shape", "4096", "--plot", tmp_path / "ladder.png")
+    done = invoke(*climbing, "--json", code=2)
+    assert json.loads(done.stdout)["rungs"][0]["tflops"]
+    assert "cannot be written: No space left on device" in done.stderr
+    assert "The product is right" in invoke(*climbing, code=2).stdout
+
+
+def test_a_gain_says_over_what(gpu):
+    record = in_json("ladder", "--rungs", "uncoalesced,simt", "--shape", "256")
+    assert [(rung.get("gain"), rung.get("gain_over")) for rung in record["rungs"]] == [
+        (None, None),
+        (1.0, "uncoalesced"),
+    ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.cli.options import hardware_of, parse_shape, shape_of
+from tilewright.cli.options import hardware_of, parse_shape, require_writable, shape_of
 from tilewright.dtypes import SUPPORTED
 from tilewright.problem import ACTIVATIONS
 
@@ -49,3 +49,17 @@ def test_other_architectures_are_those_that_nvrtc_compiles_for(monkeypatch):
     for arch in ("sm_75", "sm_89", "sm_100a", "90a", ""):
         with pytest.raises(ValueError, match=f"--arch='{arch}' .*: use sm_80, sm_86, sm_90, sm_100, sm_90a$"):
             hardware_of(arch)
+
+
+@pytest.mark.parametrize("option", ["--plot", "--output"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path, option):
+    with pytest.raises(ValueError, match=f"{option}=.* is in a folder that does not exist: make it first"):
+        require_writable(option, tmp_path / "missing" / "file.json")
+    with pytest.raises(ValueError, match=f"{option}=.* cannot be written: Is a directory"):
+        require_writable(option, tmp_path)
+    require_writable(option, tmp_path / "file.json")
+    assert not [*tmp_path.iterdir()]
+    (tmp_path / "file.json").write_text("kept")
+    require_writable(option, tmp_path / "file.json")
+    assert (tmp_path / "file.json").read_text() == "kept"
+    require_writable(option, None)

@@ -32,14 +32,14 @@ def draw(record: dict[str, Any], path: Path) -> bool:
     """Draw a record of `tilewright bench`; whether it holds a measurement, without which there is nothing to draw."""
     plt = pyplot(path)
     products = record["products"]
-    protocols = [name for name in record["protocols"] if any(_bars(products, name).values())]
+    protocols = [name for name in record["protocols"] if _bars(products, name)]
     if not protocols:
         return False
     width = min(40.0, max(7.0, 2.5 + 1.2 * len(products)))
     figure, axes = plt.subplots(
         len(protocols), 1, figsize=(width, 1.4 + 3.2 * len(protocols)), sharex=True, squeeze=False, layout="constrained"
     )
-    names = dict.fromkeys(entry["contender"] for product in products for entry in product["contenders"])
+    names = dict.fromkeys(name for protocol in protocols for name in _bars(products, protocol))
     colors = {name: f"C{number}" for number, name in enumerate(names)}
     for axis, protocol in zip(axes[:, 0], protocols, strict=True):
         _panel(axis, _bars(products, protocol), len(products), colors)
@@ -59,13 +59,13 @@ def _titles() -> dict[str, str]:
 
 
 def _bars(products: list[dict[str, Any]], protocol: str) -> dict[str, list[tuple[int, dict[str, float]]]]:
-    """Rates with their intervals by contender, each with the number of its product; in order of appearance."""
-    bars: dict[str, list[tuple[int, dict[str, float]]]] = {}
+    """Rates with their intervals by contender, each with the number of its product; the baseline comes first."""
+    bars: dict[str, list[tuple[int, dict[str, float]]]] = {product["baseline"]: [] for product in products}
     for number, product in enumerate(products):
         for entry in product["contenders"]:
             if entry.get(protocol):
                 bars.setdefault(entry["contender"], []).append((number, entry[protocol]["tflops_interval"]))
-    return bars
+    return {name: rates for name, rates in bars.items() if rates}
 
 
 def _panel(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.ladder_result import Climbed
 from tilewright.cli.output import message_of
-from tilewright.kernels.ladder import gains
+from tilewright.kernels.ladder import before, gains
 
 if TYPE_CHECKING:
     from tilewright.bench.comparison import Comparison, Progress
@@ -87,6 +87,7 @@ def _note(climbed: Climbed, comparison: "Comparison") -> None:
 
 def note_gains(climbed: Sequence[Climbed]) -> None:
     """Each rung's speed against the one before it, of those that were timed."""
-    found = gains({each.rung.name: each.time_us for each in climbed if each.time_us is not None})
+    timed = {each.rung.name: each.time_us for each in climbed if each.time_us is not None}
+    found, others = gains(timed), before(timed)
     for each in climbed:
-        each.gain = found.get(each.rung.name)
+        each.gain, each.gain_over = found.get(each.rung.name), others.get(each.rung.name)

@@ -17,8 +17,8 @@ class Climbed:
 
     config: what it runs with; None where it is skipped. ignored: options of the command that the rung does not have.
     verified: also False where it failed to run. time_us, tflops, speed_of_light_share, cublas_ratio and gain are of
-    GPUs; gain is the speed against the rung before it (`tilewright.kernels.ladder.gains`). traffic, explanation and
-    counters are of the emulator. `measured` has every protocol's samples, intervals and sensors.
+    GPUs; gain is the speed against the rung before it, `gain_over` (`tilewright.kernels.ladder.gains`). traffic,
+    explanation and counters are of the emulator. `measured` has every protocol's samples, intervals and sensors.
     """
 
     rung: "Rung"
@@ -36,6 +36,7 @@ class Climbed:
     speed_of_light_share: float | None = None
     cublas_ratio: float | None = None
     gain: float | None = None
+    gain_over: str | None = None
     measured: dict[str, Any] = field(default_factory=dict)
     traffic: "Traffic | None" = None
     explanation: str = ""
@@ -64,7 +65,7 @@ class Climbed:
         }
         names = (
             "m", "n", "k", "ignored", "relative_error", "skipped", "time_us", "tflops",
-            "speed_of_light_share", "cublas_ratio", "gain", "measured", "explanation", "counters",
+            "speed_of_light_share", "cublas_ratio", "gain", "gain_over", "measured", "explanation", "counters",
         )  # fmt: skip
         values = {name: getattr(self, name) for name in names}
         values["config"] = asdict(self.config) if self.config else None

@@ -1,6 +1,6 @@
 """The ladder: from a naive kernel to the state of the art, one idea at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tilewright.kernels.ladder import cuda_cores, hopper, warp_tensor_cores
 from tilewright.kernels.ladder.rung import Road, Rung
@@ -9,20 +9,25 @@ LADDER: dict[str, Rung] = {rung.name: rung for rung in (*cuda_cores.RUNGS, *warp
 """Every rung by its kernel's name, the first to be climbed first."""
 
 
-def gains(seconds: Mapping[str, float]) -> dict[str, float]:
-    """By name, how many times faster a rung is than the one before it on its road, of those whose seconds are given.
+def before(names: Collection[str]) -> dict[str, str]:
+    """By name, the rung that each of these is compared with: the one before it on its road, of these.
 
-    The first of a road has no gain, and neither has a side step: it is not compared with any rung, nor any with it.
+    The first of a road is compared with none, and neither is a side step, nor any with it.
     """
-    found: dict[str, float] = {}
-    before: dict[Road, str] = {}
+    found: dict[str, str] = {}
+    last: dict[Road, str] = {}
     for name, rung in LADDER.items():
-        if name not in seconds or rung.side_step:
+        if name not in names or rung.side_step:
             continue
-        if rung.road in before:
-            found[name] = seconds[before[rung.road]] / seconds[name]
-        before[rung.road] = name
+        if rung.road in last:
+            found[name] = last[rung.road]
+        last[rung.road] = name
     return found
 
 
-__all__ = ["LADDER", "Rung", "gains"]
+def gains(seconds: Mapping[str, float]) -> dict[str, float]:
+    """By name, how many times faster a rung is than the one `before` it, of those whose seconds are given."""
+    return {name: seconds[other] / seconds[name] for name, other in before(seconds).items()}
+
+
+__all__ = ["LADDER", "Rung", "before", "gains"]
