@@ -3,6 +3,7 @@
 Run under ncu as `python -m support.profiles FILE`: launches all on the GPU and writes the names to FILE, in order.
 """
 
+import itertools
 import json
 import sys
 from dataclasses import dataclass, field
@@ -16,8 +17,10 @@ import tilewright as tw
 from emulate.nvrtc import compile_ptx
 from support.gpu_process import launch_here
 from support.launches import Launch
+from support.rungs import RUNGS, product
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.emulator import Device
+from tilewright.hardware import H200
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 
@@ -101,16 +104,12 @@ class Snippet:
 class Product:
     """A product by one of the package's kernels."""
 
+    kernel: str
     config: object
     dtype: str
     layout: str = "nt"
     extents: tuple[int, int, int] = (192, 160, 96)
     epilogue: dict = field(default_factory=dict)
-
-    @property
-    def kernel(self):
-        """The kernel's name."""
-        return "simt" if isinstance(self.config, SimtConfig) else "mma"
 
     @property
     def name(self):
@@ -169,17 +168,32 @@ def _all():
         yield from (Snippet(title, stride) for stride in strides)
     square = SimtConfig(64, 64, 16, 32, 32, 8, 4)
     for layout in ("nt", "nn", "tn", "tt"):
-        yield Product(square, "fp32", layout)
-        yield Product(SimtConfig(), "fp32", layout)
-        yield Product(MmaConfig(64, 64), "bf16", layout)
-        yield Product(MmaConfig(), "fp16", layout)
-    yield Product(SimtConfig(64, 64, 8, 32, 32, 8, 4), "fp32", extents=(130, 90, 70))
-    yield Product(SimtConfig(256, 128, 16, 64, 64, 16, 8), "fp32")
-    yield Product(MmaConfig(64, 64, 64, 3), "bf16", extents=(130, 90, 70))
-    yield Product(MmaConfig(128, 256, 32, 3, 2, 4), "bf16", extents=(256, 256, 128))
-    for config, dtype in ((square, "fp32"), (MmaConfig(64, 64), "bf16")):
-        yield Product(config, dtype, epilogue={"bias": True, "activation": "relu"})
-        yield Product(config, dtype, epilogue={"c": True, "beta": 0.5})
+        yield Product("simt", square, "fp32", layout)
+        yield Product("simt", SimtConfig(), "fp32", layout)
+        yield Product("mma", MmaConfig(64, 64), "bf16", layout)
+        yield Product("mma", MmaConfig(), "fp16", layout)
+    yield Product("simt", SimtConfig(64, 64, 8, 32, 32, 8, 4), "fp32", extents=(130, 90, 70))
+    yield Product("simt", SimtConfig(256, 128, 16, 64, 64, 16, 8), "fp32")
+    yield Product("mma", MmaConfig(64, 64, 64, 3), "bf16", extents=(130, 90, 70))
+    yield Product("mma", MmaConfig(128, 256, 32, 3, 2, 4), "bf16", extents=(256, 256, 128))
+    for kernel, config, dtype in (("simt", square, "fp32"), ("mma", MmaConfig(64, 64), "bf16")):
+        yield Product(kernel, config, dtype, epilogue={"bias": True, "activation": "relu"})
+        yield Product(kernel, config, dtype, epilogue={"c": True, "beta": 0.5})
+    yield from _rungs()
+
+
+def _rungs():
+    """Every Config and type of the rungs whose threads do not spin; those that guard their edges on odd extents too."""
+    for name, kernel in RUNGS.items():
+        if kernel.execution_unit == "wgmma":  # its threads ask an mbarrier until it is done, and count each time
+            continue
+        odd = () if kernel.whole_tiles else ((70, 50, 33),)
+        for dtype, extents in itertools.product(kernel.inputs, ((256, 256, 128), *odd)):
+            for config in kernel.configs(product(kernel, dtype), H200):
+                yield Product(name, config, dtype.name, kernel.layout, extents)
+        yield Product(
+            name, config, dtype.name, kernel.layout, epilogue={"c": True, "beta": 0.5}, extents=(256, 256, 64)
+        )
 
 
 PROFILES = tuple(_all())
