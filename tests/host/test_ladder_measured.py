@@ -127,7 +127,7 @@ def test_a_record_is_shown_and_drawn_again_as_it_was_without_a_gpu(gpu, tmp_path
     assert again.stdout == shown
     assert in_json("ladder", path) == json.loads(path.read_text())
     assert f"drawn into {picture}" in again.stderr
-    for words in ("4096x4096x4096, NVIDIA H200, 2026-11-21", "settled", "wgmma_basic", " 317 "):
+    for words in ("4096x4096x4096, NVIDIA H200, 2026-11-21", "settled", "wgmma_basic", " 317 H100"):
         assert words in shown
 
 

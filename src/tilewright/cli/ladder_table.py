@@ -37,8 +37,8 @@ def show(record: dict[str, Any]) -> None:
     elif verdicts:
         products = "The product is" if len(verdicts) == 1 else f"All {len(verdicts)} products are"
         console().print(f"{products} right, by float64.")
-    if ran and not measured:
-        console().print(_LEGEND, style="dim", soft_wrap=False)
+    if ran:
+        console().print(_MEASURED_LEGEND if measured else _COUNTED_LEGEND, style="dim", soft_wrap=False)
 
 
 def title(record: dict[str, Any]) -> str:
@@ -81,11 +81,19 @@ def _left_out(rungs: Rungs) -> list[tuple[str, str]]:
     return [(reason, ", ".join(names)) for reason, names in reasons.items()]
 
 
-_LEGEND = (
+_MEASURED_LEGEND = (
+    "TFLOP/s: right after idle. Of light: of what the GPU's units or its memory allow. Of cuBLAS: on the same data in "
+    "the same run. Gain: over the rung before."
+)
+_COUNTED_LEGEND = (
     "Sectors: of 32 bytes, 4 where the lanes of a warp read neighbouring floats. Conflicts: wavefronts that they "
     "add to a request to SMEM. flop/B: operations for each byte that crosses the banks of SMEM, or that would cross "
     "between the SMs and L2 if L1 caught nothing."
 )
+
+
+_WRAPPED = ("what it means", "published")
+"""Columns of words, which give way where a terminal is narrow; numbers and names stay whole."""
 
 
 def _table(*columns: str) -> "Table":
@@ -93,8 +101,7 @@ def _table(*columns: str) -> "Table":
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name in columns:
-        words = name in ("rung", "what it means")
-        table.add_column(name, justify="left" if words else "right", no_wrap=name == "rung")
+        table.add_column(name, justify="left" if name in ("rung", *_WRAPPED) else "right", no_wrap=name not in _WRAPPED)
     return table
 
 
@@ -116,7 +123,7 @@ def _measured_table(rungs: Rungs) -> "Table":
     """Figures right after idle; behind them, where it was asked for, those of the settled state."""
     settled = any("settled" in rung["measured"] for rung in rungs)
     more = ("settled\nTFLOP/s", "of\ncuBLAS") if settled else ()
-    table = _table("rung", "TFLOP/s", "speed of\nlight", "of\ncuBLAS", "gain", *more, "published", "on")
+    table = _table("rung", "TFLOP/s", "of\nlight", "of\ncuBLAS", "gain", *more, "published")
     for rung in _by_road(rungs, table):
         figure = published(rung)
         late = rung["measured"].get("settled", {})
@@ -128,8 +135,7 @@ def _measured_table(rungs: Rungs) -> "Table":
             _text("{:.3f}", rung.get("cublas_ratio")),
             _text("{:.2f}x", rung.get("gain")),
             *(later if settled else ()),
-            figure.range if figure else "",
-            figure.gpu if figure else "",
+            f"{figure.range} {figure.gpu}" if figure else "",
         )
     return table
 
