@@ -51,6 +51,29 @@ def throughput() -> list[str]:
     return [about, "", *lines, "", f"Again: `{record['command']}`"]
 
 
+def peers() -> list[str]:
+    """The planner's choice beside other libraries, of the products that were measured to the end."""
+    record = json.loads((ROOT / "results" / "peers.json").read_text())
+    products = [product for product in record["products"] if not product["interrupted"]]
+    names = {entry["contender"]: entry.get("version", "the planner's choice") for entry in products[0]["contenders"]}
+    lines = ["| times cuBLAS, burst / settled | " + " | ".join(name for name in names if name != "cublas") + " |"]
+    lines.append("|---" * len(names) + "|")
+    for product in products:
+        cells = [
+            " / ".join(f"{entry[protocol]['ratio']['median']:.3f}" for protocol in record["protocols"])
+            for entry in product["contenders"]
+            if entry["contender"] != "cublas"
+        ]
+        lines.append(f"| {product['m']}, {product['n']}, {product['k']} | {' | '.join(cells)} |")
+    versions = ", ".join(f"{name}: {version}" for name, version in names.items())
+    about = (
+        "All that `tilewright bench` knows, in one run, each library tuned as it tunes itself (cuBLASLt: the best of "
+        "the algorithms that it proposes; Triton: torch.compile with max-autotune; QuACK: its own search), and no "
+        f"Config of ours searched for. {versions}; {record['gpu']}, {record['date'][:10]}:"
+    )
+    return [about, "", *lines, "", f"Again, with intervals, watts and clocks: `{record['command']}`"]
+
+
 def host_time() -> list[str]:
     """What a call costs the host."""
     record = json.loads((ROOT / "results" / "host_time.json").read_text())
@@ -94,7 +117,7 @@ def proof() -> list[str]:
 def main() -> int:
     """Rewrite or check; 1 where --check finds a difference."""
     documents = {
-        "README.md": (BEGIN, END, [*throughput(), "", *host_time(), "", *verification()]),
+        "README.md": (BEGIN, END, [*throughput(), "", *peers(), "", *host_time(), "", *verification()]),
         "docs/emulator.md": (BEGIN, END, proof()),
         **ladder_numbers.documents(),
     }

@@ -10,7 +10,7 @@ from tilewright.bench.plot import draw
 RECORDS = Path(__file__).parents[2] / "results"
 
 
-@pytest.mark.parametrize("name", ["wgmma_vs_cublas", "schedules", "bench_self_check"])
+@pytest.mark.parametrize("name", ["wgmma_vs_cublas", "peers", "schedules", "bench_self_check"])
 def test_the_legend_lies_inside_the_picture(name, monkeypatch, tmp_path):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     figures = []
