@@ -60,7 +60,8 @@ def measured(name: str) -> list[str]:
 
 def _published_gain(name: str, figure: Published) -> str:
     """What an article gains with the step to a rung, where it has a figure for the one before on the same GPU."""
-    others = LADDER[before(LADDER)[name]].published if name in before(LADDER) else ()
+    rung_before = before(LADDER).get(name)
+    others = LADDER[rung_before].published if rung_before else ()
     alike = (
         each for each in others if (each.shape, each.gpu, each.source) == (figure.shape, figure.gpu, figure.source)
     )

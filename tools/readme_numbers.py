@@ -61,17 +61,25 @@ def peers() -> list[str]:
     for product in products:
         cells = [
             " / ".join(f"{entry[protocol]['ratio']['median']:.3f}" for protocol in record["protocols"])
+            for name in names
             for entry in product["contenders"]
-            if entry["contender"] != "cublas"
+            if name == entry["contender"] != "cublas"
         ]
         lines.append(f"| {product['m']}, {product['n']}, {product['k']} | {' | '.join(cells)} |")
     versions = ", ".join(f"{name}: {version}" for name, version in names.items())
+    cut = ""
+    for product in (product for product in record["products"] if product["interrupted"]):
+        bursts = {entry["contender"]: entry["burst"]["ratio"]["median"] for entry in product["contenders"]}
+        shape = f"{product['m']}, {product['n']}, {product['k']}"
+        cut += f" {shape} was ended before its settled cycles were complete; its burst: "
+        cut += ", ".join(f"{name} {ratio:.3f}" for name, ratio in bursts.items() if name != "cublas") + "."
     about = (
-        "All that `tilewright bench` knows, in one run, each library tuned as it tunes itself (cuBLASLt: the best of "
-        "the algorithms that it proposes; Triton: torch.compile with max-autotune; QuACK: its own search), and no "
-        f"Config of ours searched for. {versions}; {record['gpu']}, {record['date'][:10]}:"
+        "bf16, layout nt, random normal data. All that `tilewright bench` knows, in one run, each library tuned as it "
+        "tunes itself (cuBLASLt: the best of the algorithms that it proposes; Triton: torch.compile with max-autotune; "
+        "QuACK: its own search), and no Config of ours searched for. "
+        f"{versions}; {record['gpu']}, {record['date'][:10]}:"
     )
-    return [about, "", *lines, "", f"Again, with intervals, watts and clocks: `{record['command']}`"]
+    return [about, "", *lines, "", f"Again, with intervals, watts and clocks: `{record['command']}`.{cut}"]
 
 
 def host_time() -> list[str]:

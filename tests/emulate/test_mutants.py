@@ -20,19 +20,21 @@ EVERY = 1 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 15
 
 def on_record(subject):
     """What each mutant of a subject was reported as last time, by name."""
-    reported: dict[str, str] = json.loads(RECORD.read_text())["subjects"][subject.name]["reported_as"]
-    return reported
+    details = json.loads(RECORD.read_text())["subjects"][subject.name]
+    survivors = {survivor["mutant"]: "nothing" for survivor in details["survivors"]}
+    return {**survivors, **details["reported_as"]}
 
 
 @pytest.mark.planted_fault
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_what_was_reported_is_reported_still_and_as_what_it_was(subject, part):
-    reported = on_record(subject)
+    recorded = on_record(subject)
+    assert {mutant.name for mutant in subject.mutants()} == recorded.keys(), "run tools/mutation_score.py"
     for mutant in subject.mutants()[part * EVERY :: PARTS * EVERY]:
-        if mutant.name in reported:
+        if (expected := recorded[mutant.name]) != "nothing":
             found = finding(subject, mutant.apply(subject.plain)) or "nothing"
-            assert found.partition(",")[0] == reported[mutant.name].partition(",")[0], mutant.name
+            assert found.partition(",")[0] == expected.partition(",")[0], mutant.name
 
 
 @pytest.mark.planted_fault

@@ -247,7 +247,7 @@ def test_a_file_that_is_no_record_is_refused(tmp_path):
     others = [[], {**about, "products": []}, {**about, "command": "bench", "products": [{"m": 1}]}]
     for other in others:
         (tmp_path / "other.json").write_text(json.dumps(other))
-        assert "was not written by `tilewright bench --output`" in error(tmp_path / "other.json")
+        assert "name a file that `tilewright bench --output` wrote" in error(tmp_path / "other.json")
 
 
 @pytest.mark.parametrize(

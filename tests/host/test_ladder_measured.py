@@ -5,7 +5,6 @@ import sys
 import weakref
 
 import pytest
-from matplotlib.figure import Figure
 
 from support.commands import error, in_json, invoke
 from support.contenders import FakeContender, FakeInputs
@@ -136,8 +135,7 @@ def test_a_record_is_shown_and_drawn_again_as_it_was_without_a_gpu(gpu, tmp_path
     [
         (None, (), "cannot be read: No such file"),
         ("{", (), "is no JSON"),
-        ('{"rungs": []}', (), "was not written by `tilewright ladder --json`"),
-        ("[]", (), "was not written by `tilewright ladder --json`"),
+        ("[]", (), "is none, or lacks a part: name a file that `tilewright ladder --json` wrote"),
         ("[]", ("--shape", "4096"), "--shape is for measuring"),
         ("[]", ("--plot", "ladder.xyz"), "ends in no format"),
     ],
@@ -149,9 +147,39 @@ def test_what_is_no_record_is_refused(tmp_path, written, arguments, message):
     assert message in error("ladder", path, *arguments)
 
 
+@pytest.mark.parametrize("backend", ["gpu", "emulator"])
+def test_a_record_without_a_part_that_is_shown_is_refused(gpu, tmp_path, monkeypatch, backend):
+    if backend == "emulator":
+        monkeypatch.setattr(ladder, "wants_gpu", lambda backend: False)
+    record = in_json("ladder", "--rungs", "coalesced", "--shape", "32")
+    path = tmp_path / "record.json"
+    optional = {
+        "verified", "interrupted", "command", "date", "ignored", "relative_error", "skipped", "config", "title", "idea",
+        "side_step", "layout", "dtype", "note", "time_us", "speed_of_light_share", "cublas_ratio", "gain", "gain_over",
+        "counters", "l2_bytes", "smem_bytes",
+    }  # fmt: skip
+    (rung,) = record["rungs"]
+    figure = "tflops" if backend == "gpu" else "rereads"
+    assert figure in rung
+    for part in (record, rung):
+        for key in (part.keys() - optional - {figure}) | ({"verified"} if part is rung else set()):
+            kept = part.pop(key)
+            path.write_text(json.dumps(record))
+            assert "lacks a part" in error("ladder", path), key
+            part[key] = None if key in ("rungs", "published") else kept
+            if key in ("rungs", "published"):
+                path.write_text(json.dumps(record))
+                assert "lacks a part" in error("ladder", path), key
+            part[key] = kept
+    rung["road"] = "another road"
+    path.write_text(json.dumps(record))
+    invoke("ladder", path, "--plot", tmp_path / "ladder.svg")
+
+
 def test_the_pictures_words_and_marks_are_apart(gpu, tmp_path, monkeypatch):
     """The legend lies below the axes, and rates stand in a column of their own behind the bars."""
     figures = []
+    Figure = pytest.importorskip("matplotlib.figure").Figure
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
     picture = tmp_path / "ladder.png"
     invoke("ladder", "--rungs", "simt,wgmma_basic,wgmma", "--shape", "4096", "--settled", "--plot", picture)
@@ -213,10 +241,12 @@ def test_a_picture_that_fails_late_does_not_take_the_record_with_it(gpu, tmp_pat
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Figure, "savefig", full)
+    monkeypatch.setattr(pytest.importorskip("matplotlib.figure").Figure, "savefig", full)
     climbing = ("ladder", "--rungs", "mma", "--shape", "4096", "--plot", tmp_path / "ladder.png")
     done = invoke(*climbing, "--json", code=2)
-    assert json.loads(done.stdout)["rungs"][0]["tflops"]
+    record = json.loads(done.stdout)
+    assert record["rungs"][0]["tflops"]
+    assert record["error"] in done.stderr
     assert "cannot be written: No space left on device" in done.stderr
     assert "The product is right" in invoke(*climbing, code=2).stdout
 

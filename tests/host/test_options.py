@@ -63,3 +63,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(tm
     require_writable(option, tmp_path / "file.json")
     assert (tmp_path / "file.json").read_text() == "kept"
     require_writable(option, None)
+    (tmp_path / "link").symlink_to(tmp_path / "not yet")
+    require_writable(option, tmp_path / "link")
+    assert {path.name for path in tmp_path.iterdir()} == {"file.json", "link"}

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 SELF_CHECK_SHAPE = "4096,4096,4096"
 DEFAULT_BASELINE = "cublas"
 
-RECORD = {"gpu", "date", "command", "data", "protocols"}
-PRODUCT = {"m", "n", "k", "dtype", "layout", "data", "baseline", "interrupted", "contenders"}
-"""What a record that is shown again must have besides its products, and each of them."""
-
 
 class DataName(StrEnum):
     """Distributions of operands, as `tilewright.bench.inputs` has them."""
@@ -319,12 +315,23 @@ def _self_check(record: dict[str, Any], outcomes: "list[Outcome]") -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     """A record that --output wrote; a ValueError for anything else."""
-    written_by = "tilewright bench --output"
-    record: dict[str, Any] = records.read(path, written_by, RECORD, "products", PRODUCT)
-    entries = [entry for product in record["products"] for entry in product["contenders"]]
-    if not all(records.has(entry, {"contender", "status"}) for entry in entries):
-        raise ValueError(f"record {path} was not written by `{written_by}`")
-    return record
+
+    def complete(record: Any) -> bool:
+        return (
+            records.has_parts(record, "products")
+            and records.has(record, "gpu", "date", "command", "data", "protocols")
+            and isinstance(record["protocols"], dict)
+            and all(whole(product) for product in record["products"])
+        )
+
+    def whole(product: Any) -> bool:
+        return (
+            records.has_parts(product, "contenders")
+            and records.has(product, "m", "n", "k", "dtype", "layout", "data", "baseline", "interrupted")
+            and all(records.has(entry, "contender", "status") for entry in product["contenders"])
+        )
+
+    return records.read(path, "tilewright bench --output", complete)
 
 
 def _show(record: dict[str, Any], *, as_json: bool) -> None:

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from tilewright.hardware import Hardware
     from tilewright.kernels.ladder import Rung
 
-RECORD = {"backend", "m", "n", "k", "verified", "interrupted"}
-RUNG = {"name", "road", "data", "published", "verified"}
-"""What a record that is shown again must have besides its rungs, and each of them."""
-
 GPU_SHAPE, EMULATED_SHAPE = (4096, 4096, 4096), (256, 256, 128)
 """Without --shape: the articles' usual yardstick, and what the emulator multiplies with every rung in a minute."""
 
@@ -89,12 +85,12 @@ def ladder(
       tilewright ladder record.json --plot ladder.svg
     """
     from tilewright.cli.ladder_options import Asked
-    from tilewright.cli.ladder_table import why_none_ran
+    from tilewright.cli.ladder_table import is_complete, why_none_ran
 
     require_plot(plot)
     if record is not None:
         records.refuse_measuring(context, str(record), {"record", "plot", "as_json"})
-        if not _show(records.read(record, "tilewright ladder --json", RECORD, "rungs", RUNG), plot, as_json):
+        if not _show(records.read(record, "tilewright ladder --json", is_complete), plot, as_json):
             raise typer.Exit(BAD_REQUEST)
         return
     on_gpu = wants_gpu(backend)

@@ -5,7 +5,6 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from tilewright.cli.ladder_result import Climbed
-from tilewright.model.traffic import MOST_SECTORS
 
 if TYPE_CHECKING:
     from tilewright.emulator import Counters
@@ -69,11 +68,14 @@ def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> Non
 
 
 def _most_scattered(counters: "Counters") -> str:
-    """The line with most sectors of those whose loads take more than neighbours do; empty where there is none."""
+    """The line with most sectors of those whose loads touch over twice what they need; empty where there is none.
+
+    Up to twice are rows of a tile that are shorter than a sector, or begin within one.
+    """
     sectors = {
         line: counts.global_sectors["ld"]
         for line, counts in counters.by_line.items()
-        if counts.global_sectors.get("ld", 0) > MOST_SECTORS * counts.global_requests.get("ld", 0)
+        if counts.global_sectors.get("ld", 0) > 2 * counts.global_ideal_sectors.get("ld", 0)
     }
     return max(sectors, key=sectors.__getitem__, default="")
 

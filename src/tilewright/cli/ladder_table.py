@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cli import records
 from tilewright.cli.output import console, paragraph
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def show(record: dict[str, Any]) -> None:
     """What was measured, or what was counted; then what was skipped, and whether all is right."""
     console().print(f"The ladder at {title(record)}\n", markup=False)
     rungs, measured = record["rungs"], record["backend"] == "gpu"
-    ran = figures(rungs)
+    ran = timed_or_counted(rungs)
     if ran:
         console().print(_measured_table(ran) if measured else _counted_table(ran), soft_wrap=False)
     console().print()
@@ -28,7 +29,7 @@ def show(record: dict[str, Any]) -> None:
         names = ", ".join(rung["name"] for rung in ran if written in rung.get("ignored", ()))
         paragraph(f"Without {written}, which they do not have: {names}", 0)
     for rung in ran:
-        if note := note_of(rung):
+        if note := rung.get("note"):
             paragraph(f"{rung['name']}: {note}", 0)
     verdicts = {rung["name"]: rung["verified"] for rung in rungs if rung["verified"] is not None}
     wrong = [name for name, verified in verdicts.items() if not verified]
@@ -41,14 +42,33 @@ def show(record: dict[str, Any]) -> None:
         console().print(_MEASURED_LEGEND if measured else _COUNTED_LEGEND, style="dim", soft_wrap=False)
 
 
+def is_complete(record: Any) -> bool:
+    """Whether something read from a file has what the table and the chart show."""
+    return (
+        records.has_parts(record, "rungs")
+        and records.has(record, "m", "n", "k", *(("gpu", "date") if record.get("backend") == "gpu" else ("backend",)))
+        and all(_is_whole(rung, record["backend"] == "gpu") for rung in record["rungs"])
+    )
+
+
+def _is_whole(rung: Any, measured: bool) -> bool:
+    if not records.has(rung, "name", "road", "data", "verified", "m", "n", "k") or not records.has_parts(
+        rung, "published"
+    ):
+        return False
+    if "tflops" in rung or "rereads" in rung:
+        return records.has(rung, "tflops", "measured") if measured else records.has(rung, *_COUNTED, "explanation")
+    return True
+
+
 def title(record: dict[str, Any]) -> str:
     """The shape, and where and when it was climbed."""
     where = f"{record['gpu']}, {record['date'][:10]}" if record["backend"] == "gpu" else "in the emulator"
     return f"{record['m']}x{record['n']}x{record['k']}, {where}"
 
 
-def figures(rungs: Rungs) -> Rungs:
-    """The rungs that were timed or counted."""
+def timed_or_counted(rungs: Rungs) -> Rungs:
+    """Those that have figures."""
     return [rung for rung in rungs if "tflops" in rung or "rereads" in rung]
 
 
@@ -58,13 +78,6 @@ def published(rung: dict[str, Any]) -> "Published | None":
 
     shape = [rung["m"], rung["n"], rung["k"]]
     return next((Published(**figure) for figure in rung["published"] if list(figure["shape"]) == shape), None)
-
-
-def note_of(rung: dict[str, Any]) -> str:
-    """What must be known with a rung's figures; empty where there is nothing."""
-    from tilewright.kernels.ladder import LADDER
-
-    return LADDER[rung["name"]].note if rung["name"] in LADDER else ""
 
 
 def why_none_ran(rungs: Rungs) -> str:
@@ -83,7 +96,7 @@ def _left_out(rungs: Rungs) -> list[tuple[str, str]]:
 
 _MEASURED_LEGEND = (
     "TFLOP/s: right after idle. Of light: of what the GPU's units or its memory allow. Of cuBLAS: on the same data in "
-    "the same run. Gain: over the rung before."
+    "the same run. Gain: over the rung before on the road, steps aside left out. Settled: at the power limit."
 )
 _COUNTED_LEGEND = (
     "Sectors: of 32 bytes, 4 where the lanes of a warp read neighbouring floats. Conflicts: wavefronts that they "
@@ -91,6 +104,9 @@ _COUNTED_LEGEND = (
     "between the SMs and L2 if L1 caught nothing."
 )
 
+
+_COUNTED = ("sectors_per_load", "conflicts_per_request", "flops_per_smem_byte", "flops_per_l2_byte", "rereads")
+"""What the table and the chart show of rungs in the emulator."""
 
 _WRAPPED = ("what it means", "published")
 """Columns of words, which give way where a terminal is narrow; numbers and names stay whole."""
@@ -122,26 +138,27 @@ def _counted_table(rungs: Rungs) -> "Table":
 def _measured_table(rungs: Rungs) -> "Table":
     """Figures right after idle; behind them, where it was asked for, those of the settled state."""
     settled = any("settled" in rung["measured"] for rung in rungs)
-    more = ("settled\nTFLOP/s", "of\ncuBLAS") if settled else ()
+    more = ("settled\nTFLOP/s", "settled\ncuBLAS") if settled else ()
     table = _table("rung", "TFLOP/s", "of\nlight", "of\ncuBLAS", "gain", *more, "published")
     for rung in _by_road(rungs, table):
         figure = published(rung)
-        late = rung["measured"].get("settled", {})
-        later = (_text("{:.3g}", late.get("tflops")), _text("{:.3f}", late.get("ratio", {}).get("median")))
+        found = rung["measured"].get("settled", {})
+        cells = (_text("{:#.3g}", found.get("tflops")), _text("{:.3f}", found.get("ratio", {}).get("median")))
         table.add_row(
             rung["name"],
-            f"{rung['tflops']:.3g}",
+            _text("{:#.3g}", rung["tflops"]),
             _text("{:.1%}", rung.get("speed_of_light_share")),
             _text("{:.3f}", rung.get("cublas_ratio")),
             _text("{:.2f}x", rung.get("gain")),
-            *(later if settled else ()),
+            *(cells if settled else ()),
             f"{figure.range} {figure.gpu}" if figure else "",
         )
     return table
 
 
 def _text(form: str, value: float | None) -> str:
-    return "" if value is None else form.format(value)
+    """As the form says, three digits without a point behind the last."""
+    return "" if value is None else form.format(value).rstrip(".")
 
 
 def _by_road(rungs: Rungs, table: "Table") -> Iterator[dict[str, Any]]:

@@ -138,13 +138,14 @@ def require_writable(option: str, path: Path | None) -> None:
         return
     if not path.parent.is_dir():
         raise ValueError(f"{option}={path} is in a folder that does not exist: make it first")
-    there = path.exists()
+    target = path.resolve()  # a link stays
+    there = target.exists()
     try:
-        path.open("ab").close()
+        target.open("ab").close()
         if not there:
-            path.unlink()
+            target.unlink()
     except OSError as error:
-        raise ValueError(f"{option}={path} cannot be written: {error.strerror}") from None
+        raise ValueError(f"{option}={path} cannot be written: {error.strerror}: name another file") from None
 
 
 def require_plot(path: Path | None) -> None:

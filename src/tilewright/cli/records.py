@@ -8,25 +8,29 @@ from typing import Any, TypeGuard
 import typer
 
 
-def read(path: Path, written_by: str, keys: Collection[str], parts: str, keys_of_parts: Collection[str]) -> Any:
-    """The JSON object of a file, which has these keys and a list `parts` of objects with theirs.
-
-    ValueError for anything else, which says that it was not `written_by` that command.
-    """
+def read(path: Path, written_by: str, complete: Callable[[Any], bool]) -> dict[str, Any]:
+    """The JSON object of a file, if it is complete; a ValueError that names the command it must be `written_by`."""
+    remedy = f"name a file that `{written_by}` wrote"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"record {path} cannot be read: {error.strerror}") from None
+        raise ValueError(f"record {path} cannot be read: {error.strerror}: {remedy}") from None
     except ValueError as error:
-        raise ValueError(f"record {path} is no JSON: {error}") from None
-    if not has(record, {*keys, parts}) or not all(has(part, keys_of_parts) for part in record[parts]):
-        raise ValueError(f"record {path} was not written by `{written_by}`")
-    return record
+        raise ValueError(f"record {path} is no JSON: {error}: {remedy}") from None
+    if not complete(record):
+        raise ValueError(f"record {path} is none, or lacks a part: {remedy}")
+    found: dict[str, Any] = record
+    return found
 
 
-def has(value: Any, keys: Collection[str]) -> TypeGuard[dict[str, Any]]:
+def has(value: Any, *keys: str) -> TypeGuard[dict[str, Any]]:
     """Whether it is an object with these keys."""
-    return isinstance(value, dict) and set(keys) <= value.keys()
+    return isinstance(value, dict) and value.keys() >= set(keys)
+
+
+def has_parts(value: Any, name: str) -> bool:
+    """Whether an object has a list of this name."""
+    return has(value, name) and isinstance(value[name], list)
 
 
 def refuse_measuring(context: typer.Context, record: str, kept: Collection[str]) -> None:
@@ -39,7 +43,7 @@ def refuse_measuring(context: typer.Context, record: str, kept: Collection[str])
 
 
 def drawn(record: dict[str, Any], path: Path | None, draw: Callable[[dict[str, Any], Path], bool]) -> bool:
-    """Draw the record where there is a path, and tell people; whether that did not fail.
+    """Draw the record where there is a path, and tell people; whether that did not fail, which the record then says.
 
     Before the record is printed, so that stdout has one object whatever happens.
     """
@@ -48,6 +52,7 @@ def drawn(record: dict[str, Any], path: Path | None, draw: Callable[[dict[str, A
     try:
         typer.echo(f"drawn into {path}" if draw(record, path) else "there is nothing that could be drawn", err=True)
     except OSError as error:
-        typer.echo(f"tilewright: --plot={path} cannot be written: {error.strerror}", err=True)
+        record["error"] = f"--plot={path} cannot be written: {error.strerror or error}"
+        typer.echo(f"tilewright: {record['error']}", err=True)
         return False
     return True

@@ -38,9 +38,10 @@ class Counts:
     mbarrier_waits: times that a warp waited at a CTA or cluster barrier, or at an mbarrier, satisfied ones included.
 
     Only with Device(count_memory=True): global_requests and shared_requests (warps that access), global_sectors
-    (32-byte sectors touched), shared_wavefronts (passes over the 32 banks) and shared_conflicts (wavefronts beyond
-    those of the same access without bank conflicts). Keys say what accesses: "ld", "st" or "atom", in shared memory
-    also "ldmatrix", "stmatrix" and "cp.async"; in global memory cp.async is an "ld".
+    (32-byte sectors touched), global_ideal_sectors (what as many bytes side by side would touch), shared_wavefronts
+    (passes over the 32 banks) and shared_conflicts (wavefronts beyond those of the same access without bank conflicts).
+    Keys say what accesses: "ld", "st" or "atom", in shared memory also "ldmatrix", "stmatrix" and "cp.async"; in global
+    memory cp.async is an "ld".
     """
 
     warp_instructions: Counter[str] = field(default_factory=Counter)
@@ -48,6 +49,7 @@ class Counts:
     tensor_flops: int = 0
     global_requests: Counter[str] = field(default_factory=Counter)
     global_sectors: Counter[str] = field(default_factory=Counter)
+    global_ideal_sectors: Counter[str] = field(default_factory=Counter)
     shared_requests: Counter[str] = field(default_factory=Counter)
     shared_wavefronts: Counter[str] = field(default_factory=Counter)
     shared_conflicts: Counter[str] = field(default_factory=Counter)
@@ -163,6 +165,8 @@ class MemoryCounter:
         if space == "global":
             counts.global_requests[kind] += len(by_warp)
             counts.global_sectors[kind] += int(_distinct(by_warp, width, SECTOR_BYTES).sum())
+            nbytes = np.count_nonzero(by_warp >= 0, axis=1) * width
+            counts.global_ideal_sectors[kind] += int((-(-nbytes // SECTOR_BYTES)).sum())
         else:
             counts.shared_requests[kind] += len(by_warp)
             self._add_wavefronts(counts, kind, *shared_wavefronts(by_warp, width, kind == "ld"))

@@ -49,10 +49,10 @@ class RegisterChecks:
 
     def accumulate(self, site: int, group: Group, indices: Sequence[int], keep: Any, active: Any) -> None:
         """The active lanes of a group give registers values, made from those they had where `keep` holds."""
-        missing = self.unset[list(indices)][:, group.lanes]
-        if not missing.any():  # as for all products of a tile but the first
-            return
-        for index in np.asarray(indices)[missing.any(axis=1)].tolist():
+        doubtful = [index for index in indices if self.doubtful[index]]  # in some lane, be it of another group
+        if not doubtful or not (missing := self.unset[doubtful][:, group.lanes]).any():
+            return  # as for all products of a tile but the first
+        for index in np.asarray(doubtful)[missing.any(axis=1)].tolist():
             self.require(site, group, index, keep if active is None else keep & active)
             self.leave(group, (index,), (), False, active)
 

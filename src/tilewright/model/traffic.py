@@ -5,9 +5,6 @@ from dataclasses import dataclass
 
 SECTOR_BYTES = 32
 
-MOST_SECTORS = 16
-"""What a request needs at most whose lanes are neighbours: 32 lanes of 16 bytes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
@@ -70,8 +67,8 @@ class Traffic:
     def explanation(self, scattered_line: str, conflicts_line: str) -> str:
         """The most striking of these numbers in one sentence.
 
-        scattered_line: a source line whose loads take more than MOST_SECTORS; conflicts_line: where most bank conflicts
-        are. Empty where there is none.
+        scattered_line: a source line whose loads touch many more sectors than they need; conflicts_line: where most
+        bank conflicts are. Empty where there is none.
         """
         if scattered_line:
             return f"lanes side by side do not read neighbours in GMEM at {scattered_line}"
@@ -80,7 +77,7 @@ class Traffic:
             return f"{share:.0%} of SMEM wavefronts are bank conflicts, most at {conflicts_line}"
         if not self.shared_requests and not self.tma_read_bytes:
             return "nothing is reused on chip but what L1 holds"
-        return f"each byte crosses L2 {self.rereads:.1f} times"
+        return f"A, B and out cross between SMs and L2 {self.rereads:.1f} times"
 
 
 def traffic(flops: int, minimum_bytes: int, counters: Mapping[str, int | Mapping[str, int]]) -> Traffic:
