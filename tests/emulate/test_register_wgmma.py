@@ -54,3 +54,50 @@ def test_wgmma_with_a_in_registers(policy):
 def test_wgmma_of_data_that_no_proxy_fence_follows(reports):
     register_wgmma(0, ("eager", 0))
     assert [report.kind for report in reports()] == ["proxy-fence"]
+
+
+ROUNDS = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry rounds(.param .u64 out_) {
+  .shared .align 128 .b8 tiles[512];
+  .reg .b64 %out, %b, %wide; .reg .b32 %a<4>, %t, %i, %to, %word; .reg .f32 %d<4>; .reg .pred %more, %keep;
+  ld.param.u64 %out, [out_]; mov.u32 %t, %tid.x;
+  mov.u32 %to, tiles; mad.lo.u32 %to, %t, 4, %to;
+  setp.lt.u32 %more, %t, 64; selp.u32 %word, 0x3f803f80, 0x40404040, %more;  // ones, then threes
+  st.shared.u32 [%to], %word;
+  fence.proxy.async; bar.sync 0;
+  mov.u32 %a0, 0x3f803f80; mov.u32 %a1, %a0; mov.u32 %a2, %a0; mov.u32 %a3, %a0;
+  mov.f32 %d0, 0f42c80000; mov.f32 %d1, %d0; mov.f32 %d2, %d0; mov.f32 %d3, %d0;
+  mov.u32 %i, 0;
+Loop:
+  mad.lo.u32 %to, %i, STEP, tiles; shr.u32 %to, %to, 4; cvt.u64.u32 %b, %to; or.b64 %b, %b, 0x800080000;
+  setp.ne.u32 %keep, %i, DROPPED;
+  wgmma.wait_group.sync.aligned 0;
+  wgmma.fence.sync.aligned;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16
+    {%d0, %d1, %d2, %d3}, {%a0, %a1, %a2, %a3}, %b, %keep, 1, 1, 0;
+  wgmma.commit_group.sync.aligned;
+  add.u32 %i, %i, 1;
+  setp.lt.u32 %more, %i, 2;
+  @%more bra Loop;
+  wgmma.wait_group.sync.aligned 0;
+  mul.wide.u32 %wide, %t, 4; add.u64 %out, %out, %wide;
+  st.global.f32 [%out], %d0;
+  ret;
+}
+"""
+"""D of hundreds, plus a product with B of ones and one with what lies STEP bytes on; the product DROPPED drops D."""
+
+
+@each_policy
+@pytest.mark.parametrize(
+    ("step", "dropped", "expected"), [(256, 2, 100 + 16 + 48), (0, 0, 16 + 16), (0, 1, 16), (256, 0, 16 + 48)]
+)
+def test_descriptor_and_scale_are_rewritten_at_once(step, dropped, expected, policy):
+    device = Device(memory_bytes=1 << 20, asynchrony=policy[0], seed=policy[1])
+    out = device.allocate(512)
+    kernel = device.load(ROUNDS.replace("STEP", str(step)).replace("DROPPED", str(dropped)))
+    device.launch(kernel, (1,), (128,), [out])
+    np.testing.assert_array_equal(device.read(out, 512).view(np.float32), np.full(128, expected))

@@ -158,13 +158,14 @@ class _WarpgroupProduct:
         self._lanes = tiles.spread(group.indices)  # (WG, 128, C)
         self.owners = self._lanes[:, 0].reshape(-1)
         self._base = machine.topology.shared_base[self._lanes[:, 0]]  # (WG, C)
-        self._accumulate = tiles.spread(accumulate)[:, 0]
+        # The manual protects accumulators and fragments until the wait, not these: they may be rewritten at once.
+        self._accumulate = tiles.spread(accumulate)[:, 0].copy()
         if isinstance(a, list):
             self._a = np.stack([tiles.spread(register) for register in a])  # (4, WG, 128, C)
         else:
-            self._a = tiles.spread(a)[:, 0]
+            self._a = tiles.spread(a)[:, 0].copy()
             self._check(self._a, _WGMMA_ROWS, form[4])
-        self._b = tiles.spread(b)[:, 0]
+        self._b = tiles.spread(b)[:, 0].copy()
         self._check(self._b, self._n, form[5])
         self._remembered: list[bytes] = []
 
