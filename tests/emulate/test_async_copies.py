@@ -203,3 +203,39 @@ def test_bulk_copy_through_a_peer(policy):
     device.launch(device.load(compile_ptx(source)), (4,), (32,), [out, device.upload(values)], cluster=(2,))
     expected = values.reshape(2, 2, 64)[:, ::-1].ravel()
     np.testing.assert_array_equal(device.read(out, 1024).view(np.int32), expected)
+
+
+WHOLE_WARPS = (
+    PTX_WRAPPERS
+    + """
+extern "C" __global__ void every_lane(const __grid_constant__ TensorMap map, int* sums, int* copies) {
+  __shared__ __align__(128) int tile[32];
+  tile[threadIdx.x % 32] = 1 + threadIdx.x % 32;
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, 0}], [%2];"
+               " cp.async.bulk.global.shared::cta.bulk_group [%3], [%2], 128;"
+               " cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 [%4], [%2], 128;"
+               " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+               :: "l"(&map), "r"(threadIdx.x / 16 * 8), "r"(shared_address(tile)), "l"(copies + threadIdx.x / 32 * 32),
+                  "l"(sums) : "memory");
+}
+"""
+)
+
+
+@each_policy
+def test_lanes_that_ask_for_one_store_store_once_and_each_reduces(policy):
+    """Half a warp stores a box of 8 columns, a warp stores a range, and every lane reduces."""
+    device = Device(memory_bytes=1 << 20, asynchrony=policy[0], seed=policy[1])
+    out, sums, copies = (device.upload(np.zeros(128, np.int32)) for _ in range(3))
+    tensor_map = device.tensor_map(address=out, dtype=np.int32, shape=(32, 4), strides=(128,), box=(8, 4))
+    kernel = device.load(compile_ptx(WHOLE_WARPS))
+    counters = device.launch(kernel, (1,), (64,), [tensor_map, sums, copies])
+    row = np.arange(1, 33)
+    np.testing.assert_array_equal(
+        device.read(out, 512).view(np.int32).reshape(4, 4, 8), row.reshape(4, 1, 8).repeat(4, 1)
+    )
+    np.testing.assert_array_equal(device.read(copies, 256).view(np.int32), np.tile(row, 2))
+    np.testing.assert_array_equal(device.read(sums, 128).view(np.int32), 64 * row)
+    assert counters.tma_stored_bytes == 4 * 128 + 2 * 128 + 64 * 128

@@ -1,6 +1,6 @@
 """Bulk copies and reductions (TMA): boxes of tensors and plain ranges between global and shared memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from tilewright.emulator.arithmetic import lane_values, lanes_of
 from tilewright.emulator.asynchrony import CommitGroups
 from tilewright.emulator.bulk_operands import BulkOperands
 from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds
-from tilewright.emulator.lanes import Array, Group, Indices
+from tilewright.emulator.lanes import WARP, Array, Group, Indices
 from tilewright.emulator.memory import GLOBAL_BASE, Bytes
 from tilewright.emulator.reductions import reduce_into, require_bulk_reduction
 from tilewright.emulator.tensor_map import TensorMap
@@ -180,7 +180,8 @@ class BulkCopies:
                 write = partial(tma.reduce_tile, *what, reduction)
             chunks = tma.tile_chunks(tensor_map, offset)
             origin = operands.shared_range(site, cta, offset, tensor_map.shared_bytes)
-            stores.append(_Store(issue.lane, chunks, origin, tma.rows_in_bounds(written, box), write))
+            repeatable = None if reduction is not None else (*issue.places, *issue.values)
+            stores.append(_Store(issue.lane, chunks, origin, tma.rows_in_bounds(written, box), write, repeatable))
         self._issue_stores(site, stores)
 
     def _require_reduction(self, site: int, operation: str, tensor_map: TensorMap) -> None:
@@ -265,13 +266,15 @@ class BulkCopies:
             target = self._operands.global_range(site, address, length)
             chunks = np.arange(offset // 16, (offset + length) // 16)
             rows, write = _one_row(address, length, 0), partial(_copy, target, origin, reduction)
-            stores.append(_Store(issue.lane, chunks, origin, rows, write))
+            repeatable = None if reduction is not None else (*issue.places, *issue.values)
+            stores.append(_Store(issue.lane, chunks, origin, rows, write, repeatable))
         self._issue_stores(site, stores)
 
     def _issue_stores(self, site: int, stores: "list[_Store]") -> None:
         if not stores:
             return
         remembered: list[bytes] = []
+        repeats = self._repeats(stores)
 
         def perform(some: Indices | None) -> None:
             for index in range(len(stores)) if some is None else some:
@@ -281,7 +284,9 @@ class BulkCopies:
                         f"{self._machine.describe(site)}: its source in shared memory was overwritten before "
                         "cp.async.bulk.wait_group.read: wait before the buffer is used again"
                     )
-                self._machine.counters[site].tma_stored_bytes += store.write()
+                written = store.write()
+                if not repeats[index]:
+                    self._machine.counters[site].tma_stored_bytes += written
 
         owners = np.array([store.lane for store in stores])
         if (checker := self._machine.checker) is not None:
@@ -289,8 +294,10 @@ class BulkCopies:
             reads = [agents.read_by_bulk(site, store.lane, store.chunks) for store in stores]
             numbers = threads[owners].tolist()
             writes = [
-                checker.global_copies.write(site, store.lane, store.rows, ("bulk write", number))
-                for store, number in zip(stores, numbers, strict=True)
+                checker.tick()
+                if again
+                else checker.global_copies.write(site, store.lane, store.rows, ("bulk write", number))
+                for store, number, again in zip(stores, numbers, repeats, strict=True)
             ]
 
             def retire(agent: str, times: list[int], some: Indices) -> None:
@@ -301,12 +308,28 @@ class BulkCopies:
             self.groups.track(owners, partial(retire, "bulk write", writes), writes=True)
         self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))
 
+    def _repeats(self, stores: "list[_Store]") -> list[bool]:
+        """Which stores of an instruction an earlier lane of the same warp makes too.
+
+        By the letter each of 32 lanes stores, all of them the same to one place without order. CUTLASS's epilogue of
+        sm_90 does so, and ptxas makes of it one store for the lanes that agree: of UTMASTG and UBLKCP it emits a loop
+        over the operands that differ, if any may. So it is one store here, of one value by lanes in step. A reduction
+        is made by each lane, by the letter as in ptxas's loop over the lanes around UTMAREDG and UBLKRED.
+        """
+        threads, seen, repeats = self._machine.topology.thread, set(), []
+        for store in stores:
+            key = int(threads[store.lane]) // WARP, store.repeatable
+            repeats.append(store.repeatable is not None and key in seen)
+            seen.add(key)
+        return repeats
+
 
 @dataclass(frozen=True, slots=True)
 class _Store:
     """A bulk store: the issuing lane, the shared memory that it reads, and what writes that to global memory.
 
     chunks: of 16 bytes, of the CTA's shared memory. rows: of global memory. `write` returns how many bytes it wrote.
+    repeatable: what it stores and where, None for a reduction, which is another thing each time.
     """
 
     lane: int
@@ -314,6 +337,7 @@ class _Store:
     source: Bytes
     rows: tma.Rows | None
     write: Callable[[], int]
+    repeatable: Hashable
 
 
 def _copy(target: Bytes, source: Bytes, reduction: tuple[str, str] | None) -> int:
