@@ -74,8 +74,11 @@ ROUNDS = """
 Loop:
   mad.lo.u32 %to, %i, STEP, tiles; shr.u32 %to, %to, 4; cvt.u64.u32 %b, %to; or.b64 %b, %b, 0x800080000;
   setp.ne.u32 %keep, %i, DROPPED;
+  // before the wait
   wgmma.wait_group.sync.aligned 0;
+  // before the fence
   wgmma.fence.sync.aligned;
+  // after the fence
   wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16
     {%d0, %d1, %d2, %d3}, {%a0, %a1, %a2, %a3}, %b, %keep, 1, 1, 0;
   wgmma.commit_group.sync.aligned;
@@ -83,6 +86,7 @@ Loop:
   setp.lt.u32 %more, %i, 2;
   @%more bra Loop;
   wgmma.wait_group.sync.aligned 0;
+  // after the wait
   mul.wide.u32 %wide, %t, 4; add.u64 %out, %out, %wide;
   st.global.f32 [%out], %d0;
   ret;
@@ -101,3 +105,85 @@ def test_descriptor_and_scale_are_rewritten_at_once(step, dropped, expected, pol
     kernel = device.load(ROUNDS.replace("STEP", str(step)).replace("DROPPED", str(dropped)))
     device.launch(kernel, (1,), (128,), [out])
     np.testing.assert_array_equal(device.read(out, 512).view(np.float32), np.full(128, expected))
+
+
+WRITES_A, READS_A = "mov.u32 %a1, 0x3f803f80;", "xor.b32 %to, %a2, %t;"
+COPIES_INTO_D, COPIES_A = "mov.f32 %d3, %d2;", "mov.u32 %word, %a0;"
+
+
+def kinds_of(text, policy=("eager", 0)):
+    device = Device(memory_bytes=1 << 20, asynchrony=policy[0], seed=policy[1])
+    device.launch(device.load(text), (1,), (128,), [device.allocate(512)])
+    return {report.kind for report in device.reports}
+
+
+def with_access(place, access):
+    text = ROUNDS.replace("STEP", "0").replace("DROPPED", "0")
+    return text.replace(f"// {place}\n", f"{access}\n")
+
+
+@each_policy
+@pytest.mark.parametrize("place", ["before the fence", "after the wait"])
+@pytest.mark.parametrize("access", [WRITES_A, READS_A, COPIES_INTO_D, COPIES_A])
+def test_registers_are_free_between_wait_and_fence(access, place, policy):
+    assert kinds_of(with_access(place, access), policy) == set()
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(
+    ("place", "kind"), [("before the wait", "accumulator-before-wait"), ("after the fence", "wgmma-fence")]
+)
+@pytest.mark.parametrize("access", [WRITES_A, READS_A, COPIES_INTO_D, COPIES_A])
+def test_fragments_and_accumulators_are_not_between_fence_and_wait(access, place, kind):
+    assert kinds_of(with_access(place, access)) == {kind}
+
+
+CHAIN = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry chain(.param .u64 out_) {
+  .shared .align 128 .b8 tile[512];
+  .reg .b64 %out, %b, %wide; .reg .b32 %d<4>, %e<4>, %f<4>, %t, %to;
+  ld.param.u64 %out, [out_]; mov.u32 %t, %tid.x;
+  mov.u32 %to, tile; mad.lo.u32 %to, %t, 4, %to; st.shared.u32 [%to], 0x3c003c00;
+  fence.proxy.async; bar.sync 0;
+  mov.u32 %to, tile; shr.u32 %to, %to, 4; cvt.u64.u32 %b, %to; or.b64 %b, %b, 0x1000080000;
+  add.u32 %d0, %t, 0; add.u32 %d1, %t, 0; add.u32 %d2, %t, 0; add.u32 %d3, %t, 0;
+  add.u32 %e0, %t, 0; add.u32 %e1, %t, 0; add.u32 %e2, %t, 0; add.u32 %e3, %t, 0;
+  add.u32 %f0, %t, 0; add.u32 %f1, %t, 0; add.u32 %f2, %t, 0; add.u32 %f3, %t, 0;
+  wgmma.fence.sync.aligned;
+  wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 {%d0, %d1, %d2, %d3}, {%e0, %e1, %e2, %e3}, %b, 0, 1, 1, 0;
+  wgmma.commit_group.sync.aligned;
+  WAIT
+  SECOND
+  wgmma.commit_group.sync.aligned;
+  wgmma.wait_group.sync.aligned 0;
+  mul.wide.u32 %wide, %t, 4; add.u64 %out, %out, %wide; st.global.u32 [%out], %e0;
+  ret;
+}
+"""
+SECOND = "wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 {D}, {A}, %b, 0, 1, 1, 0;"
+FIRST_D, FIRST_A, OTHERS = "{%d0, %d1, %d2, %d3}", "{%e0, %e1, %e2, %e3}", "{%f0, %f1, %f2, %f3}"
+
+
+def chain(waits, d, a):
+    second = SECOND.replace("{D}", d).replace("{A}", a)
+    text = CHAIN.replace("WAIT", "wgmma.wait_group.sync.aligned 0;" if waits else "").replace("SECOND", second)
+    return kinds_of(text)
+
+
+@pytest.mark.parametrize(("d", "a"), [(OTHERS, FIRST_D), (FIRST_A, FIRST_D), (FIRST_A, OTHERS)])
+def test_chained_products_wait(d, a):
+    """The accumulators of one product as A of the next, and its A as their accumulators."""
+    assert chain(True, d, a) == set()
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(("d", "a"), [(OTHERS, FIRST_D), (FIRST_A, FIRST_D), (FIRST_A, OTHERS)])
+def test_chained_products_that_do_not_wait(d, a):
+    assert chain(False, d, a) == {"accumulator-before-wait"}
+
+
+def test_products_of_the_same_fragments_need_no_wait():
+    assert chain(False, FIRST_D, FIRST_A) == chain(False, OTHERS, FIRST_A) == set()

@@ -1,40 +1,44 @@
-"""The checks of the registers that wgmma changes: who touches them between issue and wait, or without wgmma.fence."""
+"""The checks of wgmma's registers, accumulators and fragments of A: nobody may access them between issue and wait.
 
-from typing import TYPE_CHECKING
+Nor between wgmma.fence and issue. Reads count as writes do, as the manual speaks of accesses; only wgmmas may follow
+each other on one accumulator, and read one fragment. Source: PTX ISA, "wgmma.fence", "wgmma.wait_group".
+"""
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.emulator.lanes import WARPGROUP, Group, Indices
+from tilewright.emulator.lanes import WARPGROUP, Array, Group, Indices
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
 
 
 class AccumulatorChecks:
-    """By row of the register file and warpgroup (of all resident CTAs).
+    """By number of the register (Program.watched) and warpgroup (of all resident CTAs).
 
-    issued: when the last wgmma on the row was issued, and its instruction. touched: the instruction, plus 1, that last
-    accessed the row since the warpgroup's last wgmma.fence. fenced: the instruction, plus 1, of that fence.
+    changed, used: when the last wgmma with the register as accumulator, and as fragment of A, was issued. issuer: the
+    later one. touched: the instruction, plus 1, that last accessed the register since the warpgroup's last wgmma.fence.
+    fenced: the instruction, plus 1, of that fence.
     """
 
-    def __init__(self, checker: "Checker", rows: int) -> None:
+    def __init__(self, checker: "Checker", registers: int) -> None:
         topology = checker.topology
         self._checker, self._ctas = checker, topology.ctas
         warpgroups = -(-topology.threads // WARPGROUP) * topology.ctas
-        self._issued = np.zeros((rows, warpgroups), np.int64)
-        self._issuer = np.zeros((rows, warpgroups), np.int64)
-        self._touched = np.zeros((rows, warpgroups), np.int64)
+        self._changed, self._used, self._issuer, self._touched = (
+            np.zeros((registers, warpgroups), np.int64) for _ in range(4)
+        )
         self._retired = np.zeros(warpgroups, np.int64)
         self._fenced = np.zeros(warpgroups, np.int64)
+        self._has_fragments = False  # whether any wgmma had A in registers
 
-    def touch(self, site: int, group: Group, row: int) -> None:
-        """Lanes read or write the register of a row otherwise than by wgmma."""
+    def touch(self, site: int, group: Group, number: int) -> None:
+        """Lanes read or write a register otherwise than by wgmma."""
         slots = self._slots(group)
-        late = self._issued[row, slots] > self._retired[slots]
-        if late.any():
-            slot = int(slots[late.argmax()])
-            self._report("accumulator-before-wait", site, int(self._issuer[row, slot]), slot, "accesses")
-        self._touched[row, slots] = site + 1
+        self._require_retired(site, self._changed, (number, slots), slots)
+        self._require_retired(site, self._used, (number, slots), slots)
+        self._touched[number, slots] = site + 1
 
     def fence(self, site: int, group: Group) -> None:
         """wgmma.fence."""
@@ -42,23 +46,48 @@ class AccumulatorChecks:
         self._touched[:, slots] = 0
         self._fenced[slots] = site + 1
 
-    def multiply(self, site: int, group: Group, rows: slice | tuple[int, ...], time: int) -> None:
-        """wgmma.mma_async on some rows."""
+    def multiply(
+        self, site: int, group: Group, rows: slice | tuple[int, ...], fragments: tuple[int, ...], time: int
+    ) -> None:
+        """wgmma.mma_async with some accumulators and some fragments of A."""
         slots = self._slots(group)
         index = (slice(rows.start, rows.stop), slots) if isinstance(rows, slice) else np.ix_(np.array(rows), slots)
-        touched = self._touched[index]
-        if touched.any():
-            place = np.unravel_index(int((touched > 0).argmax()), touched.shape)
-            self._report("wgmma-fence", site, int(touched[place]) - 1, int(slots[place[1]]), "changes")
-        elif not self._fenced[slots].all():
+        touched = self._has_touched(site, index, slots, "changes")
+        if fragments:
+            self._has_fragments = True
+            of_a = np.ix_(np.array(fragments), slots)
+            touched |= self._has_touched(site, of_a, slots, "reads")
+            self._require_retired(site, self._changed, of_a, slots)
+        if self._has_fragments:
+            self._require_retired(site, self._used, index, slots)
+        if not touched and not self._fenced[slots].all():
             self._report("wgmma-fence", site, site, int(slots[self._fenced[slots].argmin()]), "changes")
-        self._issued[index], self._issuer[index] = time, site
+        self._changed[index], self._issuer[index] = time, site
+        if fragments:
+            self._used[of_a], self._issuer[of_a] = time, site
 
     def retire(self, lane: int, time: int) -> None:
         """The warpgroup of a lane has waited for its wgmmas up to a time."""
         topology = self._checker.topology
         slot = topology.thread[lane] // WARPGROUP * self._ctas + topology.cta[lane]
         self._retired[slot] = max(int(self._retired[slot]), time)
+
+    def _has_touched(self, site: int, index: Any, slots: Indices, verb: str) -> bool:
+        """Report an access of some registers since the fence, if there was one."""
+        touched = self._touched[index]
+        if not touched.any():
+            return False
+        place = np.unravel_index(int((touched > 0).argmax()), touched.shape)
+        self._report("wgmma-fence", site, int(touched[place]) - 1, int(slots[place[-1]]), verb)
+        return True
+
+    def _require_retired(self, site: int, issued: Array, index: Any, slots: Indices) -> None:
+        """Report the use of some registers that wgmmas issued at these times may still access."""
+        late = issued[index] > self._retired[slots]
+        if late.any():
+            place = np.unravel_index(int(late.argmax()), late.shape)
+            other = int(self._issuer[index][place])
+            self._report("accumulator-before-wait", site, other, int(slots[place[-1]]), "accesses")
 
     def _slots(self, group: Group) -> Indices:
         """The warpgroups of a group."""

@@ -119,6 +119,11 @@ def is_wgmma(instruction: Instruction) -> bool:
     return instruction.opcode == "wgmma" and instruction.action == "mma_async"
 
 
+def fragments_of_a(instruction: Instruction) -> list[Register]:
+    """The registers of a wgmma that hold fragments of A; none if A is in shared memory."""
+    return list(registers_of(a)) if isinstance(a := instruction.operands[1], Vector) else []
+
+
 def sources(instruction: Instruction) -> Iterator[Register]:
     """The registers that an instruction computes with, its guard apart."""
     for operand in instruction.operands[1 if has_destination(instruction) else 0 :]:

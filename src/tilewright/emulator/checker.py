@@ -60,7 +60,7 @@ class Checker:
             topology.cluster_size > 1,
         )  # fmt: skip
         self.agents, self.global_copies = AgentChecks(self), GlobalCopyChecks(self)
-        self.accumulators = AccumulatorChecks(self, program.bank_sizes[4] if program.accumulators else 0)
+        self.accumulators = AccumulatorChecks(self, len(program.watched))
         self.member_masks, self.convergence = MemberMaskChecks(self), ConvergenceChecks(self)
         self.registers = RegisterChecks(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met

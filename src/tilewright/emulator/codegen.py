@@ -93,7 +93,7 @@ class BlockWriter:
         self.site = 0
         self._values: dict[Register, _Value] = {}
         self._written: set[Register] = set()
-        self._touched: set[Register] = set()  # accumulators, since the last wgmma
+        self._touched: set[Register] = set()  # of the watched, since the last wgmma
         self.suspects = SuspectWriter(self)
         self._variables = 0
 
@@ -233,18 +233,23 @@ class BlockWriter:
         return f"B{bytes_of(destination)}[{self.program.rows[destination]}]"
 
     def _touch(self, register: Register) -> None:
-        """Tell the checks that an accumulator is accessed otherwise than by wgmma, once until the next wgmma."""
-        if register in self.program.accumulators and register not in self._touched:
+        """Tell the checks that a watched register is accessed otherwise than by wgmma, once until the next wgmma."""
+        if register in self.program.watched and register not in self._touched:
             self._touched.add(register)
-            self.emit(f"m.touch_accumulator({self.site}, g, {self.program.rows[register]})")
+            self.emit(f"m.touch_watched({self.site}, g, {self.program.watched[register]})")
 
     def touch_again(self) -> None:
-        """After wgmma.fence, accesses of accumulators count anew."""
+        """After wgmma.fence, accesses of watched registers count anew."""
         self._touched.clear()
+
+    def leave_to_wgmma(self, registers: Iterable[Register]) -> None:
+        """Until `rows_in_place` it is wgmma itself that accesses these."""
+        self._touched.update(registers)
 
     def alias(self, destination: Register, source: Register) -> None:
         """Let a register hold what another of the same width holds."""
         self._touch(source)
+        self._touch(destination)
         self._values[destination] = self._current(source)
         self._written.add(destination)
 

@@ -185,10 +185,10 @@ class Machine:
         if self.checker is not None:
             self.checker.member_masks.barrier(group, mask)
 
-    def touch_accumulator(self, site: int, group: Group, row: int) -> None:
-        """An accumulator of wgmma is read or written by another instruction."""
+    def touch_watched(self, site: int, group: Group, number: int) -> None:
+        """An accumulator of wgmma, or a fragment of its A, is read or written by another instruction."""
         if self.checker is not None:
-            self.checker.accumulators.touch(site, group, row)
+            self.checker.accumulators.touch(site, group, number)
 
     def require_register(self, site: int, group: Group, number: int, active: Values | None) -> None:
         """A register that may have no value is used."""

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from tilewright.emulator import wmma
+from tilewright.emulator.blocks import fragments_of_a
 from tilewright.emulator.codegen import BlockWriter, emits
 from tilewright.emulator.fragments import ELEMENT_TYPES, check_types
 from tilewright.emulator.lanes import WARP, WARPGROUP
@@ -142,6 +143,8 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
     immediates = [immediate_of(flag) for flag in flags]
     if not (set(immediates[:2]) <= {-1, 1} and set(immediates[2:]) <= {0, 1}):
         raise ValueError("the scales of A and B are 1 or -1, and their transpositions 0 or 1")
+    fragments = fragments_of_a(i)
+    w.leave_to_wgmma(fragments)
     matrix_a = _fragment(w, a, a_type) if isinstance(a, Vector) else w.read(a, "u8")
     matrix_b, keep = w.read(b, "u8"), w.read(scale, "b1")
     negate = [value < 0 for value in immediates[:2]] or [False, False]
@@ -158,4 +161,6 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
     form = w.constant((wmma.extents_of(shape)[1], a_type, b_type, d_type, *majors, *negate, saturate))
     w.accumulate(elements_of(accumulators), keep)
     rows = w.rows_in_place(elements_of(accumulators))
-    w.emit(f"m.tensor.multiply_async({w.site}, g, {form}, {rows}, {matrix_a}, {matrix_b}, {keep}, {w.active})")
+    watched = w.constant(tuple(w.program.watched[register] for register in fragments))
+    operands = f"{rows}, {watched}, {matrix_a}, {matrix_b}, {keep}"
+    w.emit(f"m.tensor.multiply_async({w.site}, g, {form}, {operands}, {w.active})")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.emulator.blocks import Block, definitions, is_wgmma, uniform_registers
+from tilewright.emulator.blocks import Block, definitions, fragments_of_a, is_wgmma, uniform_registers
 from tilewright.emulator.ptx import Entry, Register
 from tilewright.emulator.traits import Traits, traits_of
 
@@ -14,7 +14,8 @@ class Program:
     """An entry ready to run.
 
     functions: one per block. rows: place in the register file of each register that lives across blocks, within its
-    bank of equal width. slots: place in m.uniforms of each launch-uniform register.
+    bank of equal width. slots: place in m.uniforms of each launch-uniform register. watched: the registers that wgmma
+    accesses while threads go on, numbered: accumulators by their rows, which are the first, then other fragments of A.
     """
 
     entry: Entry
@@ -24,6 +25,7 @@ class Program:
     bank_sizes: dict[int, int] = field(default_factory=dict)  # bytes of a register (1 for predicates) -> rows
     slots: dict[Register, int] = field(default_factory=dict)
     accumulators: set[Register] = field(default_factory=set)  # of wgmma, which changes them in the register file
+    watched: dict[Register, int] = field(default_factory=dict)
     suspects: dict[Register, int] = field(default_factory=dict)  # that may be used without a value, numbered
     without_value: int = 0  # how many of them, the first, have none at the start
     source: str = ""
@@ -46,10 +48,13 @@ def place_registers(program: Program) -> None:
             program.rows[register] = sizes[width]
             sizes[width] += 1
 
-    for instruction in filter(is_wgmma, program.entry.instructions):
-        for register in definitions(instruction):
-            place(register)
-            program.accumulators.add(register)
+    products = list(filter(is_wgmma, program.entry.instructions))
+    for register in (register for product in products for register in definitions(product)):
+        place(register)
+        program.accumulators.add(register)
+        program.watched[register] = program.rows[register]
+    for register in (register for product in products for register in fragments_of_a(product)):
+        program.watched.setdefault(register, len(program.watched))
     for block in program.blocks:
         for register in sorted(block.live_in | block.live_out, key=lambda register: register.name):
             place(register)

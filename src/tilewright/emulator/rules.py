@@ -57,11 +57,13 @@ RULES = {
         "mbarrier.init; membar/fence: fence.mbarrier_init",
     ),
     "wgmma-fence": Rule(
-        "wgmma.fence must stand between another access to a register and the wgmma.mma_async that uses it",
+        "wgmma.fence must stand between another access to a register and the wgmma.mma_async that uses it as an "
+        "accumulator or as a fragment of A",
         "wgmma.fence",
     ),
     "accumulator-before-wait": Rule(
-        "the registers of a wgmma.mma_async may be accessed only after the wgmma.wait_group that covers its group",
+        "the accumulators of a wgmma.mma_async, and registers with fragments of its A, may be accessed only after the "
+        "wgmma.wait_group that covers its group",
         "wgmma.wait_group",
     ),
     "cluster-exit": Rule(

@@ -88,6 +88,7 @@ class Tensor:
         group: Group,
         form: tuple[int, str, str, str, str, str, bool, bool, bool],
         rows: slice | tuple[int, ...],
+        fragments: tuple[int, ...],
         a: list[Array] | Array,
         b: Array,
         accumulate: Array,
@@ -96,7 +97,8 @@ class Tensor:
         """wgmma.mma_async.
 
         form: N, the types of A, B and the accumulators, the majors and negations of A and B, and whether sums
-        saturate. rows: of the accumulators in the register file. a: registers, or a descriptor per lane.
+        saturate. rows: of the accumulators in the register file. fragments: the registers of A, as the checks number
+        them. a: their values, or a descriptor per lane.
         """
         if active is not None:
             chosen = lanes_of(active, group.size)
@@ -110,7 +112,7 @@ class Tensor:
         counts.wgmma_read_bytes += product.operand_bytes * group.warpgroups.count
         if self._machine.checker is not None:
             self.groups.track(product.owners, product.check_operands(self._machine.checker))
-            self._machine.checker.accumulators.multiply(site, group, rows, self._machine.checker.tick())
+            self._machine.checker.accumulators.multiply(site, group, rows, fragments, self._machine.checker.tick())
         self.groups.issue(product.owners, product.perform, product.remember_operands)
 
     def fence(self, site: int, group: Group) -> None:
