@@ -138,6 +138,22 @@ def test_fragments_and_accumulators_are_not_between_fence_and_wait(access, place
     assert kinds_of(with_access(place, access)) == {kind}
 
 
+@pytest.mark.parametrize("place", ["before the wait", "after the fence"])
+def test_who_is_predicated_off_accesses_nothing(place):
+    never = f"setp.gt.u32 %more, %t, 1000; @%more {WRITES_A} @%more {COPIES_INTO_D}"
+    assert kinds_of(with_access(place, never)) == set()
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(
+    ("place", "kind"), [("before the wait", "accumulator-before-wait"), ("after the fence", "wgmma-fence")]
+)
+def test_one_thread_is_enough(place, kind):
+    once = f"setp.eq.u32 %more, %t, 7; @%more {WRITES_A}"
+    assert kinds_of(with_access(place, once)) == {kind}
+    assert kinds_of(with_access(place, f"setp.gt.u32 %more, %t, 1000; @%more {WRITES_A} {WRITES_A}")) == {kind}
+
+
 CHAIN = """
 .version 8.6
 .target sm_90a

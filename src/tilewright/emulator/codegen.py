@@ -15,13 +15,7 @@ import numpy as np
 
 from tilewright.emulator import arithmetic, conversions, directed_rounding, integer_arithmetic
 from tilewright.emulator.availability import check_available
-from tilewright.emulator.blocks import (
-    Block,
-    blocks_threads,
-    build_blocks,
-    ends_block,
-    registers_of,
-)
+from tilewright.emulator.blocks import Block, blocks_threads, build_blocks, ends_block, registers_of
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.form_checks import check_form
 from tilewright.emulator.memory import SHARED_START
@@ -229,14 +223,16 @@ class BlockWriter:
         self.forget(registers_of(destination))
         if not isinstance(destination, Register) or destination not in self.program.rows:
             return None
+        self._touch(destination)
         self.suspects.give(destination)
         return f"B{bytes_of(destination)}[{self.program.rows[destination]}]"
 
     def _touch(self, register: Register) -> None:
         """Tell the checks that a watched register is accessed otherwise than by wgmma, once until the next wgmma."""
         if register in self.program.watched and register not in self._touched:
-            self._touched.add(register)
-            self.emit(f"m.touch_watched({self.site}, g, {self.program.watched[register]})")
+            self.emit(f"m.touch_watched({self.site}, g, {self.program.watched[register]}, {self.active})")
+            if not self.active:
+                self._touched.add(register)
 
     def touch_again(self) -> None:
         """After wgmma.fence, accesses of watched registers count anew."""

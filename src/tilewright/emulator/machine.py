@@ -185,10 +185,10 @@ class Machine:
         if self.checker is not None:
             self.checker.member_masks.barrier(group, mask)
 
-    def touch_watched(self, site: int, group: Group, number: int) -> None:
+    def touch_watched(self, site: int, group: Group, number: int, active: Values | None) -> None:
         """An accumulator of wgmma, or a fragment of its A, is read or written by another instruction."""
         if self.checker is not None:
-            self.checker.accumulators.touch(site, group, number)
+            self.checker.accumulators.touch(site, group.active(active), number)
 
     def require_register(self, site: int, group: Group, number: int, active: Values | None) -> None:
         """A register that may have no value is used."""
