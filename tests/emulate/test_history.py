@@ -219,7 +219,9 @@ def test_what_threads_fenced_and_read_takes_a_row_each_at_most(launched):
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_the_estimate_is_what_the_rows_take(cluster, launched):
     for first, columns_to_come in (("__threadfence();", 0), ("", 4 // cluster)):
-        clocks, made = (each[-1] for each in launched(counts(first, 1), 4, 64, cluster))
-        estimate = nbytes_of_lane(made._checker.traits, 64, cluster, 4 // cluster)
+        source = counts(first, 1)
+        clocks = launched(source, 4, 64, cluster)[0][-1]
+        traits = Device(memory_bytes=1 << 16).load(compile_ptx(source)).program.traits
+        estimate = nbytes_of_lane(traits, 64, cluster, 4 // cluster)
         kinds, lanes, columns = clocks.facts.shape
         assert estimate * lanes == kinds * lanes * (columns + columns_to_come) * 4

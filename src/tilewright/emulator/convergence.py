@@ -4,7 +4,8 @@ Nothing orders the exit of one thread before a barrier of another, so where a th
 that passes the instruction by, and does more than leave in code that the others reach after it, was still there.
 """
 
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ class ConvergenceChecks:
     def __init__(self, checker: "Checker") -> None:
         self._checker = checker
         self._latest = np.full(checker.topology.lanes, -1, np.int32)
-        self._beyond = cache(self._blocks_beyond)
+        self._beyond = cache(partial(_blocks_beyond, checker.machine.program.blocks))
 
     def enter(self, block: Block, group: Group) -> None:
         """Lanes of incomplete warps run a block."""
@@ -40,14 +41,14 @@ class ConvergenceChecks:
             message = f"{checker.machine.describe(block.start)} is passed by by threads of a warp that executes it"
             checker.report("divergent-collective", (), message, (block.start,), topology.group(gone), None)
 
-    def _blocks_beyond(self, index: int) -> Mask:
-        """Which blocks may follow a block and never lead to it again."""
-        blocks = self._checker.machine.program.blocks
-        leads = np.zeros((len(blocks) + 1, len(blocks) + 1), np.bool_)
-        for block in blocks:
-            leads[block.index, block.successors] = True
-        after, before = _reach(leads, index), _reach(leads.T, index)
-        return after & ~before
+
+def _blocks_beyond(blocks: Sequence[Block], index: int) -> Mask:
+    """Which blocks may follow a block and never lead to it again."""
+    leads = np.zeros((len(blocks) + 1, len(blocks) + 1), np.bool_)
+    for block in blocks:
+        leads[block.index, block.successors] = True
+    after, before = _reach(leads, index), _reach(leads.T, index)
+    return after & ~before
 
 
 def _reach(leads: Mask, start: int) -> Mask:

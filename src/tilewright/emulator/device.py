@@ -24,6 +24,7 @@ from tilewright.emulator.program import Program
 from tilewright.emulator.ptx import Module, Parameter, Variable
 from tilewright.emulator.ptx_parser import parse
 from tilewright.emulator.rules import Reports
+from tilewright.emulator.shadow import nbytes_of_shared
 from tilewright.emulator.specials import Extent
 from tilewright.emulator.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
 
@@ -326,7 +327,9 @@ def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem:
     kept += program.entry.local_bytes * (1 + checks)
     wanted = total if total * threads <= RESIDENT_LANES else max(CHUNK_LANES // (threads * cluster), 1) * cluster
     clocks = nbytes_of_lane(program.traits, threads, cluster, wanted // cluster) if checks else 0
-    nbytes = threads * (kept + clocks) + program.entry.dynamic_offset + smem
+    shared = program.entry.dynamic_offset + smem
+    shadow = nbytes_of_shared(shared, program.traits.shared_cell, threads, cluster > 1) if checks else 0
+    nbytes = threads * (kept + clocks) + shared + shadow
     most = MACHINE_BYTES // max(nbytes * cluster, 1) * cluster
     _require(
         most > 0,

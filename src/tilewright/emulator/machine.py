@@ -109,9 +109,19 @@ class Machine:
     def run(self) -> int:
         """Run until every thread has exited; returns the number of steps, which are blocks run by groups.
 
+        A machine runs once; it counts what it has run, and lets go of its memories, even where an error ends it.
+
         Raises:
             EmulatorError: whatever the kernel did wrong.
         """
+        try:
+            self._run()
+            return self._clock
+        finally:
+            self._count()
+            self._let_go()
+
+    def _run(self) -> None:
         with np.errstate(all="ignore"):
             self.push(0, self.topology.group(slice(0, self.topology.lanes)))
             try:
@@ -127,10 +137,16 @@ class Machine:
                 raise
             while self.asynchrony.complete_one():  # what is still in flight lands in CTAs that have exited
                 pass
+
+    def _count(self) -> None:
         for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
             for site, instruction in enumerate(block.instructions if executions else (), block.start):
                 self.counters[site].warp_instructions[instruction.name] += executions
-        return self._clock
+
+    def _let_go(self) -> None:
+        """Free all that this is made of: the parts name each other, and would stay until Python looks for cycles."""
+        for owner in filter(None, (self.checker, self.topology, self)):
+            vars(owner).clear()
 
     def push(self, block: int, group: Group) -> None:
         """Let a group go on at a block; past the last block its threads exit."""

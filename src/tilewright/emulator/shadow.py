@@ -65,7 +65,7 @@ class SharedShadow:
 
     def __init__(self, nbytes: int, ctas: int, cell: int, threads: int, cluster: bool) -> None:
         self.cell, self._ctas = cell, ctas
-        self.slots = -(-threads // WARP) + cluster
+        self.slots = _slots(threads, cluster)
         cells = -(-nbytes // cell)
         self.writes = np.zeros(cells, np.int64)
         self.latest = np.zeros(cells, np.int64)
@@ -100,6 +100,15 @@ class SharedShadow:
         count = max(width // self.cell, 1)
         first = np.asarray(where) // self.cell
         return first[:, None] if count == 1 else first[:, None] + np.arange(count)
+
+
+def nbytes_of_shared(nbytes: int, cell: int, threads: int, cluster: bool) -> int:
+    """What the shadow of the shared memory of a CTA of so many threads takes, where no asynchronous agent reads it."""
+    return -(-nbytes // cell) * (2 + _slots(threads, cluster)) * np.dtype(np.int64).itemsize
+
+
+def _slots(threads: int, cluster: bool) -> int:
+    return -(-threads // WARP) + cluster
 
 
 @dataclass(slots=True)

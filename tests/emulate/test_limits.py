@@ -1,0 +1,78 @@
+"""What a launch may take of the host: the batches of a grid one after the other, and no CTA that takes more."""
+
+import gc
+import tracemalloc
+from contextlib import contextmanager
+
+import pytest
+
+from tilewright.emulator import Device, LaunchError, OutOfBounds
+from tilewright.emulator import device as device_module
+
+MEBIBYTE = 1 << 20
+KERNEL = """
+.version 8.5
+.target sm_90a
+.address_size 64
+.visible .entry hold() {{
+  .reg .b32 r; {variable}; mov.u32 r, 1; st.{space}.u32 [held+{offset}], r; ret;
+}}
+"""
+
+
+def local(nbytes, offset=0):
+    """A kernel that needs so much local memory in each thread."""
+    return KERNEL.format(variable=f".local .align 16 .b8 held[{nbytes}]", space="local", offset=offset)
+
+
+@contextmanager
+def traced():
+    """A function that tells what is allocated, and what was at most, while nobody looks for cycles of references."""
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        yield tracemalloc.get_traced_memory
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_batches_of_a_grid_take_turns_in_memory(monkeypatch, checks):
+    monkeypatch.setattr(device_module, "MACHINE_BYTES", 16 * MEBIBYTE)
+    device = Device(memory_bytes=MEBIBYTE, checks=checks)
+    kernel = device.load(local(4096))
+    with traced() as allocated:
+        device.launch(kernel, 100, 128, [])  # half a MiB of each CTA
+        assert allocated()[1] < 20 * MEBIBYTE
+
+
+def test_a_launch_that_an_error_ends_frees_its_memory():
+    device = Device(memory_bytes=MEBIBYTE)
+    kernel = device.load(local(65536, offset=65536))
+    with traced() as allocated:
+        with pytest.raises(OutOfBounds):
+            device.launch(kernel, 8, 128, [])
+        left, most = allocated()
+    assert most > 64 * MEBIBYTE
+    assert left < 8 * MEBIBYTE
+
+
+def test_the_checks_of_shared_memory_count(monkeypatch):
+    monkeypatch.setattr(device_module, "MACHINE_BYTES", 32 * MEBIBYTE)
+    device = Device(memory_bytes=MEBIBYTE)
+    kernel = device.load(KERNEL.format(variable=".shared .align 16 .b8 held[100000]", space="shared", offset=0))
+    with traced() as allocated:
+        device.launch(kernel, 64, 128, [])
+        assert allocated()[1] < 34 * MEBIBYTE
+
+
+def test_a_cta_that_takes_too_much_is_refused(monkeypatch):
+    monkeypatch.setattr(device_module, "MACHINE_BYTES", MEBIBYTE)
+    device = Device(memory_bytes=MEBIBYTE)
+    words = (
+        r"a cluster of hold takes \d+ bytes to emulate, of which local memory and registers 1048\d+ .*limit is 1048576"
+    )
+    with pytest.raises(LaunchError, match=words):
+        device.launch(device.load(local(4096)), 1, 128, [])
