@@ -1,7 +1,10 @@
 """Basic blocks of an entry, their control flow, and what is known of registers before anything runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import compress
+from operator import or_
 
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.ptx import (
@@ -30,6 +33,8 @@ PURE = {
     "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "set", "setp", "shf", "shl",
     "shr", "slct", "sub", "szext", "xor",
 }  # fmt: skip
+_MOST_MEMBERS = 1 << 20
+"""Of all loops together: basic blocks, each as often as there are loops around it."""
 _ALIGNED = {"ldmatrix", "stmatrix", "mma", "movmatrix", "wmma", "wgmma"}
 
 
@@ -142,6 +147,32 @@ def uses(instruction: Instruction) -> Iterator[Register]:
         yield from definitions(instruction)
 
 
+@dataclass(frozen=True, slots=True)
+class RegisterSet:
+    """Some registers of an entry, one bit for each by its number: every block has two such sets.
+
+    numbers: of the registers, in order from 0 on.
+    """
+
+    numbers: dict[Register, int]
+    bits: int = 0
+
+    def __iter__(self) -> Iterator[Register]:
+        return compress(self.numbers, map(int, reversed(f"{self.bits:b}")))
+
+    def __contains__(self, register: Register) -> bool:
+        return bool(self.bits >> self.numbers[register] & 1)
+
+    def __or__(self, other: "RegisterSet") -> "RegisterSet":
+        return RegisterSet(self.numbers, self.bits | other.bits)
+
+    def __sub__(self, other: "RegisterSet") -> "RegisterSet":
+        return RegisterSet(self.numbers, self.bits & ~other.bits)
+
+
+_NONE = RegisterSet({})
+
+
 @dataclass(slots=True)
 class Block:
     """A straight line of instructions.
@@ -156,8 +187,8 @@ class Block:
     start: int
     instructions: list[Instruction]
     successors: list[int] = field(default_factory=list)
-    live_in: set[Register] = field(default_factory=set)
-    live_out: set[Register] = field(default_factory=set)
+    live_in: RegisterSet = _NONE
+    live_out: RegisterSet = _NONE
     collective: bool = False
     polls: bool = False
     defers: bool = False
@@ -215,20 +246,30 @@ def _mark_polling(blocks: list[Block]) -> None:
     for block in blocks:
         if block.instructions[-1].opcode == "bra" and block.successors[0] <= block.index:
             ends.setdefault(block.successors[0], []).append(block.index)
-    loops = {head: set().union(*(_natural_loop(head, end, predecessors) for end in ends[head])) for head in ends}
+    observing = {block.index for block in blocks if any(map(_observes, block.instructions))}
+    loops: dict[int, set[int]] = {}
+    members = 0
+    for head in ends:
+        loops[head] = _natural_loop(head, ends[head], predecessors)
+        members += len(loops[head])
+        if members > _MOST_MEMBERS:
+            raise UnsupportedInstruction(
+                f"the loop at {blocks[head].instructions[0]} and those before it have more than {_MOST_MEMBERS} basic "
+                "blocks, each counted in every loop that it is in: put fewer loops within each other"
+            )
     for head, body in loops.items():
-        if not any(_observes(instruction) for index in body for instruction in blocks[index].instructions):
+        if body.isdisjoint(observing):
             continue
-        innermost = not any(inner != head and inner in body and loops[inner] < body for inner in loops)
+        innermost = not any(inner != head and inner in loops and loops[inner] < body for inner in body)
         for end in ends[head]:
             blocks[end].polls, blocks[end].defers = innermost, not innermost
         for index in body if innermost else ():
             blocks[index].in_polling_loop = True
 
 
-def _natural_loop(head: int, end: int, predecessors: list[list[int]]) -> set[int]:
-    """The blocks from which `end` can be reached without passing `head`, and `head`."""
-    body, pending = {head}, [end]
+def _natural_loop(head: int, ends: Sequence[int], predecessors: list[list[int]]) -> set[int]:
+    """The blocks from which one of `ends` can be reached without passing `head`, and `head`."""
+    body, pending = {head}, [*ends]
     while pending:
         index = pending.pop()
         if index not in body:
@@ -246,8 +287,8 @@ def _observes(instruction: Instruction) -> bool:
 
 def _fill_liveness(blocks: list[Block]) -> None:
     """Backward data flow to a fixed point."""
-    reads: list[set[Register]] = []
-    writes: list[set[Register]] = []
+    numbers: dict[Register, int] = {}
+    reads, writes = [0] * len(blocks), [0] * len(blocks)
     for block in blocks:
         read: set[Register] = set()
         written: set[Register] = set()
@@ -255,20 +296,23 @@ def _fill_liveness(blocks: list[Block]) -> None:
             read.update(register for register in uses(instruction) if register not in written)
             if instruction.predicate is None:
                 written.update(definitions(instruction))
-        reads.append(read)
-        writes.append(written)
+            for register in (*definitions(instruction), *uses(instruction)):
+                numbers.setdefault(register, len(numbers))
+        reads[block.index], writes[block.index] = (
+            sum(1 << numbers[register] for register in each) for each in (read, written)
+        )
+    live = [0] * (len(blocks) + 1)  # into each block, and nothing into the end
     changed = True
     while changed:
         changed = False
         for block in reversed(blocks):
-            out: set[Register] = set()
-            for successor in block.successors:
-                if successor < len(blocks):
-                    out |= blocks[successor].live_in
-            into = reads[block.index] | (out - writes[block.index])
-            if len(out) != len(block.live_out) or len(into) != len(block.live_in):
-                block.live_out, block.live_in = out, into
-                changed = True
+            out = reduce(or_, (live[successor] for successor in block.successors), 0)
+            into = reads[block.index] | (out & ~writes[block.index])
+            block.live_out = RegisterSet(numbers, out)
+            if into != live[block.index]:
+                live[block.index], changed = into, True
+    for block in blocks:
+        block.live_in = RegisterSet(numbers, live[block.index])
 
 
 def uniform_registers(entry: Entry) -> set[Register]:

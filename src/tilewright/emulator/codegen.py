@@ -106,7 +106,7 @@ class BlockWriter:
                 finish = self._finish(instruction)
             else:
                 self._emit_instruction(instruction)
-        self._write_back(self._written & self.block.live_out)
+        self._write_back({register for register in self._written if register in self.block.live_out})
         self.emit(finish)
         return "\n".join(self.lines)
 

@@ -4,7 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.emulator.blocks import Block, definitions, fragments_of_a, is_wgmma, uniform_registers
+from tilewright.emulator.blocks import (
+    Block,
+    RegisterSet,
+    definitions,
+    fragments_of_a,
+    is_wgmma,
+    uniform_registers,
+)
 from tilewright.emulator.ptx import Entry, Register
 from tilewright.emulator.traits import Traits, traits_of
 
@@ -55,9 +62,12 @@ def place_registers(program: Program) -> None:
         program.watched[register] = program.rows[register]
     for register in (register for product in products for register in fragments_of_a(product)):
         program.watched.setdefault(register, len(program.watched))
+    placed = RegisterSet({})
     for block in program.blocks:
-        for register in sorted(block.live_in | block.live_out, key=lambda register: register.name):
+        live = block.live_in | block.live_out
+        for register in sorted(live - placed, key=lambda register: register.name):
             place(register)
+        placed = live | placed
     program.bank_sizes = sizes
 
 

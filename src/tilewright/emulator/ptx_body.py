@@ -23,6 +23,7 @@ from tilewright.emulator.ptx import (
     Register,
     Symbol,
 )
+from tilewright.emulator.ptx_expansion import Expansion
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
     excerpt,
@@ -55,6 +56,10 @@ _RETURN, _AFTER = "<return>", "<after>"
 _MOST_INSTRUCTIONS = 1 << 18
 _MOST_CALLS = 64
 """Calls within calls; each takes the parser some frames of Python's stack."""
+_MOST_SCOPES = 256
+"""Scopes within scopes: every name is looked for in all of them."""
+_MOST_INLINED = 256
+"""Lines that a source line is inlined through, beyond which no more are told."""
 
 LocationKey: TypeAlias = tuple[int, int, int]
 
@@ -62,12 +67,13 @@ LocationKey: TypeAlias = tuple[int, int, int]
 class BodyParser:
     """Parses the body of one entry, with the bodies of the functions that it calls in the places of the calls."""
 
-    def __init__(self, module: Module, entry: Entry, text: str, start: int) -> None:
+    def __init__(self, module: Module, entry: Entry, text: str, start: int, expansion: Expansion) -> None:
         self.module, self.entry, self.text = module, entry, text
         self.position = start
         self.module_scope = Scope(None)
         self.branches: list[tuple[Instruction, str, Scope]] = []
         self.callers: list[str] = []  # functions whose bodies are being parsed
+        self.expansion, self.expanded = expansion, 0  # statements that its calls stand for
         self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
         self.last_label = ""
         self.call_sites: dict[LocationKey, LocationKey] = {}
@@ -103,6 +109,8 @@ class BodyParser:
             head = text[self.position]
             if head == "{":
                 depth += 1
+                if depth > _MOST_SCOPES:
+                    raise self._error(f"more than {_MOST_SCOPES} scopes within each other")
                 self.scope = Scope(self.scope)
                 self.position += 1
             elif head == "}":
@@ -189,12 +197,15 @@ class BodyParser:
         scope.labels[beyond] = len(self.entry.instructions)
 
     def _append(self, instruction: Instruction) -> None:
-        if len(self.entry.instructions) >= _MOST_INSTRUCTIONS:
+        self._require_few(len(self.entry.instructions) + 1)
+        self.entry.instructions.append(instruction)
+
+    def _require_few(self, statements: int) -> None:
+        if statements > _MOST_INSTRUCTIONS:
             raise UnsupportedInstruction(
-                f"PTX line {self.line}: {self.entry.name} has more than {_MOST_INSTRUCTIONS} instructions once its "
+                f"PTX line {self.line}: {self.entry.name} has more than {_MOST_INSTRUCTIONS} statements once its "
                 "calls are expanded: call fewer functions in it"
             )
-        self.entry.instructions.append(instruction)
 
     def _branch(self, label: str, predicate: Register | Negated | None = None, modifiers: tuple[str, ...] = ()) -> None:
         instruction = Instruction("bra", modifiers, (Label(label),), predicate, self.line, self.location)
@@ -238,6 +249,9 @@ class BodyParser:
                 f"PTX line {self.line}: the call of {function.name} stands in {_MOST_CALLS} calls within each "
                 "other, and no more are expanded: let the compiler inline some of them"
             )
+        if not self.callers:
+            self.expanded += self.expansion.size(function.name)
+            self._require_few(self.expanded)
         results, arguments = (
             [self._operand(x) for x in split_list(match[group] or "")] for group in ("results", "arguments")
         )
@@ -345,9 +359,10 @@ class BodyParser:
         key = (file, line, column)
         if match[4]:
             self.call_sites[key] = (int(match[4]), int(match[5]), int(match[6]))
-        chain = [key]
-        while (site := self.call_sites.get(chain[-1])) is not None and site not in chain:
-            chain.append(site)
+        chain, site = {key: None}, self.call_sites.get(key)
+        while site is not None and site not in chain and len(chain) < _MOST_INLINED:
+            chain[site] = None
+            site = self.call_sites.get(site)
         places = [(self.module.files.get(number, "?"), line) for number, line, _ in chain]
         named = tuple(f"{name}:{line}" for name, line in places)
         self.location = self.locations.setdefault(named, Location(*places[0], *places[-1], named))

@@ -13,13 +13,14 @@ _SKIP = re.compile(r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*")
 VARIABLE = re.compile(
     r"(?:\.(?:visible|extern|weak|common)\s+)*\.(?P<space>global|const|shared|local)\s+"
     r"(?:\.attribute\([^)]*\)\s*)?(?:\.align\s+(?P<align>\d{1,9})\s+)?\.(?P<type>\w+)\s+(?P<name>[\w$]+)\s*"
-    r"(?P<shape>(?:\[\s*(?:\d{1,18}\s*)?\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*?))?\s*;"
+    r"(?P<shape>(?:\[\s*(?:\d{1,18}\s*)?\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*+))?\s*;"
 )
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
 _SYMBOL = re.compile(r"[A-Za-z_$%]")
 LARGEST_ALIGNMENT = 1 << 16
 """Of a variable; far above what memories need, and low enough to compute with."""
+_LARGEST_VARIABLE = 1 << 48
 
 
 def skip_blank(text: str, position: int) -> int:
@@ -78,7 +79,9 @@ def variable_of(match: re.Match[str], line: int) -> Variable:
     count = 1
     for extent in re.findall(r"\[\s*(\d*)\s*\]", match["shape"]):
         count *= int(extent or 0)
-    data = b""
+    if width * count > _LARGEST_VARIABLE:
+        raise PtxSyntaxError(f"PTX line {line}: {match['name']} has more than {_LARGEST_VARIABLE} bytes")
+    data = bytearray()
     for item in split_list((match["data"] or "").strip("{} \n")):
         value = parse_constant(item)
         if value is None and _SYMBOL.match(item):
@@ -92,7 +95,7 @@ def variable_of(match: re.Match[str], line: int) -> Variable:
         data += (bits & ((1 << 8 * width) - 1)).to_bytes(width, "little")
     if len(data) > width * count:
         raise PtxSyntaxError(f"PTX line {line}: {match['name']} has more initial values than elements")
-    return Variable(match["name"], alignment(match["align"], width, line), width * count, data=data)
+    return Variable(match["name"], alignment(match["align"], width, line), width * count, data=bytes(data))
 
 
 def matching_brace(text: str, start: int) -> int:

@@ -9,6 +9,7 @@ import re
 from tilewright.emulator.availability import FIRST_VERSION, LAST_VERSION, TARGETS
 from tilewright.emulator.ptx import TYPE_BITS, Entry, Function, FunctionParameter, Module, Parameter, round_up
 from tilewright.emulator.ptx_body import BodyParser
+from tilewright.emulator.ptx_expansion import Expansion
 from tilewright.emulator.ptx_lexical import (
     VARIABLE,
     alignment,
@@ -22,7 +23,7 @@ from tilewright.emulator.ptx_lexical import (
     variable_of,
 )
 
-_FILE = re.compile(r'^\s*\.file\s+(\d{1,9})\s+"([^"\n]*)"', re.M)
+_FILE = re.compile(r'^[ \t]*\.file\s+(\d{1,9})\s+"([^"\n]*)"', re.M)
 _VERSION_AND_TARGET = re.compile(
     r"\.version\s+(?P<major>\d{1,3})\.(?P<minor>\d{1,3})(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*\.target\s+(?P<target>[\w.-]+)"
 )
@@ -30,7 +31,7 @@ _HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
 _SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
 _FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
 _DEVICE_FUNCTION = re.compile(
-    r"\.func\b\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\)\s*)?(?:\.\w+\s*)*\{"
+    r"\.func\b\s*(?:\((?P<results>[^()]*)\)\s*)?(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^()]*)\)\s*)?(?:\.\w+\s*)*\{"
 )
 _FORMAL = re.compile(
     r"\s*\.(?P<space>reg|param)\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b\s*(?:\.\w+\s*|\d+\s+)*)?"
@@ -59,7 +60,7 @@ def parse(text: str) -> Module:
     for function in _DEVICE_FUNCTION.finditer(text):
         results, parameters = (_formals(text, function, group) for group in ("results", "parameters"))
         module.functions[function["name"]] = Function(function["name"], results, parameters, function.end() - 1)
-    position = skip_blank(text, 0)
+    position, expansion = skip_blank(text, 0), Expansion(module, text)
     while position < len(text):
         if match := _HEADER.match(text, position) or _SECTION.match(text, position):
             position = match.end()
@@ -67,7 +68,7 @@ def parse(text: str) -> Module:
             _declare_module_variable(module, match, line_of(text, position))
             position = match.end()
         elif match := _FUNCTION.match(text, position):
-            position = _parse_function(module, text, match)
+            position = _parse_function(module, text, match, expansion)
         else:
             raise syntax_error(text, position, f"unexpected {excerpt(text, position)!r} at module level")
         position = skip_blank(text, position)
@@ -91,7 +92,7 @@ def _header(text: str) -> re.Match[str]:
     return header
 
 
-def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:
+def _parse_function(module: Module, text: str, header: re.Match[str], expansion: Expansion) -> int:
     """Parse an entry, or step over a function; returns the position after it."""
     start = text.find("{", header.end())
     end = text.find(";", header.end())
@@ -109,7 +110,7 @@ def _parse_function(module: Module, text: str, header: re.Match[str]) -> int:
         if numbers or name == "explicitcluster":
             entry.directives[name] = tuple(int(number) for number in re.findall(r"\d+", numbers))
     module.entries[entry.name] = entry
-    return BodyParser(module, entry, text, start).parse()
+    return BodyParser(module, entry, text, start, expansion).parse()
 
 
 def _formals(text: str, header: re.Match[str], group: str) -> tuple[FunctionParameter, ...]:
