@@ -60,9 +60,14 @@ class BulkOperands:
             data = self._machine.access.memory.slice(address, TENSOR_MAP_BYTES)
         except ValueError as error:
             raise OutOfBounds(f"{self._machine.describe(site)} takes a tensor map from bad memory: {error}") from error
-        tensor_map = decode_tensor_map(data.tobytes())
+        try:
+            tensor_map = decode_tensor_map(data.tobytes())
+        except ValueError as error:
+            what = f"the tensor map at {address:#x} has been overwritten, or never was one: {error}"
+            raise EmulatorError(f"{self._machine.describe(site)}: {what}", address=address) from error
         if tensor_map is None:
-            raise EmulatorError(f"{self._machine.describe(site)}: there is no tensor map at {address:#x}")
+            what = f"there is no tensor map at {address:#x}"
+            raise EmulatorError(f"{self._machine.describe(site)}: {what}", address=address)
         return tensor_map
 
     def check_tiles(self, site: int, tensor_map: TensorMap, boxes: Indices, offsets: Indices) -> None:

@@ -179,7 +179,10 @@ class _WarpgroupProduct:
     def _check(self, descriptors: Array, rows: int, major: Any) -> None:
         limit = self._machine.access.shared_limit
         for descriptor in np.unique(descriptors):
-            low, high = operand_extent(int(descriptor), rows, major)
+            try:
+                low, high = operand_extent(int(descriptor), rows, major)
+            except ValueError as error:
+                raise UnsupportedInstruction(f"{self._machine.describe(self._site)}: {error}") from error
             if low < SHARED_START or high >= limit:
                 raise OutOfBounds(
                     f"{self._machine.describe(self._site)} reads shared addresses {low:#x} to {high:#x}, outside "

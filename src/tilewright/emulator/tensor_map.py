@@ -186,10 +186,15 @@ def encode_tensor_map(tensor_map: TensorMap) -> bytes:
 
 @lru_cache(maxsize=1024)
 def decode_tensor_map(data: bytes) -> TensorMap | None:
-    """The inverse of encode_tensor_map; None for other bytes."""
+    """The inverse of encode_tensor_map; None for other bytes.
+
+    Raises ValueError where only some are others.
+    """
     magic, address, rank, element_type, swizzle, oob_nan, *numbers = _LAYOUT.unpack_from(data)
     if magic != _MAGIC:
         return None
+    require(1 <= rank <= 5, "rank", rank, "must be 1 to 5")
+    require(element_type < len(ELEMENT_TYPES), "element type", element_type, f"must be below {len(ELEMENT_TYPES)}")
     parts = (numbers[first : first + count] for first, count in ((0, rank), (5, rank - 1), (9, rank), (14, rank)))
     shape, strides, box, steps = (tuple(part) for part in parts)
     return TensorMap(address, ELEMENT_TYPES[element_type], shape, strides, box, swizzle, steps, bool(oob_nan))
