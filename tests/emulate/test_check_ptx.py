@@ -138,7 +138,7 @@ def test_without_line_information_reports_name_lines_of_the_ptx(ptx):
     (report,) = in_json("check", path, *options, code=1)["reports"]
     number = next(number for number, line in enumerate(text.splitlines(), 1) if "st.global" in line)
     assert report["kind"] == "OutOfBounds"
-    assert report["locations"] == [f"PTX:{number}"]
+    assert report["locations"] == [f"`st.global.f32` (PTX line {number})"]
     clean = invoke("check", path, *options[:4], "--arg", "f32[128]", *options[6:]).stdout
     assert clean.endswith("-lineinfo for those of the source\n")
 

@@ -125,7 +125,7 @@ def test_check_reports_what_the_emulator_finds_and_a_race(monkeypatch):
     def broken(kernel, config, product, backend, operands):
         asynchrony = backend.device._asynchrony
         if asynchrony == "lazy":
-            raise OutOfBounds("ld.global at kernels/mma.cuh:41 reads address 0x10, outside every allocation")
+            raise OutOfBounds("`ld.global.f32` at kernels/mma.cuh:41 (PTX line 9) reads address 0x10, outside all")
         out, counters = multiply(kernel, config, product, backend, operands)
         if asynchrony == "random":
             out[0, 0] += 1
@@ -139,7 +139,7 @@ def test_check_reports_what_the_emulator_finds_and_a_race(monkeypatch):
         ("WrongProduct", ["random(0)", "random(1)"]),
         ("ScheduleDependence", ["random(0)", "random(1)"]),
     ]
-    assert record["reports"][0]["locations"] == ["kernels/mma.cuh:41"]
+    assert record["reports"][0]["locations"] == ["`ld.global.f32` at kernels/mma.cuh:41 (PTX line 9)"]
     assert "of eager in 1 of 576 elements, first at (0, 0)" in record["reports"][2]["rule"]
     assert "OutOfBounds" in invoke("check", "mma", 24, 24, 24, "--schedules", 0, code=1).stdout
 

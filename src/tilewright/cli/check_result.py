@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     Run: TypeAlias = Callable[[], tuple[dict[str, Array], Counters | None]]
 
 _SOURCE_LINE = re.compile(r"[\w/.+-]+\.\w+:\d+")
-_PTX_LINE = re.compile(r"PTX line (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +77,19 @@ class Checked:
     schedules: list[str] = field(default_factory=list)
 
     def report(
-        self, schedule: Schedule, kind: str, message: str, threads: str | None = None, address: int | None = None
+        self,
+        schedule: Schedule,
+        kind: str,
+        message: str,
+        locations: Sequence[str] = (),
+        threads: str | None = None,
+        address: int | None = None,
     ) -> None:
-        """Add a finding that names its source lines, or those of the PTX, itself; of an error, also its rule."""
+        """Add a finding that is no report of the device; of an error, with its rule."""
         from tilewright.emulator.rules import ERRORS
 
-        lines = _SOURCE_LINE.findall(message) or [f"PTX:{line}" for line in _PTX_LINE.findall(message)]
         rule = ERRORS.get(kind)
-        found = {"kind": kind, "message": message, "locations": dict.fromkeys(lines), "threads": threads}
+        found = {"kind": kind, "message": message, "locations": locations, "threads": threads}
         stated = {"rule": rule.sentence if rule else message, "section": rule.section if rule else None}
         self.add(schedule, {**found, "address": address, **stated})
 
@@ -215,7 +219,9 @@ def run_schedules(
                 raise
             except EmulatorError as error:
                 if not error.reported:
-                    result.report(schedule, type(error).__name__, str(error), error.threads, error.address)
+                    kind, message = type(error).__name__, str(error)
+                    result.report(schedule, kind, message, error.locations, error.threads, error.address)
+                result.counters = result.counters or error.counters
                 continue
             finally:
                 for report in device.reports:

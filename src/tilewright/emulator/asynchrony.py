@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tilewright.emulator.errors import AsyncHazard
 from tilewright.emulator.lanes import Group, Indices
 
 Policy: TypeAlias = Literal["eager", "lazy", "random"]
@@ -145,12 +144,9 @@ class CommitGroups:
         limit[lanes] = np.iinfo(np.int64).max
         return limit
 
-    def require_retired(self, group: Group, what: str) -> None:
-        """Raise AsyncHazard if a lane of an exiting group has issued operations that it did not wait for."""
-        lanes = group.lanes
-        left = self._last_issued[lanes] >= self._retired[lanes]
-        if left.any():
-            raise AsyncHazard(f"{group.take(left)} exit without waiting for their {what}")
+    def unretired(self, group: Group) -> Group:
+        """The lanes of a group that have issued operations which they did not wait for."""
+        return group.take(self._last_issued[group.lanes] >= self._retired[group.lanes])
 
 
 def _perform_below(operations: list[_Operation], limit: Indices, **how: Any) -> list[_Operation]:

@@ -13,8 +13,9 @@ from tilewright.emulator.asynchrony import CommitGroups
 from tilewright.emulator.bulk_operands import BulkOperands
 from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds
 from tilewright.emulator.lanes import WARP, Array, Group, Indices
-from tilewright.emulator.memory import GLOBAL_BASE, Bytes
+from tilewright.emulator.memory import GLOBAL_BASE, Bytes, first_difference
 from tilewright.emulator.reductions import reduce_into, require_bulk_reduction
+from tilewright.emulator.swizzle import CHUNK
 from tilewright.emulator.tensor_map import TensorMap
 
 if TYPE_CHECKING:
@@ -279,10 +280,12 @@ class BulkCopies:
         def perform(some: Indices | None) -> None:
             for index in range(len(stores)) if some is None else some:
                 store = stores[index]
-                if remembered and remembered[index] != store.source.tobytes():
+                if remembered and (found := store.source.tobytes()) != remembered[index]:
                     raise AsyncHazard(
                         f"{self._machine.describe(site)}: its source in shared memory was overwritten before "
-                        "cp.async.bulk.wait_group.read: wait before the buffer is used again"
+                        "cp.async.bulk.wait_group.read: wait before the buffer is used again",
+                        lane=np.array([store.lane]),
+                        address=CHUNK.itemsize * int(store.chunks.min()) + first_difference(found, remembered[index]),
                     )
                 written = store.write()
                 if not repeats[index]:

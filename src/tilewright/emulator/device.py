@@ -17,7 +17,7 @@ from tilewright.emulator.checker import LaunchState
 from tilewright.emulator.clocks import nbytes_of_lane
 from tilewright.emulator.codegen import compile_entry
 from tilewright.emulator.counters import Counters, Counts
-from tilewright.emulator.errors import LaunchError
+from tilewright.emulator.errors import EmulatorError, LaunchError
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.program import Program
@@ -202,7 +202,7 @@ class Device:
         Raises:
             LaunchError: for a launch that the kernel or the hardware does not allow.
             StepLimit: if it takes more steps.
-            EmulatorError: whatever the kernel did wrong.
+            EmulatorError: whatever the kernel did wrong; its `counters` are those up to there.
         """
         grid_, block_, cluster_ = _extent("grid", grid), _extent("block", block), _extent("cluster", cluster)
         self._check_launch(kernel, grid_, block_, cluster_, smem)
@@ -242,6 +242,9 @@ class Device:
                         (first + done * (last - first)) / total
                     ),
                 ).run()
+        except EmulatorError as error:
+            error.counters = Counters.summed(by_site, kernel.program.entry.instructions)
+            raise
         finally:
             self._memory.free(address)
         return Counters.summed(by_site, kernel.program.entry.instructions)

@@ -1,17 +1,24 @@
 """Everything the emulator can find wrong with a kernel, its PTX or its launch."""
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilewright.emulator.counters import Counters
     from tilewright.emulator.lanes import Indices
+
+_INSTRUCTION = re.compile(r"`[^`\n]+`(?: at [^`\n]+?)? \(PTX line \d+\)")
+"""As messages tell of one: str of a `tilewright.emulator.ptx.Instruction`."""
 
 
 class EmulatorError(Exception):
     """Base of all errors of the emulator.
 
-    threads, address: who did it, in words, and where, None if that is not known. lane: the first who did it, of the
-    machine that finds the words. reported: whether the checks have reported it.
+    threads, address: who did it, in words, and where, None if that is not known. lane: who did it, of the machine that
+    finds the words. reported: whether the checks have reported it. counters: of a launch until it ended so.
     """
+
+    counters: "Counters | None" = None
 
     def __init__(
         self,
@@ -24,6 +31,11 @@ class EmulatorError(Exception):
     ) -> None:
         super().__init__(message)
         self.threads, self.address, self.lane, self.reported = threads, address, lane, reported
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """The instructions that the message tells of, with their source lines, each once."""
+        return tuple(dict.fromkeys(_INSTRUCTION.findall(str(self))))
 
 
 class PtxSyntaxError(EmulatorError):

@@ -23,7 +23,7 @@ from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
 from tilewright.emulator.codegen import waits
 from tilewright.emulator.counters import Counts, MemoryCounter
-from tilewright.emulator.errors import Deadlock, EmulatorError, KernelTrap, StepLimit
+from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, StepLimit
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.meetings import Meetings
@@ -117,8 +117,13 @@ class Machine:
         try:
             self._run()
             return self._clock
+        except EmulatorError as error:
+            if error.threads is None and error.lane is not None:
+                error.threads = self.name(self.topology.group(error.lane)).rstrip(",")
+            raise
         finally:
-            self._count()
+            for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
+                self._count(block, executions)
             self._let_go()
 
     def _run(self) -> None:
@@ -138,10 +143,12 @@ class Machine:
             while self.asynchrony.complete_one():  # what is still in flight lands in CTAs that have exited
                 pass
 
-    def _count(self) -> None:
-        for block, executions in zip(self.program.blocks, self._executed.tolist(), strict=True):
-            for site, instruction in enumerate(block.instructions if executions else (), block.start):
-                self.counters[site].warp_instructions[instruction.name] += executions
+    def _count(self, block: Block, executions: int, last: tuple[str, ...] = ()) -> None:
+        """Count the instructions of a block, to its end or to the one that is written so."""
+        for site, instruction in enumerate(block.instructions if executions else (), block.start):
+            self.counters[site].warp_instructions[instruction.name] += executions
+            if last and str(instruction) in last:
+                break
 
     def _let_go(self) -> None:
         """Free all that this is made of: the parts name each other, and would stay until Python looks for cycles."""
@@ -287,8 +294,9 @@ class Machine:
         try:
             return self.program.functions[block.index](self, group)
         except EmulatorError as error:
-            who = group if error.lane is None else self.topology.group(error.lane)
-            error.threads = error.threads or self.name(who).rstrip(",")
+            error.lane = group.indices if error.lane is None else error.lane
+            self._executed[block.index] -= group.warps.count
+            self._count(block, group.warps.count, error.locations[:1])
             raise
 
     def end_block(self, block: Block, group: Group, taken: Values) -> None:
@@ -328,7 +336,10 @@ class Machine:
             self.push(target, group)
 
     def _exit(self, group: Group) -> None:
-        self.bulk.groups.require_retired(group, "bulk stores (cp.async.bulk.wait_group)")
+        if (left := self.bulk.groups.unretired(group)).size:
+            last = self.program.blocks[self.block].instructions[-1]
+            message = f"{self.name(left)} exit by {last} without waiting for their bulk stores"
+            raise AsyncHazard(f"{message} (cp.async.bulk.wait_group)", lane=left.indices)
         self._progress += 1
         self.alive[group.lanes] = False
         self.alive_threads -= np.bincount(group.cta, minlength=self.topology.ctas)
@@ -359,7 +370,8 @@ class Machine:
                 self._report_divergence()
                 stuck = self.name(self.topology.group(np.flatnonzero(self.alive))).rstrip(",")
                 waiting = "\n".join(f"  {line}" for line in self._waiting())
-                raise Deadlock(f"no thread can go on:\n{waiting}", threads=stuck)
+                address = self.mbarriers.waited_for()
+                raise Deadlock(f"no thread can go on:\n{waiting}", threads=stuck, address=address)
         self._make_ready(resumed)
 
     def _make_ready(self, groups: list[tuple[int, Group]]) -> None:

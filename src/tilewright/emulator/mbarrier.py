@@ -60,7 +60,8 @@ class Mbarriers:
             if barrier.valid[cta].any() or np.unique(cta).size < cta.size:
                 raise BarrierProtocol(
                     f"{self._at(site)} initialises the mbarrier at shared address {offset:#x} again without "
-                    "mbarrier.inval in between"
+                    "mbarrier.inval in between",
+                    address=offset,
                 )
             barrier.valid[cta] = True
             barrier.count[cta] = barrier.pending[cta] = counts[lanes]
@@ -115,8 +116,10 @@ class Mbarriers:
             if (barrier.pending < 0).any():
                 who = int(np.flatnonzero(barrier.pending < 0)[0])
                 raise BarrierProtocol(
-                    f"{self._at(site)} arrives too often: the mbarrier at shared address {offset:#x} of CTA {who} "
-                    f"takes {int(barrier.count[who])} arrivals in a phase and got {-int(barrier.pending[who])} more"
+                    f"{self._at(site)} arrives too often: the mbarrier at shared address {offset:#x} of CTA "
+                    f"{int(self._machine.cta_numbers[who])} takes {int(barrier.count[who])} arrivals in a phase and "
+                    f"got {-int(barrier.pending[who])} more",
+                    address=offset,
                 )
             self._advance(offset)
         return state
@@ -131,7 +134,8 @@ class Mbarriers:
         barrier = self._valid(site, offset, cta)
         np.subtract.at(barrier.pending, cta, 1)
         if (barrier.pending < 0).any():
-            raise BarrierProtocol(f"{self._at(site)} arrives too often at the mbarrier at shared address {offset:#x}")
+            message = f"{self._at(site)} arrives too often at the mbarrier at shared address {offset:#x}"
+            raise BarrierProtocol(message, address=offset)
         self._advance(offset)
 
     def complete(self, site: int, offset: int, cta: Indices, size: int) -> None:
@@ -221,6 +225,10 @@ class Mbarriers:
             self._describe(offset, entry, "wait at") for offset, waiting in self._waiting.items() for entry in waiting
         ]
 
+    def waited_for(self) -> int | None:
+        """The shared address of an mbarrier that somebody waits for."""
+        return next((offset for offset, waiting in self._waiting.items() if waiting), None)
+
     def describe_testing(self) -> list[str]:
         """A line for each group whose last test_wait was in vain and still would be."""
         lines = []
@@ -274,11 +282,13 @@ class Mbarriers:
                 if alone
                 else "no CTA of a cluster may exit while another still sends to it"
             )
-            raise BarrierProtocol(f"{self._at(site)} uses shared memory of a CTA that has exited: {remedy}")
+            message = f"{self._at(site)} uses shared memory of a CTA that has exited: {remedy}"
+            raise BarrierProtocol(message, address=offset)
         barrier = self._barriers.get(offset)
         if barrier is None or not barrier.valid[cta].all():
             raise BarrierProtocol(
-                f"{self._at(site)} uses the mbarrier at shared address {offset:#x}, which is not initialised"
+                f"{self._at(site)} uses the mbarrier at shared address {offset:#x}, which is not initialised",
+                address=offset,
             )
         return barrier
 

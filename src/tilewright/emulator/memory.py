@@ -84,6 +84,11 @@ class FlatMemory:
         return self._views[np.dtype(dtype).itemsize].view(dtype)
 
 
+def first_difference(found: bytes, expected: bytes) -> int:
+    """Where two strings of as many bytes differ first."""
+    return int(np.argmax(np.frombuffer(found, np.uint8) != np.frombuffer(expected, np.uint8)))
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Allocation:
     """A live range of global memory, as offsets from GLOBAL_BASE; internal: not the user's, as parameters are."""

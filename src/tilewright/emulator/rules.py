@@ -94,6 +94,12 @@ ERRORS = {
         "a wait ends only when all arrivals, bytes or threads that it waits for come",
         "barrier{.cta}; mbarrier.test_wait / try_wait; bar.warp.sync",
     ),
+    "AsyncHazard": Rule(
+        "a thread may overwrite what an asynchronous operation reads, and exit, only after the wait that observes its "
+        "completion: wgmma.wait_group or cp.async.bulk.wait_group",
+        "wgmma.mma_async; cp.async.bulk.wait_group",
+    ),
+    "KernelTrap": Rule("trap ends the launch, as a failed assertion does", "trap"),
     "BarrierProtocol": Rule(
         "a barrier takes as many arrivals as it was given, and an mbarrier is used from its initialisation to its end, "
         "while its CTA lives",

@@ -11,7 +11,7 @@ from tilewright.emulator.asynchrony import CommitGroups
 from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds, UnsupportedInstruction
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Tiles
 from tilewright.emulator.matrix_descriptor import operand_chunks, operand_extent
-from tilewright.emulator.memory import SHARED_START
+from tilewright.emulator.memory import SHARED_START, first_difference
 from tilewright.emulator.swizzle import CHUNK
 
 if TYPE_CHECKING:
@@ -247,12 +247,16 @@ class _WarpgroupProduct:
 
     def _multiply_one(self, warpgroup: int, cta: int) -> None:
         piece = warpgroup * len(self._base[0]) + cta
-        if self._remembered and self._remembered[piece] != self._operand_bytes(warpgroup, cta):
+        if self._remembered and (found := self._operand_bytes(warpgroup, cta)) != self._remembered[piece]:
+            chunks = np.concatenate([places.reshape(-1) for places in self._operand_chunks(warpgroup, cta)])
+            chunk, byte = divmod(first_difference(found, self._remembered[piece]), CHUNK.itemsize)
             warps = self._machine.topology.group(self._lanes[warpgroup, :, cta])
             raise AsyncHazard(
                 f"{self._machine.describe(self._site)} of {self._machine.name(warps)} had its operands in shared "
                 "memory overwritten between issue and wgmma.wait_group: wait before the buffer is released, and for "
-                "the data before it is multiplied"
+                "the data before it is multiplied",
+                lane=warps.indices,
+                address=CHUNK.itemsize * int(chunks[chunk]) + byte,
             )
         place = np.ix_(np.r_[self._rows], self._lanes[warpgroup, :, cta])
         d = self._accumulators()[place].reshape(-1, 4, WARP, 1)
