@@ -56,6 +56,14 @@ def test_too_little_shared_memory_is_reported_with_the_remedy(ptx):
         (b"\x7fELF\xff\xfe", ["is not text", "cuobjdump"]),
         (b".version 12.0\n.target sm_90\n", [".version 12.0 is unknown"]),
         (b".version 8.0\n.target sm_20\n", [".target sm_20 is unknown"]),
+        (b".version 6.0\n.target sm_90a\n", ["PTX line 2", "sm_90a needs .version 8.0 or later", "says 6.0"]),
+        (b".version 7.0\n.target sm_90\n", ["sm_90 needs .version 7.8 or later"]),
+        (b".version 6.5\n.target sm_80\n", ["sm_80 needs .version 7.0 or later"]),
+        (b".version 8.0\n.target sm_100\n", ["sm_100 needs .version 8.6 or later"]),
+        (
+            b".version 8.0\n.target sm_80\n.entry e() { ret; }\n.entry e() { ret; }",
+            ["PTX line 4", "e is defined twice"],
+        ),
         (b".version 8.0\n.target sm_80\n.address_size 64\n.entry e() { frob.u32; ret; }", ["frob", "PTX line 4"]),
     ],
 )

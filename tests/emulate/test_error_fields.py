@@ -65,6 +65,17 @@ def test_a_misused_mbarrier_has_its_address_and_one_location(tmp_path):
     assert fails(INIT + INIT, BarrierProtocol).address == FULL
 
 
+@pytest.mark.parametrize("form", ["mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [full], {};",
+                                  "mbarrier.arrive.expect_tx.shared.b64 _, [full], {};"])  # fmt: skip
+def test_an_mbarrier_expects_at_most_what_its_count_can_say(form):
+    error = fails(INIT + form.format(1 << 20), BarrierProtocol)
+    assert "with a tx-count of 1048576 bytes, outside -(2**20 - 1)..2**20 - 1" in str(error)
+    assert error.address == FULL
+    changes = [f"mbarrier.{each}_tx.relaxed.cta.shared::cta.b64 [full], 1048575;\n" for each in ("expect", "complete")]
+    device = Device(memory_bytes=1 << 20)
+    device.launch(device.load(ptx(INIT + "".join(changes))), 1, 1, [])
+
+
 def test_the_first_cta_of_a_later_batch_is_named_by_its_number(monkeypatch):
     monkeypatch.setattr("tilewright.emulator.device.RESIDENT_LANES", 0)
     monkeypatch.setattr("tilewright.emulator.device.CHUNK_LANES", 1)

@@ -203,7 +203,7 @@ MMA = (
             "fence.proxy.async needs PTX 8.0 or later, this module",
         ),
         ("movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;", "7.7", "sm_80", "movmatrix needs PTX 7.8 or later"),
-        ("tcgen05.wait::ld.sync.aligned;", "8.6", "sm_120", "tcgen05 needs sm_100a or a higher target that ends in a"),
+        ("tcgen05.wait::ld.sync.aligned;", "8.7", "sm_120", "tcgen05 needs sm_100a or a higher target that ends in a"),
     ],
 )
 def test_what_the_target_does_not_have(body, version, target, message):

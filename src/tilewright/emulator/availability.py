@@ -73,14 +73,18 @@ cvta isspacep.shared::cluster        : 7.8 sm_90
 _MODIFIER_OF_LINES = re.compile(r"\.(?=[a-zA-Z])")
 _TARGET = re.compile(r"sm_(\d+)([af]?)$")
 FIRST_VERSION, LAST_VERSION = 6, 9
-_GENERIC = (70, 72, 75, 80, 86, 87, 88, 89, 90)
-_SUFFIXED = (100, 101, 103, 110, 120, 121)
-TARGETS = (
-    *(f"sm_{number}" for number in _GENERIC),
-    "sm_90a",
-    *(f"sm_{number}{suffix}" for number in _SUFFIXED for suffix in ("", "a", "f")),
-)
-"""Those that a module may name: what is said of sm_90 or higher runs alike on the later ones."""
+_INTRODUCED = """
+6.0 sm_70; 6.1 sm_72; 6.3 sm_75; 7.0 sm_80; 7.1 sm_86; 7.4 sm_87; 7.8 sm_89 sm_90; 8.0 sm_90a;
+8.6 sm_100 sm_100a sm_101 sm_101a; 8.7 sm_120 sm_120a;
+8.8 sm_100f sm_101f sm_103 sm_103a sm_103f sm_120f sm_121 sm_121a sm_121f; 9.0 sm_88 sm_110 sm_110a sm_110f
+"""
+TARGETS = {
+    target: (int(version[0]), int(version[2]))
+    for version, *targets in map(str.split, _INTRODUCED.split(";"))
+    for target in targets
+}
+"""Those that a module may name, and the first PTX version that has them ("Release Notes"): what is said of sm_90 or
+higher runs alike on the later ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,10 @@ class _Barrier:
         self.checks: MbarrierChecks | None = None
 
 
+_MOST_BYTES = (1 << 20) - 1
+"""The valid range of the tx-count, either way (PTX ISA, "Contents of the mbarrier object")."""
+
+
 @dataclass(slots=True)
 class _Waiting:
     """Lanes that wait for the phase of a parity to be over, and the block where they go on."""
@@ -86,6 +90,7 @@ class Mbarriers:
             if barrier.checks is not None:
                 barrier.checks.use(site, group.indices[lanes], cta)
             np.add.at(barrier.bytes, cta, sizes[lanes])
+            self._require_bytes(site, offset)
             self._advance(offset)
 
     def arrive(
@@ -110,6 +115,7 @@ class Mbarriers:
                 if "relaxed" not in self._machine.modifiers(site):
                     barrier.checks.arrive(group.indices[lanes], cta, self._scope(site))
             np.add.at(barrier.bytes, cta, sizes[lanes].astype(np.int64))
+            self._require_bytes(site, offset)
             np.subtract.at(barrier.pending, cta, counts[lanes].astype(np.int64))
             if drop:
                 np.subtract.at(barrier.count, cta, counts[lanes].astype(np.int64))
@@ -291,6 +297,16 @@ class Mbarriers:
                 address=offset,
             )
         return barrier
+
+    def _require_bytes(self, site: int, offset: int) -> None:
+        """Raise where an mbarrier has more bytes to expect, or to have got unexpected, than its tx-count can say."""
+        pending = self._barriers[offset].bytes
+        if (np.abs(pending) > _MOST_BYTES).any():
+            message = (
+                f"{self._at(site)} leaves the mbarrier at shared address {offset:#x} with a tx-count of "
+                f"{int(pending[np.abs(pending).argmax()])} bytes, outside -(2**20 - 1)..2**20 - 1: split the phase"
+            )
+            raise BarrierProtocol(message, address=offset)
 
     def _advance(self, offset: int) -> None:
         """Start the next phase in the CTAs where the current one is over, and wake who waited for that."""

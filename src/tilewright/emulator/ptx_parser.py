@@ -89,6 +89,13 @@ def _header(text: str) -> re.Match[str]:
         raise syntax_error(
             text, line, f".target {header['target']} is unknown: compile for one of {', '.join(TARGETS)}"
         )
+    needed = TARGETS[header["target"]]
+    if (int(header["major"]), int(header["minor"])) < needed:
+        raise syntax_error(
+            text, header.start("target"),
+            f".target {header['target']} needs .version {needed[0]}.{needed[1]} or later, this module says "
+            f"{header['major']}.{header['minor']}",
+        )  # fmt: skip
     return header
 
 
@@ -105,6 +112,8 @@ def _parse_function(module: Module, text: str, header: re.Match[str], expansion:
     signature = re.compile(r"\s*([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)").match(text, header.end())
     if signature is None:
         raise syntax_error(text, header.start(), "an entry without a name")
+    if signature[1] in module.entries:
+        raise syntax_error(text, header.start(), f"the entry {signature[1]} is defined twice")
     entry = Entry(signature[1], _parse_parameters(text, signature), constants=module.constants)
     for name, numbers in _DIRECTIVE.findall(signature[3]):
         if numbers or name == "explicitcluster":
