@@ -56,6 +56,10 @@ RULES = {
         "another CTA only if fence.mbarrier_init or fence.proxy.async stands between the two",
         "mbarrier.init; membar/fence: fence.mbarrier_init",
     ),
+    "mbarrier-access": Rule(
+        "from its mbarrier.init to its mbarrier.inval, nothing but mbarrier instructions may access an mbarrier",
+        "mbarrier; mbarrier.inval",
+    ),
     "wgmma-fence": Rule(
         "wgmma.fence must stand between another access to a register and the wgmma.mma_async that uses it as an "
         "accumulator or as a fragment of A",
@@ -116,6 +120,8 @@ def verb_of(instruction: Instruction) -> str:
 
 def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
     """What another did by an instruction at a place that an asynchronous operation reads or writes, in words."""
+    if kind == "mbarrier-access":
+        return "occupies until an mbarrier.inval that is ordered before"
     if kind == "proxy-fence":
         return "has written, without fence.proxy.async in between"
     return f"{verb_of(instruction)} asynchronously" if asynchronous else f"{verb_of(instruction)} without order"
