@@ -33,7 +33,7 @@ def _set_registers(w: BlockWriter, i: Instruction) -> None:
     count = i.operands[0]
     if not isinstance(count, Integer) or not 24 <= count.value <= 256 or count.value % 8:
         raise ValueError("the number of registers is a multiple of 8 from 24 to 256")
-    w.emit(f"m.hold_registers({w.site}, g, {count.value})")
+    w.emit(f"m.hold_registers({w.site}, g, {count.value}, {w.active})")
 
 
 @emits("fence", "membar")

@@ -23,6 +23,7 @@ from tilewright.emulator.local_checks import LocalChecks
 from tilewright.emulator.member_masks import MemberMaskChecks
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.ptx import Instruction
+from tilewright.emulator.register_budget import RegisterBudget
 from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.releases import Releases, active_lanes
 from tilewright.emulator.rules import Report, Reports, accesses
@@ -62,7 +63,7 @@ class Checker:
         self.agents, self.global_copies = AgentChecks(self), GlobalCopyChecks(self)
         self.accumulators = AccumulatorChecks(self, len(program.watched))
         self.member_masks, self.convergence = MemberMaskChecks(self), ConvergenceChecks(self)
-        self.registers = RegisterChecks(self, program)
+        self.registers, self.budget = RegisterChecks(self, program), RegisterBudget(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._clusters = (machine.cta_numbers // topology.cluster_size)[topology.cta]
         self.lifetimes = LifetimeChecks(self)

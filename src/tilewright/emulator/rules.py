@@ -78,6 +78,10 @@ RULES = {
     "register-budget": Rule(
         "after setmaxnreg the warps of a CTA may not hold more registers than it was launched with", "setmaxnreg"
     ),
+    "setmaxnreg": Rule(
+        "all warps of a warpgroup execute the same setmaxnreg, and synchronise before they execute another",
+        "setmaxnreg",
+    ),
     "member-mask": Rule(
         "the member mask of a warp collective names the threads that execute it: each is in its own mask, and each of "
         "the mask that has not exited executes it with the same qualifiers and the same mask",
