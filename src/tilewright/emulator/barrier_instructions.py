@@ -54,6 +54,9 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
     action = i.modifiers[0]
     operands = list(i.operands)
     target: Operand = Sink()
+    if action == "pending_count":
+        w.assign(operands[0], f"m.mbarriers.pending_count({w.read(operands[1], 'u8')})", "u4")
+        return
     if not isinstance(operands[0], Address):
         target = operands.pop(0)
     space = mbarrier_space(i)

@@ -211,6 +211,7 @@ mbarrier        : arrive|arrive_drop [release|relaxed] [cta|cluster] [SHARED] b6
 mbarrier        : arrive|arrive_drop noComplete [release] [cta|cluster] [SHARED] b64 : b64 A u32
 mbarrier        : arrive|arrive_drop expect_tx [release|relaxed] [cta|cluster] [SHARED] b64 : b64 A u32
 mbarrier        : arrive|arrive_drop expect_tx [release|relaxed] [cta|cluster] [SHARED] b64 : A u32
+mbarrier        : pending_count b64                                 : b32 b64
 mbarrier        : test_wait [acquire|relaxed] [cta|cluster] [SHARED] b64 : pred A b64
 mbarrier        : test_wait parity [acquire|relaxed] [cta|cluster] [SHARED] b64 : pred A u32
 mbarrier        : try_wait [acquire|relaxed] [cta|cluster] [SHARED] b64 : pred A b64 ?u32
