@@ -222,6 +222,47 @@ def test_protocol(body, error, message):
         launch(HEADER + MBARRIER % body)
 
 
+TOUCHED = """
+.global .align 16 .b8 source[16];
+.visible .entry e() {
+  .shared .align 16 .b64 bar;
+  .shared .align 16 .b64 other;
+  .reg .pred p; .reg .b32 %%r<4>; .reg .b64 %%d<4>;
+  mov.u32 %%r0, %%tid.x;
+  setp.ne.u32 p, %%r0, 0;
+  @p bra END;
+  mbarrier.init.shared::cta.b64 [other], 1;
+  mbarrier.init.shared::cta.b64 [bar], 1;
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [other], 16;
+  %s
+END:
+  ret;
+}
+"""
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(
+    "access",
+    [
+        "ld.shared.u32 %r1, [bar+4];",
+        "st.shared.u8 [bar], %r0;",
+        "red.shared.add.u32 [bar+4], 1;",
+        "cp.async.ca.shared.global [bar], [source], 8; cp.async.wait_all;",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [bar], [source], 16, [other];"
+        " W: mbarrier.test_wait.parity.shared::cta.b64 p, [other], 0; @!p bra W;",
+        "fence.proxy.async; cp.async.bulk.global.shared::cta.bulk_group [source], [bar], 16;"
+        " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+    ],
+)
+def test_only_mbarrier_instructions_access_an_mbarrier(access):
+    [report] = launch(HEADER + TOUCHED % access).reports
+    assert report.kind == "mbarrier-access"
+    assert "which the mbarrier at shared address 0x400 occupies until" in report.message
+    ended = "mbarrier.inval.shared::cta.b64 [bar]; " + access
+    assert not launch(HEADER + TOUCHED % ended).reports
+
+
 COUNTER = """
 extern "C" __global__ void count(int* out, const int* in) {
   atomicAdd(out + 1, 1);

@@ -233,3 +233,52 @@ def test_protocol(text, cluster, message):
 def test_forms_of_other_gpus_and_of_none_are_refused(text):
     with pytest.raises(UnsupportedInstruction):
         emulate(written(text, "b32", "b32").launch())
+
+
+PENDING = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry e(.param .u64 out) {
+  .shared .align 8 .b64 bar;
+  .reg .pred %p, %q; .reg .b32 %t, %i, %n<5>; .reg .b64 %o, %w, %s<4>;
+  ld.param.u64 %o, [out]; mov.u32 %t, %tid.x; mov.u32 %i, %ctaid.x;
+  setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared::cta.b64 [bar], COUNT; bar.sync 0;
+  mbarrier.arrive.noComplete.shared::cta.b64 %s0, [bar], 2;
+  mbarrier.pending_count.b64 %n0, %s0;
+  bar.sync 0;
+  @%p mbarrier.arrive_drop.noComplete.shared::cta.b64 %s1, [bar], 5;
+  @%p mbarrier.arrive.shared::cta.b64 _, [bar], LAST;
+  bar.sync 0;
+  mov.b32 %n1, 0; @%p mbarrier.pending_count.b64 %n1, %s1;
+  mbarrier.test_wait.shared::cta.b64 %q, [bar], %s0;
+  selp.b32 %n2, 1, 0, %q;
+  @%p mbarrier.arrive.noComplete.shared::cta.b64 %s2, [bar], 1;
+  mov.b32 %n3, 0; @%p mbarrier.pending_count.b64 %n3, %s2;
+  @%p mbarrier.test_wait.shared::cta.b64 %q, [bar], %s2;
+  @%p selp.b32 %n2, 2, %n2, %q;
+  mad.lo.u32 %t, %i, 64, %t; mul.wide.u32 %w, %t, 16; add.u64 %o, %o, %w;
+  st.global.v4.b32 [%o], {%n0, %n1, %n2, %n3};
+  ret;
+}
+"""
+
+
+def run_pending(count, last):
+    device = Device(memory_bytes=1 << 20)
+    out = device.allocate(16 * 3 * 64)
+    device.launch(device.load(PENDING.replace("COUNT", str(count)).replace("LAST", str(last))), (3,), (64,), [out])
+    return device.read(out, 16 * 3 * 64).view(np.uint32).reshape(3, 64, 4)
+
+
+def test_states_tell_how_many_arrivals_were_pending():
+    words = run_pending(140, 7)
+    np.testing.assert_array_equal(np.sort(words[..., 0]), np.broadcast_to(np.arange(14, 142, 2), (3, 64)))
+    np.testing.assert_array_equal(words[..., 1], np.where(np.arange(64) == 0, 12, 0) * np.ones((3, 1)))
+    assert (words[..., 2] == 1).all()  # the phase of the first states is over, that of the last is not
+    assert (words[:, 0, 3] == 135).all()  # as 5 of 140 have left
+
+
+def test_an_arrival_that_promises_not_to_complete_the_phase_does_not():
+    with pytest.raises(BarrierProtocol, match=r"arrive\.noComplete.*completes the phase"):
+        run_pending(128, 7)

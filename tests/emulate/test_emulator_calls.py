@@ -179,6 +179,21 @@ def test_recursion_is_refused():
         run(functions, "call (%D), f, (%A);", integer_inputs())
 
 
+def test_recursion_is_refused_only_where_it_is_reached():
+    module = (
+        HEADER
+        + """
+.func f () { call f; ret; }
+.visible .entry calls() { call f; ret; }
+.visible .entry leaves_it() { bar.sync 0; ret; }
+"""
+    )
+    device = Device(memory_bytes=1 << 20)
+    device.launch(device.load(module, entry="leaves_it"), (1,), (32,), [])
+    with pytest.raises(UnsupportedInstruction, match=r"f calls itself"):
+        device.load(module, entry="calls")
+
+
 def test_calls_that_multiply_without_end_are_refused():
     functions = ".func f0 () { .reg .b32 %x; mov.u32 %x, 1; ret; }\n"
     functions += "".join(f".func f{i} () {{ {f'call f{i - 1};' * 20} ret; }}\n" for i in range(1, 7))

@@ -263,3 +263,22 @@ def test_a_grid_larger_than_what_is_resident():
     x = np.arange(n, dtype=np.float32)
     result, _ = run(SAXPY, [x, x], [np.float32(1), int32(n)], grid=-(-n // 1024), block=1024)
     np.testing.assert_array_equal(result, 2 * x)
+
+
+SPECIALS = """
+extern "C" __global__ void specials(unsigned* out) {
+  asm volatile("mov.u32 %0, %dynamic_smem_size;" : "=r"(out[0]));
+  asm volatile("mov.u32 %0, %total_smem_size;" : "=r"(out[1]));
+  asm volatile("mov.u32 %0, %aggr_smem_size;" : "=r"(out[2]));
+  asm volatile("{.reg .pred p; mov.pred p, %is_explicit_cluster; selp.b32 %0, 1, 0, p;}" : "=r"(out[3]));
+  unsigned long long grid;
+  asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
+  asm volatile("{.reg .b32 low; mov.u32 low, %gridid; sub.u32 %0, low, %1;}" : "=r"(out[4]) : "r"((unsigned)grid));
+}
+"""
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_special_registers_of_a_launch(cluster):
+    [out] = run(SPECIALS, [np.zeros(5, np.uint32)], grid=2, block=1, cluster=(cluster, 1, 1), smem=260)
+    assert out.tolist() == [260, 384, 384 + 1024, cluster - 1, 0]

@@ -57,8 +57,8 @@ def assert_refused(body, error, message, **module):
         ("add.rz.f16 %h1, %h2, %h3;", r"no emulation of \.rz in `add\.rz\.f16`"),
         ("add %r1, %r2, %r3;", r"lacks \{"),
         ("bar.red.popc.pred %p1, 0, %p2;", r"no emulation of \.pred in `bar\.red\.popc\.pred`.*lacks \.u32"),
-        ("wmma.load.a.sync.aligned.row.m8n8k32.shared.s4 {%r1}, [rows];", r"no emulation of \.s4 in `wmma\.load"),
-        ("wmma.load.b.sync.aligned.col.m8n8k128.shared.b1 {%r1}, [rows];", r"no emulation of \.b1 in `wmma\.load"),
+        ("wmma.load.a.sync.aligned.col.m8n8k32.shared.s4 {%r1}, [rows];", r"no emulation of \.col in `wmma\.load"),
+        ("wmma.load.a.sync.aligned.col.m8n8k128.shared.b1 {%r1}, [rows];", r"no emulation of \.col in `wmma\.load"),
         ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, "
          "{%f1, %f2, %f3, %f4};", "matrix D has 3 registers instead of 4"),
         ("wgmma.mma_async.sync.aligned.m64n8k8.f32.f16.f16 {%f1, %f2, %f3, %f4}, %d1, %d2, %p1, 1, 1, 0, 0;",

@@ -68,6 +68,40 @@ def test_dense_products(shape, a_type, b_type, d_type):
     np.testing.assert_array_equal(from_registers(d, d_type, *of_d(m), (m, n)), a @ b + c)
 
 
+TINY = {"rn": 1, "rz": 1, "rm": 1, "rp": 1 + 2**-52}
+"""1 + 2 ** -60, rounded."""
+
+
+@pytest.mark.parametrize("where", [".rounding.f64.f64.f64.f64", ".f64.f64.f64.f64.rounding"])
+@pytest.mark.parametrize("rounding", TINY)
+@pytest.mark.parametrize("shape", [shape for shape, kind, *_ in DENSE if kind == "f64"])
+def test_products_of_f64_are_rounded_as_asked(shape, rounding, where):
+    generator = np.random.default_rng(7)
+    m, n, k = extents(shape)
+    a, b = integers(generator, "f64", m, k), integers(generator, "f64", k, n)
+    c = generator.integers(-64, 65, (m, n)).astype(float)
+    a[3], b[:, 5], c[3, 5] = 0, 0, 1  # there 2 ** -60 is all that comes to C
+    a, b = a.astype(float), b.astype(float)
+    expected = a @ b + c
+    a[3, k - 1], b[k - 1, 5] = 2**-30, 2**-30
+    expected[3], expected[:, 5] = a[3] @ b + c[3], a @ b[:, 5] + c[:, 5]
+    rest = np.ones((m, n), bool)
+    rest[3], rest[:, 5] = False, False
+    expected[3, 5] = TINY[rounding]
+    table_a, table_b = tables("f64", m, k)
+    d = run_warp(
+        f"mma.sync.aligned.{shape}.row.col{where.replace('rounding', rounding)} {{d}}, {{0}}, {{1}}, {{2}};",
+        to_registers(a, "f64", *table_a),
+        to_registers(b, "f64", *table_b),
+        to_registers(c, "f64", *of_d(m)),
+        outputs=(of_d(m)[0], 64),
+    )
+    result = from_registers(d, "f64", *of_d(m), (m, n))
+    assert result[3, 5] == expected[3, 5]
+    np.testing.assert_array_equal(result[rest], expected[rest])
+    np.testing.assert_allclose(result, expected, rtol=1e-15)
+
+
 @pytest.mark.parametrize("operation", ["and", "xor"])
 @pytest.mark.parametrize("shape", ["m8n8k128", "m16n8k128", "m16n8k256"])
 def test_products_of_bits(shape, operation):
@@ -262,7 +296,7 @@ def wmma_registers(kind, matrix, elements):
     return elements // 32 // max(32 // BITS[kind], 1)
 
 
-def run_wmma(shape, kind, d_type, c_type, layouts, strides, space, matrices):
+def run_wmma(shape, kind, d_type, c_type, layouts, strides, space, matrices, multiply="wmma.mma", kinds=None):
     """Load A, B and C from one buffer in `space`, multiply, and store D after them. Returns the buffer."""
     m, n, k = extents(shape)
     types = {"a": kind, "b": kind, "c": c_type, "d": d_type}
@@ -287,7 +321,7 @@ def run_wmma(shape, kind, d_type, c_type, layouts, strides, space, matrices):
         f" [{base}+{offsets[name]}], %stride{name};"
         for name in "abc"
     ]
-    kinds = f"{d_type}.{c_type}" if kind == "f16" else f"{d_type}.{kind}.{kind}.{c_type}"
+    kinds = kinds or (f"{d_type}.{c_type}" if kind == "f16" else f"{d_type}.{kind}.{kind}.{c_type}")
     ptx = f"""
 .version 9.0
 .target sm_90a
@@ -303,8 +337,8 @@ def run_wmma(shape, kind, d_type, c_type, layouts, strides, space, matrices):
   {" ".join(f"mov.u32 %stride{name}, {stride};" for name, stride in strides.items())}
   {" ".join(copies) if space == "shared" else ""} bar.sync 0;
   {" ".join(loads)}
-  wmma.mma.sync.aligned.{layouts["a"]}.{layouts["b"]}.{shape}.{kinds} {lists["d"]}, {lists["a"]}, {lists["b"]},
-    {lists["c"]};
+  {multiply}.sync.aligned.{layouts["a"]}.{layouts["b"]}.{shape}.{kinds} {lists["d"]}, {lists["a"]},
+    {lists["b"]}, {lists["c"]};
   wmma.store.d.sync.aligned.{layouts["d"]}.{shape}{where}.{d_type} [{base}+{offsets["d"]}], {lists["d"]}, %strided;
   bar.sync 0; {" ".join(back) if space == "shared" else ""}
   ret;
@@ -345,6 +379,55 @@ def test_wmma(shape, kind, d_type, c_type, space):
         result = lines[:, : n if layouts["d"] == "row" else m]
         result = result if layouts["d"] == "row" else result.T
         np.testing.assert_array_equal(result.astype(float), values["a"] @ values["b"] + values["c"])
+
+
+def lines_of(matrix, kind, padding):
+    """Lines of a matrix of elements that are parts of a byte, as bytes, with so many of 0xff behind each."""
+    elements = (matrix & (1 << BITS[kind]) - 1).astype(np.uint8)
+    bits = np.unpackbits(elements[..., None], axis=-1, count=BITS[kind], bitorder="little")
+    packed = np.packbits(bits.reshape(len(matrix), -1), axis=-1, bitorder="little")
+    return np.pad(packed, ((0, 0), (0, padding)), constant_values=0xFF)
+
+
+@pytest.mark.parametrize("space", ["global", "shared", "generic"])
+@pytest.mark.parametrize("d_layout", ["row", "col"])
+@pytest.mark.parametrize(
+    ("shape", "kind", "multiply"),
+    [
+        ("m8n8k128", "b1", "wmma.mma.xor.popc"), ("m8n8k128", "b1", "wmma.mma.and.popc"),
+        ("m8n8k32", "s4", "wmma.mma"), ("m8n8k32", "u4", "wmma.mma"),
+    ],
+)  # fmt: skip
+def test_wmma_of_parts_of_bytes(shape, kind, multiply, d_layout, space):
+    generator = np.random.default_rng(8)
+    m, n, k = extents(shape)
+    a, b = integers(generator, kind, m, k), integers(generator, kind, k, n)
+    c = generator.integers(-64, 65, (m, n))
+    matrices = {
+        "a": lines_of(a, kind, 16),
+        "b": lines_of(b.T, kind, 48),
+        "c": c.astype(np.int32),
+        "d": np.zeros((8, 12), np.int32),
+    }
+    strides = {"a": k + 128 // BITS[kind], "b": k + 384 // BITS[kind], "c": 8, "d": 12}
+    layouts = {"a": "row", "b": "col", "c": "row", "d": d_layout}
+    stored = run_wmma(shape, kind, "s32", "s32", layouts, strides, space, matrices, multiply)
+    result = stored[: matrices["d"].nbytes].view(np.int32).reshape(8, 12)[:, :8]
+    product = (a[:, :, None] ^ b[None]).sum(1) if "xor" in multiply else a @ b
+    np.testing.assert_array_equal(result if d_layout == "row" else result.T, product + c)
+
+
+@pytest.mark.parametrize("rounding", TINY)
+def test_wmma_of_f64_is_rounded_as_asked(rounding):
+    a, b, c, d = np.zeros((8, 4)), np.zeros((8, 4)), np.arange(64.0).reshape(8, 8), np.zeros((8, 8))
+    a[2, 3], b[1, 3] = 2**-40, 2**-12  # so that 17 gets 2 ** -52
+    matrices, layouts = {"a": a, "b": b, "c": c, "d": d}, {"a": "row", "b": "col", "c": "row", "d": "row"}
+    strides = {"a": 4, "b": 4, "c": 8, "d": 8}
+    expected = c.copy()
+    expected[2, 1] = 17 + 2**-48 if rounding == "rp" else 17
+    for kinds in (f"{rounding}.f64.f64.f64.f64", f"f64.f64.f64.f64.{rounding}"):
+        stored = run_wmma("m8n8k4", "f64", "f64", "f64", layouts, strides, "global", matrices, kinds=kinds)
+        np.testing.assert_array_equal(stored[: d.nbytes].view(float).reshape(8, 8), expected)
 
 
 def test_unknown_shapes_are_named():

@@ -8,12 +8,13 @@ import numpy as np
 from tilewright.emulator.clocks import KNOWN
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask
 from tilewright.emulator.rules import accesses
-from tilewright.emulator.shadow import column_of, is_asynchronous, pack, site_of, time_of
+from tilewright.emulator.shadow import NEVER, column_of, is_asynchronous, pack, site_of, time_of
 from tilewright.emulator.traits import CLUSTER
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
 
+MBARRIER_BYTES = 8
 _CHUNK = 16
 """Bytes of what the chunks of a wgmma operand are counted in."""
 
@@ -50,10 +51,26 @@ class MbarrierChecks:
         self._initialiser[cta], self._initialised[cta] = lanes, self._checker.tick()
         self._fenced[cta] = self._published[cta] = self._used[cta] = 0
         self._remember(cta, self._initialised)
+        self._checker.access_shared("st", site, lanes, self._places(cta), MBARRIER_BYTES)
+        self._occupy(site, cta, NEVER)
+
+    def _places(self, cta: Indices) -> Indices:
+        """Where the mbarriers of some CTAs lie in flat shared memory."""
+        return cta * self._checker.topology.shared_stride + self.offset
+
+    def _occupy(self, site: int, cta: Indices, until: int) -> None:
+        """Nothing else may access the mbarriers of some CTAs until a time that it must know of."""
+        column = self._made + cta % self._checker.topology.cluster_size
+        shadow = self._checker.shared
+        cells = shadow.cells(self._places(cta), MBARRIER_BYTES)
+        own = (until == NEVER) | (column_of(shadow.writes[cells]) == column[:, None])  # not of a neighbour in a cell
+        shadow.writes[cells] = np.where(own, pack(until, column, site, True)[:, None], shadow.writes[cells])
 
     def invalidate(self, site: int, lanes: Indices, cta: Indices) -> None:
         """mbarrier.inval: whoever has used it must be known to be done."""
-        clocks = self._checker.clocks
+        clocks, now = self._checker.clocks, self._checker.tick()
+        clocks.facts[KNOWN, lanes, self._made + cta % self._checker.topology.cluster_size] = now
+        self._occupy(site, cta, now)
         used = self._used[cta]
         late = used > clocks.overwritable(lanes[:, None], np.arange(clocks.base))
         late[np.arange(lanes.size), clocks.column[lanes]] = False
@@ -300,6 +317,7 @@ class AgentChecks:
         message = f"{checker.machine.describe(site)} {verb} shared address {address:#x}, which "
         sites: tuple[int, ...] = (site,)
         if access:
+            kind = "mbarrier-access" if checker.traits.mbarriers[site_of(access)] else kind
             who = checker.name_of(int(column_of(access)), int(checker.topology.cta[lane]))
             sites = (site, int(site_of(access)))
             message += f"{who} {accesses(kind, checker.instruction(sites[1]), bool(is_asynchronous(access)))}"

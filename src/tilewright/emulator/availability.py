@@ -49,6 +49,7 @@ mma.sp                               : 7.1 sm_80
 mma.sp::ordered_metadata             : 8.5 sm_80
 wmma.s8|u8                           : 6.3 sm_72
 wmma.s4|u4|b1                        : 6.3 sm_75
+wmma.and                             : 7.1 sm_80
 wmma.bf16|tf32|f64                   : 7.0 sm_80
 abs neg fma min max.bf16|bf16x2      : 7.0 sm_80
 add sub mul set setp.bf16|bf16x2     : 7.8 sm_90

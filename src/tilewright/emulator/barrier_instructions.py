@@ -33,7 +33,7 @@ def _set_registers(w: BlockWriter, i: Instruction) -> None:
     count = i.operands[0]
     if not isinstance(count, Integer) or not 24 <= count.value <= 256 or count.value % 8:
         raise ValueError("the number of registers is a multiple of 8 from 24 to 256")
-    w.emit(f"m.hold_registers({w.site}, g, {count.value})")
+    w.emit(f"m.hold_registers({w.site}, g, {count.value}, {w.active})")
 
 
 @emits("fence", "membar")
@@ -54,6 +54,9 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
     action = i.modifiers[0]
     operands = list(i.operands)
     target: Operand = Sink()
+    if action == "pending_count":
+        w.assign(operands[0], f"m.mbarriers.pending_count({w.read(operands[1], 'u8')})", "u4")
+        return
     if not isinstance(operands[0], Address):
         target = operands.pop(0)
     space = mbarrier_space(i)

@@ -23,9 +23,10 @@ from tilewright.emulator.local_checks import LocalChecks
 from tilewright.emulator.member_masks import MemberMaskChecks
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
 from tilewright.emulator.ptx import Instruction
+from tilewright.emulator.register_budget import RegisterBudget
 from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.releases import Releases, active_lanes
-from tilewright.emulator.rules import Report, Reports, verb_of
+from tilewright.emulator.rules import Report, Reports, accesses
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
 from tilewright.emulator.traits import CLUSTER, DEVICE
 
@@ -62,7 +63,7 @@ class Checker:
         self.agents, self.global_copies = AgentChecks(self), GlobalCopyChecks(self)
         self.accumulators = AccumulatorChecks(self, len(program.watched))
         self.member_masks, self.convergence = MemberMaskChecks(self), ConvergenceChecks(self)
-        self.registers = RegisterChecks(self, program)
+        self.registers, self.budget = RegisterChecks(self, program), RegisterBudget(self, program)
         self._floor = np.zeros(topology.ctas, np.int64)  # when all threads of the CTA last met
         self._clusters = (machine.cta_numbers // topology.cluster_size)[topology.cta]
         self.lifetimes = LifetimeChecks(self)
@@ -236,6 +237,8 @@ class Checker:
             unordered[foreign] = ~known
         if self.traits.strong[site]:
             unordered &= ~self.releases.morally_strong(site, lane, site_of(access), column, foreign)
+        if self.traits.mbarriers[site]:  # which may share a cell
+            unordered &= ~self.traits.mbarriers[site_of(access)]
         for index in np.flatnonzero(unordered)[:: max(int(unordered.sum()) // 8, 1)].tolist():
             where = int(cells[row[index], place[index]]) * (self.shared.cell if shadow is None else shadow.cell)
             address = self.shared_address(where) if shadow is None else GLOBAL_BASE + shadow.start + where
@@ -349,6 +352,7 @@ class Checker:
             return f"thread {thread} of CTA {int(self.machine.cta_numbers[first + rank])}"
         assert isinstance(key, tuple)
         return {
+            "init": "the mbarrier at shared address {:#x}",
             "mbarrier": "a copy that signals the mbarrier at shared address {:#x}",
             "wgmma": "a wgmma of warpgroup {}",
             "bulk": "a bulk store of thread {}",
@@ -367,12 +371,14 @@ class Checker:
         rule = "race"
         if asynchronous:
             rule = "read-before-wait" if kind == "ld" else "overwrite-before-wait"
+        if self.traits.mbarriers[past]:
+            rule = "mbarrier-access"
         who = self.name_of(column, int(self.topology.cta[lane]), other)
         if column < self.clocks.base and time == NEVER:
             who = f"a cp.async of {who}"
         verb = {"ld": "reads", "st": "writes", "atom": "updates", "copy": "writes"}[kind]
-        does = verb_of(self.instruction(past))
-        message = f"{self.machine.describe(site)} {verb} address {address:#x}, which {who} {does} without order"
+        does = accesses(rule, self.instruction(past), asynchronous=False)
+        message = f"{self.machine.describe(site)} {verb} address {address:#x}, which {who} {does}"
         if self.traits.strong[[site, past]].all():
             message += ", and the scope of one of the two does not include the other thread"
         elif rule == "race" and site != past and column < self.clocks.base:

@@ -359,6 +359,8 @@ def compile_entry(module: Module, name: str) -> Program:
         UnsupportedInstruction, PtxSyntaxError: naming the instruction and its line.
     """
     entry = module.entries[name]
+    if entry.refusal:
+        raise UnsupportedInstruction(entry.refusal)
     for instruction in entry.instructions:
         check_available(instruction, module)
         check_form(instruction)

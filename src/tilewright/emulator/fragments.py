@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.conversions import TF32_BITS
+from tilewright.emulator.directed_rounding import rounded_double
 
 Array: TypeAlias = npt.NDArray[np.generic]
 Float32: TypeAlias = npt.NDArray[np.float32]
@@ -115,16 +116,44 @@ def matrix_of_b(registers: Array, element_type: str) -> Values:
     return ELEMENT_TYPES[element_type].decode(words).swapaxes(2, 3)
 
 
+_REGISTERS_FIRST = (5, 3, 7, 0, 2, 4, 6, 1)
+"""The order of the axes below in fragments of accumulators with one element to a register."""
+
+
+def _axes(product: Values) -> Values:
+    """A view of (tile, C, M, N) as (tile, C, warp, row half, g, n / 8, t, e)."""
+    tiles, ctas, m, n = product.shape
+    halves = min(m // 8, 2)
+    return product.reshape(tiles, ctas, m // (8 * halves), halves, 8, n // 8, 4, 2)
+
+
+def fuse_fragments(a: Values, b: Values, c: Array, mode: str) -> Array:
+    """D = A B + C of f64 in fragments like c, each step rounded in a direction. a: (tile, C, M, K), b: (..., K, N)."""
+    total = np.empty((*a.shape[:3], b.shape[3]))
+    inner = _axes(total).transpose(_REGISTERS_FIRST)
+    inner[...] = c.reshape(inner.shape)
+    return _axes(fused_product(a, b, total, mode)).transpose(_REGISTERS_FIRST).reshape(c.shape)
+
+
+def fused_product(a: Values, b: Values, c: Values, mode: str) -> Values:
+    """A B + C of matrices of float64, by fused multiply-adds that are rounded in a direction (rz, rm, rp)."""
+    for k in range(a.shape[-1]):
+        c = rounded_double("fma", mode, a[..., :, k, None], b[..., k, None, :], c)
+    return c
+
+
+def products_of_bits(product: Values, a: Values, b: Values) -> Values:
+    """How many bits of rows of A and columns of B differ, from how many ones they share."""
+    return np.asarray(a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product)
+
+
 def accumulate_fragments(product: Values, acc_type: str, c: Array | None, d: Array, *, saturate: bool = False) -> Array:
     """D = C + product, in fragments.
 
     product: (tile, C, M, N), for M = 8 of one warp, else of M / 16. c: (registers, warps, 32, C), zero if None.
     d: receives the result, of c's shape and possibly c itself. saturate: clamp s32 instead of wrapping.
     """
-    tiles, ctas, m, n = product.shape
-    halves = min(m // 8, 2)
-    # (tile, C, warp, row half, g, n / 8, t, e)
-    axes = product.reshape(tiles, ctas, m // (8 * halves), halves, 8, n // 8, 4, 2)
+    axes = _axes(product)
     if acc_type == "f16":
         pairs = axes.transpose(5, 3, 0, 2, 4, 6, 1, 7).reshape(*d.shape, 2)
         total = (
@@ -132,7 +161,7 @@ def accumulate_fragments(product: Values, acc_type: str, c: Array | None, d: Arr
         )
         d[...] = total.astype(np.float16, order="C").view(np.uint32)[..., 0]
         return d
-    fragments = axes.transpose(5, 3, 7, 0, 2, 4, 6, 1)
+    fragments = axes.transpose(_REGISTERS_FIRST)
     target = d.reshape(fragments.shape)
     if acc_type == "s32":
         target[...] = add_integers(fragments, None if c is None else c.reshape(fragments.shape), saturate)

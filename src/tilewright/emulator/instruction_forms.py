@@ -47,7 +47,7 @@ SETS = {
     "WMMA": "m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128",
     "WGMMA": " ".join(f"m64n{n}k{k}" for k in (8, 16, 32) for n in range(8, 257, 8)),
     "STORED": "f16 bf16 tf32 f32 f64 s8 u8 s32",
-    "INPUT": "f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32",
+    "INPUT": "f16 bf16 tf32 f32 f64 s8 u8 s32",
     "TYPE": "f16 bf16 tf32 f32 f64 e4m3 e5m2 s8 u8 s4 u4 b1 s32",
 }
 """Sets of modifiers, in capitals in the table."""
@@ -211,6 +211,7 @@ mbarrier        : arrive|arrive_drop [release|relaxed] [cta|cluster] [SHARED] b6
 mbarrier        : arrive|arrive_drop noComplete [release] [cta|cluster] [SHARED] b64 : b64 A u32
 mbarrier        : arrive|arrive_drop expect_tx [release|relaxed] [cta|cluster] [SHARED] b64 : b64 A u32
 mbarrier        : arrive|arrive_drop expect_tx [release|relaxed] [cta|cluster] [SHARED] b64 : A u32
+mbarrier        : pending_count b64                                 : b32 b64
 mbarrier        : test_wait [acquire|relaxed] [cta|cluster] [SHARED] b64 : pred A b64
 mbarrier        : test_wait parity [acquire|relaxed] [cta|cluster] [SHARED] b64 : pred A u32
 mbarrier        : try_wait [acquire|relaxed] [cta|cluster] [SHARED] b64 : pred A b64 ?u32
@@ -232,12 +233,20 @@ cp              : reduce async bulk shared::cluster shared::cta COUNTED REDUCE M
 cp              : reduce async bulk global shared::cta bulk_group [HINT] REDUCE [noftz] MEMORY : A A u32 ?b64
 cp              : reduce async bulk tensor TENSOR global shared::cta REDUCE [tile] bulk_group [HINT] : A A ?b64
 mma             : sync aligned MMA row|col row|col [satfinite] TYPE TYPE TYPE TYPE : {F} {F} {F} {F}
+mma             : sync aligned MMA row col ROUND f64 f64 f64 f64    : {F} {F} {F} {F}
 mma             : sync aligned MMA row col s32 b1 b1 s32 xor|and popc : {F} {F} {F} {F}
 mma             : sp|sp::* sync aligned SPARSE row col [satfinite] TYPE TYPE TYPE TYPE : {F} {F} {F} {F} b32 N
+wmma            : load a sync aligned row m8n8k32 [SPACE] s4|u4      : {F} A ?u32
+wmma            : load b sync aligned col m8n8k32 [SPACE] s4|u4      : {F} A ?u32
+wmma            : load a sync aligned row m8n8k128 [SPACE] b1        : {F} A ?u32
+wmma            : load b sync aligned col m8n8k128 [SPACE] b1        : {F} A ?u32
 wmma            : load a|b|c sync aligned row|col WMMA [SPACE] STORED : {F} A ?u32
 wmma            : store d sync aligned row|col WMMA [SPACE] f16|f32|s32|f64 : A {F} ?u32
 wmma            : mma sync aligned row|col row|col WMMA f16|f32 f16|f32 [satfinite] : {F} {F} {F} {F}
 wmma            : mma sync aligned row|col row|col WMMA INPUT INPUT INPUT INPUT [satfinite] : {F} {F} {F} {F}
+wmma            : mma sync aligned row|col row|col WMMA ROUND f64 f64 f64 f64 : {F} {F} {F} {F}
+wmma            : mma sync aligned row col m8n8k32 s32 s4|u4 s4|u4 s32 [satfinite] : {F} {F} {F} {F}
+wmma            : mma xor|and popc sync aligned row col m8n8k128 s32 b1 b1 s32 : {F} {F} {F} {F}
 wgmma           : fence sync aligned                                :
 wgmma           : commit_group sync aligned                         :
 wgmma           : wait_group sync aligned                           : N

@@ -53,7 +53,7 @@ class LifetimeChecks:
         for cta in np.unique(group.cta).tolist():
             if checker.machine.alive_threads[cta]:
                 continue
-            checker.registers.exited(cta, group)
+            checker.budget.exited(cta, group)
             block = checker.machine.program.blocks[checker.machine.block]
             lane = int(group.indices[group.cta == cta][0])
             self._last[cta] = lane, block.start + len(block.instructions) - 1

@@ -241,10 +241,10 @@ class Machine:
         """In which lanes a register has no value."""
         return False if self.checker is None else self.checker.registers.unset[number, group.lanes]
 
-    def hold_registers(self, site: int, group: Group, count: int) -> None:
+    def hold_registers(self, site: int, group: Group, count: int, active: Values | None) -> None:
         """setmaxnreg."""
         if self.checker is not None:
-            self.checker.registers.hold(site, group, count)
+            self.checker.budget.hold(site, group, count, active)
 
     # Messages --------------------------------------------------------------------------------------------------------
 

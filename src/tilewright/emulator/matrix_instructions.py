@@ -16,7 +16,8 @@ from tilewright.emulator.tensor_cores import mma_sync, movmatrix
 
 _NUMBERS = {"f32": "f4", "f64": "f8"}
 """PTX types of registers that hold a number as NumPy knows it; registers of other types are words."""
-_FLAGS = {"sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "sp", "sp::ordered_metadata"}
+_ROUNDINGS = ("rn", "rz", "rm", "rp")
+_FLAGS = {"sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "sp", "sp::ordered_metadata", *_ROUNDINGS}
 
 
 def _fragment(w: BlockWriter, operand: Operand, kind: str) -> str:
@@ -32,6 +33,12 @@ def _assign_fragment(w: BlockWriter, operand: Operand, kind: str, registers: str
 def _require_registers(operand: Operand, matrix: str, count: int) -> None:
     if len(elements_of(operand)) != count:
         raise ValueError(f"matrix {matrix} has {len(elements_of(operand))} registers instead of {count}")
+
+
+def _options(i: Instruction) -> dict[str, Any]:
+    """Keyword arguments of mma_sync and wmma.multiply: what modifiers beside shape, layouts and types say."""
+    rounding = next((modifier for modifier in i.modifiers if modifier in _ROUNDINGS), "rn")
+    return {"saturate": "satfinite" in i.modifiers, "exclusive": "xor" in i.modifiers, "rounding": rounding}
 
 
 def _require_accumulators(i: Instruction, shape: str, d_type: str, c_type: str, threads: int, matrices: int) -> None:
@@ -72,7 +79,7 @@ def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
         function = partial(sparse_mma, shape, a_type, b_type, d_type, immediate_of(i.operands[5]), saturate=saturate)
         result = _of_warps(w, function, ("mma.sp", shape, types, 1), fragments)
     else:
-        function = partial(mma_sync, shape, a_type, b_type, d_type, saturate=saturate, exclusive="xor" in i.modifiers)
+        function = partial(mma_sync, shape, a_type, b_type, d_type, **_options(i))
         result = _of_warps(w, function, ("mma", shape, types, 1), fragments)
     _assign_fragment(w, i.operands[0], d_type, result)
 
@@ -114,7 +121,7 @@ def _wmma_multiply(w: BlockWriter, i: Instruction) -> None:
     shape, *kinds = [modifier for modifier in i.modifiers[1:] if modifier not in _FLAGS]
     d_type, a_type, b_type, c_type = (kinds[0], "f16", "f16", kinds[1]) if len(kinds) == 2 else kinds
     layouts = tuple(modifier for modifier in i.modifiers if modifier in ("row", "col"))
-    function = partial(wmma.multiply, shape, layouts, a_type, b_type, c_type, d_type, "satfinite" in i.modifiers)
+    function = partial(wmma.multiply, shape, layouts, (a_type, b_type, c_type, d_type), **_options(i))
     fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:], (a_type, b_type, c_type), strict=True)]
     _require_accumulators(i, shape, d_type, c_type, WARP, 1)
     for matrix, kind, operand in (("a", a_type, i.operands[1]), ("b", b_type, i.operands[2])):

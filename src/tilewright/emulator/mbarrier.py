@@ -28,6 +28,10 @@ class _Barrier:
         self.count, self.pending, self.bytes, self.phase = (np.zeros(ctas, np.int64) for _ in range(4))
         self.checks: MbarrierChecks | None = None
 
+    def over(self) -> Mask:
+        """In which CTAs nothing of the current phase is pending."""
+        return np.asarray(self.valid & (self.pending == 0) & (self.bytes == 0))
+
 
 _MOST_BYTES = (1 << 20) - 1
 """The valid range of the tx-count, either way (PTX ISA, "Contents of the mbarrier object")."""
@@ -104,12 +108,16 @@ class Mbarriers:
         drop: bool,
         active: Any,
     ) -> Array:
-        """mbarrier.arrive, after an expect_tx of `expected` bytes; returns the state, which is the phase."""
+        """mbarrier.arrive, after an expect_tx of `expected` bytes; returns the state.
+
+        That is the phase in the low 32 bits and above it how many arrivals were pending before.
+        """
         counts, sizes = lanes_of(count, group.size), lanes_of(expected, group.size)
         state = np.zeros(group.size, np.uint64)
         for offset, cta, lanes in self._locate(site, group, space, address, active):
             barrier = self._valid(site, offset, cta)
-            state[lanes] = barrier.phase[cta]
+            before = barrier.pending[cta] - _earlier(cta, counts[lanes].astype(np.int64))
+            state[lanes] = before << 32 | barrier.phase[cta] & 0xFFFFFFFF
             if barrier.checks is not None:
                 barrier.checks.use(site, group.indices[lanes], cta)
                 if "relaxed" not in self._machine.modifiers(site):
@@ -127,8 +135,17 @@ class Mbarriers:
                     f"got {-int(barrier.pending[who])} more",
                     address=offset,
                 )
+            if "noComplete" in self._machine.modifiers(site) and barrier.over().any():
+                raise BarrierProtocol(
+                    f"{self._at(site)} completes the phase of the mbarrier at shared address {offset:#x}, which "
+                    ".noComplete rules out"
+                )
             self._advance(offset)
         return state
+
+    def pending_count(self, state: Array) -> Array:
+        """mbarrier.pending_count: the arrivals that were pending before the one that gave the state."""
+        return np.asarray(state >> np.uint64(32)).astype(np.uint32)
 
     def arrive_later(self, site: int, offset: int, cta: Indices, increments: bool) -> None:
         """Announce arrivals, one per entry of cta; `increments` makes room for them in the phase."""
@@ -311,7 +328,7 @@ class Mbarriers:
     def _advance(self, offset: int) -> None:
         """Start the next phase in the CTAs where the current one is over, and wake who waited for that."""
         barrier = self._barriers[offset]
-        over = barrier.valid & (barrier.pending == 0) & (barrier.bytes == 0)
+        over = barrier.over()
         if not over.any():
             return
         barrier.phase[over] += 1
@@ -340,6 +357,16 @@ class Mbarriers:
 
     def _at(self, site: int) -> str:
         return self._machine.describe(site)
+
+
+def _earlier(cta: Indices, counts: Indices) -> Indices:
+    """How much the entries before each one with the same CTA count together."""
+    order = np.argsort(cta, kind="stable")
+    before = np.cumsum(counts[order]) - counts[order]
+    first = np.r_[True, cta[order][1:] != cta[order][:-1]]
+    earlier = np.empty_like(before)
+    earlier[order] = before - np.maximum.accumulate(np.where(first, before, 0))
+    return earlier
 
 
 def _mask(indices: Indices, size: int) -> Mask:

@@ -190,6 +190,7 @@ class Entry:
     arguments: set[str] = field(default_factory=set)  # of calls, among the local variables
     constants: dict[str, Variable] = field(default_factory=dict)  # of the module
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # reqntid, maxntid, reqnctapercluster...
+    refusal: str = ""  # why it cannot be emulated, if that was found when it was parsed
 
     @property
     def parameter_bytes(self) -> int:

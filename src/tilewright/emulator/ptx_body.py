@@ -28,6 +28,7 @@ from tilewright.emulator.ptx_lexical import (
     VARIABLE,
     excerpt,
     line_of,
+    matching_brace,
     skip_blank,
     split_list,
     syntax_error,
@@ -94,7 +95,12 @@ class BodyParser:
 
     def parse(self) -> int:
         """Fill the entry; returns the position after its closing brace."""
-        self._body()
+        start = self.position
+        try:
+            self._body()
+        except UnsupportedInstruction as error:  # which other entries of the module may do without
+            self.entry.refusal = str(error)
+            return matching_brace(self.text, start) + 1
         self._resolve_branches()
         place_variables(self.module, self.entry)
         return self.position

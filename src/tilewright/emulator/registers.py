@@ -1,20 +1,15 @@
-"""The checks of registers: values that were never given, and how many the warps of a CTA hold (setmaxnreg)."""
+"""The checks of registers: values that were never given."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.emulator.lanes import WARP, Group
+from tilewright.emulator.lanes import Group
 from tilewright.emulator.program import Program
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
-
-REGISTER_FILE = 65536
-"""32-bit registers of a multiprocessor, sm_70 to sm_90."""
-_MOST_PER_THREAD = 255
-_UNIT = 8
 
 
 class RegisterChecks:
@@ -27,11 +22,6 @@ class RegisterChecks:
         self.unset[: program.without_value] = True
         self.doubtful = [number < program.without_value for number in range(suspects)]
         self._lost: list[int | None] = [None] * suspects  # the shuffle that left a register without a value, if one did
-        warps = -(-topology.threads // WARP)
-        launched = _launched_registers(topology.threads, program.entry.directives)
-        self._launched = launched * warps
-        self._held = np.full((warps, topology.ctas), launched)
-        self._last_change = -1
 
     def require(self, site: int, group: Group, index: int, active: Any) -> None:
         """The active lanes of a group use a register."""
@@ -72,29 +62,3 @@ class RegisterChecks:
         self.doubtful[index] = bool(self.unset[index].any())
         if np.any(unset):
             self._lost[index] = lost
-
-    def hold(self, site: int, group: Group, count: int) -> None:
-        """setmaxnreg: the warps of a group hold this many registers per thread from now on."""
-        self._held[group.thread // WARP, group.cta] = count
-        self._last_change = site
-
-    def exited(self, cta: int, group: Group) -> None:
-        """A CTA is done: its warps together cannot have held more registers than it was launched with."""
-        held = int(self._held[:, cta].sum())
-        if self._last_change >= 0 and held > self._launched:
-            message = (
-                f"the warps of a CTA are left with {held * WARP} registers and it was launched with "
-                f"{self._launched * WARP}: a warp that asks for more waits for ever"
-            )
-            lanes = group.take(group.cta == cta)
-            self._checker.report("register-budget", (), message, (self._last_change,), lanes, None)
-
-
-def _launched_registers(threads: int, directives: dict[str, tuple[int, ...]]) -> int:
-    """Registers per thread at launch: as .maxnreg says, else as many as the CTAs per multiprocessor leave."""
-    if "maxnreg" in directives:
-        return directives["maxnreg"][0]
-    most = int(np.prod(directives.get("reqntid") or directives.get("maxntid") or (threads,)))
-    resident = directives.get("minnctapersm", (1,))[0]
-    per_thread = REGISTER_FILE // (max(most, threads) * max(resident, 1))
-    return min(per_thread, _MOST_PER_THREAD) // _UNIT * _UNIT

@@ -56,6 +56,10 @@ RULES = {
         "another CTA only if fence.mbarrier_init or fence.proxy.async stands between the two",
         "mbarrier.init; membar/fence: fence.mbarrier_init",
     ),
+    "mbarrier-access": Rule(
+        "from its mbarrier.init to its mbarrier.inval, nothing but mbarrier instructions may access an mbarrier",
+        "mbarrier; mbarrier.inval",
+    ),
     "wgmma-fence": Rule(
         "wgmma.fence must stand between another access to a register and the wgmma.mma_async that uses it as an "
         "accumulator or as a fragment of A",
@@ -73,6 +77,10 @@ RULES = {
     ),
     "register-budget": Rule(
         "after setmaxnreg the warps of a CTA may not hold more registers than it was launched with", "setmaxnreg"
+    ),
+    "setmaxnreg": Rule(
+        "all warps of a warpgroup execute the same setmaxnreg, and synchronise before they execute another",
+        "setmaxnreg",
     ),
     "member-mask": Rule(
         "the member mask of a warp collective names the threads that execute it: each is in its own mask, and each of "
@@ -122,6 +130,8 @@ def verb_of(instruction: Instruction) -> str:
 
 def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
     """What another did by an instruction at a place that an asynchronous operation reads or writes, in words."""
+    if kind == "mbarrier-access":
+        return "occupies until an mbarrier.inval that is ordered before"
     if kind == "proxy-fence":
         return "has written, without fence.proxy.async in between"
     return f"{verb_of(instruction)} asynchronously" if asynchronous else f"{verb_of(instruction)} without order"

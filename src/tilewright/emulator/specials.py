@@ -5,6 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.emulator.lanes import WARP, Array, Group, Topology
+from tilewright.emulator.memory import SHARED_START
+from tilewright.emulator.ptx import round_up
 
 Extent = tuple[int, int, int]
 
@@ -17,18 +19,21 @@ LANE_SPECIALS = frozenset(
 
 UNIFORM_SPECIALS = frozenset(
     [f"{name}.{axis}" for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "xyz"]
-    + ["cluster_nctarank", "nsmid", "WARP_SZ", "dynamic_smem_size", "total_smem_size"]
+    + ["cluster_nctarank", "nsmid", "WARP_SZ", "dynamic_smem_size", "total_smem_size", "aggr_smem_size"]
+    + ["gridid", "is_explicit_cluster"]
 )
 """Those that are the same for the whole launch."""
 
 _TICKS_PER_STEP = 32
+_SHARED_UNIT = 128
+"""Bytes that the sizes of shared memory are told in multiples of, from sm_80 on."""
 
 
 class Specials:
     """The special registers of the resident CTAs.
 
     cta_numbers: linear index in the grid of each resident CTA, in launch order: clusters one after the other, and
-    within one the CTAs by rank.
+    within one the CTAs by rank. shared_bytes: of a CTA, the dynamic ones and all.
     """
 
     def __init__(
@@ -71,7 +76,9 @@ class Specials:
         extents = {"ntid": block, "nctaid": grid, "nclusterid": clusters, "cluster_nctaid": cluster}
         uniform = {f"{name}.{axis}": extent["xyz".index(axis)] for name, extent in extents.items() for axis in "xyz"}
         uniform |= {"cluster_nctarank": size, "nsmid": grid[0] * grid[1] * grid[2], "WARP_SZ": WARP}
-        uniform |= {"dynamic_smem_size": shared_bytes[0], "total_smem_size": shared_bytes[1]}
+        dynamic, total = shared_bytes[0], round_up(shared_bytes[1], _SHARED_UNIT)
+        uniform |= {"dynamic_smem_size": dynamic, "total_smem_size": total, "aggr_smem_size": total + SHARED_START}
+        uniform |= {"gridid": 1, "is_explicit_cluster": size > 1}  # one grid runs at a time
         self.uniform = {name: np.uint32(value) for name, value in uniform.items()}
 
     def of_lanes(self, name: str, group: Group) -> Array:

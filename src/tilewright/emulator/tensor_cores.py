@@ -19,8 +19,10 @@ from tilewright.emulator.fragments import (
     Words,
     accumulate_fragments,
     check_types,
+    fuse_fragments,
     matrix_of_a,
     matrix_of_b,
+    products_of_bits,
 )
 from tilewright.emulator.matrix_descriptor import Major, operand_chunks
 from tilewright.emulator.swizzle import CHUNK
@@ -40,12 +42,14 @@ def mma_sync(
     *,
     saturate: bool = False,
     exclusive: bool = False,
+    rounding: str = "rn",
 ) -> Array:
     """D = A B + C of mma.sync.aligned.mMn8kK.row.col for every warp.
 
     shape: "m16n8k16" and the like, K being 4 or 8 times the elements per register (also 16 times for f64), or
     "m8n8kK" of integers, bits and f64. a_type, b_type: see fragments.ELEMENT_TYPES. acc_type: f32, f16 (two to a
-    register), s32 or f64. saturate: .satfinite of s32. exclusive: products of bits are .xor instead of .and.
+    register), s32 or f64. saturate: .satfinite of s32. exclusive: products of bits are .xor instead of .and. rounding:
+    of f64.
     a, b: registers (registers, W, 32, C) of A and B. c: (4 or 2, W, 32, C), float32 for f32, float64 for f64, uint32
     for s32 and f16.
 
@@ -61,9 +65,11 @@ def mma_sync(
         )
     halves = 1 if shape.startswith("m8") else 2
     matrix_a, matrix_b = matrix_of_a(a, a_type, row_halves=halves), matrix_of_b(b, b_type)
+    if rounding != "rn":
+        return fuse_fragments(matrix_a, matrix_b, c, rounding)
     product = np.matmul(matrix_a, matrix_b)
-    if exclusive:  # ones of a ^ b
-        product = matrix_a.sum(axis=3, keepdims=True) + matrix_b.sum(axis=2, keepdims=True) - 2 * product
+    if exclusive:
+        product = products_of_bits(product, matrix_a, matrix_b)
     return accumulate_fragments(product, acc_type, c, np.empty(c.shape, c.dtype), saturate=saturate)
 
 

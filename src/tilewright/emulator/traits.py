@@ -22,7 +22,8 @@ class Traits:
     with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest
     access. asynchronous: whether bulk copies or wgmma are used. bulk: whether bulk copies are. reductions:
     (instructions,), the bulk reductions, which do not race with each other either. sequential: (instructions,), the
-    fence.sc of the whole device. read_only: (instructions,), the loads of what no thread writes.
+    fence.sc of the whole device. read_only: (instructions,), the loads of what no thread writes. mbarriers:
+    (instructions,), what is done to mbarriers.
     """
 
     strong: Mask
@@ -34,6 +35,7 @@ class Traits:
     reductions: Mask
     sequential: Mask
     read_only: Mask
+    mbarriers: Mask
 
 
 def traits_of(instructions: list[Instruction]) -> Traits:
@@ -55,6 +57,7 @@ def traits_of(instructions: list[Instruction]) -> Traits:
         np.array([_is_bulk(i) and "reduce" in i.modifiers for i in instructions], np.bool_),
         np.array([_is_sequential(instruction) for instruction in instructions], np.bool_),
         np.array([i.opcode == "ldu" or (i.opcode == "ld" and "nc" in i.modifiers) for i in instructions], np.bool_),
+        np.array([i.opcode == "mbarrier" for i in instructions], np.bool_),
     )
 
 

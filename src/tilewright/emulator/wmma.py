@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.emulator.fragments import ELEMENT_TYPES, Array, Values, Words, add_integers, check_types
+from tilewright.emulator.fragments import (
+    ELEMENT_TYPES,
+    Array,
+    Values,
+    Words,
+    add_integers,
+    check_types,
+    fused_product,
+    products_of_bits,
+)
 from tilewright.emulator.lanes import WARP, Group, Indices
 
 if TYPE_CHECKING:
@@ -56,9 +65,14 @@ class Fragment:
         return rows * columns // WARP
 
     @property
-    def element_bytes(self) -> int:
-        """Size of an element in memory, if it is whole bytes."""
-        return _BITS[self.kind] // 8
+    def unit_bytes(self) -> int:
+        """Size of what is accessed in memory: an element, or a register of elements that are parts of a byte."""
+        return _BITS[self.kind] // 8 or 4
+
+    @property
+    def per_unit(self) -> int:
+        """Elements in that."""
+        return 8 * self.unit_bytes // _BITS[self.kind]
 
     @property
     def per_register(self) -> int:
@@ -107,30 +121,30 @@ def _flat_places(fragment: Fragment) -> Indices:
 
 
 def _accesses(fragment: Fragment, group: Group, address: Values, stride: Values) -> Iterator[tuple[Values, int]]:
-    """Address of each access of a lane, and of how many elements. stride: elements between the starts of lines."""
+    """Address of each access of a lane, and of how many units. stride: elements between the starts of lines."""
     contiguous = fragment.matrix in "ab" or fragment.layout == "row"
-    count = fragment.piece if contiguous else 1
-    size = address.dtype.type(fragment.element_bytes)
+    piece = fragment.piece if contiguous else 1
+    bits, byte = (address.dtype.type(bits) for bits in (_BITS[fragment.kind], 8))
     rows, columns = _places(fragment)
-    for index in range(0, fragment.elements, count):
+    for index in range(0, fragment.elements, piece):
         row, column = (places[group.thread % WARP, index] for places in (rows, columns))
         major, minor = (row, column) if fragment.layout == "row" else (column, row)
         offset = major.astype(address.dtype) * stride.astype(address.dtype) + minor.astype(address.dtype)
-        yield address + offset * size, count
+        yield address + offset * bits // byte, piece // fragment.per_unit
 
 
 def load(
     machine: "Machine", site: int, group: Group, fragment: Fragment, space: str, address: Values, stride: Values
 ) -> list[Array]:
     """wmma.load: the registers of a fragment."""
-    dtype = np.dtype(f"u{fragment.element_bytes}")
+    dtype = np.dtype(f"u{fragment.unit_bytes}")
     loaded = [
         np.broadcast_to(element, (group.size,))
         for place, count in _accesses(fragment, group, address, stride)
         for element in machine.access.load(site, group, space, place, dtype, count, None)
     ]
     stacked = np.stack(loaded, axis=-1)
-    words = np.ascontiguousarray(stacked).view(f"u{fragment.per_register * dtype.itemsize}")
+    words = np.ascontiguousarray(stacked).view("u8" if fragment.kind == "f64" else "u4")
     return [words[:, index % words.shape[1]] for index in range(fragment.registers)]
 
 
@@ -146,7 +160,7 @@ def store(
 ) -> None:
     """wmma.store of the registers of a fragment."""
     words = np.stack([np.broadcast_to(value, (group.size,)) for value in values], axis=-1)
-    elements = np.ascontiguousarray(words).view(f"u{fragment.element_bytes}").T
+    elements = np.ascontiguousarray(words).view(f"u{fragment.unit_bytes}").T
     start = 0
     for place, count in _accesses(fragment, group, address, stride):
         machine.access.store(site, group, space, place, list(elements[start : start + count]), None)
@@ -156,29 +170,42 @@ def store(
 def multiply(
     shape: str,
     layouts: Sequence[str],
-    a_type: str,
-    b_type: str,
-    c_type: str,
-    d_type: str,
-    saturate: bool,
+    types: tuple[str, str, str, str],
     a: Array,
     b: Array,
     c: Array,
+    *,
+    saturate: bool,
+    exclusive: bool,
+    rounding: str,
 ) -> list[Array]:
     """wmma.mma for every warp.
 
-    layouts: of A and B, with which they were loaded. a, b, c: registers (registers, W, 32, C), float32 for f32, float64
+    layouts: of A and B, with which they were loaded. types: of A, B, C and D. saturate, exclusive, rounding: as for
+    mma_sync. a, b, c: registers (registers, W, 32, C), float32 for f32, float64
     for f64, else words. Returns registers of D.
     Raises ValueError for an unsupported combination.
     """
+    a_type, b_type, c_type, d_type = types
     check_types(a_type, b_type, d_type)
+    if a_type != b_type:
+        raise ValueError(f"wmma of {a_type} and {b_type} is not supported: A and B are of one type")
     if shape not in _SHAPES[a_type]:
         raise ValueError(f"wmma shape {shape} of {a_type} is not supported: shapes are {', '.join(_SHAPES[a_type])}")
     matrix_a = _matrix(Fragment("a", shape, a_type, layouts[0]), a)
-    product = np.matmul(matrix_a, _matrix(Fragment("b", shape, b_type, layouts[1]), b))
+    matrix_b = _matrix(Fragment("b", shape, b_type, layouts[1]), b)
+    directed = rounding != "rn"
+    if directed:
+        product = fused_product(matrix_a, matrix_b, _matrix(Fragment("c", shape, c_type), c), rounding)
+    else:
+        product = np.matmul(matrix_a, matrix_b)
+    if exclusive:
+        product = products_of_bits(product, matrix_a, matrix_b)
     warps, ctas = product.shape[:2]
     held = product.reshape(warps, ctas, -1)[..., _flat_places(Fragment("d", shape, d_type))]
     lanes = np.moveaxis(held.reshape(warps, ctas, WARP, -1), 1, 2)  # (W, 32, C, elements)
+    if directed:
+        return list(np.moveaxis(lanes, -1, 0))
     if d_type == "s32":
         total: Array = add_integers(lanes, np.moveaxis(c, 0, -1), saturate)
     else:

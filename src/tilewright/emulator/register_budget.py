@@ -1,0 +1,119 @@
+"""The checks of setmaxnreg: how many registers the warps of a CTA hold, and that warpgroups change it together."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.emulator.clocks import KNOWN
+from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, ranges
+from tilewright.emulator.program import Program
+
+if TYPE_CHECKING:
+    from tilewright.emulator.checker import Checker
+
+REGISTER_FILE = 65536
+"""32-bit registers of a multiprocessor, sm_70 to sm_90."""
+_MOST_PER_THREAD = 255
+_UNIT = 8
+
+
+class RegisterBudget:
+    """Of each warp, all arrays (warps, ctas): held: registers of a thread. changes: how often it has changed them.
+
+    times: (2, warps, ctas), when, the even and the odd changes. sites: by which instruction it did last.
+    """
+
+    def __init__(self, checker: "Checker", program: Program) -> None:
+        topology = checker.topology
+        self._checker = checker
+        warps = -(-topology.threads // WARP)
+        launched = _launched_registers(topology.threads, program.entry.directives)
+        self._launched = launched * warps
+        self._held = np.full((warps, topology.ctas), launched)
+        self._changes = np.zeros((warps, topology.ctas), np.int64)
+        self._sites, self._times = self._changes.copy(), np.stack([self._changes] * 2)
+        self._last_change = -1
+
+    def hold(self, site: int, group: Group, count: int, active: Any) -> None:
+        """setmaxnreg: the warps of a group hold this many registers per thread from now on."""
+        lanes = group.active(active)
+        if not lanes.size:
+            return
+        warp, now = lanes.thread // WARP, self._checker.tick()
+        places = np.unique(warp * self._checker.topology.ctas + lanes.cta, return_index=True)[1]
+        warps, ctas = warp[places], lanes.cta[places]
+        if self._changes[warps, ctas].any():
+            self._require_synchronisation(site, warps, ctas)
+        self._held[warps, ctas], self._sites[warps, ctas] = count, site
+        self._times[self._changes[warps, ctas] % 2, warps, ctas] = now
+        self._changes[warps, ctas] += 1
+        self._last_change = site
+
+    def _require_synchronisation(self, site: int, warps: Indices, ctas: Indices) -> None:
+        """Report a warp that does not know that its warpgroup is done with the last setmaxnreg."""
+        done, facts = self._changes[warps, ctas], self._checker.clocks.facts[KNOWN]
+        lanes = self._lanes(warps, ctas)
+        for number in range(WARPGROUP // WARP):
+            other = warps // (WARPGROUP // WARP) * (WARPGROUP // WARP) + number
+            there = (other < len(self._held)) & (other != warps) & (done > 0)
+            other = np.where(there, other, warps)
+            columns = self._checker.clocks.column[self._lanes(other, ctas)]
+            known = facts[lanes[:, :, None], columns[:, None]].max(axis=(1, 2))
+            seen = (known >= self._times[(done - 1) % 2, other, ctas]) & (self._changes[other, ctas] >= done)
+            late = there & ~seen
+            for index in np.flatnonzero(late)[:1].tolist():
+                message = (
+                    f"{self._checker.machine.describe(site)} follows another setmaxnreg of its warpgroup, and nothing "
+                    f"tells it that warp {int(other[index])} has executed that: a barrier of the warpgroup must stand "
+                    "between the two"
+                )
+                sites = site, int(self._sites[warps[index], ctas[index]])
+                self._report(message, sites, lanes[index])
+
+    def _lanes(self, warps: Indices, ctas: Indices) -> Indices:
+        """The lanes of warps, (warps, 32); of the last warp of a CTA its last lane repeats."""
+        topology = self._checker.topology
+        threads = np.minimum(warps[:, None] * WARP + np.arange(WARP), topology.threads - 1)
+        lanes: Indices = threads * topology.ctas + ctas[:, None]
+        return lanes
+
+    def _report(self, message: str, sites: tuple[int, ...], lanes: Indices) -> None:
+        self._checker.report("setmaxnreg", (), message, sites, self._checker.topology.group(np.unique(lanes)), None)
+
+    def exited(self, cta: int, group: Group) -> None:
+        """A CTA is done: its warpgroups changed together, and cannot have held more registers than at its launch."""
+        if self._last_change < 0:
+            return
+        for first in range(0, len(self._held), WARPGROUP // WARP):
+            self._require_all(cta, np.arange(first, min(first + WARPGROUP // WARP, len(self._held))))
+        held = int(self._held[:, cta].sum())
+        if held > self._launched:
+            message = (
+                f"the warps of a CTA are left with {held * WARP} registers and it was launched with "
+                f"{self._launched * WARP}: a warp that asks for more waits for ever"
+            )
+            lanes = group.take(group.cta == cta)
+            self._checker.report("register-budget", (), message, (self._last_change,), lanes, None)
+
+    def _require_all(self, cta: int, warps: Indices) -> None:
+        """Report a setmaxnreg that some warps of a warpgroup have executed and others have not."""
+        changes: Array = self._changes[warps, cta]
+        most = warps[changes == changes.max()]
+        rest = warps[(changes < changes.max()) | (self._held[warps, cta] != self._held[most[0], cta])]
+        if rest.size:
+            site = int(self._sites[most[0], cta])
+            message = (
+                f"{self._checker.machine.describe(site)} is executed by warp {int(most[0])} of a warpgroup and not by "
+                f"its warps {ranges(rest)}"
+            )
+            self._report(message, (site,), self._lanes(most[:1], np.array([cta]))[0])
+
+
+def _launched_registers(threads: int, directives: dict[str, tuple[int, ...]]) -> int:
+    """Registers per thread at launch: as .maxnreg says, else as many as the CTAs per multiprocessor leave."""
+    if "maxnreg" in directives:
+        return directives["maxnreg"][0]
+    most = int(np.prod(directives.get("reqntid") or directives.get("maxntid") or (threads,)))
+    resident = directives.get("minnctapersm", (1,))[0]
+    per_thread = REGISTER_FILE // (max(most, threads) * max(resident, 1))
+    return min(per_thread, _MOST_PER_THREAD) // _UNIT * _UNIT
