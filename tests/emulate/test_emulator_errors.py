@@ -313,7 +313,7 @@ def test_cooperative_launches_are_not_emulated():
 
 
 def test_an_unknown_special_register():
-    ptx = f"{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, %gridid;\nret;\n}}\n"
+    ptx = f"{HEADER}.visible .entry e()\n{{\n.reg .b32 %r1;\nmov.u32 %r1, %reserved_smem_offset_begin;\nret;\n}}\n"
     with pytest.raises(UnsupportedInstruction, match=r"mov\.u32.*PTX line 7"):
         Device(memory_bytes=1 << 16).load(ptx)
 
