@@ -23,7 +23,7 @@ from tilewright.kernels.ladder import LADDER, before, gains  # noqa: E402
 from tilewright.kernels.ladder.hopper import ScheduleConfig  # noqa: E402
 from tilewright.kernels.ladder.rung import Published  # noqa: E402
 from tilewright.model.l2 import H200_L2, product_reads, simulate  # noqa: E402
-from tilewright.model.raster import blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
+from tilewright.model.raster import Schedule, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
 LINE_BYTES = 16384  # of the modelled cache: half a tile of B, which is always read as a whole
@@ -95,24 +95,24 @@ def schedules() -> list[str]:
     ]
 
 
-def _read_from_dram(name: str, schedule: str, product: dict[str, Any]) -> int:
+def _read_from_dram(name: str, schedule: Schedule, product: dict[str, Any]) -> int:
     """Bytes of A and B that miss in an H200's L2, by its model, when clusters take tiles in this order."""
     kernel = LADDER[name].kernel
-    problem = Product(product["m"], product["n"], product["k"], bf16, bf16, "nt").problem
-    config = ScheduleConfig(schedule)  # type: ignore[arg-type]
+    problem = Product(product["m"], product["n"], product["k"], bf16, bf16, product["layout"]).problem
+    config = ScheduleConfig(schedule)
     launch = kernel.launch_shape(config, problem, H200)
-    sizes = {name: int(value) for name, value in kernel.constants(config, problem).items() if isinstance(value, int)}
+    sizes = {key: int(value) for key, value in kernel.constants(config, problem).items() if isinstance(value, int)}
     tile_m, tile_n = sizes["tile_m"] * launch.cluster, sizes["tile_n"]
     block = partial(blocked_tile, block_m=sizes["block_m"], block_n=sizes["block_n"])
     tile = {"row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile}[schedule]
     tiles_m, tiles_n = problem.m // tile_m, problem.n // tile_n
-    cache = replace(H200_L2, line_bytes=LINE_BYTES)
+    l2 = replace(H200_L2, line_bytes=LINE_BYTES)
     lines = product_reads(
         [tile(index, tiles_m, tiles_n) for index in range(tiles_m * tiles_n)],
         tile_m=tile_m, tile_n=tile_n, tile_k=sizes["tile_k"], k=problem.k, element_bytes=bf16.nbytes,
-        ctas=launch.grid // launch.cluster, line_bytes=cache.line_bytes,
+        ctas=launch.grid // launch.cluster, line_bytes=l2.line_bytes,
     )  # fmt: skip
-    return simulate(lines, cache).misses * cache.line_bytes
+    return simulate(lines, l2).misses * l2.line_bytes
 
 
 def _times(measured: dict[str, Any]) -> str:

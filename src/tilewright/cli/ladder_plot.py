@@ -18,7 +18,7 @@ def draw(record: dict[str, Any], path: Path) -> bool:
     plt = pyplot(path)
     settled = any("settled" in rung.get("measured", {}) for rung in rungs)
     height = 0.52 if settled else 0.32
-    figure, axes = plt.subplots(figsize=(9, 1.7 + height * len(rungs)), layout="constrained")
+    picture, axes = plt.subplots(figsize=(9, 1.7 + height * len(rungs)), layout="constrained")
     for road in dict.fromkeys(rung["road"] for rung in rungs):
         axes.barh(0, 0, color=_colour(road), label=road)  # for the legend, in one place whatever bars there are
     if record["backend"] == "gpu":
@@ -29,9 +29,9 @@ def draw(record: dict[str, Any], path: Path) -> bool:
     axes.set_ylim(len(rungs) - 0.4, -0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title(record), loc="left")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    picture.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    picture.savefig(path, dpi=150)
+    plt.close(picture)
     return True
 
 
