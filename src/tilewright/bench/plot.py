@@ -99,4 +99,5 @@ def _panel(
 
 def _tick(product: dict[str, Any]) -> str:
     lines = [f"{product['m']} x {product['n']} x {product['k']}", f"{product['dtype']} {product['layout']}"]
-    return "\n".join([*lines, product["label"]] if product.get("label") else lines)
+    lines += [product["label"]] if product.get("label") else []
+    return "\n".join([*lines, "interrupted"] if product["interrupted"] else lines)

@@ -89,6 +89,10 @@ def ladder(
 
     require_plot(plot)
     if record is not None:
+        if not record.exists() and rungs is not None:
+            raise ValueError(
+                f"{record} is no record of --json: put commas, and no blanks, between the names of --rungs"
+            )
         records.refuse_measuring(context, str(record), {"record", "plot", "as_json"})
         if not _show(records.read(record, "tilewright ladder --json", is_complete), plot, as_json):
             raise typer.Exit(BAD_REQUEST)

@@ -39,7 +39,10 @@ def show(record: dict[str, Any]) -> None:
         products = "The product is" if len(verdicts) == 1 else f"All {len(verdicts)} products are"
         console().print(f"{products} right, by float64.")
     if ran:
-        console().print(_MEASURED_LEGEND if measured else _COUNTED_LEGEND, style="dim", soft_wrap=False)
+        legend = _MEASURED_LEGEND if measured else _COUNTED_LEGEND
+        if any("settled" in rung.get("measured", {}) for rung in ran):
+            legend += " Settled: at the power limit."
+        console().print(legend, style="dim", soft_wrap=False)
 
 
 def is_complete(record: Any) -> bool:
@@ -96,7 +99,7 @@ def _left_out(rungs: Rungs) -> list[tuple[str, str]]:
 
 _MEASURED_LEGEND = (
     "TFLOP/s: right after idle. Of light: of what the GPU's units or its memory allow. Of cuBLAS: on the same data in "
-    "the same run. Gain: over the rung before on the road, steps aside left out. Settled: at the power limit."
+    "the same run. Gain: over the rung before on the road, steps aside left out."
 )
 _COUNTED_LEGEND = (
     "Sectors: of 32 bytes, 4 where the lanes of a warp read neighbouring floats. Conflicts: wavefronts that they "
@@ -112,17 +115,19 @@ _WRAPPED = ("what it means", "published")
 """Columns of words, which give way where a terminal is narrow; numbers and names stay whole."""
 
 
-def _table(*columns: str) -> "Table":
+def _table(*columns: str, gap: int = 2) -> "Table":
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(name, justify="left" if name in ("rung", *_WRAPPED) else "right", no_wrap=name not in _WRAPPED)
+        left = name in ("rung", *_WRAPPED)
+        table.add_column(name, justify="left" if left else "right", no_wrap=name not in _WRAPPED, overflow="fold")
     return table
 
 
 def _counted_table(rungs: Rungs) -> "Table":
-    table = _table("rung", "sectors\na load", "conflicts\na request", "flop/B\nSMEM", "flop/B\nL2", "what it means")
+    names = ("rung", "sectors\na load", "conflicts\na request", "flop/B\nSMEM", "flop/B\nL2", "what it means")
+    table = _table(*names, gap=1)  # so that places in the source fit 80 columns
     for rung in _by_road(rungs, table):
         table.add_row(
             rung["name"],

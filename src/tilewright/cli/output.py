@@ -157,7 +157,7 @@ def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
     rows: dict[str, object] = {}
     for name, value in counters.items():
         total = _total(value)
-        if total and name != "sectors_per_request":
+        if total and name not in ("sectors_per_request", "global_ideal_sectors"):
             rows[name.replace("_", " ")] = total
     for space, unit in (("global", "sectors"), ("shared", "wavefronts")):
         requests, units = (rows.get(f"{space} {count}") for count in ("requests", unit))
