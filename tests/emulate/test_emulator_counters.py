@@ -261,6 +261,49 @@ def test_cp_async_loads_from_global_and_stores_to_shared_memory():
     assert counters.shared_wavefronts == {"cp.async": 4, "ld": 1}
 
 
+@pytest.mark.parametrize(
+    ("nbytes", "source", "destination", "taken", "wavefronts"),
+    [
+        (4, "t * 4", "t * 4", "4", 1),
+        (4, "t * 8", "t * 4", "4", 2),
+        (4, "t * 128", "t * 4", "4", 32),
+        (4, "t * 4", "t * 8", "4", 2),
+        (4, "t * 4", "t * 128", "4", 32),
+        (4, "0", "t * 4", "4", 32),
+        (4, "0", "t * 4", "t == 0 ? 4 : 0", 1),
+        (8, "t * 8", "t * 8", "8", 2),
+        (8, "t * 128", "t * 8", "8", 32),
+        (16, "t * 16", "t * 16", "16", 4),
+        (16, "t / 4 * 256 + t % 4 * 16", "t * 16", "16", 8),
+        (16, "t * 128", "t * 16", "16", 32),
+        (16, "t * 16", "t * 128", "16", 32),
+        (16, "t * 16", "(t * 16) ^ (t / 8 * 16)", "16", 4),
+    ],
+)
+def test_cp_async_through_l1_has_bank_conflicts_at_either_end(nbytes, source, destination, taken, wavefronts):
+    """The numbers are an H200's."""
+    kernel = """
+    extern "C" __global__ void copy(float* out, const char* in) {
+      __shared__ __align__(128) char tile[4096];
+      int t = threadIdx.x;
+      unsigned to = (unsigned)__cvta_generic_to_shared(tile + (DESTINATION));
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                   :: "r"(to), "l"(in + (SOURCE)), "n"(BYTES), "r"(TAKEN));
+      asm volatile("cp.async.wait_all;" ::: "memory");
+      __syncwarp();
+      atomicAdd(out, (float)tile[DESTINATION]);
+    }
+    """
+    for name, text in (("DESTINATION", destination), ("SOURCE", source), ("BYTES", str(nbytes)), ("TAKEN", taken)):
+        kernel = kernel.replace(name, text)
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    arguments = [device.upload(np.zeros(1, np.float32)), device.upload(np.ones(4096, np.uint8))]
+    counters = device.launch(device.load(compile_ptx(kernel)), (1,), (32,), arguments)
+    assert counters.shared_requests["cp.async"] == 1
+    assert counters.shared_wavefronts["cp.async"] == wavefronts
+    assert counters.shared_conflicts["cp.async"] == wavefronts - nbytes // 4
+
+
 def test_multicast_reads_once_what_lands_twice():
     m, n, k = 128, 128, 320
     device = Device(memory_bytes=1 << 24)

@@ -281,4 +281,4 @@ extern "C" __global__ void specials(unsigned* out) {
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_special_registers_of_a_launch(cluster):
     [out] = run(SPECIALS, [np.zeros(5, np.uint32)], grid=2, block=1, cluster=(cluster, 1, 1), smem=260)
-    assert out.tolist() == [260, 384, 384 + 1024, cluster - 1, 0]
+    assert out.tolist() == [260, 384, 260 + 1024, cluster - 1, 0]

@@ -1,6 +1,7 @@
 """mma.sync, mma.sp, wmma and movmatrix in PTX against the fragment tables of the PTX ISA, as plain loops."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -68,38 +69,45 @@ def test_dense_products(shape, a_type, b_type, d_type):
     np.testing.assert_array_equal(from_registers(d, d_type, *of_d(m), (m, n)), a @ b + c)
 
 
-TINY = {"rn": 1, "rz": 1, "rm": 1, "rp": 1 + 2**-52}
-"""1 + 2 ** -60, rounded."""
+ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 
-@pytest.mark.parametrize("where", [".rounding.f64.f64.f64.f64", ".f64.f64.f64.f64.rounding"])
-@pytest.mark.parametrize("rounding", TINY)
+def rounded(exact, mode):
+    """A fraction as float64."""
+    nearest = float(exact)
+    if mode == "rn" or nearest == exact:
+        return nearest
+    other = np.nextafter(nearest, np.inf if exact > nearest else -np.inf)
+    below, above = sorted((nearest, other))
+    return {"rm": below, "rp": above, "rz": min(below, above, key=abs)}[mode]
+
+
+def fused(a, b, c, mode):
+    """A B + C, rounded at each multiply-add in the order of k: what an H200 does in float64."""
+    total = c.copy()
+    for m, n in np.ndindex(c.shape):
+        for k in range(a.shape[1]):
+            exact = Fraction(a[m, k]) * Fraction(b[k, n]) + Fraction(total[m, n])
+            total[m, n] = rounded(exact, mode)
+    return total
+
+
+@pytest.mark.parametrize("kinds", ["rounding.f64.f64.f64.f64", "f64.f64.f64.f64.rounding"])
+@pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("shape", [shape for shape, kind, *_ in DENSE if kind == "f64"])
-def test_products_of_f64_are_rounded_as_asked(shape, rounding, where):
+def test_products_of_f64_are_rounded_as_asked(shape, rounding, kinds):
     generator = np.random.default_rng(7)
     m, n, k = extents(shape)
-    a, b = integers(generator, "f64", m, k), integers(generator, "f64", k, n)
-    c = generator.integers(-64, 65, (m, n)).astype(float)
-    a[3], b[:, 5], c[3, 5] = 0, 0, 1  # there 2 ** -60 is all that comes to C
-    a, b = a.astype(float), b.astype(float)
-    expected = a @ b + c
-    a[3, k - 1], b[k - 1, 5] = 2**-30, 2**-30
-    expected[3], expected[:, 5] = a[3] @ b + c[3], a @ b[:, 5] + c[:, 5]
-    rest = np.ones((m, n), bool)
-    rest[3], rest[:, 5] = False, False
-    expected[3, 5] = TINY[rounding]
+    a, b, c = (generator.standard_normal(extent) for extent in ((m, k), (k, n), (m, n)))
     table_a, table_b = tables("f64", m, k)
     d = run_warp(
-        f"mma.sync.aligned.{shape}.row.col{where.replace('rounding', rounding)} {{d}}, {{0}}, {{1}}, {{2}};",
+        f"mma.sync.aligned.{shape}.row.col.{kinds.replace('rounding', rounding)} {{d}}, {{0}}, {{1}}, {{2}};",
         to_registers(a, "f64", *table_a),
         to_registers(b, "f64", *table_b),
         to_registers(c, "f64", *of_d(m)),
         outputs=(of_d(m)[0], 64),
     )
-    result = from_registers(d, "f64", *of_d(m), (m, n))
-    assert result[3, 5] == expected[3, 5]
-    np.testing.assert_array_equal(result[rest], expected[rest])
-    np.testing.assert_allclose(result, expected, rtol=1e-15)
+    np.testing.assert_array_equal(from_registers(d, "f64", *of_d(m), (m, n)), fused(a, b, c, rounding))
 
 
 @pytest.mark.parametrize("operation", ["and", "xor"])
@@ -417,17 +425,16 @@ def test_wmma_of_parts_of_bytes(shape, kind, multiply, d_layout, space):
     np.testing.assert_array_equal(result if d_layout == "row" else result.T, product + c)
 
 
-@pytest.mark.parametrize("rounding", TINY)
+@pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_wmma_of_f64_is_rounded_as_asked(rounding):
-    a, b, c, d = np.zeros((8, 4)), np.zeros((8, 4)), np.arange(64.0).reshape(8, 8), np.zeros((8, 8))
-    a[2, 3], b[1, 3] = 2**-40, 2**-12  # so that 17 gets 2 ** -52
-    matrices, layouts = {"a": a, "b": b, "c": c, "d": d}, {"a": "row", "b": "col", "c": "row", "d": "row"}
-    strides = {"a": 4, "b": 4, "c": 8, "d": 8}
-    expected = c.copy()
-    expected[2, 1] = 17 + 2**-48 if rounding == "rp" else 17
+    generator = np.random.default_rng(8)
+    a, b, c = (generator.standard_normal(extent) for extent in ((8, 4), (8, 4), (8, 8)))
+    matrices = {"a": a, "b": b, "c": c, "d": np.zeros((8, 8))}
+    layouts, strides = {"a": "row", "b": "col", "c": "row", "d": "row"}, {"a": 4, "b": 4, "c": 8, "d": 8}
     for kinds in (f"{rounding}.f64.f64.f64.f64", f"f64.f64.f64.f64.{rounding}"):
         stored = run_wmma("m8n8k4", "f64", "f64", "f64", layouts, strides, "global", matrices, kinds=kinds)
-        np.testing.assert_array_equal(stored[: d.nbytes].view(float).reshape(8, 8), expected)
+        result = stored[: c.nbytes].view(float).reshape(8, 8)
+        np.testing.assert_array_equal(result, fused(a, b.T, c, rounding))
 
 
 def test_unknown_shapes_are_named():

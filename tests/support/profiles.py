@@ -29,6 +29,15 @@ _DTYPES = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16, "fp32": np.float32}
 _SOURCE = """
 struct alignas(16) Four { float x, y, z, w; };
 struct alignas(8) Two { float x, y; };
+template <class T>
+__device__ void copy_async(T* to, const float* from, int bytes = sizeof(T)) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+               :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "n"(sizeof(T)), "r"(bytes));
+}
+__device__ void copied() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+}
 extern "C" __global__ void kernel(float* out, const float* in, long long stride) {
   int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
   BODY
@@ -67,6 +76,24 @@ _SNIPPETS = {
     "SMEM by fours, broadcast": "__shared__ Four tile[1024]; tile[t] = Four{in[i], 1, 2, 3}; __syncthreads();"
     " Four v = tile[t / 8]; out[i] = v.x + v.y + v.z + v.w;",
     "SMEM broadcast": "__shared__ float tile[1024]; tile[t] = in[i]; __syncthreads(); out[i] = tile[t / 32];",
+    "cp.async": "__shared__ float tile[1024]; copy_async(tile + t, in + i); copied(); out[i] = tile[t];",
+    "cp.async, source stride 2": "__shared__ float tile[1024]; copy_async(tile + t, in + 2 * i); copied();"
+    " out[i] = tile[t];",
+    "cp.async, source stride 32": "__shared__ float tile[1024]; copy_async(tile + t, in + i * 32 % 65536); copied();"
+    " out[i] = tile[t];",
+    "cp.async, SMEM stride 2": "__shared__ float tile[2048]; copy_async(tile + 2 * t, in + i); copied();"
+    " out[i] = tile[2 * t];",
+    "cp.async by pairs, source stride 2": "__shared__ Two tile[1024]; copy_async(tile + t, in + 4 * i); copied();"
+    " out[i] = tile[t].x;",
+    "cp.async by fours": "__shared__ Four tile[1024]; copy_async(tile + t, in + 4 * i); copied(); out[i] = tile[t].x;",
+    "cp.async by fours, rows of 64 bytes": "__shared__ Four tile[1024];"
+    " copy_async(tile + t, in + (i / 4 * 64 + i % 4 * 4) % 65536); copied(); out[i] = tile[t].x;",
+    "cp.async by fours, columns of SMEM": "__shared__ Four tile[1024]; Four* to = tile + t % 32 * 32 + t / 32;"
+    " copy_async(to, in + 4 * i); copied(); out[i] = to->x;",
+    "cp.async by fours, one source": "__shared__ Four tile[1024]; copy_async(tile + t, in); copied();"
+    " out[i] = tile[t].x;",
+    "cp.async by fours, half of them zeros": "__shared__ Four tile[1024];"
+    " copy_async(tile + t, in + 4 * i, t % 32 < 16 ? 16 : 0); copied(); out[i] = tile[t].x;",
     "SMEM bytes": "__shared__ char tile[1024]; tile[t] = (char)in[i]; __syncthreads(); out[i] = tile[t ^ 3];",
 }  # fmt: skip
 

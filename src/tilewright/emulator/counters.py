@@ -41,7 +41,7 @@ class Counts:
     (32-byte sectors touched), global_ideal_sectors (what as many bytes side by side would touch), shared_wavefronts
     (passes over the 32 banks) and shared_conflicts (wavefronts beyond those of the same access without bank conflicts).
     Keys say what accesses: "ld", "st" or "atom", in shared memory also "ldmatrix", "stmatrix" and "cp.async"; in global
-    memory cp.async is an "ld".
+    memory cp.async is an "ld". Conflicts of cp.async.ca are those of L1's banks too, where it reads.
     """
 
     warp_instructions: Counter[str] = field(default_factory=Counter)
@@ -151,13 +151,7 @@ class MemoryCounter:
         """Count one instruction: byte offsets `where` of `width` bytes, of the chosen lanes of a group."""
         if space == "local":
             return
-        offsets = np.full(group.size, -1, np.int64)
-        offsets[slice(None) if chosen is None else chosen] = where
-        warps = group.warps
-        tiles = warps.spread(offsets)
-        if warps.present is not None:
-            tiles = np.where(warps.present, tiles, -1)
-        by_warp = tiles.swapaxes(1, 2).reshape(-1, WARP)
+        by_warp = _by_warp(group, where, chosen)
         by_warp = by_warp[(by_warp >= 0).any(axis=1)]
         if not by_warp.size:
             return
@@ -171,6 +165,23 @@ class MemoryCounter:
             counts.shared_requests[kind] += len(by_warp)
             self._add_wavefronts(counts, kind, *shared_wavefronts(by_warp, width, kind == "ld"))
 
+    def copy_through_l1(
+        self, site: int, width: int, group: Group, source: Indices, reading: Indices | None, destination: Indices
+    ) -> None:
+        """Count the stores of cp.async.ca, which read L1's banks as they write those of shared memory.
+
+        source: of the reading lanes. A pass takes a word of it to one lane, also if others read it (seen on an H200).
+        """
+        lanes = WARP // max(1, width // BANK_BYTES)
+        written = _by_warp(group, destination, None)
+        present = (written >= 0).any(axis=1)
+        written = written[present].reshape(-1, lanes)
+        read = _by_warp(group, source, reading)[present].reshape(-1, lanes)
+        passes = np.maximum(_most_words_in_a_bank(written, width), _most_words_in_a_bank(read, width, together=False))
+        counts = self._by_site[site]
+        counts.shared_requests["cp.async"] += int(present.sum())
+        self._add_wavefronts(counts, "cp.async", int(passes.sum()), int((written >= 0).any(axis=1).sum()))
+
     def matrix(self, site: int, kind: str, rows: Indices, count: int) -> None:
         """Count ldmatrix or stmatrix: byte offsets (W, 32, C) of 16-byte rows, 8 for each of `count` matrices."""
         by_warp = rows.swapaxes(1, 2).reshape(-1, WARP)[:, : 8 * count]
@@ -182,6 +193,18 @@ class MemoryCounter:
     def _add_wavefronts(self, counts: Counts, kind: str, wavefronts: int, ideal: int) -> None:
         counts.shared_wavefronts[kind] += wavefronts
         counts.shared_conflicts[kind] += wavefronts - ideal
+
+
+def _by_warp(group: Group, where: Indices, chosen: Indices | None) -> Indices:
+    """Byte offsets of the chosen lanes of a group as (warps, 32), -1 for none."""
+    offsets = np.full(group.size, -1, np.int64)
+    offsets[slice(None) if chosen is None else chosen] = where
+    warps = group.warps
+    tiles = warps.spread(offsets)
+    if warps.present is not None:
+        tiles = np.where(warps.present, tiles, -1)
+    rows: Indices = tiles.swapaxes(1, 2).reshape(-1, WARP)
+    return rows
 
 
 def shared_wavefronts(by_warp: Indices, width: int, loads: bool) -> tuple[int, int]:
@@ -216,13 +239,14 @@ def _pairs_coincide(by_warp: Indices) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     return coincide
 
 
-def _most_words_in_a_bank(offsets: Indices, width: int) -> Indices:
-    """For each row of offsets the largest number of distinct words that fall into one bank."""
+def _most_words_in_a_bank(offsets: Indices, width: int, together: bool = True) -> Indices:
+    """For each row of offsets the largest number of words in one bank; `together`, lanes of one word count once."""
     each = max(1, width // BANK_BYTES)
     words = np.repeat(offsets // BANK_BYTES, each, axis=1) + np.tile(np.arange(each), offsets.shape[1])
     words = np.sort(np.where(np.repeat(offsets < 0, each, axis=1), -1, words), axis=1)
     new = words >= 0
-    new[:, 1:] &= words[:, 1:] != words[:, :-1]
+    if together:
+        new[:, 1:] &= words[:, 1:] != words[:, :-1]
     row = np.broadcast_to(np.arange(len(offsets))[:, None], words.shape)
     counts = np.bincount((row * BANKS + words % BANKS)[new], minlength=len(offsets) * BANKS)
     result: Indices = counts.reshape(-1, BANKS).max(axis=1, initial=0)

@@ -17,12 +17,14 @@ permuted, and a transposing copy converts one to the other.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.emulator.arithmetic import fused_double
 from tilewright.emulator.conversions import TF32_BITS
 from tilewright.emulator.directed_rounding import rounded_double
 
@@ -128,7 +130,7 @@ def _axes(product: Values) -> Values:
 
 
 def fuse_fragments(a: Values, b: Values, c: Array, mode: str) -> Array:
-    """D = A B + C of f64 in fragments like c, each step rounded in a direction. a: (tile, C, M, K), b: (..., K, N)."""
+    """D = A B + C of f64 in fragments like c, see fused_product. a: (tile, C, M, K), b: (..., K, N)."""
     total = np.empty((*a.shape[:3], b.shape[3]))
     inner = _axes(total).transpose(_REGISTERS_FIRST)
     inner[...] = c.reshape(inner.shape)
@@ -136,9 +138,10 @@ def fuse_fragments(a: Values, b: Values, c: Array, mode: str) -> Array:
 
 
 def fused_product(a: Values, b: Values, c: Values, mode: str) -> Values:
-    """A B + C of matrices of float64, by fused multiply-adds that are rounded in a direction (rz, rm, rp)."""
+    """A B + C of float64, rounded (rn, rz, rm, rp) at each multiply-add in the order of k, as on an H200."""
+    multiply_add = fused_double if mode == "rn" else partial(rounded_double, "fma", mode)
     for k in range(a.shape[-1]):
-        c = rounded_double("fma", mode, a[..., :, k, None], b[..., k, None, :], c)
+        c = multiply_add(a[..., :, k, None], b[..., k, None, :], c)
     return c
 
 

@@ -232,7 +232,7 @@ def _copy_async(w: BlockWriter, i: Instruction) -> None:
         taken = w.variable(f"np.where({w.read(rest[0], 'b1')}, u4(0), {w.constant(_immediate(size), 'u4')})")
     elif rest:
         taken = w.read(rest[0], "u4")
-    w.emit(f"m.copies.copy({w.site}, g, {to}, {of}, {_immediate(size)}, {taken}, {w.active})")
+    w.emit(f"m.copies.copy({w.site}, g, {to}, {of}, {_immediate(size)}, {taken}, {'ca' in i.modifiers}, {w.active})")
 
 
 def _bulk(w: BlockWriter, i: Instruction) -> None:

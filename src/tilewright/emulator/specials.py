@@ -76,8 +76,9 @@ class Specials:
         extents = {"ntid": block, "nctaid": grid, "nclusterid": clusters, "cluster_nctaid": cluster}
         uniform = {f"{name}.{axis}": extent["xyz".index(axis)] for name, extent in extents.items() for axis in "xyz"}
         uniform |= {"cluster_nctarank": size, "nsmid": grid[0] * grid[1] * grid[2], "WARP_SZ": WARP}
-        dynamic, total = shared_bytes[0], round_up(shared_bytes[1], _SHARED_UNIT)
-        uniform |= {"dynamic_smem_size": dynamic, "total_smem_size": total, "aggr_smem_size": total + SHARED_START}
+        dynamic, total = shared_bytes
+        uniform |= {"dynamic_smem_size": dynamic, "total_smem_size": round_up(total, _SHARED_UNIT)}
+        uniform |= {"aggr_smem_size": total + SHARED_START}  # not in whole units on an H200
         uniform |= {"gridid": 1, "is_explicit_cluster": size > 1}  # one grid runs at a time
         self.uniform = {name: np.uint32(value) for name, value in uniform.items()}
 

@@ -65,7 +65,7 @@ def mma_sync(
         )
     halves = 1 if shape.startswith("m8") else 2
     matrix_a, matrix_b = matrix_of_a(a, a_type, row_halves=halves), matrix_of_b(b, b_type)
-    if rounding != "rn":
+    if a_type == "f64":
         return fuse_fragments(matrix_a, matrix_b, c, rounding)
     product = np.matmul(matrix_a, matrix_b)
     if exclusive:

@@ -27,9 +27,20 @@ class ThreadCopies:
         self.groups = CommitGroups(machine.asynchrony, machine.topology.lanes)
 
     def copy(
-        self, site: int, group: Group, to: Array, source: Array, size: int, taken: Array | None, active: Any
+        self,
+        site: int,
+        group: Group,
+        to: Array,
+        source: Array,
+        size: int,
+        taken: Array | None,
+        through_l1: bool,
+        active: Any,
     ) -> None:
-        """Issue one cp.async; `taken` bytes come from the source and the rest of `size` are zeros."""
+        """Issue one cp.async; `taken` bytes come from the source and the rest of `size` are zeros.
+
+        through_l1: whether it is a .ca, of which the counters tell bank conflicts at either end.
+        """
         access = self._machine.access
         chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
         lanes = group if chosen is None else group.take(lanes_of(active, group.size))
@@ -40,9 +51,13 @@ class ThreadCopies:
         amount = None if taken is None else np.minimum(lane_values(taken, group.size, chosen), np.uint32(size))
         origin = self._origin(site, lanes, source, size, amount)
         if access.counter is not None:
-            reads = None if amount is None else np.flatnonzero(amount)
-            access.counter.access(site, "ld", "global", size, lanes, origin if reads is None else origin[reads], reads)
-            access.counter.access(site, "cp.async", "shared", size, lanes, destination, None)
+            reading = None if amount is None else np.flatnonzero(amount)
+            read = origin if reading is None else origin[reading]
+            access.counter.access(site, "ld", "global", size, lanes, read, reading)
+            if through_l1:
+                access.counter.copy_through_l1(site, size, lanes, read, reading, destination)
+            else:
+                access.counter.access(site, "cp.async", "shared", size, lanes, destination, None)
 
         if (checker := access.checker) is not None:
             checker.access_shared("copy", site, lanes.indices, destination, size)

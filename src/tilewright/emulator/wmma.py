@@ -194,8 +194,7 @@ def multiply(
         raise ValueError(f"wmma shape {shape} of {a_type} is not supported: shapes are {', '.join(_SHAPES[a_type])}")
     matrix_a = _matrix(Fragment("a", shape, a_type, layouts[0]), a)
     matrix_b = _matrix(Fragment("b", shape, b_type, layouts[1]), b)
-    directed = rounding != "rn"
-    if directed:
+    if a_type == "f64":
         product = fused_product(matrix_a, matrix_b, _matrix(Fragment("c", shape, c_type), c), rounding)
     else:
         product = np.matmul(matrix_a, matrix_b)
@@ -204,7 +203,7 @@ def multiply(
     warps, ctas = product.shape[:2]
     held = product.reshape(warps, ctas, -1)[..., _flat_places(Fragment("d", shape, d_type))]
     lanes = np.moveaxis(held.reshape(warps, ctas, WARP, -1), 1, 2)  # (W, 32, C, elements)
-    if directed:
+    if a_type == "f64":
         return list(np.moveaxis(lanes, -1, 0))
     if d_type == "s32":
         total: Array = add_integers(lanes, np.moveaxis(c, 0, -1), saturate)

@@ -66,6 +66,20 @@ def _guards():
     )
 
 
+def _pending():
+    """Arrivals that an mbarrier of the thread's own still awaits, of the state at the first and the last but one."""
+    for arrive in ("arrive.shared::cta", "arrive.noComplete.shared::cta", "arrive_drop.shared::cta"):
+        yield written(
+            ".reg .b64 %first, %later; .reg .b32 %count; and.b32 %count, %a0, 0xfff; add.u32 %count, %count, 3; "
+            f"mbarrier.init.shared::cta.b64 [%row], %count; mbarrier.{arrive}.b64 %first, [%row], 1; "
+            "sub.u32 %count, %count, 2; "
+            f"mbarrier.{arrive}.b64 %later, [%row], %count; mbarrier.pending_count.b64 %d0, %first; "
+            "mbarrier.pending_count.b64 %d1, %later;",
+            "b32 b32",
+            "b32",
+        )
+
+
 def _sent(count, send, results, sources, receive, prepare=""):
     """Every thread sends `count` bytes to its peer's row, and reads its own once the mbarrier has heard of all."""
     return written(
@@ -121,4 +135,4 @@ def _remote_reductions():
         )
 
 
-BARRIERS = [*_reductions(), *_guards(), *_stores(), *_remote_reductions()]
+BARRIERS = [*_reductions(), *_guards(), *_pending(), *_stores(), *_remote_reductions()]

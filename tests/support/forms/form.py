@@ -65,8 +65,9 @@ class Form:
 
     @property
     def name(self):
-        """The text and the kinds of its registers."""
-        return f"{self.text} ({' '.join(self.sources)} -> {' '.join(self.results)})"
+        """The text, the kinds of its registers, and the clusters."""
+        clusters = f" in clusters of {self.cluster}" if self.cluster > 1 else ""
+        return f"{self.text} ({' '.join(self.sources)} -> {' '.join(self.results)}){clusters}"
 
     @property
     def lanes(self):

@@ -9,40 +9,59 @@ _SHAPES = {
     "tf32": {"m16n16k8": (4, 4)},
     "s8": {"m16n16k16": (2, 2), "m32n8k16": (4, 1), "m8n32k16": (1, 4)},
     "u8": {"m16n16k16": (2, 2), "m32n8k16": (4, 1), "m8n32k16": (1, 4)},
+    "f64": {"m8n8k4": (1, 1)},
+    "s4": {"m8n8k32": (1, 1)},
+    "u4": {"m8n8k32": (1, 1)},
+    "b1": {"m8n8k128": (1, 1)},
 }
-_WORDS = {"f16": "f16x2:integers", "bf16": "bf16x2:integers", "tf32": "tf32:integers", "s8": "b32", "u8": "b32"}
-_SUMS = {"f16": (("f32", 8), ("f16", 4)), "s8": (("s32", 8),), "u8": (("s32", 8),)}
-_THREES = {"f32": "0f40400000", "f16": "0x42004200", "s32": "3"}
+_WORDS = {"f16": "f16x2:integers", "bf16": "bf16x2:integers", "tf32": "tf32:integers", "f64": "f64:numbers"}
+_SUMS = {"f16": (("f32", 8), ("f16", 4)), "bf16": (("f32", 8),), "tf32": (("f32", 8),), "f64": (("f64", 2),)}
+_THREES = {"f32": "0f40400000", "f64": "0d4008000000000000", "f16": "0x42004200", "s32": "3"}
+_PARTS_OF_BYTES = ("s4", "u4", "b1")
 
 
 def _vector(letter, count):
     return f"{{{', '.join(f'%{letter}{index}' for index in range(count))}}}"
 
 
-def _product(kind, shape, sum_type, count, layouts):
+def _row(opcode, names, bits):
+    """The thread's 32 bytes of shared memory, by two instructions."""
+    half = len(names) // 2
+    texts = []
+    for start, place in ((0, "[%row]"), (half, "[%row+16]")):
+        registers = f"{{{', '.join(names[start : start + half])}}}"
+        operands = f"{place}, {registers}" if opcode == "st" else f"{registers}, {place}"
+        texts.append(f"{opcode}.shared.v{half}.b{bits} {operands};")
+    return " ".join(texts)
+
+
+def _product(kind, shape, sum_type, layouts, operation="", rounding="", **bounds):
     """Both operands are what a warp has in its 1024 bytes of shared memory; to their product 3 is added."""
     of_a, of_b = _SHAPES[kind][shape]
+    count = next(
+        count for found, count in _SUMS.get(kind, (("s32", 2 if kind in _PARTS_OF_BYTES else 8),)) if found == sum_type
+    )
+    bits = 64 if kind == "f64" else 32
+    words = 256 // bits
     m, rest = shape[1:].split("n")
     n, k = rest.split("k")
     a_layout, b_layout, d_layout = layouts
     pitches = (k if a_layout == "row" else m, n if b_layout == "row" else k, n if d_layout == "row" else m)
     types = f"{sum_type}.{sum_type}" if kind == "f16" else f"{sum_type}.{kind}.{kind}.{sum_type}"
     text = [
-        ".reg .b32 %m<8>, %n<8>, %c<8>, %e<8>, %warp; shr.u32 %warp, %word, 5;",
+        f".reg .b{bits} %m<8>, %n<8>, %c<8>, %e<8>; .reg .b32 %warp; shr.u32 %warp, %word, 5;",
         "mov.u32 %word, rows; mad.lo.u32 %warp, %warp, 1024, %word;",
-        "st.shared.v4.b32 [%row], {%a0, %a1, %a2, %a3}; st.shared.v4.b32 [%row+16], {%a4, %a5, %a6, %a7}; bar.sync 0;",
+        f"{_row('st', [f'%a{index}' for index in range(words)], bits)} bar.sync 0;",
         f"wmma.load.a.sync.aligned.{a_layout}.{shape}.shared.{kind} {_vector('m', of_a)}, [%warp], {pitches[0]};",
         f"wmma.load.b.sync.aligned.{b_layout}.{shape}.shared.{kind} {_vector('n', of_b)}, [%warp], {pitches[1]};",
-        *(f"mov.b32 %c{index}, {_THREES[sum_type]};" for index in range(count)),
-        f"wmma.mma.sync.aligned.{a_layout}.{b_layout}.{shape}.{types}",
+        *(f"mov.b{bits} %c{index}, {_THREES[sum_type]};" for index in range(count)),
+        f"wmma.mma{operation}.sync.aligned.{a_layout}.{b_layout}.{shape}{rounding}.{types}",
         f"{_vector('e', count)}, {_vector('m', of_a)}, {_vector('n', of_b)}, {_vector('c', count)};",
-        "bar.sync 0; st.shared.v4.b32 [%row], {%c0, %c0, %c0, %c0}; st.shared.v4.b32 [%row+16], {%c0, %c0, %c0, %c0};",
-        "bar.sync 0;",
+        f"bar.sync 0; {_row('st', ['%c0'] * words, bits)} bar.sync 0;",
         f"wmma.store.d.sync.aligned.{d_layout}.{shape}.shared.{sum_type} [%warp], {_vector('e', count)}, {pitches[2]};",
-        "bar.sync 0; ld.shared.v4.b32 {%d0, %d1, %d2, %d3}, [%row];",
-        "ld.shared.v4.b32 {%d4, %d5, %d6, %d7}, [%row+16];",
+        f"bar.sync 0; {_row('ld', [f'%d{index}' for index in range(words)], bits)}",
     ]
-    return Form(" ".join(text), (_result(sum_type),) * 8, (_WORDS[kind],) * 8)
+    return Form(" ".join(text), (_result(sum_type),) * words, (_WORDS.get(kind, "b32"),) * words, **bounds)
 
 
 def _result(sum_type):
@@ -51,12 +70,17 @@ def _result(sum_type):
 
 def _all():
     for kind, shapes in _SHAPES.items():
+        if kind in _PARTS_OF_BYTES:
+            for operation in (".xor.popc", ".and.popc") if kind == "b1" else ("",):
+                yield _product(kind, *shapes, "s32", ("row", "col", "row"), operation)
+            continue
         for shape in shapes:
-            for sum_type, count in _SUMS.get(kind, (("f32", 8),)):
+            for sum_type, _ in _SUMS.get(kind, (("s32", 8),)):
                 for a_layout in ("row", "col"):
                     for b_layout in ("row", "col"):
-                        d_layout = "row" if a_layout == b_layout else "col"
-                        yield _product(kind, shape, sum_type, count, (a_layout, b_layout, d_layout))
+                        layouts = (a_layout, b_layout, "row" if a_layout == b_layout else "col")
+                        for rounding in ("", ".rn", ".rz", ".rm", ".rp") if kind == "f64" else ("",):
+                            yield _product(kind, shape, sum_type, layouts, rounding=rounding)
 
 
 FRAGMENTS = list(_all())

@@ -193,6 +193,17 @@ def _bulk_reductions():
             )
 
 
+def _sizes():
+    """What special registers say of the launch's shared memory, with variables and without."""
+    names = ("%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size")
+    moves = " ".join(f"mov.u32 %d{index}, {name};" for index, name in enumerate(names))
+    for used in ("", "st.shared.b32 [%row], %a0; ", ".shared .b8 more[77]; st.shared.b8 [more], %a0; "):
+        for cluster in (1, 2):
+            yield written(
+                f"{used}{moves} mov.pred %d3, %is_explicit_cluster;", "b32 b32 b32 pred", "b32", cluster=cluster
+            )
+
+
 MEMORY = [
     *_atomics(),
     *_wide_atomics(),
@@ -200,4 +211,5 @@ MEMORY = [
     *_asynchronous_copies(),
     *_generic_addresses(),
     *_bulk_reductions(),
+    *_sizes(),
 ]

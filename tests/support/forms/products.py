@@ -32,9 +32,12 @@ def _accumulators(a):
 
 
 def _unit(a, accumulator):
-    """What one addition may lose, relative to the largest addend: sums of float8 keep 13 bits, others at least 23."""
+    """What one addition may lose, relative to the largest addend: sums of float8 keep 13 bits, others at least 23.
+
+    Those of float64 nothing: an H200 rounds every product and sum as one, in the order of k.
+    """
     if accumulator == "f64":
-        return 2.0**-52
+        return 0.0
     return 2.0**-10 if accumulator == "f16" else 2.0**-12 if a.startswith("e") else 2.0**-23
 
 
@@ -76,6 +79,14 @@ def _each(sparse, shape, a, b, accumulator, registers):
         )
 
 
+def _of_rounded_doubles():
+    """Directed rounding, of each multiply-add."""
+    for shape, a, of_a, of_b, of_c in _FLOATS:
+        for rounding in ("rz", "rm", "rp") if a == "f64" else ():
+            kinds = [["f64:numbers"] * count for count in (of_a, of_b, of_c)]
+            yield _product(f"mma.sync.aligned.{shape}.row.col.{rounding}.f64.f64.f64.f64", *kinds)
+
+
 def _of_integers():
     for bits, rows in _INTEGERS.items():
         for shape, of_a, of_b, of_c in rows:
@@ -93,4 +104,4 @@ def _of_integers():
             yield _product(opcode, ["b32"] * of_a, ["b32"] * of_b, ["s32"] * 4, ["b32:halved"], "0")
 
 
-PRODUCTS = [*_of_floats(), *_of_integers()]
+PRODUCTS = [*_of_floats(), *_of_rounded_doubles(), *_of_integers()]
