@@ -108,14 +108,14 @@ def proof() -> list[str]:
     lines = ["| compared | tried | equal |", "|---|---|---|"]
     for kind, part in record["parts"].items():
         explained = part["outcomes"].get("explained", 0)
-        equal = f"{part['equal']:,}" + (f", and {explained} but for what ptxas makes of it" if explained else "")
+        equal = f"{part['equal']:,}" + (f", {explained} explained below" if explained else "")
         lines.append(f"| {kind} | {part['tried']:,} | {equal} |")
     score = json.loads((ROOT / "results" / "mutation_score.json").read_text())["total"]
     return [
         *lines,
         "",
         f"{record['gpu']}, {record['date'][:10]}; approximations and sums within a bound, all else bit for bit. "
-        "counters: requests, sectors and wavefronts against Nsight Compute's.",
+        "counters: a kernel's against Nsight Compute's.",
         "",
         f"Of {score['generated']} mutants of the kernels the emulator reports {score['reported']}, and "
         f"{score['equivalent']} are argued to break no rule.",

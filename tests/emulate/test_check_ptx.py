@@ -177,7 +177,7 @@ def test_tensor_maps(ptx):
         arguments = ("--block", 512, "--arg", tensor_map, "--arg", array, "--arg", "wrong=s32[1]:0", "--schedules", 0)
         record = in_json("check", path, *arguments)
         assert record["counters"]["totals"]["tma_loaded_bytes"] == 1024
-        assert record["counters"]["totals"]["tma_read_bytes"] == 512
+        assert record["counters"]["totals"]["tma_read_bytes"] == 1024
         assert "global_requests" in record["counters"]["totals"]
         assert "st" not in record["counters"]["totals"]["global_requests"]  # nothing was wrong
 

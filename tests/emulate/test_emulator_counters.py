@@ -11,6 +11,8 @@ from support.ring_gemm import RING_GEMM
 from tilewright.emulator import Device
 from tilewright.emulator.counters import Counts, shared_wavefronts
 from tilewright.emulator.ptx_lexical import short_names
+from tilewright.emulator.tensor_map import TensorMap
+from tilewright.emulator.tma import bytes_read
 
 COPY = """
 extern "C" __global__ void copy(float* out, const float* in, int stride) {
@@ -262,46 +264,73 @@ def test_cp_async_loads_from_global_and_stores_to_shared_memory():
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "source", "destination", "taken", "wavefronts"),
+    ("nbytes", "source", "destination", "taken", "wavefronts", "conflicts"),
     [
-        (4, "t * 4", "t * 4", "4", 1),
-        (4, "t * 8", "t * 4", "4", 2),
-        (4, "t * 128", "t * 4", "4", 32),
-        (4, "t * 4", "t * 8", "4", 2),
-        (4, "t * 4", "t * 128", "4", 32),
-        (4, "0", "t * 4", "4", 32),
-        (4, "0", "t * 4", "t == 0 ? 4 : 0", 1),
-        (8, "t * 8", "t * 8", "8", 2),
-        (8, "t * 128", "t * 8", "8", 32),
-        (16, "t * 16", "t * 16", "16", 4),
-        (16, "t / 4 * 256 + t % 4 * 16", "t * 16", "16", 8),
-        (16, "t * 128", "t * 16", "16", 32),
-        (16, "t * 16", "t * 128", "16", 32),
-        (16, "t * 16", "(t * 16) ^ (t / 8 * 16)", "16", 4),
+        (4, "t * 4", "t * 4", "4", 1, 0),
+        (4, "t * 8", "t * 4", "4", 2, 1),
+        (4, "t * 128", "t * 4", "4", 32, 31),
+        (4, "t * 4", "t * 8", "4", 2, 1),
+        (4, "t * 4", "t * 128", "4", 32, 31),
+        (4, "0", "t * 4", "4", 32, 31),
+        (4, "0", "t * 4", "t == 0 ? 4 : 0", 1, 0),
+        (8, "t * 8", "t * 8", "8", 2, 0),
+        (8, "t * 128", "t * 8", "8", 32, 30),
+        (16, "t * 16", "t * 16", "16", 4, 0),
+        (16, "t / 4 * 256 + t % 4 * 16", "t * 16", "16", 8, 4),
+        (16, "t * 128", "t * 16", "16", 32, 28),
+        (16, "t * 16", "t * 128", "16", 32, 28),
+        (16, "t * 16", "(t * 16) ^ (t / 8 * 16)", "16", 4, 0),
+        (16, "t * 16", "t * 16", "8", 4, 0),
     ],
 )
-def test_cp_async_through_l1_has_bank_conflicts_at_either_end(nbytes, source, destination, taken, wavefronts):
+def test_cp_async_through_l1_has_bank_conflicts_at_either_end(
+    nbytes, source, destination, taken, wavefronts, conflicts
+):
     """The numbers are an H200's."""
+    counters = count_copies("ca", nbytes, source, destination, taken)
+    assert counters.shared_requests["cp.async"] == 1
+    assert counters.shared_wavefronts["cp.async"] == wavefronts
+    assert counters.shared_conflicts["cp.async"] == conflicts
+
+
+def test_cp_async_past_l1_has_bank_conflicts_where_it_writes():
+    assert count_copies("cg", 16, "t * 128", "t * 16", "16").shared_wavefronts["cp.async"] == 4
+    assert count_copies("cg", 16, "t * 16", "t * 128", "16").shared_wavefronts["cp.async"] == 32
+
+
+def test_cp_async_of_some_lanes():
+    counters = count_copies("ca", 16, "t * 16", "t * 16", "16", lanes=3)
+    assert (counters.shared_wavefronts["cp.async"], counters.shared_conflicts["cp.async"]) == (1, 0)
+
+
+def count_copies(cache, nbytes, source, destination, taken, lanes=32):
+    """Counters of one cp.async by the first lanes of a warp; the other arguments are C++ of the lane t."""
     kernel = """
     extern "C" __global__ void copy(float* out, const char* in) {
       __shared__ __align__(128) char tile[4096];
       int t = threadIdx.x;
       unsigned to = (unsigned)__cvta_generic_to_shared(tile + (DESTINATION));
-      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                   :: "r"(to), "l"(in + (SOURCE)), "n"(BYTES), "r"(TAKEN));
+      if (t < LANES)
+        asm volatile("cp.async.CACHE.shared.global [%0], [%1], %2, %3;"
+                     :: "r"(to), "l"(in + (SOURCE)), "n"(BYTES), "r"(TAKEN));
       asm volatile("cp.async.wait_all;" ::: "memory");
       __syncwarp();
-      atomicAdd(out, (float)tile[DESTINATION]);
+      if (t < LANES) atomicAdd(out, (float)tile[DESTINATION]);
     }
     """
-    for name, text in (("DESTINATION", destination), ("SOURCE", source), ("BYTES", str(nbytes)), ("TAKEN", taken)):
-        kernel = kernel.replace(name, text)
+    texts = {
+        "CACHE": cache,
+        "DESTINATION": destination,
+        "SOURCE": source,
+        "BYTES": nbytes,
+        "TAKEN": taken,
+        "LANES": lanes,
+    }
+    for name, text in texts.items():
+        kernel = kernel.replace(name, str(text))
     device = Device(memory_bytes=1 << 20, count_memory=True)
     arguments = [device.upload(np.zeros(1, np.float32)), device.upload(np.ones(4096, np.uint8))]
-    counters = device.launch(device.load(compile_ptx(kernel)), (1,), (32,), arguments)
-    assert counters.shared_requests["cp.async"] == 1
-    assert counters.shared_wavefronts["cp.async"] == wavefronts
-    assert counters.shared_conflicts["cp.async"] == wavefronts - nbytes // 4
+    return device.launch(device.load(compile_ptx(kernel)), (1,), (32,), arguments)
 
 
 def test_multicast_reads_once_what_lands_twice():
@@ -343,10 +372,14 @@ def test_mma_is_counted_by_type():
     assert counters.tensor_flops == 6 * 2 * 16 * 8 * 16
 
 
-def test_only_what_lies_in_the_tensor_is_read():
-    from tilewright.emulator.tensor_map import TensorMap
-    from tilewright.emulator.tma import bytes_in_bounds
-
-    tensor_map = TensorMap(1 << 20, "f32", (10, 6), (48,), (8, 4))
-    assert bytes_in_bounds(tensor_map, np.array([[0, 0]])) == 8 * 4 * 4
-    assert bytes_in_bounds(tensor_map, np.array([[8, 4], [-2, -1], [16, 0]])) == (2 * 2 + 6 * 3) * 4
+def test_tma_reads_whole_sectors_and_what_is_out_of_bounds_too():
+    """The rule is an H200's: sectors of a row inside the tensor, and as many as the rest of the row fills."""
+    rows = TensorMap(1 << 20, "f32", (16, 6), (64,), (8, 4))  # of two sectors each, as are boxes' rows of one
+    assert bytes_read(rows, np.array([[0, 0]])) == 4 * 32
+    assert bytes_read(rows, np.array([[8, 4], [16, 0], [0, 7]])) == 3 * 4 * 32
+    assert bytes_read(rows, np.array([[12, 0]])) == 4 * (32 + 32)  # half a sector, and half one of zeros
+    odd = TensorMap(1 << 20, "f32", (20, 6), (80,), (16, 4))  # every second row begins within a sector
+    assert bytes_read(odd, np.array([[0, 0]])) == 2 * (64 + 96)
+    assert bytes_read(odd, np.array([[16, 0]])) == 4 * (32 + 64)
+    line = TensorMap((1 << 20) + 16, "u8", (256,), (), (256,))  # in two pieces
+    assert bytes_read(line, np.array([[0]])) == 2 * (128 + 32)

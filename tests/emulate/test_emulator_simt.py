@@ -278,6 +278,12 @@ extern "C" __global__ void specials(unsigned* out) {
 """
 
 
+def test_sizes_of_shared_memory_without_dynamic():
+    source = SPECIALS.replace("{\n  asm", "{\n  __shared__ volatile char some[77];\n  some[threadIdx.x] = 0;\n  asm", 1)
+    [out] = run(source, [np.zeros(5, np.uint32)], grid=1, block=1)
+    assert out[:3].tolist() == [0, 128, 77 + 1024]
+
+
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_special_registers_of_a_launch(cluster):
     [out] = run(SPECIALS, [np.zeros(5, np.uint32)], grid=2, block=1, cluster=(cluster, 1, 1), smem=260)

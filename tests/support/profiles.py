@@ -23,6 +23,7 @@ from tilewright.emulator import Device
 from tilewright.hardware import H200
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
+from tilewright.kernels.wgmma import WgmmaConfig
 
 _DTYPES = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16, "fp32": np.float32}
 
@@ -94,6 +95,17 @@ _SNIPPETS = {
     " out[i] = tile[t].x;",
     "cp.async by fours, half of them zeros": "__shared__ Four tile[1024];"
     " copy_async(tile + t, in + 4 * i, t % 32 < 16 ? 16 : 0); copied(); out[i] = tile[t].x;",
+    "bulk copies": "__shared__ Four tile[64]; __shared__ unsigned long long done; unsigned to ="
+    " (unsigned)__cvta_generic_to_shared(tile), bar = (unsigned)__cvta_generic_to_shared(&done), landed = 0;"
+    " const char* from = (const char*)in + 208 * blockIdx.x; char* back = (char*)out + 304 * blockIdx.x;"
+    ' if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1; fence.mbarrier_init.release.cluster;"'
+    ' "mbarrier.arrive.expect_tx.shared.b64 _, [%0], 208;"'
+    ' "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%1], [%2], 208, [%0];"'
+    ' :: "r"(bar), "r"(to), "l"(from) : "memory"); __syncthreads(); while (!landed)'
+    ' asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.b32 %0, 1, 0, p;}"'
+    ' : "=r"(landed) : "r"(bar) : "memory"); __syncthreads();'
+    ' if (t == 0) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 208;"'
+    ' "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" :: "l"(back), "r"(to) : "memory");',
     "SMEM bytes": "__shared__ char tile[1024]; tile[t] = (char)in[i]; __syncthreads(); out[i] = tile[t ^ 3];",
 }  # fmt: skip
 
@@ -104,6 +116,11 @@ class Snippet:
 
     title: str
     stride: int = 1
+
+    @property
+    def spins(self):
+        """Whether threads ask an mbarrier until it is done, and so access memory again and again."""
+        return self.title.startswith("bulk")
 
     @property
     def name(self):
@@ -137,6 +154,11 @@ class Product:
     layout: str = "nt"
     extents: tuple[int, int, int] = (192, 160, 96)
     epilogue: dict = field(default_factory=dict)
+
+    @property
+    def spins(self):
+        """Whether threads ask an mbarrier until it is done, and so access memory again and again."""
+        return self.kernel.startswith("wgmma")
 
     @property
     def name(self):
@@ -206,21 +228,28 @@ def _all():
     for kernel, config, dtype in (("simt", square, "fp32"), ("mma", MmaConfig(64, 64), "bf16")):
         yield Product(kernel, config, dtype, epilogue={"bias": True, "activation": "relu"})
         yield Product(kernel, config, dtype, epilogue={"c": True, "beta": 0.5})
+    yield from _of_tma()
     yield from _rungs()
 
 
+def _of_tma():
+    """The production kernel for Hopper, alone and with multicast, also beyond its edges and on rows of odd sectors."""
+    for cluster_m, cluster_n in ((1, 1), (2, 1), (1, 2)):
+        for epilogue, layout in (("tma", "nt"), ("direct", "tn")):
+            config = WgmmaConfig(cluster_m=cluster_m, cluster_n=cluster_n, epilogue=epilogue)
+            for extents in ((512, 512, 256), (328, 264, 200), (72, 256, 72), (256, 72, 80)):
+                yield Product("wgmma", config, "bf16", layout, extents)
+
+
 def _rungs():
-    """Every Config and type of the rungs whose threads do not spin; those that guard their edges on odd extents too."""
+    """Every Config and type of the rungs; those that guard their edges on odd extents too."""
     for name, kernel in RUNGS.items():
-        if kernel.execution_unit == "wgmma":  # its threads ask an mbarrier until it is done, and count each time
-            continue
+        whole = (512, 512, 256) if kernel.execution_unit == "wgmma" else (256, 256, 128)
         odd = () if kernel.whole_tiles else ((70, 50, 33),)
-        for dtype, extents in itertools.product(kernel.inputs, ((256, 256, 128), *odd)):
+        for dtype, extents in itertools.product(kernel.inputs, (whole, *odd)):
             for config in kernel.configs(product(kernel, dtype), H200):
                 yield Product(name, config, dtype.name, kernel.layout, extents)
-        yield Product(
-            name, config, dtype.name, kernel.layout, epilogue={"c": True, "beta": 0.5}, extents=(256, 256, 64)
-        )
+        yield Product(name, config, dtype.name, kernel.layout, epilogue={"c": True, "beta": 0.5}, extents=whole)
 
 
 PROFILES = tuple(_all())

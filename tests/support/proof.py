@@ -30,7 +30,10 @@ class Proof:
 
     def tabulate(self, name, hardware, counted):
         """Add a line to the table of the counters: both machines' numbers of one kernel."""
-        keys = ("global_requests", "global_sectors", "shared_requests", "shared_wavefronts", "shared_conflicts")
+        keys = (
+            "global_requests", "global_sectors", "shared_requests", "shared_wavefronts", "shared_conflicts",
+            "tma_loaded_bytes", "tma_read_bytes", "tma_stored_bytes",
+        )  # fmt: skip
         emulator = {key: counted[key] for key in keys if key in counted}
         self._extra["counters"]["table"].append({"kernel": name, "ncu": hardware, "emulator": emulator})
 

@@ -11,6 +11,7 @@ from tilewright.emulator import tma
 from tilewright.emulator.arithmetic import lane_values, lanes_of
 from tilewright.emulator.asynchrony import CommitGroups
 from tilewright.emulator.bulk_operands import BulkOperands
+from tilewright.emulator.counters import whole_sectors
 from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds
 from tilewright.emulator.lanes import WARP, Array, Group, Indices
 from tilewright.emulator.memory import GLOBAL_BASE, Bytes, first_difference
@@ -63,7 +64,7 @@ class BulkCopies:
                 targets = signals = first + np.flatnonzero(ranks >> np.arange(16) & 1)
             tensor_map = self._operands.tensor_map(site, address)
             self._operands.check_tiles(site, tensor_map, boxes[some], offset[some])
-            read = tma.bytes_in_bounds(tensor_map, boxes[some])
+            read = tma.bytes_read(tensor_map, boxes[some])
             self._machine.counters[site].load_by_tma(tensor_map.tile_bytes * some.size, read, targets.shape[1])
             if self._machine.checker is not None:
                 barriers = self._check_landings(
@@ -238,7 +239,7 @@ class BulkCopies:
                 operations.append(
                     partial(self._land_range, site, target, data, reduction, issue.signal_cta(destination), signal)
                 )
-            read = 0 if of_shared else length
+            read = 0 if of_shared else whole_sectors(np.array(address), np.array(length))
             self._machine.counters[site].load_by_tma(length, read, len(ranges))
         if operations:
             self._machine.asynchrony.defer(operations)
@@ -287,9 +288,9 @@ class BulkCopies:
                         lane=np.array([store.lane]),
                         address=CHUNK.itemsize * int(store.chunks.min()) + first_difference(found, remembered[index]),
                     )
-                written = store.write()
-                if not repeats[index]:
-                    self._machine.counters[site].tma_stored_bytes += written
+                store.write()
+                if store.rows is not None and not repeats[index]:
+                    self._machine.counters[site].tma_stored_bytes += whole_sectors(*store.rows)
 
         owners = np.array([store.lane for store in stores])
         if (checker := self._machine.checker) is not None:
@@ -331,25 +332,24 @@ class BulkCopies:
 class _Store:
     """A bulk store: the issuing lane, the shared memory that it reads, and what writes that to global memory.
 
-    chunks: of 16 bytes, of the CTA's shared memory. rows: of global memory. `write` returns how many bytes it wrote.
-    repeatable: what it stores and where, None for a reduction, which is another thing each time.
+    chunks: of 16 bytes, of the CTA's shared memory. rows: of global memory. repeatable: what it stores and where, None
+    for a reduction, which is another thing each time.
     """
 
     lane: int
     chunks: Indices
     source: Bytes
     rows: tma.Rows | None
-    write: Callable[[], int]
+    write: Callable[[], object]
     repeatable: Hashable
 
 
-def _copy(target: Bytes, source: Bytes, reduction: tuple[str, str] | None) -> int:
+def _copy(target: Bytes, source: Bytes, reduction: tuple[str, str] | None) -> None:
     """Copy or reduce a range."""
     if reduction is None:
         target[...] = source
     else:
         reduce_into(target, source, *reduction)
-    return source.size
 
 
 def _one_row(address: int, nbytes: int, _: int) -> tma.Rows:

@@ -18,6 +18,7 @@ from tilewright.emulator.lanes import WARP, Group, Indices
 from tilewright.emulator.ptx import Instruction
 
 SECTOR_BYTES = 32
+PIECE_BYTES = 128
 BANK_BYTES = 4
 BANKS = 32
 
@@ -32,16 +33,18 @@ class Counts:
     warp_instructions: executions per warp, by opcode with modifiers. tensor_instructions: of mma and wmma (per warp)
     and wgmma (per warpgroup), by kind, shape and the types of accumulator, A and B. tensor_flops: their floating-point
     or integer operations, two per multiply-add. tma_loaded_bytes: whole boxes, as mbarriers count them; a multicast
-    load counts once per destination. tma_read_bytes: what those loads read from L2, within bounds and once per load.
-    multicast_saved_bytes: what else they would read if each destination had a load of its own. tma_stored_bytes: what
-    stores write, within bounds. wgmma_read_bytes: what wgmma reads of A and B from shared memory. barrier_waits,
-    mbarrier_waits: times that a warp waited at a CTA or cluster barrier, or at an mbarrier, satisfied ones included.
+    load counts once per destination. tma_read_bytes: whole sectors that those loads bring from L2, once per load, for
+    what is out of bounds too. multicast_saved_bytes: what else they would bring if each destination had its own load.
+    tma_stored_bytes: whole sectors that stores write, within bounds. wgmma_read_bytes: what wgmma reads of A and B from
+    shared memory. barrier_waits, mbarrier_waits: times that a warp waited at a CTA or cluster barrier, or at an
+    mbarrier, satisfied ones included.
 
     Only with Device(count_memory=True): global_requests and shared_requests (warps that access), global_sectors
     (32-byte sectors touched), global_ideal_sectors (what as many bytes side by side would touch), shared_wavefronts
     (passes over the 32 banks) and shared_conflicts (wavefronts beyond those of the same access without bank conflicts).
     Keys say what accesses: "ld", "st" or "atom", in shared memory also "ldmatrix", "stmatrix" and "cp.async"; in global
-    memory cp.async is an "ld". Conflicts of cp.async.ca are those of L1's banks too, where it reads.
+    memory cp.async is an "ld". Wavefronts of cp.async.ca are those of its reads from L1 or of its writes, whichever are
+    more: what an H200 takes, unless both have bank conflicts, when it takes more still.
     """
 
     warp_instructions: Counter[str] = field(default_factory=Counter)
@@ -168,18 +171,16 @@ class MemoryCounter:
     def copy_through_l1(
         self, site: int, width: int, group: Group, source: Indices, reading: Indices | None, destination: Indices
     ) -> None:
-        """Count the stores of cp.async.ca, which read L1's banks as they write those of shared memory.
+        """Count the writes of cp.async.ca, for which the reading lanes read L1's banks at `source`.
 
-        source: of the reading lanes. A pass takes a word of it to one lane, also if others read it (seen on an H200).
+        A wavefront takes each word of the source to one lane only (seen on an H200).
         """
         lanes = WARP // max(1, width // BANK_BYTES)
-        written = _by_warp(group, destination, None)
-        present = (written >= 0).any(axis=1)
-        written = written[present].reshape(-1, lanes)
-        read = _by_warp(group, source, reading)[present].reshape(-1, lanes)
-        passes = np.maximum(_most_words_in_a_bank(written, width), _most_words_in_a_bank(read, width, together=False))
+        written, read = _by_warp(group, destination, None), _by_warp(group, source, reading)
         counts = self._by_site[site]
-        counts.shared_requests["cp.async"] += int(present.sum())
+        counts.shared_requests["cp.async"] += len(written)
+        written, read = written.reshape(-1, lanes), read.reshape(-1, lanes)
+        passes = np.maximum(_most_words_in_a_bank(written, width), _most_words_in_a_bank(read, width, broadcast=False))
         self._add_wavefronts(counts, "cp.async", int(passes.sum()), int((written >= 0).any(axis=1).sum()))
 
     def matrix(self, site: int, kind: str, rows: Indices, count: int) -> None:
@@ -193,6 +194,17 @@ class MemoryCounter:
     def _add_wavefronts(self, counts: Counts, kind: str, wavefronts: int, ideal: int) -> None:
         counts.shared_wavefronts[kind] += wavefronts
         counts.shared_conflicts[kind] += wavefronts - ideal
+
+
+def whole_sectors(starts: Indices, nbytes: int | Indices) -> int:
+    """Bytes of the sectors that TMA moves for ranges of so many bytes at these addresses.
+
+    It does so in pieces of 128 bytes (seen on an H200): a sector between two of them is moved with each.
+    """
+    pieces, rest = np.divmod(nbytes, PIECE_BYTES)
+    begun = starts % SECTOR_BYTES
+    sectors = pieces * -(-(begun + PIECE_BYTES) // SECTOR_BYTES) + np.where(rest, -(-(begun + rest) // SECTOR_BYTES), 0)
+    return SECTOR_BYTES * int(sectors.sum())
 
 
 def _by_warp(group: Group, where: Indices, chosen: Indices | None) -> Indices:
@@ -239,16 +251,16 @@ def _pairs_coincide(by_warp: Indices) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     return coincide
 
 
-def _most_words_in_a_bank(offsets: Indices, width: int, together: bool = True) -> Indices:
-    """For each row of offsets the largest number of words in one bank; `together`, lanes of one word count once."""
+def _most_words_in_a_bank(offsets: Indices, width: int, broadcast: bool = True) -> Indices:
+    """For each row of offsets the largest number of words in one bank; with broadcast, a word of many lanes is one."""
     each = max(1, width // BANK_BYTES)
     words = np.repeat(offsets // BANK_BYTES, each, axis=1) + np.tile(np.arange(each), offsets.shape[1])
     words = np.sort(np.where(np.repeat(offsets < 0, each, axis=1), -1, words), axis=1)
-    new = words >= 0
-    if together:
-        new[:, 1:] &= words[:, 1:] != words[:, :-1]
+    counted = words >= 0
+    if broadcast:
+        counted[:, 1:] &= words[:, 1:] != words[:, :-1]
     row = np.broadcast_to(np.arange(len(offsets))[:, None], words.shape)
-    counts = np.bincount((row * BANKS + words % BANKS)[new], minlength=len(offsets) * BANKS)
+    counts = np.bincount((row * BANKS + words % BANKS)[counted], minlength=len(offsets) * BANKS)
     result: Indices = counts.reshape(-1, BANKS).max(axis=1, initial=0)
     return result
 

@@ -80,7 +80,7 @@ class Machine:
         self.checker = None if checks is None else Checker(self, checks)
         self.doubtful = [False] * len(program.suspects) if self.checker is None else self.checker.registers.doubtful
         self.access = Access(memory, self.topology, limit, program.entry, self.describe, counter, self.checker)
-        total = program.entry.dynamic_offset + shared_bytes if shared_bytes else program.entry.shared_bytes
+        total = program.entry.shared_bytes + shared_bytes
         self.specials = Specials(
             self.topology, grid, block, cluster, cta_numbers, (shared_bytes, total), lambda: self._clock
         )

@@ -3,7 +3,8 @@
 Registers come as arrays of shape (registers, W, 32, C), or views of such, for W warps of 32 lanes in each of
 C CTAs: uint32 bits, except that f32 accumulators are float32 and f64 is float64; `fragments` says what lies where.
 
-Products are exact and sums are float32, in an order that is not the hardware's; integer sums are exact.
+Products are exact and sums are float32, in an order that is not the hardware's; integer sums are exact, and float64
+is multiplied and added in the order of k.
 """
 
 from typing import Any

@@ -39,7 +39,7 @@ class ThreadCopies:
     ) -> None:
         """Issue one cp.async; `taken` bytes come from the source and the rest of `size` are zeros.
 
-        through_l1: whether it is a .ca, of which the counters tell bank conflicts at either end.
+        through_l1: for the counters, whether it is .ca.
         """
         access = self._machine.access
         chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.conversions import TF32_BITS, float_to_tf32
+from tilewright.emulator.counters import whole_sectors
 from tilewright.emulator.memory import Bytes
 from tilewright.emulator.reductions import reduce_into
 from tilewright.emulator.swizzle import CHUNK, SWIZZLE_PERIOD, swizzle
@@ -100,10 +101,20 @@ def extents(
     return first, last, np.all(low < high, axis=1)
 
 
-def bytes_in_bounds(tensor_map: TensorMap, coordinates: npt.NDArray[np.int64]) -> int:
-    """How many bytes the boxes at coordinates (boxes, rank) have inside the tensor, all together."""
+def bytes_read(tensor_map: TensorMap, coordinates: npt.NDArray[np.int64]) -> int:
+    """What loads of the boxes at coordinates (boxes, rank) bring from L2, all together.
+
+    In whole sectors, row by row: those that the row touches inside the tensor, and as many as its other bytes fill. An
+    H200 moves what is out of bounds, too.
+    """
     low, high = _clipped(tensor_map, coordinates)
-    return int(np.maximum(high - low, 0).prod(axis=1).sum()) * tensor_map.element_bytes
+    rows, offsets = _box_rows(tensor_map)
+    inside = ((low[:, None, 1:] <= rows) & (rows < high[:, None, 1:])).all(axis=2)
+    nbytes = np.where(inside, np.maximum(high - low, 0)[:, :1], 0) * tensor_map.element_bytes
+    pitches = np.array((tensor_map.element_bytes, *tensor_map.strides))
+    starts = tensor_map.address + coordinates @ pitches + low[:, 0] * tensor_map.element_bytes
+    outside = tensor_map.tile[0] * tensor_map.element_bytes - nbytes
+    return whole_sectors(starts[:, None] + offsets, nbytes) + whole_sectors(np.array(0), outside)
 
 
 def load_tiles(
@@ -189,6 +200,14 @@ def _clipped(
     low = np.maximum(-(coordinates // steps), 0)
     high = np.minimum(np.array(tensor_map.tile), -((coordinates - np.array(tensor_map.shape)) // steps))
     return low, high
+
+
+@lru_cache(maxsize=256)
+def _box_rows(tensor_map: TensorMap) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The places of a box's rows in it, (rows, rank - 1), and their offsets in global memory in bytes."""
+    outer = tensor_map.tile[1:]
+    rows = np.indices((1, *outer))[1:].reshape(len(outer), prod(outer)).T
+    return rows, rows @ (np.array(tensor_map.steps[1:], np.int64) * np.array(tensor_map.strides, np.int64))
 
 
 @lru_cache(maxsize=256)

@@ -67,7 +67,7 @@ def _guards():
 
 
 def _pending():
-    """Arrivals that an mbarrier of the thread's own still awaits, of the state at the first and the last but one."""
+    """The pending counts of the states that two arrivals at the thread's own mbarrier return."""
     for arrive in ("arrive.shared::cta", "arrive.noComplete.shared::cta", "arrive_drop.shared::cta"):
         yield written(
             ".reg .b64 %first, %later; .reg .b32 %count; and.b32 %count, %a0, 0xfff; add.u32 %count, %count, 3; "

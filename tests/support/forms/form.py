@@ -52,7 +52,7 @@ class Form:
     [%cell], its 32 bytes of shared memory at [%row], the predicates %p and %q, %word, and the four constants of 64 bits
     at `constants`. results, sources: the kinds of these registers (see `values`). relative, absolute: how far an
     approximation may be from the exact result, by the PTX manual. magnitude: the same relative to the sum of the
-    magnitudes that a matrix product adds up. cluster: CTAs of a cluster.
+    magnitudes that a matrix product adds up. cluster: CTAs of a cluster. dynamic: bytes of dynamic shared memory.
     """
 
     text: str
@@ -62,12 +62,14 @@ class Form:
     absolute: float = 0.0
     magnitude: float = 0.0
     cluster: int = 1
+    dynamic: int = 0
 
     @property
     def name(self):
-        """The text, the kinds of its registers, and the clusters."""
+        """The text, the kinds of its registers, and what is unusual about the launch."""
         clusters = f" in clusters of {self.cluster}" if self.cluster > 1 else ""
-        return f"{self.text} ({' '.join(self.sources)} -> {' '.join(self.results)}){clusters}"
+        dynamic = f" with {self.dynamic} bytes" if self.dynamic else ""
+        return f"{self.text} ({' '.join(self.sources)} -> {' '.join(self.results)}){clusters}{dynamic}"
 
     @property
     def lanes(self):
@@ -112,7 +114,8 @@ class Form:
         out = np.zeros(self.lanes * len(self.results), np.uint64)
         memory = np.zeros(self.lanes * 16, np.uint8)
         buffers = (np.ascontiguousarray(inputs).reshape(-1).view(np.uint8), out.view(np.uint8), memory)
-        return Launch(self.ptx, buffers, grid=self.lanes // BLOCK, block=BLOCK, cluster=self.cluster)
+        grid = self.lanes // BLOCK
+        return Launch(self.ptx, buffers, grid=grid, block=BLOCK, cluster=self.cluster, shared_bytes=self.dynamic)
 
     def differences(self, emulated, hardware, run):
         """Sentences about lanes whose results differ; `run` launches in the emulator."""

@@ -1,5 +1,7 @@
 """wmma on matrices in shared memory: their fragments have no documented layout, what is loaded and stored has."""
 
+from itertools import product
+
 from support.forms.form import Form
 
 # Registers of A and of B by shape.
@@ -15,9 +17,17 @@ _SHAPES = {
     "b1": {"m8n8k128": (1, 1)},
 }
 _WORDS = {"f16": "f16x2:integers", "bf16": "bf16x2:integers", "tf32": "tf32:integers", "f64": "f64:numbers"}
-_SUMS = {"f16": (("f32", 8), ("f16", 4)), "bf16": (("f32", 8),), "tf32": (("f32", 8),), "f64": (("f64", 2),)}
+# Accumulators' type, and their registers.
+_SUMS = {
+    "f16": {"f32": 8, "f16": 4},
+    "bf16": {"f32": 8},
+    "tf32": {"f32": 8},
+    "f64": {"f64": 2},
+    "s8": {"s32": 8},
+    "u8": {"s32": 8},
+    **{kind: {"s32": 2} for kind in ("s4", "u4", "b1")},
+}
 _THREES = {"f32": "0f40400000", "f64": "0d4008000000000000", "f16": "0x42004200", "s32": "3"}
-_PARTS_OF_BYTES = ("s4", "u4", "b1")
 
 
 def _vector(letter, count):
@@ -35,12 +45,10 @@ def _row(opcode, names, bits):
     return " ".join(texts)
 
 
-def _product(kind, shape, sum_type, layouts, operation="", rounding="", **bounds):
+def _product(kind, shape, sum_type, layouts, operation="", rounding=""):
     """Both operands are what a warp has in its 1024 bytes of shared memory; to their product 3 is added."""
     of_a, of_b = _SHAPES[kind][shape]
-    count = next(
-        count for found, count in _SUMS.get(kind, (("s32", 2 if kind in _PARTS_OF_BYTES else 8),)) if found == sum_type
-    )
+    count = _SUMS[kind][sum_type]
     bits = 64 if kind == "f64" else 32
     words = 256 // bits
     m, rest = shape[1:].split("n")
@@ -61,7 +69,7 @@ def _product(kind, shape, sum_type, layouts, operation="", rounding="", **bounds
         f"wmma.store.d.sync.aligned.{d_layout}.{shape}.shared.{sum_type} [%warp], {_vector('e', count)}, {pitches[2]};",
         f"bar.sync 0; {_row('ld', [f'%d{index}' for index in range(words)], bits)}",
     ]
-    return Form(" ".join(text), (_result(sum_type),) * words, (_WORDS.get(kind, "b32"),) * words, **bounds)
+    return Form(" ".join(text), (_result(sum_type),) * words, (_WORDS.get(kind, "b32"),) * words)
 
 
 def _result(sum_type):
@@ -70,17 +78,16 @@ def _result(sum_type):
 
 def _all():
     for kind, shapes in _SHAPES.items():
-        if kind in _PARTS_OF_BYTES:
-            for operation in (".xor.popc", ".and.popc") if kind == "b1" else ("",):
-                yield _product(kind, *shapes, "s32", ("row", "col", "row"), operation)
-            continue
-        for shape in shapes:
-            for sum_type, _ in _SUMS.get(kind, (("s32", 8),)):
-                for a_layout in ("row", "col"):
-                    for b_layout in ("row", "col"):
-                        layouts = (a_layout, b_layout, "row" if a_layout == b_layout else "col")
-                        for rounding in ("", ".rn", ".rz", ".rm", ".rp") if kind == "f64" else ("",):
-                            yield _product(kind, shape, sum_type, layouts, rounding=rounding)
+        choices = ("row",), ("col",)
+        if kind not in ("s4", "u4", "b1"):  # A by rows and B by columns is all that these have
+            choices = ("row", "col"), ("row", "col")
+        operations = (".xor.popc", ".and.popc") if kind == "b1" else ("",)
+        roundings = ("", ".rn", ".rz", ".rm", ".rp") if kind == "f64" else ("",)
+        for shape, sum_type, a_layout, b_layout, operation, rounding in product(
+            shapes, _SUMS[kind], *choices, operations, roundings
+        ):
+            layouts = (a_layout, b_layout, "row" if a_layout == b_layout else "col")
+            yield _product(kind, shape, sum_type, layouts, operation, rounding)
 
 
 FRAGMENTS = list(_all())

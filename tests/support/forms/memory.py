@@ -194,14 +194,14 @@ def _bulk_reductions():
 
 
 def _sizes():
-    """What special registers say of the launch's shared memory, with variables and without."""
+    """What special registers say of the launch's shared memory: of whole units of it and of 77 bytes more."""
     names = ("%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size")
     moves = " ".join(f"mov.u32 %d{index}, {name};" for index, name in enumerate(names))
-    for used in ("", "st.shared.b32 [%row], %a0; ", ".shared .b8 more[77]; st.shared.b8 [more], %a0; "):
-        for cluster in (1, 2):
-            yield written(
-                f"{used}{moves} mov.pred %d3, %is_explicit_cluster;", "b32 b32 b32 pred", "b32", cluster=cluster
-            )
+    text = f"{moves} mov.pred %d3, %is_explicit_cluster;"
+    for start in ("", ".shared .b8 more[77]; st.shared.b8 [more], %a0; "):
+        for dynamic in (0, 1, 260):
+            for cluster in (1, 2):
+                yield written(start + text, "b32 b32 b32 pred", "b32", cluster=cluster, dynamic=dynamic)
 
 
 MEMORY = [

@@ -81,8 +81,8 @@ def _each(sparse, shape, a, b, accumulator, registers):
 
 def _of_rounded_doubles():
     """Directed rounding, of each multiply-add."""
-    for shape, a, of_a, of_b, of_c in _FLOATS:
-        for rounding in ("rz", "rm", "rp") if a == "f64" else ():
+    for shape, _, of_a, of_b, of_c in (row for row in _FLOATS if row[1] == "f64"):
+        for rounding in ("rz", "rm", "rp"):
             kinds = [["f64:numbers"] * count for count in (of_a, of_b, of_c)]
             yield _product(f"mma.sync.aligned.{shape}.row.col.{rounding}.f64.f64.f64.f64", *kinds)
 
