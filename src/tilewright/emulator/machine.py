@@ -23,7 +23,7 @@ from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker, LaunchState
 from tilewright.emulator.codegen import waits
 from tilewright.emulator.counters import Counts, MemoryCounter
-from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, StepLimit
+from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, OutOfBounds, StepLimit
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.meetings import Meetings
@@ -183,6 +183,17 @@ class Machine:
         lanes = group.active(active)
         if lanes.size:
             raise KernelTrap(f"{self.name(lanes)} executed {self.describe(site)}")
+
+    def require_target(self, site: int, group: Group, index: Values, count: Values) -> None:
+        """End the launch if the index of a brx.idx lies beyond its list of `count` targets."""
+        beyond = np.flatnonzero(lanes_of(index >= count, group.size))
+        if beyond.size:
+            lane, wrong = group.indices[beyond[:1]], lanes_of(index, group.size)[beyond[0]]
+            raise OutOfBounds(
+                f"{self.name(self.topology.group(lane))} execute {self.describe(site)} with index {wrong}, and its "
+                f"list has {count} targets",
+                lane=lane,
+            )
 
     def proxy_fence(self, group: Group, active: Mask | None, spaces: Sequence[str]) -> None:
         """fence.proxy.async of shared memory, global memory or both."""

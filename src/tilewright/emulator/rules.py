@@ -94,8 +94,9 @@ RULES = {
 
 ERRORS = {
     "OutOfBounds": Rule(
-        "an access must lie within an object of the memory that its address names",
-        "Operands: Addresses as Operands; State Spaces",
+        "an access must lie within an object of the memory that its address names, and the index of brx.idx within its "
+        "list of targets",
+        "Operands: Addresses as Operands; State Spaces; brx.idx",
     ),
     "Misaligned": Rule("an address must be a multiple of the size of the access", "Operands: Addresses as Operands"),
     "Deadlock": Rule(
