@@ -279,6 +279,61 @@ def test_states_tell_how_many_arrivals_were_pending():
     assert (words[:, 0, 3] == 135).all()  # as 5 of 140 have left
 
 
+STATES = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry e() {{
+  .shared .align 8 .b64 bar[2];
+  .reg .pred %p, %q; .reg .b32 %t; .reg .b64 %first, %other;
+  mov.u32 %t, %tid.x; setp.eq.u32 %p, %t, 0;
+  @%p mbarrier.init.shared::cta.b64 [bar], 64; @%p mbarrier.init.shared::cta.b64 [bar+8], 64; bar.sync 0;
+  mbarrier.arrive.shared::cta.b64 %first, [bar]; mbarrier.arrive.shared::cta.b64 %other, [bar+8]; bar.sync 0;
+  setp.eq.u32 %p, %t, 40;
+  {text}
+  ret;
+}}
+"""
+NEXT_PHASE = "mbarrier.arrive.shared::cta.b64 _, [bar]; bar.sync 0; "
+STATE_WAITS = [
+    "@%p mbarrier.test_wait.shared::cta.b64 %q, [bar{offset}], {state};",
+    "@!%p bra Past; L: mbarrier.try_wait.shared::cta.b64 %q, [bar{offset}], {state}; @!%q bra L; Past:",
+]
+
+
+def run_states(text, policy="eager"):
+    """64 threads that have completed the first phase of two mbarriers."""
+    device = Device(memory_bytes=1 << 20, asynchrony=policy)
+    device.launch(device.load(STATES.format(text=text)), 1, 64, [])
+    assert not device.reports
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy"])
+@pytest.mark.parametrize("wait", STATE_WAITS)
+def test_a_state_tells_of_its_phase_until_the_next_is_over(wait, policy):
+    wait = wait.format(offset="", state="%first")
+    run_states(wait, policy)
+    with pytest.raises(
+        BarrierProtocol, match=r"_wait\S* \(PTX line 12\) asks .* for phase 0, and 2 are over"
+    ) as raised:
+        run_states(NEXT_PHASE + wait, policy)
+    assert (raised.value.threads, raised.value.address) == ("CTAs 0, threads 40", 1024)
+    if "test_wait" in wait:  # the mbarrier's second life begins with phase 0
+        anew = "bar.sync 0; @%p mbarrier.inval.shared::cta.b64 [bar]; @%p mbarrier.init.shared::cta.b64 [bar], 64; "
+        with pytest.raises(BarrierProtocol, match="for phase 1, and 0 are over"):
+            run_states(NEXT_PHASE.replace("_", "%first") + anew + wait, policy)
+
+
+@pytest.mark.parametrize("wait", STATE_WAITS)
+@pytest.mark.parametrize(
+    ("offset", "own", "other"), [("", "%first", "%other"), ("+8", "%other", "%first"), ("+8", "%other", "0")]
+)
+def test_a_state_is_of_its_own_mbarrier(wait, offset, own, other):
+    run_states(wait.format(offset=offset, state=own))
+    with pytest.raises(BarrierProtocol, match="by a state that is of another mbarrier"):
+        run_states(wait.format(offset=offset, state=other))
+
+
 def test_an_arrival_that_promises_not_to_complete_the_phase_does_not():
     with pytest.raises(BarrierProtocol, match=r"arrive\.noComplete.*completes the phase"):
         run_pending(128, 7)

@@ -64,9 +64,10 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
     place = f"{w.site}, g, {space!r}, {where}"
     rest = operands[1:]
     if action in ("try_wait", "test_wait"):
-        # A state and a parity both ask whether the phase of that parity is over.
-        phase = w.read(rest[0], "u4" if "parity" in i.modifiers else "u8")
-        parity = w.variable(f"{phase} & {w.constant(1, 'u4' if 'parity' in i.modifiers else 'u8')}")
+        if "parity" in i.modifiers:
+            parity = w.variable(f"{w.read(rest[0], 'u4')} & {w.constant(1, 'u4')}")
+        else:
+            parity = w.variable(f"m.mbarriers.parity({place}, {w.read(rest[0], 'u8')}, {w.active})")
         if action == "test_wait":
             w.assign(target, f"m.mbarriers.test({place}, {parity}, {w.active})", "b1")
         else:

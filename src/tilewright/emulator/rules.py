@@ -111,8 +111,8 @@ ERRORS = {
     "KernelTrap": Rule("trap ends the launch, as a failed assertion does", "trap"),
     "BarrierProtocol": Rule(
         "a barrier takes as many arrivals as it was given, and an mbarrier is used from its initialisation to its end, "
-        "while its CTA lives",
-        "barrier{.cta}; mbarrier",
+        "while its CTA lives, and asked by a state of its own for the current phase or the one before",
+        "barrier{.cta}; mbarrier; mbarrier.test_wait / try_wait",
     ),
 }
 """What the errors that end a launch are about, by their classes' names."""
