@@ -79,7 +79,8 @@ RULES = {
         "after setmaxnreg the warps of a CTA may not hold more registers than it was launched with", "setmaxnreg"
     ),
     "setmaxnreg": Rule(
-        "all warps of a warpgroup execute the same setmaxnreg, and synchronise before they execute another",
+        "all warps of a warpgroup execute the same setmaxnreg, and synchronise before they execute another; .dec "
+        "leaves a warp no more registers than it has, and .inc no fewer",
         "setmaxnreg",
     ),
     "member-mask": Rule(
