@@ -35,10 +35,13 @@ if TYPE_CHECKING:
 
 
 class LaunchState:
-    """What the checks remember from one batch of resident CTAs to the next: time and global memory."""
+    """What the checks remember from one batch of resident CTAs to the next: time and global memory.
 
-    def __init__(self, reports: Reports) -> None:
-        self.reports = reports
+    most_bytes: what the clocks and mbarriers of a batch may take.
+    """
+
+    def __init__(self, reports: Reports, most_bytes: int) -> None:
+        self.reports, self.most_bytes = reports, most_bytes
         self.now = 0
         self.global_proxies = False  # whether threads have written global memory, and bulk copies may read it
         self.allocations: dict[int, GlobalShadow] = {}

@@ -76,7 +76,9 @@ class Mbarriers:
             barrier.count[cta] = barrier.pending[cta] = counts[lanes]
             barrier.bytes[cta] = barrier.phase[cta] = 0
             if self._machine.checker is not None:
-                barrier.checks = barrier.checks or MbarrierChecks(self._machine.checker, offset)
+                if barrier.checks is None:
+                    barrier.checks = MbarrierChecks(self._machine.checker, offset)
+                    barrier.checks.require_room(site, len(self._barriers))
                 barrier.checks.init(site, group.indices[lanes], cta)
 
     def invalidate(self, site: int, group: Group, space: str, address: Array, active: Any) -> None:
