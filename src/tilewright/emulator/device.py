@@ -14,11 +14,11 @@ import numpy.typing as npt
 from tilewright.emulator.agents import nbytes_of_mbarriers
 from tilewright.emulator.arguments import Argument, pack
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
-from tilewright.emulator.checker import LaunchState
 from tilewright.emulator.clocks import nbytes_of_lane
 from tilewright.emulator.codegen import compile_entry
 from tilewright.emulator.counters import Counters, Counts
 from tilewright.emulator.errors import EmulatorError, LaunchError
+from tilewright.emulator.launch_state import LaunchState
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.program import Program
