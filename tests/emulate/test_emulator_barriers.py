@@ -334,6 +334,48 @@ def test_a_state_is_of_its_own_mbarrier(wait, offset, own, other):
         run_states(wait.format(offset=offset, state=other))
 
 
+TOKENS = """
+__device__ unsigned shared_address(void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ unsigned long long arrive(unsigned barrier) {
+  unsigned long long state;
+  asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(barrier) : "memory");
+  return state;
+}
+__device__ void wait(unsigned barrier, unsigned long long state) {
+  asm volatile("{.reg .pred p; W: mbarrier.WAIT.shared.b64 p, [%0], %1; @!p bra W;}" ::"r"(barrier), "l"(state)
+               : "memory");
+}
+extern "C" __global__ void ring(int* out) {
+  __shared__ unsigned long long barriers[2], states[2];
+  __shared__ int rows[2][128];
+  int t = threadIdx.x, sum = 0;
+  for (int i = 0; t == 0 && i < 2; i++)
+    asm volatile("mbarrier.init.shared.b64 [%0], 128;" ::"r"(shared_address(barriers + i)) : "memory");
+  __syncthreads();
+  for (int i = 0; i < 7; i++) {
+    rows[i % 2][t] = t + i;
+    unsigned long long state = arrive(shared_address(barriers + i % 2));
+    if (t == 100) states[i % 2] = state;
+    for (int again = 0; again < 2; again++) wait(shared_address(barriers + i % 2), state);
+    sum += rows[i % 2][127 - t];
+    __syncthreads();
+    wait(shared_address(barriers + i % 2), states[i % 2]);
+  }
+  out[t] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("wait", ["test_wait", "try_wait"])
+def test_states_in_a_ring_of_mbarriers(wait, policy):
+    device = Device(memory_bytes=1 << 20, asynchrony=policy)
+    out = device.allocate(512)
+    device.launch(device.load(compile_ptx(TOKENS.replace("WAIT", wait))), (2,), (128,), [out])
+    assert not device.reports
+    assert device.read(out, 512).view(np.int32).tolist() == [7 * (127 - t) + 21 for t in range(128)]
+
+
 def test_an_arrival_that_promises_not_to_complete_the_phase_does_not():
     with pytest.raises(BarrierProtocol, match=r"arrive\.noComplete.*completes the phase"):
         run_pending(128, 7)
