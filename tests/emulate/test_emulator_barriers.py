@@ -279,6 +279,103 @@ def test_states_tell_how_many_arrivals_were_pending():
     assert (words[:, 0, 3] == 135).all()  # as 5 of 140 have left
 
 
+STATES = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry e() {{
+  .shared .align 8 .b64 bar[2];
+  .reg .pred %p, %q; .reg .b32 %t; .reg .b64 %first, %other;
+  mov.u32 %t, %tid.x; setp.eq.u32 %p, %t, 0;
+  @%p mbarrier.init.shared::cta.b64 [bar], 64; @%p mbarrier.init.shared::cta.b64 [bar+8], 64; bar.sync 0;
+  mbarrier.arrive.shared::cta.b64 %first, [bar]; mbarrier.arrive.shared::cta.b64 %other, [bar+8]; bar.sync 0;
+  setp.eq.u32 %p, %t, 40;
+  {text}
+  ret;
+}}
+"""
+NEXT_PHASE = "mbarrier.arrive.shared::cta.b64 _, [bar]; bar.sync 0; "
+STATE_WAITS = [
+    "@%p mbarrier.test_wait.shared::cta.b64 %q, [bar{offset}], {state};",
+    "@!%p bra Past; L: mbarrier.try_wait.shared::cta.b64 %q, [bar{offset}], {state}; @!%q bra L; Past:",
+]
+
+
+def run_states(text, policy="eager"):
+    """64 threads that have completed the first phase of two mbarriers."""
+    device = Device(memory_bytes=1 << 20, asynchrony=policy)
+    device.launch(device.load(STATES.format(text=text)), 1, 64, [])
+    assert not device.reports
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy"])
+@pytest.mark.parametrize("wait", STATE_WAITS)
+def test_a_state_tells_of_its_phase_until_the_next_is_over(wait, policy):
+    wait = wait.format(offset="", state="%first")
+    run_states(wait, policy)
+    with pytest.raises(
+        BarrierProtocol, match=r"_wait\S* \(PTX line 12\) asks .* for phase 0, and 2 are over"
+    ) as raised:
+        run_states(NEXT_PHASE + wait, policy)
+    assert (raised.value.threads, raised.value.address) == ("CTAs 0, threads 40", 1024)
+    if "test_wait" in wait:  # the mbarrier's second life begins with phase 0
+        anew = "bar.sync 0; @%p mbarrier.inval.shared::cta.b64 [bar]; @%p mbarrier.init.shared::cta.b64 [bar], 64; "
+        with pytest.raises(BarrierProtocol, match="for phase 1, and 0 are over"):
+            run_states(NEXT_PHASE.replace("_", "%first") + anew + wait, policy)
+
+
+@pytest.mark.parametrize("wait", STATE_WAITS)
+@pytest.mark.parametrize(
+    ("offset", "own", "other"), [("", "%first", "%other"), ("+8", "%other", "%first"), ("+8", "%other", "0")]
+)
+def test_a_state_is_of_its_own_mbarrier(wait, offset, own, other):
+    run_states(wait.format(offset=offset, state=own))
+    with pytest.raises(BarrierProtocol, match="by a state that is of another mbarrier"):
+        run_states(wait.format(offset=offset, state=other))
+
+
+TOKENS = """
+__device__ unsigned shared_address(void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ unsigned long long arrive(unsigned barrier) {
+  unsigned long long state;
+  asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(barrier) : "memory");
+  return state;
+}
+__device__ void wait(unsigned barrier, unsigned long long state) {
+  asm volatile("{.reg .pred p; W: mbarrier.WAIT.shared.b64 p, [%0], %1; @!p bra W;}" ::"r"(barrier), "l"(state)
+               : "memory");
+}
+extern "C" __global__ void ring(int* out) {
+  __shared__ unsigned long long barriers[2], states[2];
+  __shared__ int rows[2][128];
+  int t = threadIdx.x, sum = 0;
+  for (int i = 0; t == 0 && i < 2; i++)
+    asm volatile("mbarrier.init.shared.b64 [%0], 128;" ::"r"(shared_address(barriers + i)) : "memory");
+  __syncthreads();
+  for (int i = 0; i < 7; i++) {
+    rows[i % 2][t] = t + i;
+    unsigned long long state = arrive(shared_address(barriers + i % 2));
+    if (t == 100) states[i % 2] = state;
+    for (int again = 0; again < 2; again++) wait(shared_address(barriers + i % 2), state);
+    sum += rows[i % 2][127 - t];
+    __syncthreads();
+    wait(shared_address(barriers + i % 2), states[i % 2]);
+  }
+  out[t] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("wait", ["test_wait", "try_wait"])
+def test_states_in_a_ring_of_mbarriers(wait, policy):
+    device = Device(memory_bytes=1 << 20, asynchrony=policy)
+    out = device.allocate(512)
+    device.launch(device.load(compile_ptx(TOKENS.replace("WAIT", wait))), (2,), (128,), [out])
+    assert not device.reports
+    assert device.read(out, 512).view(np.int32).tolist() == [7 * (127 - t) + 21 for t in range(128)]
+
+
 def test_an_arrival_that_promises_not_to_complete_the_phase_does_not():
     with pytest.raises(BarrierProtocol, match=r"arrive\.noComplete.*completes the phase"):
         run_pending(128, 7)

@@ -5,7 +5,7 @@ import pytest
 
 from emulate.lane_programs import LANES, U64, integer_inputs
 from emulate.nvrtc import compile_ptx
-from tilewright.emulator import Device, KernelTrap, PtxSyntaxError, UnsupportedInstruction
+from tilewright.emulator import Device, KernelTrap, OutOfBounds, PtxSyntaxError, UnsupportedInstruction
 
 SOURCE = """
 struct Pair { float a; double b; int c[3]; };
@@ -157,6 +157,25 @@ def test_tables_of_branches(guard, jumps):
   Out:"""
     inputs = integer_inputs(13)
     assert run("", body, inputs) == [[10, 11, 12, 11][int(a) & 3] if jumps(b) else 2 for a, b, _ in inputs]
+
+
+@pytest.mark.parametrize(("guard", "beyond"), [("", 4), ("@%P", 1 << 31)])
+def test_a_branch_beyond_its_table_is_an_error(guard, beyond):
+    body = f"""
+  .reg .b32 %i; rem.u32 %i, %t, 4; setp.eq.u32 %P, %t, 9; @%P mov.u32 %i, {{}};
+  Table: .branchtargets Zero, One, Two, One;
+  {guard} brx.idx.uni %i, Table;
+  Zero: One: Two: mov.u64 %D, 1;"""
+    assert run("", body.format(3), integer_inputs(15)) == [1] * LANES
+    words = rf"CTAs 0, threads 9, execute `brx\.idx\.uni` \(PTX line 16\) with index {beyond}.*has 4 targets"
+    with pytest.raises(OutOfBounds, match=words) as raised:
+        run("", body.format(beyond), integer_inputs(15))
+    assert raised.value.threads == "CTAs 0, threads 9"
+
+
+def test_an_index_beyond_the_table_where_nobody_branches_is_none():
+    body = ".reg .b32 %i; mov.u32 %i, 1; setp.ne.u32 %P, %i, 1; Table: .branchtargets Zero; @%P brx.idx %i, Table;"
+    assert run("", body + " Zero: mov.u64 %D, 1;", integer_inputs(15)) == [1] * LANES
 
 
 def test_a_pointer_parameter_says_where_it_points():

@@ -68,6 +68,48 @@ def test_the_checks_of_shared_memory_count(monkeypatch):
         assert allocated()[1] < 34 * MEBIBYTE
 
 
+MBARRIERS = """
+.version 8.5
+.target sm_90a
+.address_size 64
+.visible .entry begin() {{
+  .shared .align 8 .b64 held[64]; .reg .b32 t, address; .reg .pred p;
+  mov.u32 t, %tid.x; setp.ne.u32 p, t, 0; @p bra Out; mov.u32 address, held;
+Again:
+  {inits}
+  add.u32 address, address, {step}; setp.lt.u32 p, address, held+512; @p bra Again;
+Out: ret;
+}}
+"""
+
+
+def mbarriers(sites):
+    """A kernel whose CTAs initialise 64 mbarriers each, by so many instructions in a loop."""
+    inits = "".join(f"mbarrier.init.shared::cta.b64 [address+{8 * number}], 1; " for number in range(sites))
+    return MBARRIERS.format(inits=inits, step=8 * sites)
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_the_checks_of_mbarriers_count(monkeypatch, cluster):
+    monkeypatch.setattr(device_module, "MACHINE_BYTES", 64 * MEBIBYTE)
+    device = Device(memory_bytes=MEBIBYTE)
+    kernel = device.load(mbarriers(64))
+    with traced() as allocated:
+        device.launch(kernel, 512, 64, [], cluster=cluster)
+        assert 32 * MEBIBYTE < allocated()[1] < 66 * MEBIBYTE
+    assert not device.reports
+
+
+def test_mbarriers_that_no_estimate_knows_are_refused(monkeypatch):
+    monkeypatch.setattr(device_module, "MACHINE_BYTES", 64 * MEBIBYTE)
+    device = Device(memory_bytes=MEBIBYTE)
+    words = r"`mbarrier.init\S*` \(PTX line 9\) initialises the \d+th mbarrier of 512 CTAs .* than 67108864 bytes"
+    with pytest.raises(LaunchError, match=words):
+        device.launch(device.load(mbarriers(1)), 512, 64, [])
+    device.launch(device.load(mbarriers(1)), 64, 64, [])
+    Device(memory_bytes=MEBIBYTE, checks=False).launch(device.load(mbarriers(1)), 512, 64, [])
+
+
 def test_a_cta_that_takes_too_much_is_refused(monkeypatch):
     monkeypatch.setattr(device_module, "MACHINE_BYTES", MEBIBYTE)
     device = Device(memory_bytes=MEBIBYTE)

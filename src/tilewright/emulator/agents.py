@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.emulator.clocks import KNOWN
+from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask
 from tilewright.emulator.rules import accesses
 from tilewright.emulator.shadow import NEVER, column_of, is_asynchronous, pack, site_of, time_of
-from tilewright.emulator.traits import CLUSTER
+from tilewright.emulator.traits import CLUSTER, Traits
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
@@ -40,6 +41,16 @@ class MbarrierChecks:
         self._site = 0
         self._copies: int | None = None
         self._used = np.zeros((ctas, checker.clocks.base), np.int64)  # when each thread of the cluster last used it
+
+    def require_room(self, site: int, count: int) -> None:
+        """End the launch where so many mbarriers, most of them made in a loop, take more of the host than it may."""
+        checker, nbytes = self._checker, self._pending.nbytes + self._done.nbytes + self._used.nbytes
+        if count * nbytes + checker.clocks.facts.nbytes > checker.state.most_bytes:
+            raise LaunchError(
+                f"{checker.machine.describe(site)} initialises the {count}th mbarrier of {self._used.shape[0]} CTAs "
+                f"that run together: to check so many takes more than {checker.state.most_bytes} bytes; launch fewer "
+                "CTAs, or on a Device with checks=False"
+            )
 
     def columns(self, cta: Indices) -> Indices:
         """The column of each CTA's mbarrier."""
@@ -171,6 +182,14 @@ class MbarrierChecks:
         if self._peers:
             peers = self._done[:, 1]
             clocks.learn(group, peers if scope >= CLUSTER else clocks.only_over(peers))
+
+
+def nbytes_of_mbarriers(traits: Traits, threads: int, cluster: int, lane: int) -> int:
+    """What the rows of the mbarriers of a CTA take, as far as its program tells: each as much as those of four lanes.
+
+    lane: what the rows of a lane take.
+    """
+    return traits.inits * (4 * lane + cluster * threads * np.dtype(np.int64).itemsize)
 
 
 class AgentChecks:

@@ -9,7 +9,7 @@ from tilewright.emulator.ptx import Address, Instruction, Integer, Operand, Sink
 def _barrier(w: BlockWriter, i: Instruction) -> None:
     kind = i.modifiers[0]
     if kind == "warp":  # the lanes have met at the start of the block
-        w.exchange("m.warp_barrier", i)
+        w.exchange("m.notices.warp_barrier", i)
         return
     if kind == "cluster":
         w.emit(f"m.barriers.cluster_{i.modifiers[1]}({w.site}, g)")
@@ -33,7 +33,7 @@ def _set_registers(w: BlockWriter, i: Instruction) -> None:
     count = i.operands[0]
     if not isinstance(count, Integer) or not 24 <= count.value <= 256 or count.value % 8:
         raise ValueError("the number of registers is a multiple of 8 from 24 to 256")
-    w.emit(f"m.hold_registers({w.site}, g, {count.value}, {w.active})")
+    w.emit(f"m.notices.hold_registers({w.site}, g, {count.value}, {w.active})")
 
 
 @emits("fence", "membar")
@@ -42,11 +42,11 @@ def _fence(w: BlockWriter, i: Instruction) -> None:
     if i.modifiers[0] == "proxy":
         if i.modifiers[1] == "async":
             named = [space for space in ("shared", "global") if any(m.split("::")[0] == space for m in i.modifiers)]
-            w.emit(f"m.proxy_fence(g, {w.active}, {tuple(named) or ('shared', 'global')})")
+            w.emit(f"m.notices.proxy_fence(g, {w.active}, {tuple(named) or ('shared', 'global')})")
     elif i.modifiers[0] == "mbarrier_init":
-        w.emit(f"m.mbarrier_fence(g, {w.active})")
+        w.emit(f"m.notices.mbarrier_fence(g, {w.active})")
     else:
-        w.emit(f"m.memory_fence({w.site}, g, {w.active})")
+        w.emit(f"m.notices.memory_fence({w.site}, g, {w.active})")
 
 
 @emits("mbarrier")
@@ -64,9 +64,10 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
     place = f"{w.site}, g, {space!r}, {where}"
     rest = operands[1:]
     if action in ("try_wait", "test_wait"):
-        # A state and a parity both ask whether the phase of that parity is over.
-        phase = w.read(rest[0], "u4" if "parity" in i.modifiers else "u8")
-        parity = w.variable(f"{phase} & {w.constant(1, 'u4' if 'parity' in i.modifiers else 'u8')}")
+        if "parity" in i.modifiers:
+            parity = w.variable(f"{w.read(rest[0], 'u4')} & {w.constant(1, 'u4')}")
+        else:
+            parity = w.variable(f"m.mbarriers.parity({place}, {w.read(rest[0], 'u8')}, {w.active})")
         if action == "test_wait":
             w.assign(target, f"m.mbarriers.test({place}, {parity}, {w.active})", "b1")
         else:

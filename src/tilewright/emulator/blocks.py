@@ -26,7 +26,8 @@ from tilewright.emulator.ptx_lowering import EXCHANGES
 from tilewright.emulator.specials import UNIFORM_SPECIALS
 
 _NO_DESTINATION = {
-    "bar", "barrier", "bra", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol", "pmevent", "brkpt",
+    "bar", "barrier", "bra", "brx", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol", "pmevent",
+    "brkpt",
 }  # fmt: skip
 PURE = {
     "abs", "add", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3",

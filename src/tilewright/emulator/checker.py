@@ -11,13 +11,12 @@ import numpy as np
 
 from tilewright.emulator.accumulators import AccumulatorChecks
 from tilewright.emulator.agents import AgentChecks
-from tilewright.emulator.carried import Published
 from tilewright.emulator.clocks import KNOWN, Clocks
 from tilewright.emulator.convergence import ConvergenceChecks
 from tilewright.emulator.errors import EmulatorError
 from tilewright.emulator.global_copies import GlobalCopyChecks
-from tilewright.emulator.history import History
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
+from tilewright.emulator.launch_state import LaunchState
 from tilewright.emulator.lifetimes import LifetimeChecks
 from tilewright.emulator.local_checks import LocalChecks
 from tilewright.emulator.member_masks import MemberMaskChecks
@@ -26,24 +25,12 @@ from tilewright.emulator.ptx import Instruction
 from tilewright.emulator.register_budget import RegisterBudget
 from tilewright.emulator.registers import RegisterChecks
 from tilewright.emulator.releases import Releases, active_lanes
-from tilewright.emulator.rules import Report, Reports, accesses
+from tilewright.emulator.rules import Report, accesses
 from tilewright.emulator.shadow import NEVER, GlobalShadow, SharedShadow, column_of, pack, site_of, time_of, until
 from tilewright.emulator.traits import CLUSTER, DEVICE
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
-
-
-class LaunchState:
-    """What the checks remember from one batch of resident CTAs to the next: time and global memory."""
-
-    def __init__(self, reports: Reports) -> None:
-        self.reports = reports
-        self.now = 0
-        self.global_proxies = False  # whether threads have written global memory, and bulk copies may read it
-        self.allocations: dict[int, GlobalShadow] = {}
-        self.published: Published = {}  # in global memory
-        self.histories: dict[int, History] = {}  # by cluster
 
 
 class Checker:

@@ -230,7 +230,7 @@ class BlockWriter:
     def _touch(self, register: Register) -> None:
         """Tell the checks that a watched register is accessed otherwise than by wgmma, once until the next wgmma."""
         if register in self.program.watched and register not in self._touched:
-            self.emit(f"m.touch_watched({self.site}, g, {self.program.watched[register]}, {self.active})")
+            self.emit(f"m.notices.touch_watched({self.site}, g, {self.program.watched[register]}, {self.active})")
             if not self.active:
                 self._touched.add(register)
 

@@ -11,13 +11,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.emulator.agents import nbytes_of_mbarriers
 from tilewright.emulator.arguments import Argument, pack
 from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
-from tilewright.emulator.checker import LaunchState
 from tilewright.emulator.clocks import nbytes_of_lane
 from tilewright.emulator.codegen import compile_entry
 from tilewright.emulator.counters import Counters, Counts
 from tilewright.emulator.errors import EmulatorError, LaunchError
+from tilewright.emulator.launch_state import LaunchState
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.program import Program
@@ -216,7 +217,7 @@ class Device:
             f"grid {grid_} has {total} CTAs, of which {resident} run together: more turns than max_steps, {max_steps}",
         )
         steps = 0
-        state = LaunchState(self.reports) if self._checks else None
+        state = LaunchState(self.reports, MACHINE_BYTES) if self._checks else None
         address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         try:
             self.write(address, np.frombuffer(parameters, np.uint8))
@@ -332,12 +333,14 @@ def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem:
     clocks = nbytes_of_lane(program.traits, threads, cluster, wanted // cluster) if checks else 0
     shared = program.entry.dynamic_offset + smem
     shadow = nbytes_of_shared(shared, program.traits.shared_cell, threads, cluster > 1) if checks else 0
-    nbytes = threads * (kept + clocks) + shared + shadow
+    mbarriers = nbytes_of_mbarriers(program.traits, threads, cluster, clocks) if checks else 0
+    followed = threads * clocks + mbarriers
+    nbytes = threads * kept + followed + shared + shadow
     most = MACHINE_BYTES // max(nbytes * cluster, 1) * cluster
     _require(
         most > 0,
         f"a cluster of {kernel.name} takes {nbytes * cluster} bytes to emulate, of which local memory and registers "
-        f"{threads * cluster * kept} and checks {threads * cluster * clocks}; the limit is {MACHINE_BYTES}",
+        f"{threads * cluster * kept} and checks {cluster * followed}; the limit is {MACHINE_BYTES}",
     )
     return min(wanted, most)
 

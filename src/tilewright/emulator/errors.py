@@ -55,7 +55,7 @@ class KernelTrap(EmulatorError):
 
 
 class OutOfBounds(EmulatorError):
-    """An access outside every live allocation, or outside the shared or local memory of the thread."""
+    """An access outside live allocations or the shared or local memory of its thread, or a branch beyond its list."""
 
 
 class Misaligned(EmulatorError):

@@ -193,6 +193,7 @@ barrier         : [cta] red and|or [aligned] pred                   : pred u32 p
 barrier         : [cta] red and|or [aligned] pred                   : pred u32 u32 pred
 barrier         : cluster arrive [release|relaxed] [aligned]        :
 barrier         : cluster wait [acquire] [aligned]                  :
+brx             : idx [uni]                                         : u32 N
 setmaxnreg      : inc|dec sync aligned u32                          : N
 membar          : cta|gl|sys                                        :
 membar          : proxy alias                                       :

@@ -7,7 +7,7 @@ retires asynchronous reads, so that whoever may overwrite what they read too ear
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,14 +20,16 @@ from tilewright.emulator.asynchrony import Asynchrony
 from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.blocks import Block, has_member_mask, retires
 from tilewright.emulator.bulk_copies import BulkCopies
-from tilewright.emulator.checker import Checker, LaunchState
+from tilewright.emulator.checker import Checker
 from tilewright.emulator.codegen import waits
 from tilewright.emulator.counters import Counts, MemoryCounter
-from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, StepLimit
+from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, OutOfBounds, StepLimit
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Topology, ranges
+from tilewright.emulator.launch_state import LaunchState
 from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.meetings import Meetings
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
+from tilewright.emulator.notices import Notices
 from tilewright.emulator.program import Program, bank_dtype
 from tilewright.emulator.ptx import round_up
 from tilewright.emulator.remote_stores import RemoteStores
@@ -96,7 +98,7 @@ class Machine:
         self.collectives, self.meetings = collectives, Meetings(self)
         self.barriers, self.mbarriers = Barriers(self), Mbarriers(self)
         self.tensor, self.copies, self.bulk = Tensor(self), ThreadCopies(self), BulkCopies(self)
-        self.remote = RemoteStores(self)
+        self.remote, self.notices = RemoteStores(self), Notices(self)
         self._executed = np.zeros(len(program.blocks), np.int64)
         self._ready: dict[int, list[Group]] = {}
         self._polled: list[tuple[int, Group]] = []
@@ -184,67 +186,16 @@ class Machine:
         if lanes.size:
             raise KernelTrap(f"{self.name(lanes)} executed {self.describe(site)}")
 
-    def proxy_fence(self, group: Group, active: Mask | None, spaces: Sequence[str]) -> None:
-        """fence.proxy.async of shared memory, global memory or both."""
-        if self.checker is not None:
-            lanes = group.active(active)
-            self.checker.proxy_fence(lanes, spaces)
-            if "shared" in spaces:
-                self.mbarriers.fence(lanes.indices, publishes=False)
-
-    def mbarrier_fence(self, group: Group, active: Mask | None) -> None:
-        """fence.mbarrier_init."""
-        if self.checker is not None:
-            lanes = group.active(active)
-            self.mbarriers.fence(lanes.indices, publishes=True)
-
-    def memory_fence(self, site: int, group: Group, active: Mask | None) -> None:
-        """membar, and fence with a memory order."""
-        if self.checker is not None:
-            self.checker.fence(site, group, active)
-
-    def warp_barrier(self, group: Group, mask: Values) -> None:
-        """bar.warp.sync, after the lanes have met."""
-        if self.checker is not None:
-            self.checker.member_masks.barrier(group, mask)
-
-    def touch_watched(self, site: int, group: Group, number: int, active: Values | None) -> None:
-        """An accumulator of wgmma, or a fragment of its A, is read or written by another instruction."""
-        if self.checker is not None:
-            self.checker.accumulators.touch(site, group.active(active), number)
-
-    def require_register(self, site: int, group: Group, number: int, active: Values | None) -> None:
-        """A register that may have no value is used."""
-        if self.checker is not None:
-            self.checker.registers.require(site, group, number, active)
-
-    def leave_registers(
-        self, group: Group, numbers: Sequence[int], origins: Sequence[int], unset: Values, active: Values | None
-    ) -> None:
-        """The active lanes make registers from others, and these have no value where `unset` holds."""
-        if self.checker is not None:
-            self.checker.registers.leave(group, numbers, origins, unset, active)
-
-    def accumulate_registers(
-        self, site: int, group: Group, numbers: Sequence[int], keep: Values, active: Values | None
-    ) -> None:
-        """The active lanes make registers from what these had where `keep` holds."""
-        if self.checker is not None:
-            self.checker.registers.accumulate(site, group, numbers, keep, active)
-
-    def lose_register(self, site: int, group: Group, number: int, unset: Values) -> None:
-        """A shuffle leaves a register without a value where `unset` holds."""
-        if self.checker is not None:
-            self.checker.registers.lose(site, group, number, unset)
-
-    def unset(self, group: Group, number: int) -> Values:
-        """In which lanes a register has no value."""
-        return False if self.checker is None else self.checker.registers.unset[number, group.lanes]
-
-    def hold_registers(self, site: int, group: Group, count: int, active: Values | None) -> None:
-        """setmaxnreg."""
-        if self.checker is not None:
-            self.checker.budget.hold(site, group, count, active)
+    def require_target(self, site: int, group: Group, index: Values, count: Values) -> None:
+        """End the launch if the index of a brx.idx lies beyond its list of `count` targets."""
+        beyond = np.flatnonzero(lanes_of(index >= count, group.size))
+        if beyond.size:
+            lane, wrong = group.indices[beyond[:1]], lanes_of(index, group.size)[beyond[0]]
+            raise OutOfBounds(
+                f"{self.name(self.topology.group(lane))} execute {self.describe(site)} with index {wrong}, and its "
+                f"list has {count} targets",
+                lane=lane,
+            )
 
     # Messages --------------------------------------------------------------------------------------------------------
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.emulator.agents import MbarrierChecks
+from tilewright.emulator.agents import MBARRIER_BYTES, MbarrierChecks
 from tilewright.emulator.arithmetic import lanes_of
 from tilewright.emulator.errors import BarrierProtocol
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
+from tilewright.emulator.mbarrier_states import fault_of, parity_of, pending_of, states_of
 from tilewright.emulator.traits import CLUSTER, CTA
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class Mbarriers:
             barrier.count[cta] = barrier.pending[cta] = counts[lanes]
             barrier.bytes[cta] = barrier.phase[cta] = 0
             if self._machine.checker is not None:
-                barrier.checks = barrier.checks or MbarrierChecks(self._machine.checker, offset)
+                if barrier.checks is None:
+                    barrier.checks = MbarrierChecks(self._machine.checker, offset)
+                    barrier.checks.require_room(site, len(self._barriers))
                 barrier.checks.init(site, group.indices[lanes], cta)
 
     def invalidate(self, site: int, group: Group, space: str, address: Array, active: Any) -> None:
@@ -108,16 +111,13 @@ class Mbarriers:
         drop: bool,
         active: Any,
     ) -> Array:
-        """mbarrier.arrive, after an expect_tx of `expected` bytes; returns the state.
-
-        That is the phase in the low 32 bits and above it how many arrivals were pending before.
-        """
+        """mbarrier.arrive, after an expect_tx of `expected` bytes; returns the state."""
         counts, sizes = lanes_of(count, group.size), lanes_of(expected, group.size)
         state = np.zeros(group.size, np.uint64)
         for offset, cta, lanes in self._locate(site, group, space, address, active):
             barrier = self._valid(site, offset, cta)
             before = barrier.pending[cta] - _earlier(cta, counts[lanes].astype(np.int64))
-            state[lanes] = before << 32 | barrier.phase[cta] & 0xFFFFFFFF
+            state[lanes] = states_of(self._place(offset, cta), before, barrier.phase[cta])
             if barrier.checks is not None:
                 barrier.checks.use(site, group.indices[lanes], cta)
                 if "relaxed" not in self._machine.modifiers(site):
@@ -145,7 +145,22 @@ class Mbarriers:
 
     def pending_count(self, state: Array) -> Array:
         """mbarrier.pending_count: the arrivals that were pending before the one that gave the state."""
-        return np.asarray(state >> np.uint64(32)).astype(np.uint32)
+        return pending_of(np.asarray(state).astype(np.int64)).astype(np.uint32)
+
+    def parity(self, site: int, group: Group, space: str, address: Array, state: Array, active: Any) -> Array:
+        """The parity of the phase of each lane's state, by which a wait may ask this mbarrier now."""
+        states = lanes_of(state, group.size).astype(np.int64)
+        for offset, cta, lanes in self._locate(site, group, space, address, active):
+            phase = self._valid(site, offset, cta).phase[cta]
+            if fault := fault_of(states[lanes], self._place(offset, cta), phase):
+                first, why = fault
+                message = f"{self._at(site)} asks the mbarrier at shared address {offset:#x} {why}"
+                raise BarrierProtocol(message, address=offset, lane=group.indices[lanes][first : first + 1])
+        return parity_of(states)
+
+    def _place(self, offset: int, cta: Indices) -> Indices:
+        """A number for the mbarrier of each CTA, unique in its cluster; shared memory has less than 2**18 bytes."""
+        return cta % self._machine.topology.cluster_size << 15 | offset // MBARRIER_BYTES
 
     def arrive_later(self, site: int, offset: int, cta: Indices, increments: bool) -> None:
         """Announce arrivals, one per entry of cta; `increments` makes room for them in the phase."""

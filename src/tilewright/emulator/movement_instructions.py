@@ -206,6 +206,13 @@ def _convert_and_pack(w: BlockWriter, i: Instruction) -> None:
     w.assign(i.operands[0], f"pack_saturated({a}, {b}, {rest}, {int(to[1:])}, {to[0] == 's'})", "u4")
 
 
+@emits("brx")
+def _require_target(w: BlockWriter, i: Instruction) -> None:
+    """What is left of brx.idx beside its branches."""
+    index, count = (w.read(operand, "u4") for operand in i.operands)
+    w.emit(f"m.require_target({w.site}, g, {index}, {count})")
+
+
 @emits("createpolicy")
 def _create_policy(w: BlockWriter, i: Instruction) -> None:
     """A cache policy is opaque and changes no result."""

@@ -173,7 +173,7 @@ class BodyParser:
         elif opcode == "bra":
             self._branch(rest.strip(), predicate, names)
         elif opcode == "brx":
-            self._branch_by_table(rest, predicate)
+            self._branch_by_table(names, rest, predicate)
         elif opcode == "call":
             self._append(
                 Instruction(opcode, names, (Label(" ".join(rest.split())),), predicate, self.line, self.location)
@@ -218,14 +218,16 @@ class BodyParser:
         self.branches.append((instruction, label, self.scope))
         self._append(instruction)
 
-    def _branch_by_table(self, rest: str, predicate: Register | Negated | None) -> None:
-        """brx.idx: a comparison and a branch per label; the last label needs no comparison."""
+    def _branch_by_table(self, names: tuple[str, ...], rest: str, predicate: Register | Negated | None) -> None:
+        """brx.idx, which here ends a launch beyond the list; then a comparison and a branch per label but the last."""
         index, table = split_list(rest)
         labels = next((scope.tables[table] for scope in self.scope.chain() if table in scope.tables), None)
         if not labels:
             raise self._error(f"no .branchtargets {table!r}")
         operand = self._operand(index)
         with self._only_where(predicate):
+            bounded = (operand, Integer(len(labels)))
+            self._append(Instruction("brx", names, bounded, None, self.line, self.location))
             for place, label in enumerate(labels[:-1]):
                 chosen = Register(f"%brx{place}", "pred")
                 compare = (chosen, operand, Integer(place))

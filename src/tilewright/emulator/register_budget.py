@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.emulator.clocks import KNOWN
-from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, ranges
+from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, ranges
 from tilewright.emulator.program import Program
+from tilewright.emulator.ptx import Entry, Integer
 
 if TYPE_CHECKING:
     from tilewright.emulator.checker import Checker
 
 REGISTER_FILE = 65536
 """32-bit registers of a multiprocessor, sm_70 to sm_90."""
-_MOST_PER_THREAD = 255
 _UNIT = 8
+_MOST_PER_THREAD = 256
+"""What a warp gets for the 255 that an instruction can name, in units."""
 
 
 class RegisterBudget:
@@ -27,8 +29,9 @@ class RegisterBudget:
         topology = checker.topology
         self._checker = checker
         warps = -(-topology.threads // WARP)
-        launched = _launched_registers(topology.threads, program.entry.directives)
+        launched = _launched_registers(topology.threads, program.entry)
         self._launched = launched * warps
+        self._bounded = not {"maxnreg", "minnctapersm"}.isdisjoint(program.entry.directives)
         self._held = np.full((warps, topology.ctas), launched)
         self._changes = np.zeros((warps, topology.ctas), np.int64)
         self._sites, self._times = self._changes.copy(), np.stack([self._changes] * 2)
@@ -44,10 +47,28 @@ class RegisterBudget:
         warps, ctas = warp[places], lanes.cta[places]
         if self._changes[warps, ctas].any():
             self._require_synchronisation(site, warps, ctas)
-        self._held[warps, ctas], self._sites[warps, ctas] = count, site
+        changed = self._require_direction(site, warps, ctas, count)
+        self._held[warps[changed], ctas[changed]], self._sites[warps, ctas] = count, site
         self._times[self._changes[warps, ctas] % 2, warps, ctas] = now
         self._changes[warps, ctas] += 1
         self._last_change = site
+
+    def _require_direction(self, site: int, warps: Indices, ctas: Indices, count: int) -> Mask:
+        """Report a .dec to more registers than a warp holds, or an .inc to fewer; returns who is right."""
+        held, lowers = self._held[warps, ctas], "dec" in self._checker.machine.modifiers(site)
+        right: Mask = held >= count if lowers else held <= count
+        if not lowers and not self._bounded:  # an option of the compiler may have launched it with fewer
+            right |= self._changes[warps, ctas] == 0
+        for index in np.flatnonzero(~right)[:1].tolist():
+            warp, cta = int(warps[index]), int(ctas[index])
+            does, has = ("lowers", "has only") if lowers else ("raises", "already has")
+            message = (
+                f"{self._checker.machine.describe(site)} {does} the registers of each thread of warp {warp} to "
+                f"{count}, and it {has} {held[index]}"
+            )
+            sites = (site, int(self._sites[warp, cta])) if self._changes[warp, cta] else (site,)
+            self._report(message, sites, self._lanes(warps[[index]], ctas[[index]])[0])
+        return right
 
     def _require_synchronisation(self, site: int, warps: Indices, ctas: Indices) -> None:
         """Report a warp that does not know that its warpgroup is done with the last setmaxnreg."""
@@ -109,8 +130,21 @@ class RegisterBudget:
             self._report(message, (site,), self._lanes(most[:1], np.array([cta]))[0])
 
 
-def _launched_registers(threads: int, directives: dict[str, tuple[int, ...]]) -> int:
-    """Registers per thread at launch: as .maxnreg says, else as many as the CTAs per multiprocessor leave."""
+def _launched_registers(threads: int, entry: Entry) -> int:
+    """Registers per thread at launch, as ptxas chooses them (CUDA 13.5) where it obeys setmaxnreg.
+
+    As .maxnreg says, else as many as the CTAs per multiprocessor leave; but no more than the largest .inc asks for.
+    """
+    asked = [
+        operand.value
+        for instruction in entry.instructions
+        for operand in instruction.operands
+        if instruction.opcode == "setmaxnreg" and "inc" in instruction.modifiers and isinstance(operand, Integer)
+    ]
+    return min(_most_registers(threads, entry.directives), max(asked, default=_MOST_PER_THREAD))
+
+
+def _most_registers(threads: int, directives: dict[str, tuple[int, ...]]) -> int:
     if "maxnreg" in directives:
         return directives["maxnreg"][0]
     most = int(np.prod(directives.get("reqntid") or directives.get("maxntid") or (threads,)))

@@ -79,7 +79,8 @@ RULES = {
         "after setmaxnreg the warps of a CTA may not hold more registers than it was launched with", "setmaxnreg"
     ),
     "setmaxnreg": Rule(
-        "all warps of a warpgroup execute the same setmaxnreg, and synchronise before they execute another",
+        "all warps of a warpgroup execute the same setmaxnreg, and synchronise before they execute another; .dec "
+        "leaves a warp no more registers than it has, and .inc no fewer",
         "setmaxnreg",
     ),
     "member-mask": Rule(
@@ -94,8 +95,9 @@ RULES = {
 
 ERRORS = {
     "OutOfBounds": Rule(
-        "an access must lie within an object of the memory that its address names",
-        "Operands: Addresses as Operands; State Spaces",
+        "an access must lie within an object of the memory that its address names, and the index of brx.idx within its "
+        "list of targets",
+        "Operands: Addresses as Operands; State Spaces; brx.idx",
     ),
     "Misaligned": Rule("an address must be a multiple of the size of the access", "Operands: Addresses as Operands"),
     "Deadlock": Rule(
@@ -110,8 +112,8 @@ ERRORS = {
     "KernelTrap": Rule("trap ends the launch, as a failed assertion does", "trap"),
     "BarrierProtocol": Rule(
         "a barrier takes as many arrivals as it was given, and an mbarrier is used from its initialisation to its end, "
-        "while its CTA lives",
-        "barrier{.cta}; mbarrier",
+        "while its CTA lives, and asked by a state of its own for the current phase or the one before",
+        "barrier{.cta}; mbarrier; mbarrier.test_wait / try_wait",
     ),
 }
 """What the errors that end a launch are about, by their classes' names."""

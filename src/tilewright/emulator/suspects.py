@@ -62,22 +62,22 @@ class SuspectWriter:
         """A register is read: it needs a value where the guard holds, unless the instruction carries it on."""
         if register in self._numbers and not self._passes_on and register not in self._required:
             number, active = self._numbers[register], self._writer.active
-            self._writer.emit(f"if D[{number}]: m.require_register({self._writer.site}, g, {number}, {active})")
+            self._writer.emit(f"if D[{number}]: m.notices.require_register({self._writer.site}, g, {number}, {active})")
             if not active:
                 self._required.add(register)
 
     def give(self, register: Register) -> None:
         """A register has got a value where the guard holds, unless `enter` has said what it got."""
         if register in self._numbers and not self._passes_on:
-            number = self._numbers[register]
-            self._writer.emit(f"if D[{number}]: m.leave_registers(g, ({number},), (), False, {self._writer.active})")
+            number, active = self._numbers[register], self._writer.active
+            self._writer.emit(f"if D[{number}]: m.notices.leave_registers(g, ({number},), (), False, {active})")
 
     def accumulate(self, registers: Iterable[Register], keep: str) -> None:
         """Registers have got values, made from those they had where `keep` holds, which are needed there."""
         if numbers := tuple(self._numbers[register] for register in registers if register in self._numbers):
             writer = self._writer
             chosen = writer.constant(numbers)
-            writer.emit(f"m.accumulate_registers({writer.site}, g, {chosen}, {keep}, {writer.active})")
+            writer.emit(f"m.notices.accumulate_registers({writer.site}, g, {chosen}, {keep}, {writer.active})")
 
     def read_if_taken(self, operand: Operand, dtype: str) -> tuple[str, str]:
         """A value that other lanes may take or not, and an expression for the lanes that have none, None for all."""
@@ -85,13 +85,13 @@ class SuspectWriter:
         value = self._writer.read(operand, dtype)
         self._passes_on = False
         number = self._numbers.get(operand) if isinstance(operand, Register) else None
-        return value, "None" if number is None else f"m.unset(g, {number}) if D[{number}] else None"
+        return value, "None" if number is None else f"m.notices.unset(g, {number}) if D[{number}] else None"
 
     def lose(self, destination: Operand, unset: str) -> None:
         """After `assign`: a register has got no value in some lanes after all, if not None."""
         if isinstance(destination, Register):
-            number = self._numbers[destination]
-            self._writer.emit(f"if {unset} is not None: m.lose_register({self._writer.site}, g, {number}, {unset})")
+            arguments = f"{self._writer.site}, g, {self._numbers[destination]}, {unset}"
+            self._writer.emit(f"if {unset} is not None: m.notices.lose_register({arguments})")
 
     def join(self, instruction: Instruction, comparisons: Iterable[tuple[Operand, str]]) -> None:
         """Before setp gives its destinations the values of these comparisons, maybe joined with a predicate."""
@@ -110,8 +110,8 @@ class SuspectWriter:
         targets = [self._numbers[register] for register in registers if register in self._numbers]
         origins = sorted({self._numbers[register] for register in sources(instruction) if register in self._numbers})
         doubts = " or ".join(f"D[{number}]" for number in sorted({*targets, *origins}))
-        active = self._writer.active
-        self._writer.emit(f"if {doubts}: m.leave_registers(g, {tuple(targets)}, {tuple(origins)}, {unset}, {active})")
+        arguments = f"g, {tuple(targets)}, {tuple(origins)}, {unset}, {self._writer.active}"
+        self._writer.emit(f"if {doubts}: m.notices.leave_registers({arguments})")
 
     def _unset_by(self, instruction: Instruction) -> str:
         """An expression for the lanes in which an instruction has no result."""
@@ -134,7 +134,7 @@ class SuspectWriter:
     def _any_unset(self, registers: Iterable[Register]) -> str:
         """An expression for the lanes in which one of several registers has no value."""
         numbers = dict.fromkeys(self._numbers[register] for register in registers if register in self._numbers)
-        return " | ".join(f"m.unset(g, {number})" for number in numbers) or "False"
+        return " | ".join(f"m.notices.unset(g, {number})" for number in numbers) or "False"
 
 
 def _joins(instruction: Instruction) -> bool:

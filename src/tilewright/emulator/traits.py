@@ -23,7 +23,7 @@ class Traits:
     access. asynchronous: whether bulk copies or wgmma are used. bulk: whether bulk copies are. reductions:
     (instructions,), the bulk reductions, which do not race with each other either. sequential: (instructions,), the
     fence.sc of the whole device. read_only: (instructions,), the loads of what no thread writes. mbarriers:
-    (instructions,), what is done to mbarriers.
+    (instructions,), what is done to mbarriers. inits: how many of these instructions initialise one.
     """
 
     strong: Mask
@@ -36,6 +36,7 @@ class Traits:
     sequential: Mask
     read_only: Mask
     mbarriers: Mask
+    inits: int
 
 
 def traits_of(instructions: list[Instruction]) -> Traits:
@@ -58,6 +59,7 @@ def traits_of(instructions: list[Instruction]) -> Traits:
         np.array([_is_sequential(instruction) for instruction in instructions], np.bool_),
         np.array([i.opcode == "ldu" or (i.opcode == "ld" and "nc" in i.modifiers) for i in instructions], np.bool_),
         np.array([i.opcode == "mbarrier" for i in instructions], np.bool_),
+        sum(i.opcode == "mbarrier" and i.action == "init" for i in instructions),
     )
 
 
