@@ -115,7 +115,7 @@ def proof() -> list[str]:
         *lines,
         "",
         f"{record['gpu']}, {record['date'][:10]}; approximations and sums within a bound, all else bit for bit. "
-        "counters: a kernel's against Nsight Compute's.",
+        "counters: kernels whose totals are Nsight Compute's, as said below.",
         "",
         f"Of {score['generated']} mutants of the kernels the emulator reports {score['reported']}, and "
         f"{score['equivalent']} are argued to break no rule.",

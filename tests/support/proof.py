@@ -28,14 +28,16 @@ class Proof:
         self._outcomes[part] += Counter()
         self._extra[part] = extra
 
-    def tabulate(self, name, hardware, counted):
-        """Add a line to the table of the counters: both machines' numbers of one kernel."""
+    def tabulate(self, name, hardware, counted, compared):
+        """Add a line to the table of the counters: both machines' numbers of one kernel, and which were compared."""
         keys = (
             "global_requests", "global_sectors", "shared_requests", "shared_wavefronts", "shared_conflicts",
             "tma_loaded_bytes", "tma_read_bytes", "tma_stored_bytes",
         )  # fmt: skip
         emulator = {key: counted[key] for key in keys if key in counted}
-        self._extra["counters"]["table"].append({"kernel": name, "ncu": hardware, "emulator": emulator})
+        self._extra["counters"]["table"].append(
+            {"kernel": name, "compared": compared, "ncu": hardware, "emulator": emulator}
+        )
 
     def as_dict(self):
         """By part: tried, equal, other outcomes, and those that are not equal."""
