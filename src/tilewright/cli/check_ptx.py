@@ -75,9 +75,9 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
 
         return device, run
 
-    together = share_together(prod(grid), prod(block), prod(cluster))
-    ctas = f"{len(schedules)} schedules of {prod(grid):,} CTA{'s' * (prod(grid) > 1)}"
-    remedy = "take a smaller --grid or fewer --schedules"
+    together, several = share_together(prod(grid), prod(block), prod(cluster)), prod(grid) > 1
+    ctas = f"{len(schedules)} schedules of {prod(grid):,} CTA{'s' * several}"
+    remedy = f"take {'a smaller --grid or ' * several}fewer --schedules"
     run_schedules(result, schedules, prepare, TimeLimit(ctas, together / len(schedules), remedy))
     return result
 
