@@ -198,10 +198,10 @@ END:
 @pytest.mark.parametrize(
     ("body", "error", "message"),
     [
-        ("mbarrier.init.shared::cta.b64 [bar], 1;", "BarrierProtocol", "again without mbarrier.inval"),
+        ("mbarrier.init.shared::cta.b64 [bar], 1;", "MbarrierLifetime", "again without mbarrier.inval"),
         (
             "mbarrier.inval.shared::cta.b64 [bar]; mbarrier.arrive.shared::cta.b64 %d0, [bar];",
-            "BarrierProtocol",
+            "MbarrierLifetime",
             "not initialised",
         ),
         ("mbarrier.arrive.shared::cta.b64 %d0, [bar], 2;", "BarrierProtocol", "arrives too often"),
