@@ -321,9 +321,7 @@ def run_states(text, policy="eager"):
 def test_a_state_tells_of_its_phase_until_the_next_is_over(wait, policy):
     wait = wait.format(offset="", state="%first")
     run_states(wait, policy)
-    with pytest.raises(
-        MbarrierState, match=r"_wait\S* \(PTX line 12\) asks .* for phase 0, and 2 are over"
-    ) as raised:
+    with pytest.raises(MbarrierState, match=r"_wait\S* \(PTX line 12\) asks .* for phase 0, and 2 are over") as raised:
         run_states(NEXT_PHASE + wait, policy)
     assert (raised.value.threads, raised.value.address) == ("CTAs 0, threads 40", 1024)
     if "test_wait" in wait:  # the mbarrier's second life begins with phase 0
