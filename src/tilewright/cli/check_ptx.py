@@ -83,6 +83,8 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
 
 
 def _read(path: Path) -> str:
+    from tilewright.emulator.ptx_parser import COMPILED
+
     try:
         text = path.read_text(encoding="utf-8").rstrip("\0")
     except OSError as error:
@@ -90,7 +92,7 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary") from error
     if not text.strip():
-        raise ValueError(f"{path} is empty: give the PTX that `nvcc -ptx -lineinfo` or nvrtcGetPTX makes")
+        raise ValueError(f"{path} is empty: give {COMPILED}")
     return text
 
 

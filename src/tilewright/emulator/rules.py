@@ -32,8 +32,9 @@ RULES = {
     ),
     "overwrite-before-wait": Rule(
         "what an asynchronous operation reads or writes may be overwritten only after the wait that observes its "
-        "completion (wgmma.wait_group, cp.async.bulk.wait_group, or the mbarrier it signals); and it may overwrite what "
-        "threads read only after they are known to have done so, by a barrier or an mbarrier on which they then arrive",
+        "completion (wgmma.wait_group, cp.async.bulk.wait_group, or the mbarrier it signals); and it may overwrite "
+        "what threads read only after they are known to have done so, by a barrier or an mbarrier on which they then "
+        "arrive",
         "wgmma.mma_async; cp.async.bulk.wait_group; mbarrier.arrive; mbarrier.try_wait",
     ),
     "uninitialised-shared": Rule(
