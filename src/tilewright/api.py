@@ -209,12 +209,13 @@ def refuse_long_emulation(problem: Problem, unit: Unit) -> None:
         raise RuntimeError(long_emulation(str(problem), seconds, "use a GPU or a smaller product"))
 
 
-def long_emulation(subject: str, seconds: float, remedy: str) -> str:
-    """Why something is not emulated, and what to do."""
+def long_emulation(subject: str, seconds: float, remedy: str, at_least: bool = False) -> str:
+    """Why something is not emulated, and what to do. at_least: whether the seconds are only a lower bound."""
     limit = _duration(emulation_limit())
+    how, enough = ("more than", "inf") if at_least else ("about", ceil(2 * seconds))
     return (
-        f"{subject} would take the emulator about {_duration(seconds)}, and it stops at {limit}: "
-        f"{remedy}, or set {EMULATOR_LIMIT_VARIABLE}={ceil(2 * seconds)} to wait"
+        f"{subject} would take the emulator {how} {_duration(seconds)}, and it stops at {limit}: "
+        f"{remedy}, or set {EMULATOR_LIMIT_VARIABLE}={enough} to wait"
     )
 
 

@@ -43,12 +43,19 @@ def test_an_endless_kernel_ends_with_its_loop(ptx, monkeypatch):
     record = in_json("check", ptx(ENDLESS), *NEVER, code=2)
     assert record["verified"] is None
     for words in (
-        "4 schedules of 1 CTA would",
-        "set TILEWRIGHT_EMULATOR_SECONDS=",
+        "4 schedules of 1 CTA would take the emulator more than",
+        ": take fewer --schedules, or set TILEWRIGHT_EMULATOR_SECONDS=inf to wait",
         "does the kernel end?",
         "test.cu:4",
     ):
         assert words in record["error"]
+
+
+def test_several_ctas_could_be_fewer(ptx, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "0")
+    message = in_json("check", ptx(ENDLESS), *NEVER, "--grid", 2, code=2)["error"]
+    assert "4 schedules of 2 CTAs would" in message
+    assert ": take a smaller --grid or fewer --schedules, or set" in message
 
 
 def test_interrupting_shows_where_the_kernel_is(ptx, monkeypatch):
@@ -81,7 +88,9 @@ def test_the_estimate_takes_what_runs_together_as_done(monkeypatch):
     assert ends(3, 0.02, 0.011) is None
     refusal = ends(3, 0.02, 0.009)
     assert "it would take the emulator about 103 s, and it stops at 100 s: less, or set" in refusal
-    assert "after 3 s 2.00% is done" in refusal
-    assert ends(26, 0, 0.25)
+    assert "TILEWRIGHT_EMULATOR_SECONDS=207 to wait\n  after 3 s 2.00% is done" in refusal
+    bound = ends(26, 0, 0.25)
+    assert "it would take the emulator more than 104 s, and it stops at 100 s: less, or set" in bound
+    assert "TILEWRIGHT_EMULATOR_SECONDS=inf to wait\n  after 26 s no thread has ended" in bound
     assert ends(90, 0.6, 0.1) is None  # nearly done, though late
     assert ends(201, 1.0, 0.1)

@@ -51,6 +51,7 @@ def test_too_little_shared_memory_is_reported_with_the_remedy(ptx):
     ("content", "words"),
     [
         (b"int main() {}", ["PTX line 1", "'int main() {}'", ".version"]),
+        (b"__global__ void k() {}", ["PTX line 1", "looks like CUDA C++", "nvcc -ptx -lineinfo"]),
         (b"", ["is empty", "nvcc -ptx"]),
         (b".version 8.0\n.target sm_80\n.address_size 64\n", ["has no entry"]),
         (b"\x7fELF\xff\xfe", ["is not text", "cuobjdump"]),

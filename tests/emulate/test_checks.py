@@ -106,6 +106,13 @@ def test_reports_do_not_need_line_information(case, reports):
     assert Counter(report.kind for report in reports()) == with_lines + with_lines
 
 
+@pytest.mark.planted_fault
+def test_the_rule_of_an_overwrite_is_about_threads_that_read_too(reports):
+    (case,) = (case for case in CASES if case.name == "slot_refilled_while_it_is_read")
+    case.run_faulty()
+    assert "it may overwrite what threads read only after they are known to have done so" in reports()[0].rule
+
+
 MESSAGES = {
     "in_place_shift": r"which thread 0 of CTA 0 reads without order: a barrier, at least __syncwarp",
     "block_reduction": r"reads address \w+, which thread \d+ of CTA 0 writes without order: .*__syncthreads\(\), must",
@@ -198,10 +205,10 @@ END:
 @pytest.mark.parametrize(
     ("body", "error", "message"),
     [
-        ("mbarrier.init.shared::cta.b64 [bar], 1;", "BarrierProtocol", "again without mbarrier.inval"),
+        ("mbarrier.init.shared::cta.b64 [bar], 1;", "MbarrierLifetime", "again without mbarrier.inval"),
         (
             "mbarrier.inval.shared::cta.b64 [bar]; mbarrier.arrive.shared::cta.b64 %d0, [bar];",
-            "BarrierProtocol",
+            "MbarrierLifetime",
             "not initialised",
         ),
         ("mbarrier.arrive.shared::cta.b64 %d0, [bar], 2;", "BarrierProtocol", "arrives too often"),

@@ -181,7 +181,10 @@ def test_element_types_have_the_width_of_their_names(name):
     ("text", "message"),
     [
         ("", r"PTX line 1: unexpected '' where PTX has \.version and \.target"),
-        ("#include <cuda.h>", r"PTX line 1: unexpected '#include <cuda\.h>'"),
+        ("#include <cuda.h>", r"PTX line 1: unexpected '#include <cuda\.h>' .* like CUDA C\+\+, .*nvcc -ptx -lineinfo"),
+        ('// k.cu\nextern "C" __global__ void k() {}', "PTX line 2: unexpected 'extern .*: this looks like CUDA C"),
+        ("block sums/k.ptx", r"like a file's path, and the text is wanted, as Path\(\.\.\.\)\.read_text\(\)"),
+        ("hello", "PTX line 1: unexpected 'hello' where PTX has .version and .target$"),
         (".version 8.0\n.address_size 64\n", r"PTX line 1: unexpected"),
         ("\n// x\n.version 17.0\n.target sm_90\n", r"PTX line 3: \.version 17\.0 is unknown: use one of 6\.0 to 9\.x"),
         (".version 8.0\n/* x */ .target sm_52\n", r"PTX line 2: \.target sm_52 is unknown: compile for one of sm_70,"),

@@ -371,6 +371,22 @@ def test_unknown_instructions_are_named_with_the_place_to_add_them(body, remedy)
         evaluate(body, integer_inputs(), 32)
 
 
+@pytest.mark.parametrize(
+    ("body", "meant"),
+    [
+        ("bar.synk 0;", r"in `bar\.synk`.*expected bar.*\. Did you mean \.sync\? If it is spelled as in PTX, the emul"),
+        ("add.satt.s33 %d, %a, %b;", r"Did you mean \.sat\? If"),
+        ("add.qqqq.u32 %d, %a, %b;", r"\. If it is spelled as in PTX, the emulator lacks it: add it to tilewright"),
+        ("bar.red.popc.pred %p1, 0, %p2;", r"lacks \.u32; expected \S*\. If it is spelled"),
+        ("popcc.b32 %d, %a;", r"no emulation of `popcc\.b32`.*\. Did you mean popc\? If .*lacks it: to add it, write"),
+        ("tex.u32 %d, %a, %b;", r"no emulation of `tex\.u32`.*\)\. If it is spelled"),
+    ],
+)
+def test_what_may_be_misspelled(body, meant):
+    with pytest.raises(UnsupportedInstruction, match=meant):
+        evaluate(body, integer_inputs(), 32)
+
+
 def test_unknown_modifiers_are_named():
     with pytest.raises(UnsupportedInstruction, match=r"no emulation of \.wrong in `add\.wrong\.u32`"):
         evaluate("add.wrong.u32 %d, %a, %b;", integer_inputs(), 32)

@@ -8,7 +8,14 @@ from support.forms.barriers import BARRIERS
 from support.forms.form import BLOCK, written
 from support.forms.memory import MEMORY
 from support.launches import emulate
-from tilewright.emulator import BarrierProtocol, Deadlock, Device, UnsupportedInstruction
+from tilewright.emulator import (
+    BarrierProtocol,
+    Deadlock,
+    Device,
+    MbarrierState,
+    MisdirectedStore,
+    UnsupportedInstruction,
+)
 
 POLICIES = ("eager", "lazy", "random")
 
@@ -217,8 +224,9 @@ REDUCE = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes
 def test_protocol(text, cluster, message):
     form = written(f".shared .align 8 .b64 signal; .reg .b32 %to, %bar; mov.u32 %bar, signal; {text}", "b32", "b32",
                    cluster=cluster)  # fmt: skip
-    with pytest.raises(BarrierProtocol, match=message):
+    with pytest.raises(BarrierProtocol, match=message) as raised:
         emulate(form.launch())
+    assert isinstance(raised.value, MisdirectedStore) == ("async" in text)
 
 
 @pytest.mark.parametrize(
@@ -313,14 +321,12 @@ def run_states(text, policy="eager"):
 def test_a_state_tells_of_its_phase_until_the_next_is_over(wait, policy):
     wait = wait.format(offset="", state="%first")
     run_states(wait, policy)
-    with pytest.raises(
-        BarrierProtocol, match=r"_wait\S* \(PTX line 12\) asks .* for phase 0, and 2 are over"
-    ) as raised:
+    with pytest.raises(MbarrierState, match=r"_wait\S* \(PTX line 12\) asks .* for phase 0, and 2 are over") as raised:
         run_states(NEXT_PHASE + wait, policy)
     assert (raised.value.threads, raised.value.address) == ("CTAs 0, threads 40", 1024)
     if "test_wait" in wait:  # the mbarrier's second life begins with phase 0
         anew = "bar.sync 0; @%p mbarrier.inval.shared::cta.b64 [bar]; @%p mbarrier.init.shared::cta.b64 [bar], 64; "
-        with pytest.raises(BarrierProtocol, match="for phase 1, and 0 are over"):
+        with pytest.raises(MbarrierState, match="for phase 1, and 0 are over"):
             run_states(NEXT_PHASE.replace("_", "%first") + anew + wait, policy)
 
 
@@ -330,7 +336,7 @@ def test_a_state_tells_of_its_phase_until_the_next_is_over(wait, policy):
 )
 def test_a_state_is_of_its_own_mbarrier(wait, offset, own, other):
     run_states(wait.format(offset=offset, state=own))
-    with pytest.raises(BarrierProtocol, match="by a state that is of another mbarrier"):
+    with pytest.raises(MbarrierState, match="by a state that is of another mbarrier"):
         run_states(wait.format(offset=offset, state=other))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from emulate.lane_programs import LANES, U64, integer_inputs
 from emulate.nvrtc import compile_ptx
-from tilewright.emulator import Device, KernelTrap, OutOfBounds, PtxSyntaxError, UnsupportedInstruction
+from tilewright.emulator import Device, KernelTrap, PtxSyntaxError, UndefinedBranch, UnsupportedInstruction
 
 SOURCE = """
 struct Pair { float a; double b; int c[3]; };
@@ -168,7 +168,7 @@ def test_a_branch_beyond_its_table_is_an_error(guard, beyond):
   Zero: One: Two: mov.u64 %D, 1;"""
     assert run("", body.format(3), integer_inputs(15)) == [1] * LANES
     words = rf"CTAs 0, threads 9, execute `brx\.idx\.uni` \(PTX line 16\) with index {beyond}.*has 4 targets"
-    with pytest.raises(OutOfBounds, match=words) as raised:
+    with pytest.raises(UndefinedBranch, match=words) as raised:
         run("", body.format(beyond), integer_inputs(15))
     assert raised.value.threads == "CTAs 0, threads 9"
 

@@ -202,6 +202,38 @@ def test_inlined_lines_count_for_those_that_they_are_inlined_into():
     assert ("test.cu:2", "test.cu:5", "test.cu:9") in counters.by_chain
 
 
+def test_line_0_stands_for_the_next_line_of_the_body():
+    """As NVRTC writes it where the first instructions of a block come from no line."""
+    text = """.version 8.5
+.target sm_90a
+.address_size 64
+.file 1 "a.cu"
+.visible .entry e()
+{
+.reg .b32 %r<4>;
+.loc 1 7 1
+mov.u32 %r0, 1;
+.loc 1 0 1
+mov.u32 %r1, 2;
+.loc 1 0 5
+mov.u32 %r2, 3;
+.loc 1 9 1
+mov.u32 %r3, 4;
+.loc 1 0 1
+ret;
+}
+.visible .entry f()
+{
+.loc 1 20 1
+ret;
+}
+"""
+    device = Device(memory_bytes=1 << 20)
+    counters = device.launch(device.load(text, "e"), 1, 32, [])
+    executed = {line: dict(counts.warp_instructions) for line, counts in counters.by_line.items()}
+    assert executed == {"a.cu:7": {"mov.u32": 1}, "a.cu:9": {"mov.u32": 3}, "PTX:17": {"ret": 1}}
+
+
 def test_without_line_information_the_lines_are_those_of_the_ptx():
     text = compile_ptx(COPY, "sm_90a", "-DSHARED_STRIDE=1")
     bare = "\n".join("" if line.strip().startswith(".loc") else line for line in text.splitlines())

@@ -11,6 +11,7 @@ from tilewright.emulator import (
     EmulatorError,
     KernelTrap,
     LaunchError,
+    MbarrierLifetime,
     Misaligned,
     OutOfBounds,
     PtxSyntaxError,
@@ -206,7 +207,7 @@ def test_a_deadlock_at_test_wait_says_what_is_missing(monkeypatch):
 
 
 def test_a_copy_that_outlives_its_only_cta():
-    with pytest.raises(BarrierProtocol, match=r"a CTA that has exited: .* wait for the mbarrier") as raised:
+    with pytest.raises(MbarrierLifetime, match=r"a CTA that has exited: .* wait for the mbarrier") as raised:
         mbarrier(copy=1)
     assert "cluster" not in str(raised.value)
 

@@ -120,3 +120,25 @@ def test_a_deadlock_has_counters_too():
     error = fails(f"{INIT}W: mbarrier.try_wait.parity.shared.b64 %p, [full], 0; @!%p bra W;", Deadlock)
     assert error.counters.warp_instructions["mbarrier.init.shared.b64"] == 1
     assert error.address == FULL
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "sentence"),
+    [
+        ("bar.sync 0, 33;", "BarrierProtocol", "as many arrivals as it was given"),
+        ("mbarrier.arrive.shared.b64 _, [full];", "MbarrierLifetime", "initialised once"),
+        (f"{INIT}mbarrier.test_wait.shared.b64 %q, [full], 0;", "MbarrierState", "a state of its own"),
+        (
+            "mov.u32 %r0, full; st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [tile], 1, [%r0];",
+            "MisdirectedStore",
+            "clusters of several CTAs",
+        ),
+        ("mov.u32 %r0, 1; T: .branchtargets Z; brx.idx %r0, T; Z:", "UndefinedBranch", "index of brx.idx"),
+        ("ld.global.u32 %r0, [16];", "OutOfBounds", "an access must lie within an object"),
+    ],
+)
+def test_each_error_has_the_rule_that_was_broken(tmp_path, body, kind, sentence):
+    found, _ = report(tmp_path, body)
+    assert found["kind"] == kind
+    assert sentence in found["rule"]
+    assert ("brx" in found["section"]) == (kind == "UndefinedBranch")

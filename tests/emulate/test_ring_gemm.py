@@ -7,7 +7,15 @@ from ml_dtypes import bfloat16
 from emulate.nvrtc import compile_ptx
 from support.policies import each_policy
 from support.ring_gemm import RING_GEMM
-from tilewright.emulator import AsyncHazard, BarrierProtocol, Deadlock, Device, EmulatorError, OutOfBounds
+from tilewright.emulator import (
+    AsyncHazard,
+    BarrierProtocol,
+    Deadlock,
+    Device,
+    EmulatorError,
+    MbarrierLifetime,
+    OutOfBounds,
+)
 
 
 def ring_gemm(fault, policy=("eager", 0), m=128, n=128, k=320):
@@ -62,7 +70,7 @@ def test_over_arrival():
 
 
 def test_mbarrier_without_initialisation():
-    with pytest.raises(BarrierProtocol, match="not initialised"):
+    with pytest.raises(MbarrierLifetime, match="not initialised"):
         ring_gemm(5)
 
 
@@ -80,7 +88,7 @@ def test_cta_that_exits_while_its_peer_multicasts_into_it():
         for seed in range(8):
             ring_gemm(7, ("random", seed))
 
-    with pytest.raises(BarrierProtocol, match="has exited"):
+    with pytest.raises(MbarrierLifetime, match="has exited"):
         until_it_matters()
 
 

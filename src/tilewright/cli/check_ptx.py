@@ -75,14 +75,16 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
 
         return device, run
 
-    together = share_together(prod(grid), prod(block), prod(cluster))
-    ctas = f"{len(schedules)} schedules of {prod(grid):,} CTA{'s' * (prod(grid) > 1)}"
-    remedy = "take a smaller --grid or fewer --schedules"
+    together, several = share_together(prod(grid), prod(block), prod(cluster)), prod(grid) > 1
+    ctas = f"{len(schedules)} schedules of {prod(grid):,} CTA{'s' * several}"
+    remedy = f"take {'a smaller --grid or ' * several}fewer --schedules"
     run_schedules(result, schedules, prepare, TimeLimit(ctas, together / len(schedules), remedy))
     return result
 
 
 def _read(path: Path) -> str:
+    from tilewright.emulator.ptx_parser import COMPILED
+
     try:
         text = path.read_text(encoding="utf-8").rstrip("\0")
     except OSError as error:
@@ -90,7 +92,7 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary") from error
     if not text.strip():
-        raise ValueError(f"{path} is empty: give the PTX that `nvcc -ptx -lineinfo` or nvrtcGetPTX makes")
+        raise ValueError(f"{path} is empty: give {COMPILED}")
     return text
 
 

@@ -29,9 +29,8 @@ class TimeLimit:
         allowed = self._limit if elapsed < FIRM * self._limit else 2 * self._limit
         if elapsed > min(SETTLING_SECONDS, self._limit) and seconds > allowed:
             state = f"{done:.2%} is done" if done else "no thread has ended: does the kernel end?"
-            raise TimeoutError(
-                f"{long_emulation(self._subject, seconds, self._remedy)}\n  after {elapsed:.0f} s {state}"
-            )
+            refusal = long_emulation(self._subject, seconds, self._remedy, at_least=not done)
+            raise TimeoutError(f"{refusal}\n  after {elapsed:.0f} s {state}")
 
 
 def share_together(ctas: int, threads: int, cluster: int) -> float:

@@ -17,7 +17,7 @@ from tilewright.emulator import arithmetic, conversions, directed_rounding, inte
 from tilewright.emulator.availability import check_available
 from tilewright.emulator.blocks import Block, blocks_threads, build_blocks, ends_block, registers_of
 from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.form_checks import check_form
+from tilewright.emulator.form_checks import check_form, if_rightly_spelled
 from tilewright.emulator.memory import SHARED_START
 from tilewright.emulator.program import Program, bank_dtype, bytes_of, place_registers
 from tilewright.emulator.ptx import (
@@ -114,8 +114,8 @@ class BlockWriter:
         emitter = EMITTERS.get(instruction.opcode)
         if emitter is None:
             raise UnsupportedInstruction(
-                f"no emulation of {instruction}; to add it, write an emitter, @emits({instruction.opcode!r}), in one "
-                "of the modules tilewright.emulator.*_instructions"
+                f"no emulation of {instruction}. {if_rightly_spelled([instruction.opcode], EMITTERS)}to add it, write "
+                f"an emitter, @emits({instruction.opcode!r}), in one of the modules tilewright.emulator.*_instructions"
             )
         self._translate(instruction, lambda: self.suspects.enter(instruction))
         self._translate(instruction, lambda: emitter(self, instruction))

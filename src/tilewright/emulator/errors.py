@@ -55,7 +55,11 @@ class KernelTrap(EmulatorError):
 
 
 class OutOfBounds(EmulatorError):
-    """An access outside live allocations or the shared or local memory of its thread, or a branch beyond its list."""
+    """An access outside live allocations or the shared or local memory of its thread."""
+
+
+class UndefinedBranch(EmulatorError):
+    """A brx.idx with an index beyond its list of targets."""
 
 
 class Misaligned(EmulatorError):
@@ -63,7 +67,19 @@ class Misaligned(EmulatorError):
 
 
 class BarrierProtocol(EmulatorError):
-    """A barrier used against its rules: over-arrival, an mbarrier used before its initialisation..."""
+    """A barrier used against its rules, as by too many, or by some otherwise than by others; subclasses name others."""
+
+
+class MbarrierLifetime(BarrierProtocol):
+    """An mbarrier used before its initialisation, after its end or that of its CTA, or initialised twice."""
+
+
+class MbarrierState(BarrierProtocol):
+    """An mbarrier asked by a state that it did not give, or gave too long ago."""
+
+
+class MisdirectedStore(BarrierProtocol):
+    """An st.async or red.async to another CTA than that of its mbarrier, or to one that it is not for."""
 
 
 class StepLimit(EmulatorError):

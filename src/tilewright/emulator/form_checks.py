@@ -1,7 +1,9 @@
 """Whether an instruction has a form that the emulator knows, and registers of the types that it asks for."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 
 from tilewright.emulator.errors import PtxSyntaxError, UnsupportedInstruction
@@ -96,10 +98,18 @@ def _unknown_form(instruction: Instruction, fits: list[_Fit]) -> UnsupportedInst
     if nearest.lacking:
         missing = " and ".join(map(str, nearest.lacking))
         faults.append(f"{'it' if faults else instruction} lacks {missing}")
+    known = {choice for fit in fits for group in fit.form.groups for choice in group.choices}
     return UnsupportedInstruction(
-        f"{', and '.join(faults)}; expected {nearest.form}. Where PTX has this form, add it to "
+        f"{', and '.join(faults)}; expected {nearest.form}. {if_rightly_spelled(nearest.unknown, known, '.')}add it to "
         "tilewright.emulator.instruction_forms and to the emitter of the instruction"
     )
+
+
+def if_rightly_spelled(names: Collection[str], known: Collection[str], mark: str = "") -> str:
+    """Ask for names that come near to those that are not known, before what to do if the emulator lacks them."""
+    close = [near for name in names if name not in known for near in get_close_matches(name, known, 1, cutoff=0.7)]
+    meant = " and ".join(f"{mark}{name}" for name in close)
+    return f"{f'Did you mean {meant}? ' * bool(close)}If it is spelled as in PTX, the emulator lacks it: "
 
 
 # Operands ------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from tilewright.emulator.bulk_copies import BulkCopies
 from tilewright.emulator.checker import Checker
 from tilewright.emulator.codegen import waits
 from tilewright.emulator.counters import Counts, MemoryCounter
-from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, OutOfBounds, StepLimit
+from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, StepLimit, UndefinedBranch
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Topology, ranges
 from tilewright.emulator.launch_state import LaunchState
 from tilewright.emulator.mbarrier import Mbarriers
@@ -191,7 +191,7 @@ class Machine:
         beyond = np.flatnonzero(lanes_of(index >= count, group.size))
         if beyond.size:
             lane, wrong = group.indices[beyond[:1]], lanes_of(index, group.size)[beyond[0]]
-            raise OutOfBounds(
+            raise UndefinedBranch(
                 f"{self.name(self.topology.group(lane))} execute {self.describe(site)} with index {wrong}, and its "
                 f"list has {count} targets",
                 lane=lane,

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.emulator.agents import MBARRIER_BYTES, MbarrierChecks
 from tilewright.emulator.arithmetic import lanes_of
-from tilewright.emulator.errors import BarrierProtocol
+from tilewright.emulator.errors import BarrierProtocol, MbarrierLifetime, MbarrierState
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
 from tilewright.emulator.mbarrier_states import fault_of, parity_of, pending_of, states_of
 from tilewright.emulator.traits import CLUSTER, CTA
@@ -67,7 +67,7 @@ class Mbarriers:
         for offset, cta, lanes in self._locate(site, group, space, address, active):
             barrier = self._barriers.setdefault(offset, _Barrier(self._machine.topology.ctas))
             if barrier.valid[cta].any() or np.unique(cta).size < cta.size:
-                raise BarrierProtocol(
+                raise MbarrierLifetime(
                     f"{self._at(site)} initialises the mbarrier at shared address {offset:#x} again without "
                     "mbarrier.inval in between",
                     address=offset,
@@ -155,7 +155,7 @@ class Mbarriers:
             if fault := fault_of(states[lanes], self._place(offset, cta), phase):
                 first, why = fault
                 message = f"{self._at(site)} asks the mbarrier at shared address {offset:#x} {why}"
-                raise BarrierProtocol(message, address=offset, lane=group.indices[lanes][first : first + 1])
+                raise MbarrierState(message, address=offset, lane=group.indices[lanes][first : first + 1])
         return parity_of(states)
 
     def _place(self, offset: int, cta: Indices) -> Indices:
@@ -321,10 +321,10 @@ class Mbarriers:
                 else "no CTA of a cluster may exit while another still sends to it"
             )
             message = f"{self._at(site)} uses shared memory of a CTA that has exited: {remedy}"
-            raise BarrierProtocol(message, address=offset)
+            raise MbarrierLifetime(message, address=offset)
         barrier = self._barriers.get(offset)
         if barrier is None or not barrier.valid[cta].all():
-            raise BarrierProtocol(
+            raise MbarrierLifetime(
                 f"{self._at(site)} uses the mbarrier at shared address {offset:#x}, which is not initialised",
                 address=offset,
             )

@@ -25,10 +25,12 @@ from tilewright.emulator.ptx import (
 )
 from tilewright.emulator.ptx_expansion import Expansion
 from tilewright.emulator.ptx_lexical import (
+    LOC,
     VARIABLE,
     excerpt,
     line_of,
     matching_brace,
+    named_line,
     skip_blank,
     split_list,
     syntax_error,
@@ -38,8 +40,6 @@ from tilewright.emulator.ptx_lowering import in_halves, inverted, new_register, 
 from tilewright.emulator.ptx_scope import Scope
 from tilewright.emulator.ptx_variables import place_variables
 
-_NUMBERS = r"\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
-_LOC = re.compile(rf"\.loc{_NUMBERS}(?:[^\n]*?\binlined_at{_NUMBERS})?[^\n]*", re.A)
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _STATEMENT = re.compile(r"([^;{}]*(?:\{[^{}]*\}[^;{}]*)*);")
 _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w]*)((?:\.[\w:]+)*)\s*([\s\S]*)$")
@@ -126,8 +126,8 @@ class BodyParser:
                 self.position += 1
                 if depth == 0:
                     break
-            elif match := _LOC.match(text, self.position):
-                self._set_location(match)
+            elif match := LOC.match(text, self.position):
+                self._set_location(named_line(text, match))
                 self.position = match.end()
             elif match := _LABEL.match(text, self.position):
                 self.last_label = match[1]
@@ -362,7 +362,10 @@ class BodyParser:
                 self.shared_at[self.position] = symbol
         self.scope.names[variable.name] = symbol
 
-    def _set_location(self, match: re.Match[str]) -> None:
+    def _set_location(self, match: re.Match[str] | None) -> None:
+        if match is None:
+            self.location = None
+            return
         file, line, column = int(match[1]), int(match[2]), int(match[3])
         key = (file, line, column)
         if match[4]:

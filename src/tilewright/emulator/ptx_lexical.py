@@ -15,6 +15,9 @@ VARIABLE = re.compile(
     r"(?:\.attribute\([^)]*\)\s*)?(?:\.align\s+(?P<align>\d{1,9})\s+)?\.(?P<type>\w+)\s+(?P<name>[\w$]+)\s*"
     r"(?P<shape>(?:\[\s*(?:\d{1,18}\s*)?\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*+))?\s*;"
 )
+_NUMBERS = r"\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
+LOC = re.compile(rf"\.loc{_NUMBERS}(?:[^\n]*?\binlined_at{_NUMBERS})?[^\n]*", re.A)
+_LOC_OR_END = re.compile(rf"{LOC.pattern}|^\}}", re.A | re.M)
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
 _SYMBOL = re.compile(r"[A-Za-z_$%]")
@@ -129,6 +132,28 @@ def line_of(text: str, position: int) -> int:
 @lru_cache(maxsize=1)
 def _line_ends(text: str) -> list[int]:
     return [match.start() for match in re.finditer("\n", text)]
+
+
+def named_line(text: str, loc: re.Match[str]) -> re.Match[str] | None:
+    """A match of LOC that names a line: this one, or for line 0 the next one in its body.
+
+    Compilers write line 0 at the start of a block where its first instructions come from no line, so that they are not
+    taken for what stands before.
+    """
+    return loc if int(loc[2]) else _lines_after(text).get(loc.start())
+
+
+@lru_cache(maxsize=1)
+def _lines_after(text: str) -> dict[int, re.Match[str] | None]:
+    """For each .loc of line 0, by its position, the next one in its body that names a line."""
+    after: dict[int, re.Match[str] | None] = {}
+    following: re.Match[str] | None = None
+    for match in reversed(list(_LOC_OR_END.finditer(text))):
+        if match[2] and not int(match[2]):
+            after[match.start()] = following
+        else:
+            following = match if match[2] else None
+    return after
 
 
 def excerpt(text: str, position: int) -> str:

@@ -27,6 +27,10 @@ _FILE = re.compile(r'^[ \t]*\.file\s+(\d{1,9})\s+"([^"\n]*)"', re.M)
 _VERSION_AND_TARGET = re.compile(
     r"\.version\s+(?P<major>\d{1,3})\.(?P<minor>\d{1,3})(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*\.target\s+(?P<target>[\w.-]+)"
 )
+_PATH = re.compile(r"[^\n]+\.ptx")
+_CUDA = re.compile(r"^[ \t]*#[ \t]*include\b|\bextern\s+\"C\"|\b__(?:global|device|shared)__\b|^\s*template\s*<", re.M)
+COMPILED = "the PTX that `nvcc -ptx -lineinfo` or nvrtcGetPTX makes"
+"""What to give, for messages about what is none."""
 _HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
 _SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
 _FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
@@ -80,7 +84,8 @@ def _header(text: str) -> re.Match[str]:
     start = skip_blank(text, 0)
     header = _VERSION_AND_TARGET.match(text, start)
     if header is None:
-        raise syntax_error(text, start, f"unexpected {excerpt(text, start)!r} where PTX has .version and .target")
+        unexpected = f"unexpected {excerpt(text, start)!r} where PTX has .version and .target"
+        raise syntax_error(text, start, f"{unexpected}{_instead(text)}")
     if not FIRST_VERSION <= int(header["major"]) <= LAST_VERSION:
         known = f"{FIRST_VERSION}.0 to {LAST_VERSION}.x"
         raise syntax_error(text, start, f".version {header['major']}.{header['minor']} is unknown: use one of {known}")
@@ -97,6 +102,13 @@ def _header(text: str) -> re.Match[str]:
             f"{header['major']}.{header['minor']}",
         )  # fmt: skip
     return header
+
+
+def _instead(text: str) -> str:
+    """What a text without a header seems to be, and what to give instead."""
+    if _PATH.fullmatch(text):
+        return ": this looks like a file's path, and the text is wanted, as Path(...).read_text() gives it"
+    return f": this looks like CUDA C++, so compile it: give {COMPILED} of it" if _CUDA.search(text) else ""
 
 
 def _parse_function(module: Module, text: str, header: re.Match[str], expansion: Expansion) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.emulator.access import modify
 from tilewright.emulator.arithmetic import lane_values, lanes_of
-from tilewright.emulator.errors import BarrierProtocol
+from tilewright.emulator.errors import MisdirectedStore
 from tilewright.emulator.lanes import Array, Group, Indices
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ class RemoteStores:
     def _require_place(self, site: int, lanes: Group, cta: Indices, signal_cta: Indices, reduces: bool) -> None:
         what = self._machine.describe(site)
         if (cta != signal_cta).any():
-            raise BarrierProtocol(f"{what} writes to one CTA and signals an mbarrier of another: both must be of one")
+            raise MisdirectedStore(f"{what} writes to one CTA and signals an mbarrier of another: both must be of one")
         if self._machine.topology.cluster_size == 1:
-            raise BarrierProtocol(f"{what} needs a cluster of more than one CTA")
+            raise MisdirectedStore(f"{what} needs a cluster of more than one CTA")
         if reduces and (cta == lanes.cta).any():
-            raise BarrierProtocol(f"{what} reduces in shared memory of its own CTA: it must be another's")
+            raise MisdirectedStore(f"{what} reduces in shared memory of its own CTA: it must be another's")
 
     def _check(
         self, site: int, lanes: Indices, where: Indices, width: int, signal: int, cta: Indices, reduces: bool

@@ -32,8 +32,10 @@ RULES = {
     ),
     "overwrite-before-wait": Rule(
         "what an asynchronous operation reads or writes may be overwritten only after the wait that observes its "
-        "completion: wgmma.wait_group, cp.async.bulk.wait_group, or the mbarrier it signals",
-        "wgmma.mma_async; cp.async.bulk.wait_group; mbarrier.try_wait",
+        "completion (wgmma.wait_group, cp.async.bulk.wait_group, or the mbarrier it signals); and it may overwrite "
+        "what threads read only after they are known to have done so, by a barrier or an mbarrier on which they then "
+        "arrive",
+        "wgmma.mma_async; cp.async.bulk.wait_group; mbarrier.arrive; mbarrier.try_wait",
     ),
     "uninitialised-shared": Rule(
         "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
@@ -95,10 +97,10 @@ RULES = {
 
 ERRORS = {
     "OutOfBounds": Rule(
-        "an access must lie within an object of the memory that its address names, and the index of brx.idx within its "
-        "list of targets",
-        "Operands: Addresses as Operands; State Spaces; brx.idx",
+        "an access must lie within an object of the memory that its address names",
+        "Operands: Addresses as Operands; State Spaces",
     ),
+    "UndefinedBranch": Rule("the index of brx.idx must lie within its list of targets", "brx.idx"),
     "Misaligned": Rule("an address must be a multiple of the size of the access", "Operands: Addresses as Operands"),
     "Deadlock": Rule(
         "a wait ends only when all arrivals, bytes or threads that it waits for come",
@@ -111,9 +113,22 @@ ERRORS = {
     ),
     "KernelTrap": Rule("trap ends the launch, as a failed assertion does", "trap"),
     "BarrierProtocol": Rule(
-        "a barrier takes as many arrivals as it was given, and an mbarrier is used from its initialisation to its end, "
-        "while its CTA lives, and asked by a state of its own for the current phase or the one before",
-        "barrier{.cta}; mbarrier; mbarrier.test_wait / try_wait",
+        "a barrier takes as many arrivals as it was given, and as many bytes as it can count, and all who meet there "
+        "expect the same",
+        "barrier{.cta}; barrier.cluster; mbarrier",
+    ),
+    "MbarrierLifetime": Rule(
+        "an mbarrier is initialised once, and used from its mbarrier.init to its mbarrier.inval while its CTA lives",
+        "mbarrier.init; mbarrier.inval",
+    ),
+    "MbarrierState": Rule(
+        "an mbarrier is asked by a state of its own for the current phase or the one before",
+        "mbarrier.test_wait / try_wait",
+    ),
+    "MisdirectedStore": Rule(
+        "st.async and red.async are for clusters of several CTAs and signal an mbarrier of the CTA that they write to, "
+        "which for red.async is another than their own",
+        "st.async; red.async",
     ),
 }
 """What the errors that end a launch are about, by their classes' names."""
