@@ -17,6 +17,8 @@ import tilewright.emulator as emulator
 from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device
 from tilewright.emulator import device as device_module
+from tilewright.emulator.ptx import Entry, Variable
+from tilewright.emulator.ptx_variables import variable_at
 from tilewright.emulator.rules import RULES
 
 FOLDER = Path(__file__).parent / "checks"
@@ -115,7 +117,7 @@ def test_the_rule_of_an_overwrite_is_about_threads_that_read_too(reports):
 
 MESSAGES = {
     "in_place_shift": r"which thread 0 of CTA 0 reads without order: a barrier, at least __syncwarp",
-    "block_reduction": r"reads address \w+, which thread \d+ of CTA 0 writes without order: .*__syncthreads\(\), must",
+    "block_reduction": r"reads shared address \w+ \(sums\b.*\), which thread .* without order: .*__syncthreads\(\), must",
     "flag_between_blocks": r"which thread \d+ of CTA \d writes without order: .*acquire of \.gpu scope",
     "peer_written_while_it_reads": r"which thread \d+ of CTA \d reads without order: a barrier of the cluster must",
     "global_store_read_by_another_block": r"which a bulk store of CTA \d accesses without order",
@@ -265,7 +267,7 @@ END:
 def test_only_mbarrier_instructions_access_an_mbarrier(access):
     [report] = launch(HEADER + TOUCHED % access).reports
     assert report.kind == "mbarrier-access"
-    assert "which the mbarrier at shared address 0x400 occupies until" in report.message
+    assert "which the mbarrier at shared address 0x400 (bar) occupies until" in report.message
     ended = "mbarrier.inval.shared::cta.b64 [bar]; " + access
     assert not launch(HEADER + TOUCHED % ended).reports
 
@@ -338,3 +340,20 @@ def test_the_last_block_reads_what_blocks_have_written_that_were_not_resident_wi
     device.launch(device.load(compile_ptx(TICKET, "sm_90a", f"-DFAULT={fault}")), (7,), (64,), [out, values])
     assert device.read(out + 4 * (count - 63), 256).view(np.int32).tolist() == [7] * 64
     assert {report.kind for report in reports()} == ({"race"} if fault else set())
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "said"),
+    [
+        ("_ZZ9block_sumE7partial", 4, "partial + 4"),
+        ("_ZZN10tilewright4warpI7Config1EEvvE4tile", 0, "tile"),
+        ("_ZZ4kE2x1", 0, "x1"),
+        ("global_smem", 8, "global_smem + 8"),
+        ("_Zebra", 0, "_Zebra"),
+        ("partial", 16, ""),
+    ],
+)
+def test_shared_variables_have_the_names_of_the_source(name, offset, said):
+    entry = Entry("kernel")
+    entry.shared[name] = Variable(name, 4, 16)
+    assert variable_at(entry, offset) == said

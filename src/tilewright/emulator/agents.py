@@ -42,6 +42,10 @@ class MbarrierChecks:
         self._copies: int | None = None
         self._used = np.zeros((ctas, checker.clocks.base), np.int64)  # when each thread of the cluster last used it
 
+    @property
+    def _place(self) -> str:
+        return self._checker.machine.shared(self.offset)
+
     def require_room(self, site: int, count: int) -> None:
         """End the launch where so many mbarriers, most of them made in a loop, take more of the host than it may."""
         checker, nbytes = self._checker, self._pending.nbytes + self._done.nbytes + self._used.nbytes
@@ -88,7 +92,7 @@ class MbarrierChecks:
         if late.any():
             first, column = (int(index[0]) for index in np.nonzero(late))
             message = (
-                f"{self._checker.machine.describe(site)} ends the mbarrier at shared address {self.offset:#x}, which "
+                f"{self._checker.machine.describe(site)} ends the mbarrier at {self._place}, which "
                 f"{self._checker.name_of(column, int(cta[first]))} uses without order"
             )
             group = self._checker.topology.group(np.array([lanes[first]]))
@@ -126,7 +130,7 @@ class MbarrierChecks:
             lane = int(lanes[first])
             missing = "a fence" if needs_fence[first] and not made[first] else "a barrier"
             message = (
-                f"{checker.machine.describe(site)} uses the mbarrier at shared address {self.offset:#x}, and {missing} "
+                f"{checker.machine.describe(site)} uses the mbarrier at {self._place}, and {missing} "
                 "is missing since it was initialised"
             )
             group = topology.group(np.array([lane]))
@@ -333,7 +337,7 @@ class AgentChecks:
         row, index = np.unravel_index(int(mask.argmax()), mask.shape)
         lane, access = int(lanes[row]), past[row, index]
         address = int(cells[index]) * checker.shared.cell
-        message = f"{checker.machine.describe(site)} {verb} shared address {address:#x}, which "
+        message = f"{checker.machine.describe(site)} {verb} {checker.machine.shared(address)}, which "
         sites: tuple[int, ...] = (site,)
         if access:
             kind = "mbarrier-access" if checker.traits.mbarriers[site_of(access)] else kind

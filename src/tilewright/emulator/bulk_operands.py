@@ -75,7 +75,7 @@ class BulkOperands:
         for offset in np.unique(offsets).tolist():
             if offset % tma.TILE_ALIGNMENT:
                 raise Misaligned(
-                    f"{self._machine.describe(site)} has its tile at shared address {offset:#x}, which is not a "
+                    f"{self._machine.describe(site)} has its tile at {self._machine.shared(offset)}, which is not a "
                     f"multiple of {tma.TILE_ALIGNMENT}"
                 )
             self.check_range(site, offset, tensor_map.shared_bytes)
@@ -115,7 +115,7 @@ class BulkOperands:
         limit = self._machine.access.shared_limit
         if offset + size > limit:
             raise OutOfBounds(
-                f"{self._machine.describe(site)} moves {size} bytes at shared address {offset:#x}, past the end "
+                f"{self._machine.describe(site)} moves {size} bytes at {self._machine.shared(offset)}, past the end "
                 f"of the CTA's shared memory at {limit:#x}"
             )
 

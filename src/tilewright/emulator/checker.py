@@ -338,14 +338,15 @@ class Checker:
             first = cta // self.topology.cluster_size * self.topology.cluster_size
             return f"thread {thread} of CTA {int(self.machine.cta_numbers[first + rank])}"
         assert isinstance(key, tuple)
-        return {
-            "init": "the mbarrier at shared address {:#x}",
-            "mbarrier": "a copy that signals the mbarrier at shared address {:#x}",
-            "wgmma": "a wgmma of warpgroup {}",
-            "bulk": "a bulk store of thread {}",
-            "store": "a cp.async, st.async or red.async that signals the mbarrier at shared address {:#x}",
-            "bulk write": "a bulk store of thread {}",
-        }[key[0]].format(key[1])
+        who = {
+            "init": "the mbarrier at",
+            "mbarrier": "a copy that signals the mbarrier at",
+            "wgmma": "a wgmma of warpgroup",
+            "bulk": "a bulk store of thread",
+            "store": "a cp.async, st.async or red.async that signals the mbarrier at",
+            "bulk write": "a bulk store of thread",
+        }[key[0]]
+        return f"{who} {self.machine.shared(key[1]) if who.endswith(' at') else key[1]}"
 
     def shared_address(self, where: int) -> int:
         """An offset of flat shared memory as the CTA addresses it."""
@@ -365,7 +366,9 @@ class Checker:
             who = f"a cp.async of {who}"
         verb = {"ld": "reads", "st": "writes", "atom": "updates", "copy": "writes"}[kind]
         does = accesses(rule, self.instruction(past), asynchronous=False)
-        message = f"{self.machine.describe(site)} {verb} address {address:#x}, which {who} {does}"
+        shared = address < self.topology.shared_stride
+        place = self.machine.shared(address) if shared else f"address {address:#x}"
+        message = f"{self.machine.describe(site)} {verb} {place}, which {who} {does}"
         if self.traits.strong[[site, past]].all():
             message += ", and the scope of one of the two does not include the other thread"
         elif rule == "race" and site != past and column < self.clocks.base:
@@ -385,7 +388,7 @@ class Checker:
     def _uninitialised(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
         first = int(np.flatnonzero((writes == 0).any(axis=1))[0])
         address = self.shared_address(int(where[first]))
-        message = f"{self.machine.describe(site)} reads shared address {address:#x}, which nobody has written"
+        message = f"{self.machine.describe(site)} reads {self.machine.shared(address)}, which nobody has written"
         self.report(
             "uninitialised-shared", (), message, (site,), self.topology.group(lanes[first : first + 1]), address
         )

@@ -69,6 +69,6 @@ class LifetimeChecks:
         message = (
             f"CTA {int(machine.cta_numbers[cta])} exits by {machine.describe(site)} and nothing tells it that "
             f"{checker.name_of(column, cta)} is done with its shared memory, which it accesses by "
-            f"{machine.describe(access)} at shared address {offset:#x}"
+            f"{machine.describe(access)} at {machine.shared(offset)}"
         )
         checker.report("cluster-exit", (), message, (site, access), checker.topology.group(np.array([lane])), offset)

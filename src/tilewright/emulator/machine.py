@@ -32,6 +32,7 @@ from tilewright.emulator.memory import SHARED_START, GlobalMemory
 from tilewright.emulator.notices import Notices
 from tilewright.emulator.program import Program, bank_dtype
 from tilewright.emulator.ptx import round_up
+from tilewright.emulator.ptx_variables import variable_at
 from tilewright.emulator.remote_stores import RemoteStores
 from tilewright.emulator.specials import Extent, Specials
 from tilewright.emulator.tensor import Tensor
@@ -202,6 +203,11 @@ class Machine:
     def describe(self, site: int) -> str:
         """The instruction with this index and its source line."""
         return str(self.program.entry.instructions[site])
+
+    def shared(self, offset: int) -> str:
+        """An address of shared memory in words, with the variable there."""
+        variable = variable_at(self.program.entry, offset - SHARED_START)
+        return f"shared address {offset:#x}" + (f" ({variable})" if variable else "")
 
     def modifiers(self, site: int) -> tuple[str, ...]:
         """The modifiers of the instruction with this index."""

@@ -68,7 +68,7 @@ class Mbarriers:
             barrier = self._barriers.setdefault(offset, _Barrier(self._machine.topology.ctas))
             if barrier.valid[cta].any() or np.unique(cta).size < cta.size:
                 raise MbarrierLifetime(
-                    f"{self._at(site)} initialises the mbarrier at shared address {offset:#x} again without "
+                    f"{self._at(site)} initialises the mbarrier at {self._machine.shared(offset)} again without "
                     "mbarrier.inval in between",
                     address=offset,
                 )
@@ -130,14 +130,14 @@ class Mbarriers:
             if (barrier.pending < 0).any():
                 who = int(np.flatnonzero(barrier.pending < 0)[0])
                 raise BarrierProtocol(
-                    f"{self._at(site)} arrives too often: the mbarrier at shared address {offset:#x} of CTA "
+                    f"{self._at(site)} arrives too often: the mbarrier at {self._machine.shared(offset)} of CTA "
                     f"{int(self._machine.cta_numbers[who])} takes {int(barrier.count[who])} arrivals in a phase and "
                     f"got {-int(barrier.pending[who])} more",
                     address=offset,
                 )
             if "noComplete" in self._machine.modifiers(site) and barrier.over().any():
                 raise BarrierProtocol(
-                    f"{self._at(site)} completes the phase of the mbarrier at shared address {offset:#x}, which "
+                    f"{self._at(site)} completes the phase of the mbarrier at {self._machine.shared(offset)}, which "
                     ".noComplete rules out"
                 )
             self._advance(offset)
@@ -154,7 +154,7 @@ class Mbarriers:
             phase = self._valid(site, offset, cta).phase[cta]
             if fault := fault_of(states[lanes], self._place(offset, cta), phase):
                 first, why = fault
-                message = f"{self._at(site)} asks the mbarrier at shared address {offset:#x} {why}"
+                message = f"{self._at(site)} asks the mbarrier at {self._machine.shared(offset)} {why}"
                 raise MbarrierState(message, address=offset, lane=group.indices[lanes][first : first + 1])
         return parity_of(states)
 
@@ -172,7 +172,7 @@ class Mbarriers:
         barrier = self._valid(site, offset, cta)
         np.subtract.at(barrier.pending, cta, 1)
         if (barrier.pending < 0).any():
-            message = f"{self._at(site)} arrives too often at the mbarrier at shared address {offset:#x}"
+            message = f"{self._at(site)} arrives too often at the mbarrier at {self._machine.shared(offset)}"
             raise BarrierProtocol(message, address=offset)
         self._advance(offset)
 
@@ -286,7 +286,7 @@ class Mbarriers:
         surplus = f"{-missing} bytes more than expected have arrived"
         return (
             f"{self._machine.name(waiting.group)} {does} {self._at(waiting.site)} for the phase of parity "
-            f"{int(waiting.parity[0])} of the mbarrier at shared address {offset:#x}: pending arrivals "
+            f"{int(waiting.parity[0])} of the mbarrier at {self._machine.shared(offset)}: pending arrivals "
             f"{int(barrier.pending[cta])} of {int(barrier.count[cta])}, "
             f"{surplus if missing < 0 else f'missing bytes {missing}'}, phases completed {int(barrier.phase[cta])}"
         )
@@ -325,7 +325,7 @@ class Mbarriers:
         barrier = self._barriers.get(offset)
         if barrier is None or not barrier.valid[cta].all():
             raise MbarrierLifetime(
-                f"{self._at(site)} uses the mbarrier at shared address {offset:#x}, which is not initialised",
+                f"{self._at(site)} uses the mbarrier at {self._machine.shared(offset)}, which is not initialised",
                 address=offset,
             )
         return barrier
@@ -335,7 +335,7 @@ class Mbarriers:
         pending = self._barriers[offset].bytes
         if (np.abs(pending) > _MOST_BYTES).any():
             message = (
-                f"{self._at(site)} leaves the mbarrier at shared address {offset:#x} with a tx-count of "
+                f"{self._at(site)} leaves the mbarrier at {self._machine.shared(offset)} with a tx-count of "
                 f"{int(pending[np.abs(pending).argmax()])} bytes, outside -(2**20 - 1)..2**20 - 1: split the phase"
             )
             raise BarrierProtocol(message, address=offset)

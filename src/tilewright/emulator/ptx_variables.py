@@ -1,5 +1,6 @@
 """Where the variables of an entry lie in shared and local memory."""
 
+import re
 from collections.abc import Iterator
 
 from tilewright.emulator.ptx import Address, Entry, Instruction, Module, Operand, Symbol, Variable, round_up
@@ -16,6 +17,22 @@ def place_variables(module: Module, entry: Entry) -> None:
     entry.dynamic_offset = round_up(entry.shared_bytes, align)
     for variable in dynamic:
         entry.shared[variable.name] = Variable(variable.name, variable.align, 0, entry.dynamic_offset)
+
+
+def variable_at(entry: Entry, offset: int) -> str:
+    """Which shared variable lies at an offset of an entry's shared memory, such as "tile + 64"; empty if none does."""
+    before = [variable for variable in entry.shared.values() if variable.offset <= offset]
+    variable = max(before, key=lambda variable: variable.offset, default=None)
+    if variable is None or 0 < variable.size <= offset - variable.offset:  # what is dynamic has no size
+        return ""
+    within = offset - variable.offset
+    return _unmangled(variable.name) + (f" + {within}" if within else "")
+
+
+def _unmangled(name: str) -> str:
+    """The last part of a C++ name, which its length precedes; other names as they are."""
+    parts = re.findall(r"(?<!\d)(?=(\d+)(\D.*)$)", name) if name.startswith("_Z") else []
+    return next((part for length, part in reversed(parts) if int(length) == len(part)), name)
 
 
 def _place(variables: dict[str, Variable]) -> int:
