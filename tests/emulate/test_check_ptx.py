@@ -129,6 +129,13 @@ def test_an_error_names_its_thread_address_and_rule(ptx, statement, kind, thread
     assert f"address {report['address']:#x}" in report["message"]
 
 
+def test_lines_without_memory_accesses_are_shown_where_there_are_no_others(ptx):
+    path = ptx('extern "C" __global__ void wrong(float* out) {\n  out[threadIdx.x] = 1;\n}')
+    text = invoke("check", path, "--block", 64, "--arg", "ptr:null", "--schedules", 0, code=1).stdout
+    assert re.search(r"^ +warp\n +line +instr\n(  test\.cu:\d +\d+\n)+\Z", text, re.MULTILINE)
+    assert "other line" not in text
+
+
 @pytest.mark.planted_fault
 def test_without_line_information_reports_name_lines_of_the_ptx(ptx):
     path = ptx(SCALE)
