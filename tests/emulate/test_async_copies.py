@@ -87,7 +87,7 @@ def test_store_of_data_that_no_proxy_fence_follows(reports):
 
 @each_policy
 def test_exit_without_waiting_for_a_store(policy):
-    with pytest.raises(AsyncHazard, match=r"threads 0, exit by `ret` .* without waiting.*bulk stores"):
+    with pytest.raises(AsyncHazard, match=r"thread 0, exited by `ret` .* without waiting.*bulk stores"):
         transpose(2, policy)
 
 

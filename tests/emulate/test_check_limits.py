@@ -65,7 +65,7 @@ def test_interrupting_shows_where_the_kernel_is(ptx, monkeypatch):
     monkeypatch.setattr("tilewright.cli.time_limit.TimeLimit.__call__", interrupt)
     done = invoke("check", ptx(ENDLESS), *NEVER, code=130)
     assert "endless kernel.ptx under eager: ended early, nothing reported until then" in done.stdout
-    assert "interrupted under eager, 0.0% of the check done\n  CTAs 0, warps 0 run" in done.stderr
+    assert "interrupted under eager, 0.0% of the check done\n  CTA 0, warp 0 ran" in done.stderr
     assert "test.cu:4" in done.stderr
 
 

@@ -108,7 +108,7 @@ def test_a_deadlock_is_a_report(ptx):
     assert "pending arrivals 1 of 2" in report["message"]
     assert report["schedules"] == ["eager", "lazy"]
     assert report["locations"]
-    assert report["threads"] == "CTAs 0, warps 0-1"
+    assert report["threads"] == "CTA 0, warps 0-1"
     assert (report["rule"], report["section"]) == (ERRORS["Deadlock"].sentence, ERRORS["Deadlock"].section)
 
 
@@ -123,10 +123,17 @@ def test_an_error_names_its_thread_address_and_rule(ptx, statement, kind, thread
     path = ptx(f'extern "C" __global__ void wrong(float* out) {{ {statement} }}')
     record = in_json("check", path, "--block", 64, "--arg", "out=f32[64]", "--schedules", 0, code=1)
     (report,) = record["reports"]
-    assert (report["kind"], report["threads"]) == (kind, f"CTAs 0, threads {thread}")
+    assert (report["kind"], report["threads"]) == (kind, f"CTA 0, thread {thread}")
     assert report["address"] % 256 == offset % 256
     assert (report["rule"], report["section"]) == (ERRORS[kind].sentence, ERRORS[kind].section)
     assert f"address {report['address']:#x}" in report["message"]
+
+
+def test_lines_without_memory_accesses_are_shown_where_there_are_no_others(ptx):
+    path = ptx('extern "C" __global__ void wrong(float* out) {\n  out[threadIdx.x] = 1;\n}')
+    text = invoke("check", path, "--block", 64, "--arg", "ptr:null", "--schedules", 0, code=1).stdout
+    assert re.search(r"^ +warp\n +line +instr\n(  test\.cu:\d +\d+\n)+\Z", text, re.MULTILINE)
+    assert "other line" not in text
 
 
 @pytest.mark.planted_fault

@@ -173,7 +173,7 @@ SKIP:
 
 
 @pytest.mark.planted_fault
-@pytest.mark.parametrize(("limit", "threads"), [(32, None), (20, "threads 20-31"), (0, "warps 0")])
+@pytest.mark.parametrize(("limit", "threads"), [(32, None), (20, "threads 20-31"), (0, "warp 0")])
 def test_register_without_a_value(limit, threads):
     device = Device(memory_bytes=1 << 20)
     out = device.allocate(128)

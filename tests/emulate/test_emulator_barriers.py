@@ -323,7 +323,7 @@ def test_a_state_tells_of_its_phase_until_the_next_is_over(wait, policy):
     run_states(wait, policy)
     with pytest.raises(MbarrierState, match=r"_wait\S* \(PTX line 12\) asks .* for phase 0, and 2 are over") as raised:
         run_states(NEXT_PHASE + wait, policy)
-    assert (raised.value.threads, raised.value.address) == ("CTAs 0, threads 40", 1024)
+    assert (raised.value.threads, raised.value.address) == ("CTA 0, thread 40", 1024)
     if "test_wait" in wait:  # the mbarrier's second life begins with phase 0
         anew = "bar.sync 0; @%p mbarrier.inval.shared::cta.b64 [bar]; @%p mbarrier.init.shared::cta.b64 [bar], 64; "
         with pytest.raises(MbarrierState, match="for phase 1, and 0 are over"):

@@ -167,10 +167,10 @@ def test_a_branch_beyond_its_table_is_an_error(guard, beyond):
   {guard} brx.idx.uni %i, Table;
   Zero: One: Two: mov.u64 %D, 1;"""
     assert run("", body.format(3), integer_inputs(15)) == [1] * LANES
-    words = rf"CTAs 0, threads 9, execute `brx\.idx\.uni` \(PTX line 16\) with index {beyond}.*has 4 targets"
+    words = rf"CTA 0, thread 9, executed `brx\.idx\.uni` \(PTX line 16\) with index {beyond}.*has 4 targets"
     with pytest.raises(UndefinedBranch, match=words) as raised:
         run("", body.format(beyond), integer_inputs(15))
-    assert raised.value.threads == "CTAs 0, threads 9"
+    assert raised.value.threads == "CTA 0, thread 9"
 
 
 def test_an_index_beyond_the_table_where_nobody_branches_is_none():

@@ -118,7 +118,7 @@ def test_a_mask_that_leaves_out_its_thread_is_reported_at_its_own_place():
     assert {report.kind for report in device.reports} == {"member-mask"}
     assert all("leaves out" in report.message for report in device.reports)
     found = {(report.threads, report.locations[0].split("PTX line ")[1]) for report in device.reports}
-    assert found == {("CTAs 0, threads 1", f"{beside})"), ("CTAs 0, threads 32", f"{place})")}
+    assert found == {("CTA 0, thread 1", f"{beside})"), ("CTA 0, thread 32", f"{place})")}
 
 
 @pytest.mark.planted_fault
@@ -128,7 +128,7 @@ def test_masks_that_overlap_and_differ(fault):
     masks = "lane < 8 ? 0xffu : lane < 16 ? 0xff00u : " + ("0xffff0200u" if fault else "0xffff0000u")
     device, _, _ = launch(f"out[t] = __ballot_sync({masks}, v & 1);")
     assert [(report.kind, report.threads) for report in device.reports] == [
-        ("member-mask", "CTAs 0, threads 9, 41")
+        ("member-mask", "CTA 0, threads 9, 41")
     ] * fault
 
 

@@ -117,7 +117,7 @@ def test_threads_at_different_barriers():
     with pytest.raises(Deadlock) as caught:
         device.launch(kernel, (2,), (128,), [0])
     message = str(caught.value)
-    assert "CTAs 0-1, warps 0, wait at `bar" in message
+    assert "CTAs 0-1, warp 0, waiting at `bar" in message
     assert "32 of 128 threads have arrived at barrier 0" in message
     assert "warps 1-3" in message
     assert "96 of 128 threads have arrived at barrier 1" in message
@@ -134,12 +134,12 @@ def test_barrier_protocol(mode, message):
 
 
 def test_an_endless_polling_loop():
-    with pytest.raises(Deadlock, match="poll memory"):
+    with pytest.raises(Deadlock, match="polling memory"):
         barrier(4)
 
 
 def test_a_trap():
-    with pytest.raises(KernelTrap, match=r"threads 70.*trap"):
+    with pytest.raises(KernelTrap, match=r"thread 70.*trap"):
         barrier(5)
 
 

@@ -59,7 +59,7 @@ def test_a_misused_mbarrier_has_its_address_and_one_location(tmp_path):
     found, counters = report(tmp_path, INIT + INLINED.format(line=5) + arrive)
     assert found["kind"] == "BarrierProtocol"
     assert found["locations"] == ["`mbarrier.arrive.shared.b64` at a.cu:5 (inlined from b.cuh:7) (PTX line 13)"]
-    assert (found["address"], found["threads"]) == (FULL, "CTAs 0, threads 0")
+    assert (found["address"], found["threads"]) == (FULL, "CTA 0, thread 0")
     assert counters["totals"]["warp_instructions"] == {"mbarrier.init.shared.b64": 1, "mbarrier.arrive.shared.b64": 1}
     assert fails("mbarrier.arrive.shared.b64 _, [full];", BarrierProtocol).address == FULL
     assert fails(INIT + INIT, BarrierProtocol).address == FULL
@@ -82,7 +82,7 @@ def test_the_first_cta_of_a_later_batch_is_named_by_its_number(monkeypatch):
     third = "mov.u32 %r0, %ctaid.x; setp.eq.u32 %p, %r0, 2;\n"
     error = fails(f"{INIT}{third}@%p mbarrier.arrive.shared.b64 _, [full], 2;", BarrierProtocol, grid=4)
     assert "of CTA 2 takes 1 arrivals" in str(error)
-    assert error.threads == "CTAs 2, threads 0"
+    assert error.threads == "CTA 2, thread 0"
     assert error.counters.warp_instructions["mbarrier.init.shared.b64"] == 3
 
 
@@ -90,7 +90,7 @@ def test_an_exit_too_early_names_its_thread_and_instruction(tmp_path):
     found, _ = report(tmp_path, STORE)
     assert found["kind"] == "AsyncHazard"
     assert found["locations"] == ["`ret` (PTX line 14)"]
-    assert found["threads"] == "CTAs 0, threads 0"
+    assert found["threads"] == "CTA 0, thread 0"
     assert "only after the wait" in found["rule"]
     assert "cp.async.bulk.wait_group" in found["section"]
 
@@ -100,7 +100,7 @@ def test_a_source_that_is_overwritten_too_early_has_its_address():
     body = f"{STORE}mov.u32 %r1, 5; st.shared.u32 [tile+8], %r1; cp.async.bulk.wait_group 0;"
     error = fails(body, EmulatorError, asynchrony="lazy")
     assert "was overwritten" in str(error)
-    assert error.threads == "CTAs 0, threads 0"
+    assert error.threads == "CTA 0, thread 0"
     assert error.address == TILE + 8
     (place,) = error.locations
     assert place.startswith("`cp.async.bulk.global.shared::cta.bulk_group`")

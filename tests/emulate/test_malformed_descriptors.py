@@ -83,7 +83,7 @@ def test_a_tensor_map_that_was_overwritten_is_reported(tmp_path):
         assert words in report["message"]
         (place,) = report["locations"]
         assert re.fullmatch(r"`cp\.async\.bulk\.tensor\S+` \(PTX line 11\)", place)
-        assert report["threads"] == "CTAs 0, threads 0"
+        assert report["threads"] == "CTA 0, thread 0"
 
 
 @pytest.mark.parametrize("seed", range(40))

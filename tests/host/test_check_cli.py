@@ -6,6 +6,7 @@ import re
 import pytest
 
 from support.commands import error, in_json, invoke
+from tilewright.cli.check_arguments import FILLS
 from tilewright.cli.output import _compact, console
 from tilewright.cli.product import Product
 from tilewright.dtypes import fp32
@@ -47,6 +48,22 @@ def test_check_runs_every_schedule():
 )
 def test_numbers_of_the_line_table(value, text):
     assert _compact(value) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "given"), [(("--grid", 4), "--grid is for"), (("--grid", 4, "--arg", 5), "--grid, --arg are for")]
+)
+def test_options_of_a_launch_are_not_for_kernels_of_tilewright(options, given):
+    assert f"{given} the launch of a PTX file, and 'mma' is none: name FILE.ptx" in error("check", "mma", *options)
+
+
+def test_help_names_what_an_array_may_hold_and_every_key_of_the_record():
+    text = " ".join(re.sub(r"[│\n]", " ", invoke("check", "--help").stdout).split())
+    for fill in FILLS:
+        assert re.search(rf"An array holds [^:]*\b{fill}\b", text)
+    record = in_json("check", "simt", 9, 7, 5, "--schedules", 0)
+    for key in (*record, *record["counters"]):
+        assert re.search(rf"--json prints .*\b{key}\b.*error where", text)
 
 
 def test_check_all_goes_on_where_a_kernel_does_not_take_the_product():

@@ -64,13 +64,13 @@ def check(
         typer.Option("--entry", help="The kernel, of several: its name or a part.", rich_help_panel=PTX_OPTIONS),
     ] = None,
     grid: Annotated[
-        str | None, typer.Option("--grid", help="CTAs, as X,Y,Z; 1 by default.", rich_help_panel=PTX_OPTIONS)
+        str | None, typer.Option("--grid", help="CTAs, as X,Y,Z or XxYxZ; 1 by default.", rich_help_panel=PTX_OPTIONS)
     ] = None,
     block: Annotated[
-        str | None, typer.Option("--block", help="Threads, as X,Y,Z.", rich_help_panel=PTX_OPTIONS)
+        str | None, typer.Option("--block", help="Threads, as X,Y,Z or XxYxZ.", rich_help_panel=PTX_OPTIONS)
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option("--cluster", help="CTAs of a cluster, as X,Y,Z.", rich_help_panel=PTX_OPTIONS)
+        str | None, typer.Option("--cluster", help="CTAs of a cluster, as X,Y,Z or XxYxZ.", rich_help_panel=PTX_OPTIONS)
     ] = None,
     smem: Annotated[
         int, typer.Option("--smem", help="Dynamic shared memory in bytes.", min=0, rich_help_panel=PTX_OPTIONS)
@@ -80,7 +80,8 @@ def check(
         typer.Option(
             "--arg",
             help="An argument, once for each: 5, f32:1.5, out=f32[64,32], a=bf16[64,32]:random, ptr:out, "
-            "tensormap(a, box=\\[64,32], swizzle=64), bytes:00ff; see docs/emulator.md.",
+            "tensormap(a, box=\\[64,32], swizzle=64), bytes:00ff; see docs/emulator.md. An array holds random, zeros, "
+            "ones, arange, a number, FILE.npy or, by default, poison: bytes ff, NaN where they are floats.",
             show_default=False,
             rich_help_panel=PTX_OPTIONS,
         ),
@@ -105,9 +106,10 @@ def check(
     TILEWRIGHT_EMULATOR_SECONDS sets the limit. Ctrl-C shows what was found so far.
 
     Exit code 1 when something is reported, 2 for what cannot run or ends early,
-    130 after Ctrl-C. --json prints {kernel, verified, reports, counters: {totals,
-    by_line}, schedules}, and error where it ends early; of all and ladder
-    {verified, results}, a list of such objects; of what cannot run {error}.
+    130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
+    reports, counters: {totals, by_line, by_line_inclusive}, schedules}, and error
+    where it ends early; of all and ladder {verified, results}, a list of such
+    objects; of what cannot run {error}.
 
     \b
     Examples:
@@ -127,8 +129,11 @@ def check(
         found = _check_file(Path(kernel), launch, orders, seed)
         lines = lines is not False
     else:
-        if given := ", ".join(f"--{name}" for name, value in launch.items() if value):
-            raise ValueError(f"{given} is for the launch of a PTX file, and {kernel!r} is none: name FILE.ptx")
+        if given := [f"--{name}" for name, value in launch.items() if value]:
+            are = "are" if len(given) > 1 else "is"
+            raise ValueError(
+                f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is none: name FILE.ptx"
+            )
         epilogue = {"bias": bias, "activation": activation.value if activation else None}
         element_type = dtype.value if dtype else None
         found = _check_kernels(

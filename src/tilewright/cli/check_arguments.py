@@ -2,8 +2,8 @@
 
     5   -3   0x10   1.5           a number, as large as its parameter (1.5 is an f32 or f64)
     bf16:1.5   u8:255             a number of a type
-    f32[64,32]                    the address of an array, uninitialised, as an output is
-    f32[64,32]:random             of an array with values: random, zeros, ones, arange, a number, or FILE.npy
+    f32[64,32]                    the address of an array, uninitialised (poison), as an output is
+    f32[64,32]:random             of an array with values: random, zeros, ones, arange, poison, a number, or FILE.npy
     out=f32[64,32]:zeros          the same with a name
     ptr:out   ptr:out+256         the address of an array that another argument names, and bytes on
     ptr:null                      no address

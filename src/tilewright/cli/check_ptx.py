@@ -137,12 +137,12 @@ def _require_memory(arguments: Arguments) -> None:
 
 
 def _extents(option: str, text: str | None, default: tuple[int, ...] | None) -> tuple[int, ...]:
-    """(x, y, z) of "X", "X,Y" or "X,Y,Z"."""
+    """(x, y, z) of "X", "X,Y" or "X,Y,Z", with x for commas as in a shape."""
     if text is None:
         if default is None:
             raise ValueError(f"{option} is missing and the PTX does not say it: give it, such as {option} 128")
         return default
     parts = text.lower().replace("x", ",").split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts) or prod(map(int, parts)) < 1:
-        raise ValueError(f"{option}={text!r} must be one to three positive numbers, such as 4 or 4,2 or 4,2,1")
+        raise ValueError(f"{option}={text!r} must be one to three positive numbers, such as 4 or 4,2 or 4x2x1")
     return tuple(map(int, parts))

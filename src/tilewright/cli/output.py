@@ -167,16 +167,17 @@ def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
 
 
 def line_table(by_line: dict[str, dict[str, Any]]) -> None:
-    """The emulator's counters per source line, where there is more than instructions; empty columns are left out."""
+    """The emulator's counters per source line that has more than instructions, if any has; without empty columns."""
     totals = {line: {name: _total(counters[name]) for name in LINE_COLUMNS} for line, counters in by_line.items()}
     instructions, *events = LINE_COLUMNS
-    shown = {line: row for line, row in totals.items() if any(row[name] for name in events)}
+    shown = {line: row for line, row in totals.items() if any(row[name] for name in events)} or totals
     names = [instructions, *(name for name in events if any(row[name] for row in shown.values()))]
     rows = [["", *(LINE_COLUMNS[name][0] for name in names)], ["line", *(LINE_COLUMNS[name][1] for name in names)]]
     rows += [[line, *(_compact(row[name]) for name in names)] for line, row in shown.items()]
     others = [row[instructions] for line, row in totals.items() if line not in shown]
     if others:
-        rows.append([f"{len(others)} other lines", _compact(sum(others)), *[""] * (len(names) - 1)])
+        name = f"{len(others)} other line{'s' * (len(others) > 1)}"
+        rows.append([name, _compact(sum(others)), *[""] * (len(names) - 1)])
     columns(rows, indent=2, gap=2)
 
 

@@ -285,12 +285,12 @@ class Barriers:
                 expected = int(barrier.expected[cta]) or int(self._machine.alive_threads[cta])
                 arrived = int(self._arrived(barrier)[cta])
                 lines.append(
-                    f"{self._machine.name(entry.group)} wait at {self._at(entry.site)}: {arrived} of {expected} "
+                    f"{self._machine.name(entry.group)} waiting at {self._at(entry.site)}: {arrived} of {expected} "
                     f"threads have arrived at barrier {number}"
                 )
         for entry in self._cluster_waiting:
             lines.append(
-                f"{self._machine.name(entry.group)} wait at {self._at(entry.site)} for the rest of their cluster"
+                f"{self._machine.name(entry.group)} waiting at {self._at(entry.site)} for the rest of their cluster"
             )
         return lines
 

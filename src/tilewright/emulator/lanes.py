@@ -102,11 +102,7 @@ class Group:
         return self if active is None else self.take(np.broadcast_to(active, (self.size,)))
 
     def __str__(self) -> str:
-        ctas = ranges(np.unique(self.cta))
-        warps = np.unique(self.thread // WARP)
-        threads = np.unique(self.thread)
-        who = f"warps {ranges(warps)}" if threads.size == warps.size * WARP else f"threads {ranges(threads)}"
-        return f"CTAs {ctas}, {who}"
+        return in_words(self.cta, self.thread)
 
 
 class Tiles:
@@ -172,6 +168,18 @@ class Tiles:
         """The inverse of spread: (tiles, width, C) -> (lanes,)."""
         flat = tiles.reshape(-1)
         return flat if self._place is None else flat[self._place]
+
+
+def in_words(ctas: Indices, threads: Indices) -> str:
+    """Threads of CTAs in words, by their warps where these are whole."""
+    warps, threads = np.unique(threads // WARP), np.unique(threads)
+    whole = threads.size == warps.size * WARP
+    return f"{counted('CTA', np.unique(ctas))}, {counted('warp', warps) if whole else counted('thread', threads)}"
+
+
+def counted(noun: str, numbers: Indices) -> str:
+    """Sorted numbers of things in words: thread 7, threads 0-3, 7."""
+    return f"{noun}{'s' * (numbers.size != 1)} {ranges(numbers)}"
 
 
 def ranges(values: npt.NDArray[np.int64]) -> str:

@@ -24,7 +24,7 @@ from tilewright.emulator.checker import Checker
 from tilewright.emulator.codegen import waits
 from tilewright.emulator.counters import Counts, MemoryCounter
 from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, StepLimit, UndefinedBranch
-from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Topology, ranges
+from tilewright.emulator.lanes import Array, Group, Indices, Mask, Topology, in_words
 from tilewright.emulator.launch_state import LaunchState
 from tilewright.emulator.mbarrier import Mbarriers
 from tilewright.emulator.meetings import Meetings
@@ -193,7 +193,7 @@ class Machine:
         if beyond.size:
             lane, wrong = group.indices[beyond[:1]], lanes_of(index, group.size)[beyond[0]]
             raise UndefinedBranch(
-                f"{self.name(self.topology.group(lane))} execute {self.describe(site)} with index {wrong}, and its "
+                f"{self.name(self.topology.group(lane))} executed {self.describe(site)} with index {wrong}, and its "
                 f"list has {count} targets",
                 lane=lane,
             )
@@ -215,10 +215,7 @@ class Machine:
 
     def name(self, group: Group) -> str:
         """A group in words, by CTA numbers of the grid."""
-        warps, threads = np.unique(group.thread // WARP), np.unique(group.thread)
-        whole = threads.size == warps.size * WARP
-        who = f"warps {ranges(warps)}" if whole else f"threads {ranges(threads)}"
-        return f"CTAs {ranges(np.unique(self.cta_numbers[group.cta]))}, {who},"
+        return f"{in_words(self.cta_numbers[group.cta], group.thread)},"
 
     # Scheduling ------------------------------------------------------------------------------------------------------
 
@@ -295,7 +292,7 @@ class Machine:
     def _exit(self, group: Group) -> None:
         if (left := self.bulk.groups.unretired(group)).size:
             last = self.program.blocks[self.block].instructions[-1]
-            message = f"{self.name(left)} exit by {last} without waiting for their bulk stores"
+            message = f"{self.name(left)} exited by {last} without waiting for their bulk stores"
             raise AsyncHazard(f"{message} (cp.async.bulk.wait_group)", lane=left.indices)
         self._progress += 1
         self.alive[group.lanes] = False
@@ -338,7 +335,7 @@ class Machine:
     def _whereabouts(self, group: Group) -> str:
         """Where the launch seems to spend its time while a group runs."""
         busiest = self.program.blocks[int(self._executed.argmax())].instructions[0]
-        return f"{self.name(group).rstrip(',')} run, and most often executed is what follows {busiest}"
+        return f"{self.name(group).rstrip(',')} ran, and most often executed was what follows {busiest}"
 
     def _report_divergence(self) -> None:
         """Where only warps wait for their own lanes, these have gone another way."""
@@ -348,7 +345,7 @@ class Machine:
             masked = has_member_mask(block.instructions[0])
             kind, rest = ("member-mask", "member mask") if masked else ("divergent-collective", "warps")
             message = (
-                f"only {self.name(group)} execute {self.describe(block.start)}: the rest of their {rest} does not come"
+                f"only {self.name(group)} executed {self.describe(block.start)}: the rest of their {rest} does not come"
             )
             self.checker.report(kind, (), message, (block.start,), group, None)
 
@@ -356,8 +353,8 @@ class Machine:
         lines = self.barriers.describe_waiting() + self.mbarriers.describe_waiting() + self.mbarriers.describe_testing()
         for block, group in self.meetings.waiting():
             first = block.instructions[0]
-            lines.append(f"{self.name(group)} wait at {first} for the other lanes of their warps or warpgroups")
+            lines.append(f"{self.name(group)} waiting at {first} for the other lanes of their warps or warpgroups")
         for index, group in self._polled:
             loop = self.program.blocks[index].instructions[0]
-            lines.append(f"{self.name(group)} poll memory in the loop that starts with {loop}")
+            lines.append(f"{self.name(group)} polling memory in the loop that starts with {loop}")
         return lines

@@ -260,7 +260,9 @@ class Mbarriers:
     def describe_waiting(self) -> list[str]:
         """A line for each group that waits, with what it waits for."""
         return [
-            self._describe(offset, entry, "wait at") for offset, waiting in self._waiting.items() for entry in waiting
+            self._describe(offset, entry, "waiting at")
+            for offset, waiting in self._waiting.items()
+            for entry in waiting
         ]
 
     def waited_for(self) -> int | None:
@@ -277,7 +279,7 @@ class Mbarriers:
                 waiting = _Waiting(
                     entry.group.take(still), entry.cta[still], entry.parity[still], entry.block, entry.site
                 )
-                lines.append(self._describe(offset, waiting, "ask again and again at"))
+                lines.append(self._describe(offset, waiting, "asking again and again at"))
         return lines
 
     def _describe(self, offset: int, waiting: _Waiting, does: str) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.emulator.clocks import KNOWN
-from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, ranges
+from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, counted
 from tilewright.emulator.program import Program
 from tilewright.emulator.ptx import Entry, Integer
 
@@ -125,7 +125,7 @@ class RegisterBudget:
             site = int(self._sites[most[0], cta])
             message = (
                 f"{self._checker.machine.describe(site)} is executed by warp {int(most[0])} of a warpgroup and not by "
-                f"its warps {ranges(rest)}"
+                f"its {counted('warp', rest)}"
             )
             self._report(message, (site,), self._lanes(most[:1], np.array([cta]))[0])
 

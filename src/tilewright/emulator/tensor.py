@@ -129,7 +129,7 @@ def _require_whole(machine: "Machine", site: int, group: Group, tiles: Tiles, wh
     """Refuse an .aligned instruction that a part of a warp or of a warpgroup executes."""
     if tiles.complete:
         return
-    message = f"{machine.describe(site)} needs whole {whole}, and only {machine.name(group)} execute it"
+    message = f"{machine.describe(site)} needs whole {whole}, and only {machine.name(group)} executed it"
     if machine.checker is not None:
         machine.checker.report("divergent-collective", (), message, (site,), group, None)
     raise EmulatorError(message, reported=machine.checker is not None)
