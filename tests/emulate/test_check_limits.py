@@ -51,6 +51,12 @@ def test_an_endless_kernel_ends_with_its_loop(ptx, monkeypatch):
         assert words in record["error"]
 
 
+def test_what_cannot_be_less_is_not_advised(ptx, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "0")
+    message = in_json("check", ptx(ENDLESS), *NEVER, "--schedules", 0, code=2)["error"]
+    assert ": give the kernel less to do, or set" in message
+
+
 def test_several_ctas_could_be_fewer(ptx, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "0")
     message = in_json("check", ptx(ENDLESS), *NEVER, "--grid", 2, code=2)["error"]

@@ -1,6 +1,7 @@
 """What a host can ask of the emulated GPU: arguments, tensor maps and PTX of any kind, and what it refuses."""
 
 import re
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -202,3 +203,8 @@ def test_headers_that_are_taken(target):
         f"// by hand\n.version 8.0 .target {target}\n.address_size 64\n.visible .entry e() {{ ret; }}"
     )
     assert kernel.name == "e"
+
+
+def test_a_path_is_no_text():
+    with pytest.raises(TypeError, match=r"ptx is a \w*Path, and must be the text or its bytes"):
+        Device().load(Path("kernel.ptx"))

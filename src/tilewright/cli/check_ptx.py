@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.check_arguments import Arguments, parse_arguments
 from tilewright.cli.check_parameters import fit
-from tilewright.cli.check_result import Checked, Schedule, run_schedules
+from tilewright.cli.check_result import Checked, Schedule, run_schedules, schedules_of
 from tilewright.cli.memory import available_memory
 from tilewright.cli.output import progress
 
@@ -77,7 +77,8 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
 
     together, several = share_together(prod(grid), prod(block), prod(cluster)), prod(grid) > 1
     ctas = f"{len(schedules)} schedules of {prod(grid):,} CTA{'s' * several}"
-    remedy = f"take {'a smaller --grid or ' * several}fewer --schedules"
+    smaller = ["a smaller --grid"] * several + ["fewer --schedules"] * (len(schedules) > len(schedules_of(0, 0)))
+    remedy = f"take {' or '.join(smaller)}" if smaller else "give the kernel less to do"
     run_schedules(result, schedules, prepare, TimeLimit(ctas, together / len(schedules), remedy))
     return result
 

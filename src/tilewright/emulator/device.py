@@ -170,6 +170,7 @@ class Device:
 
         Raises:
             PtxSyntaxError, UnsupportedInstruction: naming the line.
+            TypeError: if ptx is no text.
             ValueError: if the entry is not there.
         """
         ptx = _text(ptx)
@@ -308,6 +309,8 @@ class Device:
 
 
 def _text(ptx: str | bytes) -> str:
+    if not isinstance(ptx, str | bytes):
+        raise TypeError(f"ptx is a {type(ptx).__name__}, and must be the text or its bytes: path.read_text() of a file")
     return (ptx if isinstance(ptx, str) else ptx.decode()).rstrip("\0")
 
 
