@@ -350,6 +350,7 @@ def test_the_last_block_reads_what_blocks_have_written_that_were_not_resident_wi
         ("_ZZ4kE2x1", 0, "x1"),
         ("global_smem", 8, "global_smem + 8"),
         ("_Zebra", 0, "_Zebra"),
+        ("_Z" + "9" * 5000 + "a", 0, "_Z" + "9" * 5000 + "a"),
         ("partial", 16, ""),
     ],
 )

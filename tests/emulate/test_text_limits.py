@@ -96,3 +96,19 @@ def test_many_registers_that_live_across_many_blocks_take_little_memory():
 def test_a_variable_beyond_all_memory(before, body):
     with pytest.raises(PtxSyntaxError, match=r"PTX line \d: x has more than 281474976710656 bytes"):
         load(body, before)
+
+
+def test_many_blank_lines_before_what_is_no_ptx():
+    with pytest.raises(PtxSyntaxError, match=r"PTX line 1000001: unexpected 'x'"):
+        Device().load("\n" * 1_000_000 + "x")
+
+
+@pytest.mark.planted_fault
+def test_names_of_many_lengths():
+    """As of C++, whose parts each follow their length."""
+    name = "_Z" + "1a" * 200_000
+    entry = f".visible .entry k() {{ .shared .b32 {name}; .reg .b32 %a; ld.shared.u32 %a, [{name}]; ret; }}"
+    device = Device()
+    device.launch(device.load(HEADER + entry), 1, 1, [])
+    [report] = device.reports
+    assert "shared address 0x400 (a), which nobody has written" in report.message

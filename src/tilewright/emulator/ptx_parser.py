@@ -28,7 +28,7 @@ _VERSION_AND_TARGET = re.compile(
     r"\.version\s+(?P<major>\d{1,3})\.(?P<minor>\d{1,3})(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*\.target\s+(?P<target>[\w.-]+)"
 )
 _PATH = re.compile(r"[^\n]+\.ptx")
-_CUDA = re.compile(r"^[ \t]*#[ \t]*include\b|\bextern\s+\"C\"|\b__(?:global|device|shared)__\b|^\s*template\s*<", re.M)
+_CUDA = re.compile(r"^[ \t]*#[ \t]*include\b|\bextern\s+\"C\"|\b__(?:global|device|shared)__\b|^[ \t]*template\b", re.M)
 COMPILED = "the PTX that `nvcc -ptx -lineinfo` or nvrtcGetPTX makes"
 """What to give, for messages about what is none."""
 _HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")

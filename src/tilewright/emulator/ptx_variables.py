@@ -31,8 +31,9 @@ def variable_at(entry: Entry, offset: int) -> str:
 
 def _unmangled(name: str) -> str:
     """The last part of a C++ name, which its length precedes; other names as they are."""
-    parts = re.findall(r"(?<!\d)(?=(\d+)(\D.*)$)", name) if name.startswith("_Z") else []
-    return next((part for length, part in reversed(parts) if int(length) == len(part)), name)
+    lengths = re.finditer(r"(?<!\d)\d{1,6}(?!\d)", name if name.startswith("_Z") else "")
+    starts = [match.end() for match in lengths if int(match[0]) == len(name) - match.end()]
+    return name[starts[-1] :] if starts else name
 
 
 def _place(variables: dict[str, Variable]) -> int:
