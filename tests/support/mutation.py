@@ -15,8 +15,8 @@ from support.rungs import RUNGS
 from tilewright import dtypes
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.emulator import device as emulated_device
-from tilewright.emulator.asynchrony import Asynchrony
 from tilewright.emulator.errors import EmulatorError, PtxSyntaxError, UnsupportedInstruction
+from tilewright.emulator.machine.asynchrony import Asynchrony
 from tilewright.hardware import H200
 from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers

@@ -23,7 +23,7 @@ from pictures.panels import (
 )
 from pictures.record import of_line
 from pictures.timelines import LOAD, LOAD_CLOCKS, MULTIPLY, STORE, Ring, Span, multiply_clocks, timeline
-from tilewright.emulator.swizzle import swizzle
+from tilewright.emulator.semantics.swizzle import swizzle
 from tilewright.model.raster import blocked_tile, hilbert_tile, row_major_tile
 
 ROW_BYTES, CHUNK_BYTES = 128, 16

@@ -20,7 +20,7 @@ from pictures.panels import (
 )
 from pictures.record import Request, of_line, of_operand, requests
 from pictures.timelines import LOAD, MULTIPLY, STORE, Span, timeline
-from tilewright.emulator.fragments import accumulate_fragments, matrix_of_a, matrix_of_b
+from tilewright.emulator.semantics.fragments import accumulate_fragments, matrix_of_a, matrix_of_b
 
 HALF = 2
 """Bytes of an element of A and B."""

@@ -172,7 +172,7 @@ def _parse(text: str, name: str, buffers: dict[str, Buffer]) -> "Item":
     if text.startswith("bytes:"):
         return bytes.fromhex(text.removeprefix("bytes:"))
     if match := _TYPED.fullmatch(text):
-        from tilewright.emulator.elements import element_dtype
+        from tilewright.emulator.semantics.elements import element_dtype
 
         return _number(match["value"], element_dtype(match["type"]))
     if _INTEGER.fullmatch(text):
@@ -185,7 +185,7 @@ def _parse(text: str, name: str, buffers: dict[str, Buffer]) -> "Item":
 
 def _declare(match: re.Match[str], name: str, buffers: dict[str, Buffer]) -> str:
     """Add the buffer of a match of _ARRAY; returns its name."""
-    from tilewright.emulator.elements import element_dtype
+    from tilewright.emulator.semantics.elements import element_dtype
 
     name, fill = match["name"] or name, (match["fill"] or "poison").strip()
     dtype = element_dtype(match["type"])
@@ -198,7 +198,7 @@ def _declare(match: re.Match[str], name: str, buffers: dict[str, Buffer]) -> str
 
 
 def _parse_tensor_map(inside: str, name: str, buffers: dict[str, Buffer]) -> TensorMapOf:
-    from tilewright.emulator.ptx_lexical import split_list
+    from tilewright.emulator.ptx.lexical import split_list
 
     tensor, *options = split_list(inside) or [""]
     known = dict(option.replace(" ", "").partition("=")[::2] for option in options)

@@ -8,7 +8,7 @@ from tilewright.cli.check_arguments import Arguments, Pointer, TensorMapOf
 if TYPE_CHECKING:
     from tilewright.cli.check_arguments import Item
     from tilewright.emulator import Kernel
-    from tilewright.emulator.ptx import Parameter
+    from tilewright.emulator.ptx.syntax import Parameter
 
 
 def fit(arguments: Arguments, texts: Sequence[str], kernel: "Kernel") -> None:
@@ -48,7 +48,7 @@ def taken_by(parameter: "Parameter") -> str:
     integer = f"a {parameter.size}-byte integer such as 5"
     if _is_scalar(parameter):
         return "f32[1024]:random or the like, ptr:NAME or an integer" if parameter.size == 8 else integer
-    from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES
+    from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
 
     typed = {2: ", or f16:1.5 or bf16:1.5", 4: ", or f32:1.5", TENSOR_MAP_BYTES: ", or tensormap(...)"}
     return f"a structure: bytes:HEX of {parameter.size} bytes{typed.get(parameter.size, '')}"
@@ -57,7 +57,7 @@ def taken_by(parameter: "Parameter") -> str:
 def _fits(item: "Item", parameter: "Parameter") -> bool:
     import numpy as np
 
-    from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES
+    from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
 
     if isinstance(item, np.generic):  # of which np.float64 is a float, too
         return parameter.size == item.nbytes
@@ -81,6 +81,6 @@ def _is_scalar(parameter: "Parameter") -> bool:
 
 
 def _width(parameter: "Parameter") -> int:
-    from tilewright.emulator.ptx import TYPE_BITS
+    from tilewright.emulator.ptx.syntax import TYPE_BITS
 
     return TYPE_BITS[parameter.type] // 8

@@ -84,7 +84,7 @@ def check_ptx(path: Path, options: LaunchOptions, schedules: list[Schedule], see
 
 
 def _read(path: Path) -> str:
-    from tilewright.emulator.ptx_parser import COMPILED
+    from tilewright.emulator.ptx.parser import COMPILED
 
     try:
         text = path.read_text(encoding="utf-8").rstrip("\0")

@@ -86,7 +86,7 @@ class Checked:
         address: int | None = None,
     ) -> None:
         """Add a finding that is no report of the device; of an error, with its rule."""
-        from tilewright.emulator.rules import ERRORS
+        from tilewright.emulator.checks.rules import ERRORS
 
         rule = ERRORS.get(kind)
         found = {"kind": kind, "message": message, "locations": locations, "threads": threads}
@@ -156,7 +156,7 @@ def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
 
 def _show_report(report: dict[str, Any], stated: set[str]) -> None:
     """Tell people about a report; a rule that is in `stated` is known, any other is then."""
-    from tilewright.emulator.rules import ERRORS
+    from tilewright.emulator.checks.rules import ERRORS
 
     message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
     paragraph(message, 2)
