@@ -88,8 +88,8 @@ def schedules() -> list[str]:
     shape = _shape_text((product["m"], product["n"], product["k"]))
     return [
         f"The next table changes only the order of tiles, in `{kernel}` at {shape}.",
-        "Each cell has TFLOP/s and the ratio to cuBLAS in the same run, right after idle (burst) and at the power limit "
-        "(settled).",
+        "Each cell has TFLOP/s and the ratio to cuBLAS in the same run, "
+        "right after idle (burst) and at the power limit (settled).",
         f"The confidence of each interval is at least {min(confidences):.2%}.",
         "",
         *_table(("schedule", "burst", "settled", "GB from DRAM, modeled"), rows),
