@@ -8,8 +8,8 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
+from tilewright.hardware import Unit
 from tilewright.jit.cache import build
-from tilewright.model.speed_of_light import Unit
 from tilewright.operand import HOST, Operand, adopt, allocator, contiguous_strides, stream_reader
 from tilewright.planner.plan import Plan, scalars, stream_handle
 from tilewright.planner.rules import check_names, choose

@@ -9,10 +9,9 @@ from functools import cache
 from typing import Any, ClassVar, TypeAlias, get_args, get_type_hints
 
 from tilewright.dtypes import DType, fp32
-from tilewright.hardware import Hardware
+from tilewright.hardware import Hardware, Unit
 from tilewright.jit.source import CudaType, TranslationUnit, translation_unit
 from tilewright.kernels.parameters import GemmParameters, KernelArguments, LaunchShape, TensorMapSpec
-from tilewright.model.speed_of_light import Unit
 from tilewright.problem import ACTIVATIONS, Problem
 
 Constants: TypeAlias = dict[str, "bool | int | CudaType"]

@@ -141,7 +141,7 @@ class WgmmaKernel(Kernel):
         """
         constants = self.constants(config, problem)
         waves = ceil(_cluster_tiles(config, problem) / (hardware.sm_count // (config.cluster_m * config.cluster_n)))
-        multiply = config.tile_m * config.tile_n * TILE_K / hardware.tensor_macs
+        multiply = config.tile_m * config.tile_n * TILE_K / hardware.macs("wgmma", problem.a.dtype)
         deliver = int(constants["stage_bytes"]) / 300  # type: ignore[arg-type]
         return waves * (ceil(problem.k / TILE_K) * (multiply + deliver) + 1500)
 

@@ -108,7 +108,7 @@ class MmaWarp(WarpTensorCoreKernel):
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaWarpConfig]:
         """fp16 for fp16 inputs, and fp32."""
-        return (*([MmaWarpConfig("fp16")] if problem.a.dtype == fp16 else []), MmaWarpConfig("fp32"))
+        return tuple(MmaWarpConfig(name) for name in ("fp16", "fp32") if name in problem.a.dtype.accumulators)
 
     def accumulator(self, config: MmaWarpConfig) -> DType:
         """As the Config says."""
@@ -122,7 +122,7 @@ class MmaWarp(WarpTensorCoreKernel):
             **constants,
             "fp32_accumulator": config.accumulator == "fp32",
             "fp16_accumulator": config.accumulator == "fp16",
-            "fp16_input": problem.a.dtype == fp16,
+            "fp16_input": "fp16" in problem.a.dtype.accumulators,
         }
 
 
