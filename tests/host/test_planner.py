@@ -13,7 +13,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma import WgmmaConfig
-from tilewright.planner.rules import choose
+from tilewright.planner.choose import choose
 from tilewright.problem import Matrix, Problem
 
 _PROBLEM = re.compile(

@@ -5,6 +5,7 @@ from math import ceil
 from typing import Literal
 
 from tilewright.hardware import Hardware, Unit
+from tilewright.model import cost
 from tilewright.problem import Problem
 
 Power = Literal["settled", "burst"]
@@ -103,17 +104,18 @@ def predict(
     """
     tile_count = problem.batch_count * ceil(problem.m / tile_m) * ceil(problem.n / tile_n)
     ctas = max(1, min(cta_count, hardware.sm_count))
-    waves = ceil(tile_count / ctas)
+    waves = cost.waves(tile_count, ctas)
     macs_per_clock = hardware.macs(unit, problem.a.dtype) * _issue_rate(hardware, unit)
     clock = _clock(hardware, unit, power, macs_per_clock)
-    tile_clocks = tile_m * tile_n * problem.k / macs_per_clock
+    tile_clocks = cost.multiply_clocks(tile_m, tile_n, problem.k, macs_per_clock)
     padded_macs = waves * hardware.sm_count * tile_m * tile_n * problem.k
     return Prediction(
         tile_count=tile_count,
         waves=waves,
         quantization=problem.flops / 2 / padded_macs if padded_macs else 1.0,
         clock=clock,
-        compute_seconds=waves * tile_clocks / clock,
+        # Reading and storing are terms of their own here: no delivery, nothing beside the steps of a tile.
+        compute_seconds=cost.clocks(waves, 1, tile_clocks, 0, 0) / clock,
         memory_seconds=problem.minimum_bytes / (DRAM_RATE * hardware.memory_bandwidth),
         overhead_seconds=OVERHEAD_SECONDS,
         flops=problem.flops,
