@@ -104,8 +104,9 @@ def _read_from_dram(name: str, schedule: Schedule, product: dict[str, Any]) -> i
     kernel = LADDER[name].kernel
     problem = Product(product["m"], product["n"], product["k"], bf16, bf16, product["layout"]).problem
     config = ScheduleConfig(schedule)
-    launch = kernel.launch_shape(config, problem, H200)
-    sizes = {key: int(value) for key, value in kernel.constants(config, problem).items() if isinstance(value, int)}
+    constants = kernel.constants(config, problem)
+    launch = kernel.launch_shape(constants, problem, H200)
+    sizes = {key: int(value) for key, value in constants.by_name().items() if isinstance(value, int)}
     tile_m, tile_n = sizes["tile_m"] * launch.cluster, sizes["tile_n"]
     block = partial(blocked_tile, block_m=sizes["block_m"], block_n=sizes["block_n"])
     tile = {"row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile}[schedule]

@@ -1,8 +1,8 @@
-"""The element types, in one table: width, names in every array library, and the units that multiply them."""
+"""The element types, in one table: width, kind, accumulators, and names in CUDA, PTX, TMA and every array library."""
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,19 +11,35 @@ import numpy as np
 class DType:
     """One element type.
 
-    `name` is what users write, `nbytes` its width, `cuda` the type's name in our headers, `epsilon` the spacing of
-    numbers at 1 (unit roundoff times two).
+    name: what users write.
+    bits: the width of an element.
+    kind: whether it is a floating-point number or an integer.
+    epsilon: the spacing of numbers at 1 (unit roundoff times two).
+    accumulators: names of the types in which tensor cores or CUDA cores add its products, the usual one first.
+    cuda: the type's name in our headers.
+    ptx: its name in PTX instructions.
+    tma: its name in `CUtensorMapDataType`, after `CU_TENSOR_MAP_DATA_TYPE_`.
+    numpy, torch: its names in these libraries.
     """
 
     name: str
-    nbytes: int
+    bits: int
+    kind: Literal["float", "integer"]
+    epsilon: float
+    accumulators: tuple[str, ...]
     cuda: str
+    ptx: str
+    tma: str
     numpy: str
     torch: str
-    epsilon: float
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def nbytes(self) -> int:
+        """Width of an element in bytes."""
+        return self.bits // 8
 
     @property
     def numpy_dtype(self) -> "np.dtype[Any]":
@@ -39,9 +55,9 @@ def _numpy_dtype(name: str) -> "np.dtype[Any]":
     return dtype
 
 
-bf16 = DType("bf16", 2, "bf16", "bfloat16", "torch.bfloat16", 2.0**-7)
-fp16 = DType("fp16", 2, "fp16", "float16", "torch.float16", 2.0**-10)
-fp32 = DType("fp32", 4, "float", "float32", "torch.float32", 2.0**-23)
+bf16 = DType("bf16", 16, "float", 2.0**-7, ("fp32",), "bf16", "bf16", "BFLOAT16", "bfloat16", "torch.bfloat16")
+fp16 = DType("fp16", 16, "float", 2.0**-10, ("fp32", "fp16"), "fp16", "f16", "FLOAT16", "float16", "torch.float16")
+fp32 = DType("fp32", 32, "float", 2.0**-23, ("fp32",), "float", "f32", "FLOAT32", "float32", "torch.float32")
 
 SUPPORTED = (bf16, fp16, fp32)
 NAMES = ", ".join(d.name for d in SUPPORTED)

@@ -11,7 +11,7 @@ from tilewright import dtypes
 from tilewright.cli.memory import available_memory
 from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
-from tilewright.kernels.family import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.kernels.ladder.rung import Data
 from tilewright.problem import Matrix, Problem
@@ -135,8 +135,8 @@ def first_accepted(
     for shape in shapes:
         for kind in kinds:
             product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout, **epilogue)
-            reason = kernel.rejects(product.problem, hardware)
+            reason = kernel.refuses(product.problem, hardware)
             if reason is None:
                 return product
-            refusal = refusal or reason
+            refusal = refusal or str(reason)
     raise NotTaken(kernel, hardware, refusal)

@@ -150,7 +150,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
     from tilewright.api import plan, refuse_long_emulation
     from tilewright.backends.emulated import EmulatedBackend
     from tilewright.kernels.registry import KERNELS
-    from tilewright.planner.rules import choose
+    from tilewright.planner.choose import choose
 
     small = product.resized(*shape)
     with progress(f"emulating {small}") as report:
@@ -160,7 +160,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
         if not product.problem.is_empty:
             choice = choose(product.problem, backend.hardware, kernel=kernel)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
-            refuse_long_emulation(small.problem, choice.kernel.execution_unit)
+            refuse_long_emulation(small.problem, choice.kernel.unit)
         operands = small.operands(seed)
         a, b, bias = operands["a"], operands["b"], operands.get("bias")
         planned = plan(
@@ -191,14 +191,14 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     problem, hardware = product.problem, planned.backend.hardware
     assert planned.kernel is not None
     assert planned.config is not None
-    ctas = planned.kernel.launch_shape(planned.config, problem, hardware).grid
+    ctas = planned.kernel.assemble(planned.config, problem, hardware).shape.grid
     prediction = predict(
         problem,
         hardware,
         planned.config.tile_m,
         planned.config.tile_n,
         ctas,
-        unit=planned.kernel.execution_unit,
+        unit=planned.kernel.unit,
     )
     outcome.record.update({"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops})
     outcome.facts["predicted"] = (

@@ -23,8 +23,8 @@ from tilewright.operand import (
     torch_stream,
     written,
 )
-from tilewright.planner.plain import PlainCall, plain_call
-from tilewright.planner.rules import Choice
+from tilewright.planner.choose import Choice
+from tilewright.planner.direct_call import PlainCall, plain_call
 from tilewright.planner.slots import OUT, C, Slot, reader
 
 _FP32_MAX = 3.4028234663852886e38
