@@ -92,14 +92,14 @@ RUNGS = (
         Uncoalesced(),
         "CUDA cores",
         "Uncoalesced",
-        "Each thread computes one element of out, and neighboring threads take elements below each other.",
+        "Each thread computes one element of out, and neighboring threads take elements of one column.",
         (Published(0.243, (4096, 4096, 4096), "H100 PCIe", GORDIC),),
     ),
     Rung(
         Coalesced(),
         "CUDA cores",
         "Coalesced",
-        "Neighboring threads take elements side by side, so a warp uses every byte of the sectors it reads.",
+        "Neighboring threads take elements of one row, so a warp uses every byte of the sectors it reads.",
         (Published(3.171, (4096, 4096, 4096), "H100 PCIe", GORDIC),),
     ),
     Rung(
