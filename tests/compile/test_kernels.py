@@ -22,7 +22,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma import WgmmaConfig
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Epilogue, Matrix, Problem
 
 EVERYTHING = os.environ.get("TILEWRIGHT_TESTS") == "all"
 
@@ -37,7 +37,7 @@ def problem(layout: str, dtype: DType, out: DType, alignment: int = 16, **epilog
         return Matrix(dtype, *strides, alignment=alignment)
 
     a, b = stored(m, k, layout[0] == "t"), stored(k, n, layout[1] == "t")
-    return Problem(m, n, k, a, b, Matrix(out, n, 1), **epilogue)
+    return Problem(m, n, k, a, b, Matrix(out, n, 1), epilogue=Epilogue(**epilogue))
 
 
 def addend(dtype: DType) -> Matrix:

@@ -1,6 +1,5 @@
 """What a kernel is: a CUDA header, its Config, the problems it takes, and how its launches are put together."""
 
-import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,14 +10,9 @@ from typing import Any, ClassVar, get_args, get_type_hints
 from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware, Unit
 from tilewright.jit.source import Constant, CudaType, TranslationUnit, translation_unit
-from tilewright.kernels.parameters import GemmParameters, KernelArguments, LaunchShape, TensorMapSpec
+from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
-from tilewright.problem import ACTIVATIONS, Problem
-
-_SAME_PARAMETERS = (
-    "sizeof(GemmParameters) == parameter_bytes",
-    "parameters.py and parameters.cuh must agree",
-)
+from tilewright.problem import Problem
 
 MAX_TILES = 2**31 - 1
 """The largest grid (CUDA programming guide, "Technical specifications"); kernels number tiles by 32 bits."""
@@ -27,33 +21,43 @@ _UNITS_KEPT = 4096
 """Translation units kept in memory; each is some kilobytes of text."""
 
 
+_FUNCTORS = {
+    None: CudaType("Identity"),
+    "relu": CudaType("Relu"),
+    "gelu": CudaType("Gelu"),
+    "gelu_tanh": CudaType("GeluTanh"),
+    "silu": CudaType("Silu"),
+}
+"""The functor of each activation in cuda/kernels/activation.cuh."""
+
+
 class ConfigError(ValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpilogueConstants:
-    """The constants that cuda/kernels/epilogue.cuh reads."""
+    """The constants that cuda/kernels/epilogue.cuh reads; Activation is a functor of its own."""
 
     Output: DType
     Addend: DType
     Bias: DType
     has_c: bool
     has_bias: bool
-    activation: int
+    Activation: CudaType
     store_elements: int
 
     @classmethod
     def of(cls, problem: Problem) -> "EpilogueConstants":
         """The epilogue of a problem, whose stores are of two elements where out is aligned for them."""
-        out, c, bias = problem.out, problem.c, problem.bias
+        out, c, bias = problem.out, problem.epilogue.c, problem.epilogue.bias
         return cls(
             Output=out.dtype,
             Addend=(c or out).dtype,
             Bias=(bias or out).dtype,
             has_c=c is not None,
             has_bias=bias is not None,
-            activation=1 + ACTIVATIONS.index(problem.activation) if problem.activation else 0,
+            Activation=_FUNCTORS[problem.epilogue.activation],
             store_elements=2 if out.vector_bytes("column") >= 2 * out.dtype.nbytes else 1,
         )
 
@@ -209,8 +213,8 @@ def _source(kernel: Kernel, entry: str, constants: Constants, mapped: tuple[str,
         entry=entry,
         kernel_header=kernel.header,
         kernel_template=f"{kernel.name}_kernel",
-        constants=constants.by_name() | {"parameter_bytes": ctypes.sizeof(GemmParameters)},
-        static_asserts=[*kernel.rules, _SAME_PARAMETERS],
+        constants=constants.by_name(),
+        static_asserts=[*kernel.rules, *SAME_PARAMETERS],
         parameters=[*(("TensorMap", f"map_{name}") for name in mapped), ("GemmParameters", "parameters")],
         launch_bounds=(constants.threads, 1),
         preamble=kernel.preamble(constants),

@@ -250,8 +250,8 @@ class WgmmaKernel(Kernel):
             store_bytes=ring.store_bytes,
             staging_bytes=ring.staging_bytes,
             out_pairs=_has_pairs(out, problem.n),
-            c_pairs=_has_pairs(problem.c, problem.n),
-            bias_pairs=_has_pairs(problem.bias, problem.n),
+            c_pairs=_has_pairs(problem.epilogue.c, problem.n),
+            bias_pairs=_has_pairs(problem.epilogue.bias, problem.n),
         )
 
     def tile_count(self, constants: WgmmaConstants, problem: Problem) -> int:
@@ -343,9 +343,10 @@ def _ring(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> _Ring:
 
 def _most_accumulators(problem: Problem) -> int:
     """Accumulators per thread up to which the epilogue's code, unrolled over all of them, compiles within 1.5 s."""
-    computes = problem.c is not None or problem.bias is not None or problem.activation not in (None, "relu")
-    accessed = [matrix for name, matrix in problem.operands() if name in ("c", "bias", "out")]
-    return 128 if computes and not all(_has_pairs(matrix, problem.n) for matrix in accessed) else 208
+    if problem.epilogue.is_linear:
+        return 208
+    accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)
+    return 208 if all(matrix is None or _has_pairs(matrix, problem.n) for matrix in accessed) else 128
 
 
 def _has_pairs(matrix: Matrix | None, columns: int) -> bool:
