@@ -161,11 +161,11 @@ class Kernel(ABC):
         """The Constants of a Config that obeys every rule; otherwise a ConfigError naming field, rule and remedy."""
         self._check_types(config)
         constants = self.constants(config, problem)
-        if broken := _broken_rule(self, constants):
-            rule, values, reason = broken
-            raise ConfigError(
-                f"config={config!r} of kernel {self.name!r} breaks the rule `{rule}` ({values}): {reason}"
-            )
+        self._check_rules(config, constants)
+        self._check_limits(config, constants, problem, hardware)
+        return constants
+
+    def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> None:
         if constants.smem_bytes > hardware.smem_bytes:
             raise ConfigError(
                 f"config={config!r} needs {constants.smem_bytes} bytes of shared memory and {hardware.name} has "
@@ -182,7 +182,15 @@ class Kernel(ABC):
                 f"config={config!r} cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger "
                 f"tiles, or split the batch"
             )
-        return constants
+
+    def _check_rules(self, config: Any, constants: Constants) -> None:
+        values = constants.by_name()
+        for rule, reason in self.rules:
+            if not eval(_code_of(rule), {"__builtins__": {}}, values):
+                named = ", ".join(f"{name}={values[name]}" for name in _names(rule, values))
+                raise ConfigError(
+                    f"config={config!r} of kernel {self.name!r} breaks the rule `{rule}` ({named}): {reason}"
+                )
 
     def _check_types(self, config: Any) -> None:
         if not isinstance(config, self.config_type):
@@ -199,16 +207,22 @@ class Kernel(ABC):
                 )
 
     def assemble(self, config: Any, problem: Problem, hardware: Hardware) -> Launch:
-        """The launch that solves the problem with a Config; a ConfigError where the Config breaks a rule."""
-        constants = self.check(config, problem, hardware)
+        """The launch that solves the problem with a Config; a ConfigError where the Config breaks a rule.
+
+        Rules are checked as often as a translation unit is written, which is kept; types of fields by `check` alone.
+        """
+        constants = self.constants(config, problem)
+        self._check_limits(config, constants, problem, hardware)
         maps = self.tensor_maps(constants, problem)
-        source = _source(self, self.entry(config, problem), constants, tuple(spec.operand for spec in maps))
+        mapped = tuple(spec.operand for spec in maps)
+        source = _source(self, config, constants, self.entry(config, problem), mapped)
         return Launch(source, self.launch_shape(constants, problem, hardware), KernelArguments(maps, problem))
 
 
 @lru_cache(maxsize=_UNITS_KEPT)
-def _source(kernel: Kernel, entry: str, constants: Constants, mapped: tuple[str, ...]) -> TranslationUnit:
-    """The translation unit of checked Constants, which takes tensor maps of the operands `mapped`."""
+def _source(kernel: Kernel, config: Any, constants: Constants, entry: str, mapped: tuple[str, ...]) -> TranslationUnit:
+    """The translation unit of Constants that obey every rule, which takes tensor maps of the operands `mapped`."""
+    kernel._check_rules(config, constants)
     return translation_unit(
         entry=entry,
         kernel_header=kernel.header,
@@ -219,16 +233,6 @@ def _source(kernel: Kernel, entry: str, constants: Constants, mapped: tuple[str,
         launch_bounds=(constants.threads, 1),
         preamble=kernel.preamble(constants),
     )
-
-
-@lru_cache(maxsize=_UNITS_KEPT)
-def _broken_rule(kernel: Kernel, constants: Constants) -> tuple[str, str, str] | None:
-    """The first rule that the Constants break, with the values in it and the reason; None where they obey all."""
-    values = constants.by_name()
-    for rule, reason in kernel.rules:
-        if not eval(_code_of(rule), {"__builtins__": {}}, values):
-            return rule, ", ".join(f"{name}={values[name]}" for name in _names(rule, values)), reason
-    return None
 
 
 @cache
