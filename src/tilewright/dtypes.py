@@ -1,15 +1,15 @@
 """The element types, in one table: width, kind, accumulators, and names in CUDA, PTX, TMA and every array library."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """One element type.
+    """One element type. There is one object of each, which is compared and hashed by identity.
 
     name: what users write.
     bits: the width of an element.
@@ -35,6 +35,9 @@ class DType:
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return by_name, (self.name,)  # copies, also those of other processes, are the table's own
 
     @property
     def nbytes(self) -> int:
@@ -69,6 +72,14 @@ def by_name(name: object) -> DType | None:
     """The DType of a name or of any library's dtype object (`"bf16"`, `torch.bfloat16`, `np.float16`), or None."""
     if isinstance(name, DType):
         return name
+    try:
+        return _found(name)
+    except TypeError:  # what cannot be hashed names no dtype
+        return None
+
+
+@lru_cache(maxsize=256)
+def _found(name: object) -> DType | None:
     found = _BY_NAME.get(str(name))
     if found is None and not isinstance(name, str):
         try:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, TypeAlias
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
@@ -55,7 +56,7 @@ class Hardware:
     @property
     def capability(self) -> int:
         """Compute capability times ten: 90 for `sm_90a`."""
-        return int("".join(ch for ch in self.arch if ch.isdigit()))
+        return _capability(self.arch)
 
     def macs(self, unit: Unit, dtype: DType) -> int:
         """Multiply-adds of elements of `dtype` per clock and SM; a ValueError where the unit does not multiply them."""
@@ -75,6 +76,11 @@ class Hardware:
             for unit, multiplied, macs in self.rates
             if multiplied == dtype
         )
+
+
+@cache
+def _capability(arch: str) -> int:
+    return int("".join(ch for ch in arch if ch.isdigit()))
 
 
 A100 = Hardware("A100", "sm_80", 108, 166_912, 2.039e12, 1.410e9, 1.410e9, rates_of(80))

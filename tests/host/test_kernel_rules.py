@@ -7,6 +7,7 @@ import pytest
 import tilewright
 from tilewright.dtypes import bf16, fp32
 from tilewright.hardware import A100, H200
+from tilewright.jit.source import package_headers
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.kernels.mma import MmaConfig
@@ -14,7 +15,7 @@ from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.tiled import MAX_EXTENT
 from tilewright.kernels.wgmma import WgmmaConfig
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import ACTIVATIONS, Epilogue, Matrix, Problem
 
 
 def product(dtype, m=64, n=64, k=64, batch=()):
@@ -119,3 +120,10 @@ def test_more_tiles_than_a_grid_has_are_refused():
     config = MmaConfig(tile_m=16, tile_n=16, tile_k=32, stages=3, warps_m=1, warps_n=1)
     with pytest.raises(ConfigError, match=r"4294957296 tiles and at most 2147483647 .* larger tiles"):
         KERNELS["mma"].check(config, problem, H200)
+
+
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+def test_every_activation_is_a_type_of_the_epilogue(activation):
+    problem = replace(product(bf16), epilogue=Epilogue(activation=activation))
+    functor = KERNELS["mma"].constants(MmaConfig(), problem).epilogue.Activation.spelling
+    assert f"struct {functor} {{" in package_headers()["kernels/activation.cuh"]

@@ -14,7 +14,7 @@ from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma import WgmmaConfig
 from tilewright.planner.choose import choose
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Epilogue, Matrix, Problem
 
 _PROBLEM = re.compile(
     r"(?:(\d+) of )?(\d+)x(\d+)x(\d+) (\w\w) (\w+)(?: by (\d+))?(?: -> (\w+))?(?: \+ (bias))?(?: (\w+))?"
@@ -39,7 +39,7 @@ def problem(text):
     return Problem(
         m, n, k, stored(m, k, layout[0] == "t"), stored(k, n, layout[1] == "t"),
         Matrix(result, n, 1, (m * n,) * len(batch)), batch,
-        bias=Matrix(dtype, 0, 1, (0,) * len(batch)) if bias else None, activation=activation,
+        epilogue=Epilogue(bias=Matrix(dtype, 0, 1, (0,) * len(batch)) if bias else None, activation=activation),
     )  # fmt: skip
 
 

@@ -12,18 +12,17 @@ from typing import Any
 from cuda.bindings import driver
 
 from tilewright.backends.protocol import mirrored
-from tilewright.binding import OPERANDS
 from tilewright.hardware import Hardware, rates_of, recognize
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import (
     GemmParameters,
     KernelArguments,
     LaunchShape,
-    MatrixParameters,
     TensorMapSpec,
     gemm_parameters,
 )
 from tilewright.operand import HOST, Operand
+from tilewright.problem import OPERANDS
 
 _CACHED_MAPS = 64
 """Tensor maps kept per operand of a plan; an address beyond that starts the cache anew."""
@@ -185,7 +184,7 @@ class GpuExecutable:
         self._lock = threading.Lock()  # one launch at a time uses the parameters
         self._parameters = gemm_parameters(arguments.problem)
         self._words = (ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)).from_buffer(self._parameters)
-        self._pointer_words = tuple(i * ctypes.sizeof(MatrixParameters) // 8 for i in range(len(OPERANDS)))
+        self._pointer_words = tuple(getattr(GemmParameters, name).offset // 8 for name in OPERANDS)
         self._scalars = GemmParameters.alpha.offset
         self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]

@@ -1,6 +1,5 @@
 """What a kernel is: a CUDA header, its Config, the problems it takes, and how its launches are put together."""
 
-import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,14 +10,9 @@ from typing import Any, ClassVar, get_args, get_type_hints
 from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware, Unit
 from tilewright.jit.source import Constant, CudaType, TranslationUnit, translation_unit
-from tilewright.kernels.parameters import GemmParameters, KernelArguments, LaunchShape, TensorMapSpec
+from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
-from tilewright.problem import ACTIVATIONS, Problem
-
-_SAME_PARAMETERS = (
-    "sizeof(GemmParameters) == parameter_bytes",
-    "parameters.py and parameters.cuh must agree",
-)
+from tilewright.problem import Problem
 
 MAX_TILES = 2**31 - 1
 """The largest grid (CUDA programming guide, "Technical specifications"); kernels number tiles by 32 bits."""
@@ -27,33 +21,43 @@ _UNITS_KEPT = 4096
 """Translation units kept in memory; each is some kilobytes of text."""
 
 
+_FUNCTORS = {
+    None: CudaType("Identity"),
+    "relu": CudaType("Relu"),
+    "gelu": CudaType("Gelu"),
+    "gelu_tanh": CudaType("GeluTanh"),
+    "silu": CudaType("Silu"),
+}
+"""The functor of each activation in cuda/kernels/activation.cuh."""
+
+
 class ConfigError(ValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpilogueConstants:
-    """The constants that cuda/kernels/epilogue.cuh reads."""
+    """The constants that cuda/kernels/epilogue.cuh reads; Activation is a functor of its own."""
 
     Output: DType
     Addend: DType
     Bias: DType
     has_c: bool
     has_bias: bool
-    activation: int
+    Activation: CudaType
     store_elements: int
 
     @classmethod
     def of(cls, problem: Problem) -> "EpilogueConstants":
         """The epilogue of a problem, whose stores are of two elements where out is aligned for them."""
-        out, c, bias = problem.out, problem.c, problem.bias
+        out, c, bias = problem.out, problem.epilogue.c, problem.epilogue.bias
         return cls(
             Output=out.dtype,
             Addend=(c or out).dtype,
             Bias=(bias or out).dtype,
             has_c=c is not None,
             has_bias=bias is not None,
-            activation=1 + ACTIVATIONS.index(problem.activation) if problem.activation else 0,
+            Activation=_FUNCTORS[problem.epilogue.activation],
             store_elements=2 if out.vector_bytes("column") >= 2 * out.dtype.nbytes else 1,
         )
 
@@ -157,11 +161,11 @@ class Kernel(ABC):
         """The Constants of a Config that obeys every rule; otherwise a ConfigError naming field, rule and remedy."""
         self._check_types(config)
         constants = self.constants(config, problem)
-        if broken := _broken_rule(self, constants):
-            rule, values, reason = broken
-            raise ConfigError(
-                f"config={config!r} of kernel {self.name!r} breaks the rule `{rule}` ({values}): {reason}"
-            )
+        self._check_rules(config, constants)
+        self._check_limits(config, constants, problem, hardware)
+        return constants
+
+    def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> None:
         if constants.smem_bytes > hardware.smem_bytes:
             raise ConfigError(
                 f"config={config!r} needs {constants.smem_bytes} bytes of shared memory and {hardware.name} has "
@@ -178,7 +182,15 @@ class Kernel(ABC):
                 f"config={config!r} cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger "
                 f"tiles, or split the batch"
             )
-        return constants
+
+    def _check_rules(self, config: Any, constants: Constants) -> None:
+        values = constants.by_name()
+        for rule, reason in self.rules:
+            if not eval(_code_of(rule), {"__builtins__": {}}, values):
+                named = ", ".join(f"{name}={values[name]}" for name in _names(rule, values))
+                raise ConfigError(
+                    f"config={config!r} of kernel {self.name!r} breaks the rule `{rule}` ({named}): {reason}"
+                )
 
     def _check_types(self, config: Any) -> None:
         if not isinstance(config, self.config_type):
@@ -195,36 +207,32 @@ class Kernel(ABC):
                 )
 
     def assemble(self, config: Any, problem: Problem, hardware: Hardware) -> Launch:
-        """The launch that solves the problem with a Config; a ConfigError where the Config breaks a rule."""
-        constants = self.check(config, problem, hardware)
+        """The launch that solves the problem with a Config; a ConfigError where the Config breaks a rule.
+
+        Rules are checked as often as a translation unit is written, which is kept; types of fields by `check` alone.
+        """
+        constants = self.constants(config, problem)
+        self._check_limits(config, constants, problem, hardware)
         maps = self.tensor_maps(constants, problem)
-        source = _source(self, self.entry(config, problem), constants, tuple(spec.operand for spec in maps))
+        mapped = tuple(spec.operand for spec in maps)
+        source = _source(self, config, constants, self.entry(config, problem), mapped)
         return Launch(source, self.launch_shape(constants, problem, hardware), KernelArguments(maps, problem))
 
 
 @lru_cache(maxsize=_UNITS_KEPT)
-def _source(kernel: Kernel, entry: str, constants: Constants, mapped: tuple[str, ...]) -> TranslationUnit:
-    """The translation unit of checked Constants, which takes tensor maps of the operands `mapped`."""
+def _source(kernel: Kernel, config: Any, constants: Constants, entry: str, mapped: tuple[str, ...]) -> TranslationUnit:
+    """The translation unit of Constants that obey every rule, which takes tensor maps of the operands `mapped`."""
+    kernel._check_rules(config, constants)
     return translation_unit(
         entry=entry,
         kernel_header=kernel.header,
         kernel_template=f"{kernel.name}_kernel",
-        constants=constants.by_name() | {"parameter_bytes": ctypes.sizeof(GemmParameters)},
-        static_asserts=[*kernel.rules, _SAME_PARAMETERS],
+        constants=constants.by_name(),
+        static_asserts=[*kernel.rules, *SAME_PARAMETERS],
         parameters=[*(("TensorMap", f"map_{name}") for name in mapped), ("GemmParameters", "parameters")],
         launch_bounds=(constants.threads, 1),
         preamble=kernel.preamble(constants),
     )
-
-
-@lru_cache(maxsize=_UNITS_KEPT)
-def _broken_rule(kernel: Kernel, constants: Constants) -> tuple[str, str, str] | None:
-    """The first rule that the Constants break, with the values in it and the reason; None where they obey all."""
-    values = constants.by_name()
-    for rule, reason in kernel.rules:
-        if not eval(_code_of(rule), {"__builtins__": {}}, values):
-            return rule, ", ".join(f"{name}={values[name]}" for name in _names(rule, values)), reason
-    return None
 
 
 @cache

@@ -83,13 +83,12 @@ class TiledKernel(Kernel):
         bytes_per_clock = cost.delivery(self.unit, macs, element_bytes)
 
         def clocks(config: C) -> float:
-            return cost.clocks(
-                cost.waves(tile_count(config, problem), hardware.sm_count),
-                max(problem.k, 1),  # an empty sum still has tiles to store
-                cost.multiply_clocks(config.tile_m, config.tile_n, 1, macs),
-                (config.tile_m + config.tile_n) * element_bytes / bytes_per_clock,
-                cost.TILE_CLOCKS[self.unit],
-            )
+            multiply = cost.multiply_clocks(config.tile_m, config.tile_n, 1, macs)
+            deliver = (config.tile_m + config.tile_n) * element_bytes / bytes_per_clock
+            tile_clocks = cost.TILE_CLOCKS[self.unit]
+            tiling = cost.Tiling(config.tile_m, config.tile_n, hardware.sm_count, multiply + deliver, tile_clocks)
+            # An empty sum still has tiles to store.
+            return tiling.clocks(problem.m, problem.n, problem.batch_count, max(problem.k, 1))
 
         return sorted(configs, key=clocks)
 

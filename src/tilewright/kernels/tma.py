@@ -100,15 +100,21 @@ def factor(
 
     K-major where both ways are open.
     """
-    mn: Literal["row", "column"] = "column" if k == "row" else "row"
-    k_major = tensor(operand, matrix, rows, columns, batch, k)
-    if isinstance(k_major, TmaTensor):
-        return TmaFactor(k_major, False)
+    mn: Literal["row", "column"]
+    if k == "row":
+        mn, k_extent, k_stride, mn_stride = "column", rows, matrix.row_stride, matrix.column_stride
+    else:
+        mn, k_extent, k_stride, mn_stride = "row", columns, matrix.column_stride, matrix.row_stride
+    if k_stride == 1 or k_extent <= 1:
+        k_major = tensor(operand, matrix, rows, columns, batch, k)
+        if isinstance(k_major, TmaTensor):
+            return TmaFactor(k_major, False)
     mn_major = tensor(operand, matrix, rows, columns, batch, mn)
     if isinstance(mn_major, TmaTensor):
         return TmaFactor(mn_major, True)
-    contiguous_mn = (matrix.column_stride if mn == "column" else matrix.row_stride) == 1
-    return mn_major if contiguous_mn else k_major
+    refused = mn_major if mn_stride == 1 else tensor(operand, matrix, rows, columns, batch, k)
+    assert isinstance(refused, Refusal)
+    return refused
 
 
 def _refusal(reason: str) -> Refusal:

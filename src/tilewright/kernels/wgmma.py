@@ -187,23 +187,11 @@ class WgmmaKernel(Kernel):
             _most_accumulators(problem),
             hardware.smem_bytes,
             hardware.sm_count,
+            hardware.macs(self.unit, problem.a.dtype),
         )
-        macs = hardware.macs(self.unit, problem.a.dtype)
-        bytes_per_clock = cost.delivery(self.unit, macs, problem.a.dtype.nbytes)
-        steps = ceil(problem.k / TILE_K)
-
-        def clocks(candidate: tuple[WgmmaConfig, int]) -> float:
-            config, stage_bytes = candidate
-            clusters = hardware.sm_count // (config.cluster_m * config.cluster_n)
-            return cost.clocks(
-                cost.waves(_cluster_tiles(config, problem), clusters),
-                steps,
-                cost.multiply_clocks(config.tile_m, config.tile_n, TILE_K, macs),
-                stage_bytes / bytes_per_clock,
-                cost.TILE_CLOCKS[self.unit],
-            )
-
-        return [config for config, _ in sorted(fitted, key=clocks)]
+        m, n, batch_count, steps = problem.m, problem.n, problem.batch_count, ceil(problem.k / TILE_K)
+        ranked = sorted(fitted, key=lambda candidate: candidate[1].clocks(m, n, batch_count, steps))
+        return [config for config, _ in ranked]
 
     def constants(self, config: WgmmaConfig, problem: Problem) -> WgmmaConstants:
         """The Config's fields, how A and B lie in memory, and the sizes that follow."""
@@ -250,8 +238,8 @@ class WgmmaKernel(Kernel):
             store_bytes=ring.store_bytes,
             staging_bytes=ring.staging_bytes,
             out_pairs=_has_pairs(out, problem.n),
-            c_pairs=_has_pairs(problem.c, problem.n),
-            bias_pairs=_has_pairs(problem.bias, problem.n),
+            c_pairs=_has_pairs(problem.epilogue.c, problem.n),
+            bias_pairs=_has_pairs(problem.epilogue.bias, problem.n),
         )
 
     def tile_count(self, constants: WgmmaConstants, problem: Problem) -> int:
@@ -310,12 +298,19 @@ def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
 
 @lru_cache(maxsize=256)
 def _fitted(
-    mn_major: tuple[bool, bool], output_bytes: int, out_by_tma: bool, most: int, smem_bytes: int, sm_count: int
-) -> tuple[tuple[WgmmaConfig, int], ...]:
-    """The candidates with the epilogue that out allows and as many of their stages as fit, and bytes of a stage.
+    mn_major: tuple[bool, bool],
+    output_bytes: int,
+    out_by_tma: bool,
+    most: int,
+    smem_bytes: int,
+    sm_count: int,
+    macs: int,
+) -> tuple[tuple[WgmmaConfig, cost.Tiling], ...]:
+    """The candidates with the epilogue that out allows and as many of their stages as fit, and how they cut out.
 
     `most` accumulators per thread; MN-major tiles may be larger than what the stages of a candidate were counted for.
     """
+    bytes_per_clock = cost.delivery("wgmma", macs, 2)
     found = []
     for config in _CANDIDATES:
         if config.tile_m * config.tile_n > most * WARPGROUP * CONSUMERS:
@@ -328,7 +323,13 @@ def _fitted(
             config = replace(config, epilogue="direct")
         while (ring := _ring(config, *mn_major)).smem_bytes > smem_bytes:
             config = replace(config, stages=config.stages - 1)
-        found.append((config, ring.a_bytes + ring.b_bytes))
+        step_clocks = (
+            cost.multiply_clocks(config.tile_m, config.tile_n, TILE_K, macs)
+            + (ring.a_bytes + ring.b_bytes) / bytes_per_clock
+        )
+        rows, columns = config.tile_m * config.cluster_m, config.tile_n * config.cluster_n
+        at_once = sm_count // (config.cluster_m * config.cluster_n)
+        found.append((config, cost.Tiling(rows, columns, at_once, step_clocks, cost.TILE_CLOCKS["wgmma"])))
     return tuple(found)
 
 
@@ -343,9 +344,10 @@ def _ring(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> _Ring:
 
 def _most_accumulators(problem: Problem) -> int:
     """Accumulators per thread up to which the epilogue's code, unrolled over all of them, compiles within 1.5 s."""
-    computes = problem.c is not None or problem.bias is not None or problem.activation not in (None, "relu")
-    accessed = [matrix for name, matrix in problem.operands() if name in ("c", "bias", "out")]
-    return 128 if computes and not all(_has_pairs(matrix, problem.n) for matrix in accessed) else 208
+    if problem.epilogue.is_linear:
+        return 208
+    accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)
+    return 208 if all(matrix is None or _has_pairs(matrix, problem.n) for matrix in accessed) else 128
 
 
 def _has_pairs(matrix: Matrix | None, columns: int) -> bool:
@@ -358,7 +360,7 @@ def _tile_bytes(rows: int, mn_major: bool) -> int:
     return ceil(rows / 64) * 64 * TILE_K * 2 if mn_major else rows * TILE_K * 2
 
 
-def _cluster_tiles(tile: WgmmaConfig | WgmmaConstants, problem: Problem) -> int:
+def _cluster_tiles(tile: WgmmaConstants, problem: Problem) -> int:
     """Tiles of whole clusters that cover out, batches included."""
     rows, columns = tile.tile_m * tile.cluster_m, tile.tile_n * tile.cluster_n
     return ceil(problem.m / rows) * ceil(problem.n / columns) * problem.batch_count

@@ -115,8 +115,7 @@ def predict(
         waves=waves,
         quantization=problem.flops / 2 / padded_macs if padded_macs else 1.0,
         clock=clock,
-        # Reading and storing are terms of their own here: no delivery, nothing beside the steps of a tile.
-        compute_seconds=cost.clocks(waves, 1, tile_clocks, 0, 0) / clock,
+        compute_seconds=waves * tile_clocks / clock,
         memory_seconds=problem.minimum_bytes / (DRAM_RATE * hardware.memory_bandwidth),
         overhead_seconds=OVERHEAD_SECONDS,
         flops=problem.flops,
