@@ -1,8 +1,8 @@
-"""Runs every mutant of every kernel in the emulator and writes how many it reports to results/mutation_score.json.
+"""Run every mutant of every kernel in the emulator; write the number of reports to results/mutation_score.json.
 
 python tools/mutation_score.py [--processes N] [--only SUBJECT] [--list]
 
-Ctrl-C ends it within one mutant per process and leaves the results as they were.
+Ctrl-C stops within one mutant per process and leaves the results unchanged.
 """
 
 import argparse
@@ -27,14 +27,14 @@ from support.mutation import RECORD, SUBJECTS, finding  # noqa: E402
 from tilewright.jit.compile import nvrtc_version  # noqa: E402
 
 LONGEST = 300
-"""Seconds after which a mutant counts as reported, as one that never ends; all others take a few."""
+"""Seconds after which a mutant counts as reported, because it never ends; all others take a few."""
 
 CRASH = "crash"
-"""How a finding begins that is a fault of the emulator itself; such a mutant is not reported."""
+"""Prefix of a finding that is a bug of the emulator itself; such a mutant does not count as reported."""
 
 
 def main():
-    """Run, show, and write where nothing was left out."""
+    """Run and show the mutants; write the record if none was left out."""
     options = _options()
     subjects = [subject for subject in SUBJECTS if options.only in subject.name]
     jobs = [(subject.name, mutant.name) for subject in subjects for mutant in subject.mutants()]
@@ -57,7 +57,7 @@ def _options():
 
 
 def _run(jobs, processes):
-    """What is found about each (subject, mutant), by names."""
+    """The finding about each (subject, mutant), by names."""
     found = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start)
@@ -76,12 +76,12 @@ def _run(jobs, processes):
 
 
 def _start():
-    """In each process: Ctrl-C is for the parent to act on."""
+    """Ignore Ctrl-C in each worker; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def find(subject_name, mutant_name):
-    """The finding about one mutant; what goes wrong in the emulator itself is told apart."""
+    """The finding about one mutant; bugs of the emulator itself are marked."""
     subject = next(subject for subject in SUBJECTS if subject.name == subject_name)
     mutant = next(mutant for mutant in subject.mutants() if mutant.name == mutant_name)
 
@@ -103,7 +103,7 @@ def find(subject_name, mutant_name):
 
 
 def _record(subjects, found):
-    """All that is kept: numbers by kernel and by kind, and for each subject how each mutant was reported."""
+    """The record: numbers by kernel and by kind, and for each subject how each mutant was reported."""
     rows = [
         (subject, mutant, found[subject.name, mutant.name], argument_for(subject, mutant))
         for subject in subjects
@@ -123,7 +123,7 @@ def _record(subjects, found):
 
 
 def _numbers(rows):
-    """Mutants generated, reported, and left out as equivalent; the score is what is reported of the others."""
+    """Mutants generated, reported, and left out as equivalent; the score is the reported share of the others."""
     reported = sum(is_reported(how) for _, _, how, _ in rows)
     equivalent = sum(not is_reported(how) and argument is not None for _, _, how, argument in rows)
     counted = len(rows) - equivalent

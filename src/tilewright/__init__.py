@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tilewright.api import matmul, plan
     from tilewright.backends.gpu import CudaError
     from tilewright.jit.compile import CompilationError, CompilerMissing
-    from tilewright.kernels.family import ConfigError
+    from tilewright.kernels.kernel import ConfigError
     from tilewright.kernels.ladder.hopper import ScheduleConfig
     from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
     from tilewright.kernels.mma import MmaConfig
@@ -29,7 +29,7 @@ _HOMES = {
     "WgmmaConfig": "kernels.wgmma",
     "MmaWarpConfig": "kernels.ladder.warp_tensor_cores",
     "ScheduleConfig": "kernels.ladder.hopper",
-    "ConfigError": "kernels.family",
+    "ConfigError": "kernels.kernel",
     "CompilationError": "jit.compile",
     "CompilerMissing": "jit.compile",
     "CudaError": "backends.gpu",

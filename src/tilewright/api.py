@@ -8,11 +8,11 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
+from tilewright.hardware import Unit
 from tilewright.jit.cache import build
-from tilewright.model.speed_of_light import Unit
 from tilewright.operand import HOST, Operand, adopt, allocator, contiguous_strides, stream_reader
+from tilewright.planner.choose import check_names, choose
 from tilewright.planner.plan import Plan, scalars, stream_handle
-from tilewright.planner.rules import check_names, choose
 from tilewright.problem import Problem
 
 EMULATOR_FLOPS: dict[Unit, float] = {"wgmma": 2e9, "mma": 4e8, "cuda_cores": 5e7}
@@ -138,17 +138,16 @@ def plan(
     if not problem.is_empty:
         choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
         if chosen.name == "emulator":
-            refuse_long_emulation(problem, choice.kernel.execution_unit)
+            refuse_long_emulation(problem, choice.kernel.unit)
         handle = stream_reader(a, device)(a, device) if stream is None else stream_handle(stream, chosen)
         if chosen.is_capturing(handle):
             raise RuntimeError(
                 "the current stream is being captured into a CUDA graph, and a plan for these operands would have to "
                 "be compiled and loaded: call tilewright.plan, or matmul once, before the capture"
             )
-        unit = choice.kernel.unit(choice.config, problem, chosen.hardware)
-        compiled = build(unit, chosen.hardware.arch)
-        launch_shape = choice.kernel.launch_shape(choice.config, problem, chosen.hardware)
-        executable = chosen.prepare(compiled, launch_shape, choice.kernel.arguments(choice.config, problem))
+        launch = choice.kernel.assemble(choice.config, problem, chosen.hardware)
+        compiled = build(launch.source, chosen.hardware.arch)
+        executable = chosen.prepare(compiled, launch.shape, launch.arguments)
     if out is None:
         arrays["out"] = allocator(a, operands["out"].shape, operands["out"].dtype, device)()
     return Plan(

@@ -128,7 +128,7 @@ def test_check_all_where_no_kernel_takes_the_product(monkeypatch):
     from tilewright.kernels.registry import KERNELS
 
     for kernel in KERNELS.values():
-        monkeypatch.setattr(kernel, "rejects", lambda *_: "too odd")
+        monkeypatch.setattr(kernel, "refuses", lambda *_: "too odd")
     message = error("check", "all", 8, 8, 8)
     assert all(f"kernel '{name}'" in message for name in KERNELS)
 

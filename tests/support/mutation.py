@@ -124,7 +124,7 @@ SUBJECTS = (
     _rung("async_copies", (128, 128, 64)),
     _rung("warp_tiles", (128, 128, 64)),
 )  # fmt: skip
-"""Every kernel of the registry that synchronises, in variants that do so differently.
+"""Every kernel of the registry that synchronizes, in variants that do so differently.
 
 The code of wgmma_hilbert is that of wgmma_async_store.
 """

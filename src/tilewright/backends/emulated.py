@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from tilewright.backends.protocol import mirrored
-from tilewright.binding import OPERANDS
 from tilewright.emulator import Counters, Device, Observer
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import KernelArguments, LaunchShape
 from tilewright.operand import HOST, Operand
+from tilewright.problem import OPERANDS
 
 
 class EmulatedBackend:

@@ -12,24 +12,20 @@ from typing import Any
 from cuda.bindings import driver
 
 from tilewright.backends.protocol import mirrored
-from tilewright.binding import OPERANDS
-from tilewright.hardware import Hardware, recognise
+from tilewright.hardware import Hardware, rates_of, recognize
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import (
     GemmParameters,
     KernelArguments,
     LaunchShape,
-    MatrixParameters,
     TensorMapSpec,
     gemm_parameters,
 )
 from tilewright.operand import HOST, Operand
+from tilewright.problem import OPERANDS
 
 _CACHED_MAPS = 64
 """Tensor maps kept per operand of a plan; an address beyond that starts the cache anew."""
-
-_MACS = {80: (1024, 64), 86: (512, 128), 87: (512, 128), 89: (512, 128), 90: (2048, 128)}
-"""Tensor-core and CUDA-core multiply-adds per clock and SM by compute capability."""
 
 _SWIZZLES = {
     0: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
@@ -37,13 +33,6 @@ _SWIZZLES = {
     64: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_64B,
     128: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
 }
-
-_MAP_TYPES = {
-    "bf16": driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-    "fp16": driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-    "fp32": driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-}
-
 
 _launch = driver.cuLaunchKernelEx
 _SUCCESS = driver.CUresult.CUDA_SUCCESS
@@ -169,9 +158,8 @@ class GpuBackend:
         capability = 10 * self._attribute("COMPUTE_CAPABILITY_MAJOR") + self._attribute("COMPUTE_CAPABILITY_MINOR")
         sm_count = self._attribute("MULTIPROCESSOR_COUNT")
         smem_bytes = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-        if known := recognise(name):
+        if known := recognize(name):
             return replace(known, sm_count=sm_count, smem_bytes=smem_bytes)
-        tensor_macs, fp32_macs = _MACS.get(capability, (1024, 128))
         return Hardware(
             name=name.removeprefix("NVIDIA "),
             arch="sm_90a" if capability == 90 else f"sm_{capability}",
@@ -182,9 +170,9 @@ class GpuBackend:
             * (self._attribute("MEMORY_CLOCK_RATE") or 1_000_000)
             * self._attribute("GLOBAL_MEMORY_BUS_WIDTH")
             / 8,
-            boost_clock=1e3 * self._attribute("CLOCK_RATE"),
-            tensor_macs=tensor_macs,
-            fp32_macs=fp32_macs,
+            tensor_clock=1e3 * self._attribute("CLOCK_RATE"),
+            cuda_core_clock=1e3 * self._attribute("CLOCK_RATE"),
+            rates=rates_of(capability),
         )
 
 
@@ -196,7 +184,7 @@ class GpuExecutable:
         self._lock = threading.Lock()  # one launch at a time uses the parameters
         self._parameters = gemm_parameters(arguments.problem)
         self._words = (ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)).from_buffer(self._parameters)
-        self._pointer_words = tuple(i * ctypes.sizeof(MatrixParameters) // 8 for i in range(len(OPERANDS)))
+        self._pointer_words = tuple(getattr(GemmParameters, name).offset // 8 for name in OPERANDS)
         self._scalars = GemmParameters.alpha.offset
         self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
@@ -277,7 +265,7 @@ def _encode(spec: TensorMapSpec, address: int) -> Any:
     words, halves = driver.cuuint64_t, driver.cuuint32_t
     return checked(
         driver.cuTensorMapEncodeTiled(
-            _MAP_TYPES[spec.dtype.name],
+            getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{spec.dtype.tma}"),
             len(spec.shape),
             address,
             [words(extent) for extent in spec.shape],

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tilewright.cli.check_result import Array, Run
     from tilewright.cli.product import Product
     from tilewright.emulator import Counters, Device
-    from tilewright.kernels.family import Kernel
+    from tilewright.kernels.kernel import Kernel
 
 
 def require_emulation(kernel: "Kernel", product: "Product") -> None:
@@ -16,7 +16,7 @@ def require_emulation(kernel: "Kernel", product: "Product") -> None:
     from tilewright.api import refuse_long_emulation
 
     product.require_memory()
-    refuse_long_emulation(product.problem, kernel.execution_unit)
+    refuse_long_emulation(product.problem, kernel.unit)
 
 
 def check_kernel(

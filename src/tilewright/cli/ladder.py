@@ -159,8 +159,8 @@ def _begin(rung: "Rung", shape: tuple[int, int, int], asked: "Asked", hardware: 
     problem = climbed.product.problem
     if 0 in shape:
         climbed.skipped = "the product is empty"
-    elif refusal := rung.kernel.rejects(problem, hardware):
-        climbed.skipped = refusal
+    elif refusal := rung.kernel.refuses(problem, hardware):
+        climbed.skipped = str(refusal)
     else:
         climbed.config = asked.config(rung, problem, hardware)
     return climbed

@@ -41,7 +41,7 @@ def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> Non
     rung, product = climbed.rung, climbed.product
     product.require_memory()
     try:
-        refuse_long_emulation(product.problem, rung.kernel.execution_unit)
+        refuse_long_emulation(product.problem, rung.kernel.unit)
     except RuntimeError as refusal:
         raise TimeoutError(str(refusal)) from None
     operands = product.operands(seed, rung.data)
@@ -52,7 +52,7 @@ def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> Non
 
     backend = EmulatedBackend(count_memory=True, progress=go_on)
     planned = plan(operands["a"], operands["b"], kernel=rung.name, config=climbed.config, backend=backend)
-    launch = rung.kernel.launch_shape(climbed.config, product.problem, backend.hardware)
+    launch = rung.kernel.assemble(climbed.config, product.problem, backend.hardware).shape
     together = share_together(launch.grid, launch.block, launch.cluster)
     limit = TimeLimit(str(product), together, "use a GPU or a smaller product")  # its time runs from here on
     comparison = product.verify(planned(operands["a"], operands["b"]), operands, planned.accumulator)

@@ -136,8 +136,10 @@ def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) ->
     if light.bound == "memory":
         limit = f"memory at {gpu.hardware.memory_bandwidth / 1e12:.1f} TB/s"
     else:
-        unit = "the tensor cores" if problem.a.dtype.nbytes == 2 else "the CUDA cores"
-        limit = f"{unit} at {gpu.hardware.boost_clock / 1e9:.2f} GHz"
+        cores, clock = "the CUDA cores", gpu.hardware.cuda_core_clock
+        if problem.a.dtype.nbytes == 2:
+            cores, clock = "the tensor cores", gpu.hardware.tensor_clock
+        limit = f"{cores} at {clock / 1e9:.2f} GHz"
     outcome.facts["time"] = (
         f"{timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}), "
         f"{tflops:.3g} TFLOP/s"
@@ -150,7 +152,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
     from tilewright.api import plan, refuse_long_emulation
     from tilewright.backends.emulated import EmulatedBackend
     from tilewright.kernels.registry import KERNELS
-    from tilewright.planner.rules import choose
+    from tilewright.planner.choose import choose
 
     small = product.resized(*shape)
     with progress(f"emulating {small}") as report:
@@ -160,7 +162,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
         if not product.problem.is_empty:
             choice = choose(product.problem, backend.hardware, kernel=kernel)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
-            refuse_long_emulation(small.problem, choice.kernel.execution_unit)
+            refuse_long_emulation(small.problem, choice.kernel.unit)
         operands = small.operands(seed)
         a, b, bias = operands["a"], operands["b"], operands.get("bias")
         planned = plan(
@@ -191,14 +193,14 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     problem, hardware = product.problem, planned.backend.hardware
     assert planned.kernel is not None
     assert planned.config is not None
-    ctas = planned.kernel.launch_shape(planned.config, problem, hardware).grid
+    ctas = planned.kernel.assemble(planned.config, problem, hardware).shape.grid
     prediction = predict(
         problem,
         hardware,
         planned.config.tile_m,
         planned.config.tile_n,
         ctas,
-        unit=planned.kernel.execution_unit,
+        unit=planned.kernel.unit,
     )
     outcome.record.update({"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops})
     outcome.facts["predicted"] = (

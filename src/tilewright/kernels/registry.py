@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from tilewright.kernels.family import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder import LADDER
 from tilewright.kernels.mma import MmaKernel
 from tilewright.kernels.simt import SimtKernel

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from tilewright.backends.protocol import Backend, Executable
-from tilewright.binding import OPERANDS, Binding, bind
+from tilewright.binding import Binding, bind
 from tilewright.dtypes import DType, fp32
 from tilewright.jit.compile import CompiledKernel
 from tilewright.operand import (
@@ -23,9 +23,10 @@ from tilewright.operand import (
     torch_stream,
     written,
 )
-from tilewright.planner.plain import PlainCall, plain_call
-from tilewright.planner.rules import Choice
+from tilewright.planner.choose import Choice
+from tilewright.planner.direct_call import PlainCall, plain_call
 from tilewright.planner.slots import OUT, C, Slot, reader
+from tilewright.problem import OPERANDS
 
 _FP32_MAX = 3.4028234663852886e38
 
@@ -180,7 +181,7 @@ class Plan:
                 if index == C and self._c_may_be_out and pointers[C] == pointers[OUT]:
                     continue
                 # The ranges meet. Whether elements do is decided exactly, and said, where plans are made.
-                bind(_adopted(arrays), activation=self.problem.activation, multiplies=self._multiplies)
+                bind(_adopted(arrays), activation=self.problem.epilogue.activation, multiplies=self._multiplies)
         self._disjoint = pointers
 
     def _read_checking(self, arrays: Sequence[Any]) -> list[int]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
-from tilewright.kernels.family import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 
 Road = Literal["CUDA cores", "warp tensor cores", "Hopper"]
@@ -72,7 +72,10 @@ class Rung:
 
 
 GORDIC = "Gordić, Inside NVIDIA GPUs: anatomy of high performance matmul kernels (2025)"
-"""The article that most rungs follow; its Hopper figures are Pranjal Shankhdhar's."""
+"""The article that most rungs follow."""
+
+SHANKHDHAR = "Shankhdhar, Outperforming cuBLAS on H100: a worklog, and fast.cu (2024); quoted by Gordić"
+"""The source of the Hopper figures; the fast.cu repository has their size, 4096, and their GPU, an H100 SXM."""
 
 GEMM_CHAPTER = "GEMM in depth, chapter 9 of a CUDA course"
-"""A chapter without a name of its author: register tiles, and a first kernel on wmma."""
+"""A course chapter that does not name its author: register tiles, and a first kernel on wmma."""
