@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tilewright.emulator import Device
-    from tilewright.emulator.arguments import Argument
+    from tilewright.emulator.launch import Argument
 
     Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
     Item: TypeAlias = "Pointer | TensorMapOf | Argument"

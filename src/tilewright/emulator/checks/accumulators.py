@@ -13,7 +13,7 @@ from tilewright.emulator.lanes import WARPGROUP, Array, Group, Indices
 
 
 class AccumulatorChecks:
-    """By number of the register (Program.watched) and warpgroup (of all resident CTAs).
+    """The registers of a wave that wgmma uses, by number (Program.watched) and by warpgroup.
 
     changed, used: when the last wgmma with the register as accumulator, and as fragment of A, was issued. issuer: the
     later one. touched: the instruction, plus 1, that last accessed the register since the warpgroup's last wgmma.fence.

@@ -16,7 +16,7 @@ _WIDEST = 16
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Of one program.
+    """The traits of one program.
 
     strong: (instructions,), the accesses that do not race with each other if their scopes allow: atomic, volatile, and
     with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest
