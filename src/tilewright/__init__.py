@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilewright.api import matmul, plan
     from tilewright.backends.gpu import CudaError
+    from tilewright.errors import TilewrightError
     from tilewright.jit.compile import CompilationError, CompilerMissing
     from tilewright.kernels.family import ConfigError
     from tilewright.kernels.ladder.hopper import ScheduleConfig
@@ -29,6 +30,7 @@ _HOMES = {
     "WgmmaConfig": "kernels.wgmma",
     "MmaWarpConfig": "kernels.ladder.warp_tensor_cores",
     "ScheduleConfig": "kernels.ladder.hopper",
+    "TilewrightError": "errors",
     "ConfigError": "kernels.family",
     "CompilationError": "jit.compile",
     "CompilerMissing": "jit.compile",

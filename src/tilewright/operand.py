@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.dtypes import DType
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 
 HOST = -1
 """The device number of arrays in host memory; GPUs count from 0."""
@@ -125,7 +126,7 @@ def adopt(array: Any, argument: str) -> Operand:
     """The Operand of an array, or a TypeError/ValueError that names `argument`."""
     operand = _adopted(array, argument)
     if operand.pointer % operand.dtype.nbytes:
-        raise ValueError(
+        raise ArgumentValueError(
             f"{argument} has address {operand.pointer:#x}, which is no multiple of its {operand.dtype.nbytes}-byte "
             f"elements: copy it first"
         )
@@ -142,7 +143,7 @@ def _adopted(array: Any, argument: str) -> Operand:
         return _from_cuda_array_interface(array, argument)
     if hasattr(array, "__dlpack__"):
         return _from_dlpack(array, argument)
-    raise TypeError(
+    raise ArgumentTypeError(
         f"{argument} is a {type(array).__name__}, which exports no array interface: pass a NumPy, torch, CuPy or JAX "
         f"array, or anything with __dlpack__ or __cuda_array_interface__"
     )
@@ -150,18 +151,20 @@ def _adopted(array: Any, argument: str) -> Operand:
 
 def _from_torch(torch: Any, tensor: Any, argument: str) -> Operand:
     if tensor.layout != torch.strided:
-        raise TypeError(
+        raise ArgumentTypeError(
             f"{argument} has layout {tensor.layout}: tilewright takes strided tensors; call .to_dense() first"
         )
     if tensor.requires_grad and torch.is_grad_enabled():
-        raise NotImplementedError(
+        raise UnsupportedError(
             f"{argument} requires grad and tilewright has no autograd yet: pass {argument}.detach(), "
             f"or call under torch.no_grad()"
         )
     if tensor.device.type not in ("cpu", "cuda"):
-        raise ValueError(f"{argument} is on device {tensor.device}: tilewright runs on CUDA GPUs and on the CPU")
+        raise ArgumentValueError(
+            f"{argument} is on device {tensor.device}: tilewright runs on CUDA GPUs and on the CPU"
+        )
     if tensor.is_neg() or tensor.is_conj():
-        raise ValueError(
+        raise ArgumentValueError(
             f"{argument} is a lazily negated or conjugated view, whose memory holds other values: call .resolve_neg() "
             f"or .resolve_conj() first"
         )
@@ -172,9 +175,11 @@ def _from_torch(torch: Any, tensor: Any, argument: str) -> Operand:
 
 def _from_numpy(array: "np.ndarray[Any, Any]", argument: str) -> Operand:
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{argument} is a masked array, which tilewright does not multiply: fill the mask first")
+        raise ArgumentTypeError(
+            f"{argument} is a masked array, which tilewright does not multiply: fill the mask first"
+        )
     if not array.dtype.isnative:
-        raise TypeError(
+        raise ArgumentTypeError(
             f"{argument}.dtype={array.dtype} is byte-swapped: convert it with .astype(dtype.newbyteorder('='))"
         )
     dtype = dtypes.parse(array.dtype, f"{argument}.dtype")
@@ -189,14 +194,16 @@ def _from_cuda_array_interface(array: Any, argument: str) -> Operand:
     # Type strings know no bf16 ("<V2"): the array's own dtype does.
     named = np.dtype(interface["typestr"])
     if not named.isnative:
-        raise TypeError(f"{argument}.dtype={named} is byte-swapped: convert it first")
+        raise ArgumentTypeError(f"{argument}.dtype={named} is byte-swapped: convert it first")
     dtype = dtypes.parse(getattr(array, "dtype", named), f"{argument}.dtype")
     if interface.get("strides") is None:
         strides = contiguous_strides(shape)
     else:
         strides = _in_elements(tuple(interface["strides"]), dtype, argument)
     if interface.get("mask") is not None:
-        raise TypeError(f"{argument} is a masked array, which tilewright does not multiply: fill the mask first")
+        raise ArgumentTypeError(
+            f"{argument} is a masked array, which tilewright does not multiply: fill the mask first"
+        )
     device = getattr(getattr(array, "device", None), "id", None)
     return Operand(
         pointer,
@@ -220,7 +227,9 @@ def _from_dlpack(array: Any, argument: str) -> Operand:
         # On a GPU the array's library makes the legacy default stream wait for it: that is where we launch.
         view = StridedMemoryView.from_dlpack(array, stream_ptr=1 if on_gpu else -1)
     except (BufferError, NotImplementedError, RuntimeError) as error:
-        raise TypeError(f"{argument} could not be shared through DLPack ({error}): pass a strided array") from error
+        raise ArgumentTypeError(
+            f"{argument} could not be shared through DLPack ({error}): pass a strided array"
+        ) from error
     dtype = dtypes.parse(view.dtype, f"{argument}.dtype")
     shape = tuple(view.shape)
     strides = contiguous_strides(shape) if view.strides is None else tuple(view.strides)
@@ -238,7 +247,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _in_elements(strides: tuple[int, ...], dtype: DType, argument: str) -> tuple[int, ...]:
     if any(stride % dtype.nbytes for stride in strides):
-        raise ValueError(
+        raise ArgumentValueError(
             f"{argument} has strides of {strides} bytes, which are no multiples of its {dtype.nbytes}-byte elements: "
             f"copy it first"
         )
@@ -251,7 +260,9 @@ def _device_of(pointer: int, argument: str) -> int:
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     status, ordinal = driver.cuPointerGetAttribute(attribute, pointer)
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise ValueError(f"{argument} has address {pointer:#x}, which the CUDA driver does not know: is it freed?")
+        raise ArgumentValueError(
+            f"{argument} has address {pointer:#x}, which the CUDA driver does not know: is it freed?"
+        )
     return int(ordinal)
 
 
@@ -340,7 +351,7 @@ def allocator(array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> 
     library = type(array).__name__  # not the array: plans outlive it
 
     def refuse() -> Any:
-        raise TypeError(
+        raise ArgumentTypeError(
             f"a is a {library} on GPU {device}, for which tilewright cannot allocate the result: pass "
             f"out=, or install CuPy"
         )

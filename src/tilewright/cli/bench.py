@@ -16,11 +16,11 @@ from tilewright.cli.output import (
     INTERRUPTED,
     NOT_VERIFIED,
     console,
-    message_of,
     print_json,
     progress,
     reports_errors,
 )
+from tilewright.errors import ArgumentValueError, UnavailableError, message_of
 
 if TYPE_CHECKING:
     from tilewright.bench.contenders import Contender
@@ -172,7 +172,7 @@ def _shapes(suite: str | None, texts: list[str], dtype: DTypeName | None, layout
         given = (
             "neither SUITE nor --shape is given" if suite is None else f"SUITE is {suite} and --shape is given as well"
         )
-        raise ValueError(f"{given}: give one of them; suites are {', '.join(suites.names())}")
+        raise ArgumentValueError(f"{given}: give one of them; suites are {', '.join(suites.names())}")
     shapes = list(suites.load(suite).shapes) if suite else [Shape(*parse_shape(text, "--shape")) for text in texts]
     asked: dict[str, Any] = {
         name: option.value for name, option in (("dtype", dtype), ("layout", layout)) if option is not None
@@ -191,17 +191,25 @@ def _contenders(
         known = [each.name for each in chosen]
         ours = [name for name in known if name.partition(":")[0] == OURS]
         if configs is not None and len(ours) > 1:
-            raise ValueError(f"--configs={configs} is of one kernel, and there are {', '.join(ours)}: name one of them")
+            raise ArgumentValueError(
+                f"--configs={configs} is of one kernel, and there are {', '.join(ours)}: name one of them"
+            )
         if baseline is not None and baseline not in known:
-            raise ValueError(f"--baseline={baseline} is no contender: use {', '.join(known)}")
+            raise ArgumentValueError(f"--baseline={baseline} is no contender: use {', '.join(known)}")
         return chosen, baseline or (DEFAULT_BASELINE if DEFAULT_BASELINE in known else known[0])
     if baseline is not None:
-        raise ValueError(f"--self-check is against the contender itself, and --baseline={baseline}: leave one out")
+        raise ArgumentValueError(
+            f"--self-check is against the contender itself, and --baseline={baseline}: leave one out"
+        )
     if configs is not None:
-        raise ValueError(f"--self-check times one contender, and --configs={configs} finds several: leave one out")
+        raise ArgumentValueError(
+            f"--self-check times one contender, and --configs={configs} finds several: leave one out"
+        )
     names = names or [OURS]
     if len(names) > 1:
-        raise ValueError(f"--self-check times one contender against itself, and {len(names)} are given: name one")
+        raise ArgumentValueError(
+            f"--self-check times one contender against itself, and {len(names)} are given: name one"
+        )
     (first,), (second,) = contenders_named(names), contenders_named(names)
     first.name, second.name = "first", "second"
     return [first, second], second.name
@@ -212,7 +220,7 @@ def _require_gpu() -> None:
     from tilewright.bench.inputs import torch_on_gpu
 
     if not gpu_count():
-        raise RuntimeError(
+        raise UnavailableError(
             "bench measures time on an NVIDIA GPU, and none is usable here (`tilewright doctor` says why). Here work: "
             "`tilewright run`, which counts in the emulator and predicts the time; `tilewright check` and `tilewright "
             "inspect`; and `tilewright bench RECORD.json`, which shows what was measured elsewhere"

@@ -13,11 +13,11 @@ from tilewright.cli.output import (
     BAD_REQUEST,
     INTERRUPTED,
     NOT_VERIFIED,
-    message_of,
     paragraph,
     print_json,
     reports_errors,
 )
+from tilewright.errors import ArgumentValueError, message_of
 
 if TYPE_CHECKING:
     from tilewright.cli.product import Product
@@ -125,13 +125,13 @@ def check(
     launch = {"entry": entry, "grid": grid, "block": block, "cluster": cluster, "smem": smem, "arg": arg}
     if set("./") & set(kernel):
         if m is not None:
-            raise ValueError(f"M is {m}, and a PTX file has no M N K: describe its arguments with --arg")
+            raise ArgumentValueError(f"M is {m}, and a PTX file has no M N K: describe its arguments with --arg")
         found = _check_file(Path(kernel), launch, orders, seed)
         lines = lines is not False
     else:
         if given := [f"--{name}" for name, value in launch.items() if value]:
             are = "are" if len(given) > 1 else "is"
-            raise ValueError(
+            raise ArgumentValueError(
                 f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is none: name FILE.ptx"
             )
         epilogue = {"bias": bias, "activation": activation.value if activation else None}
@@ -201,7 +201,7 @@ def _check_kernels(
         except (ValueError, RuntimeError) as refusal:
             refusals[kernel.name] = refusal
     if not products:
-        raise ValueError("; ".join(dict.fromkeys(map(str, refusals.values()))))
+        raise ArgumentValueError("; ".join(dict.fromkeys(map(str, refusals.values()))))
     for number, kernel in enumerate(chosen):
         if (refused := refusals.get(kernel.name)) is not None:
             reason = f"does not take it: {refused.refusal}" if isinstance(refused, NotTaken) else str(refused)

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tilewright.errors import ArgumentValueError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -76,9 +78,11 @@ class Buffer:
         try:
             array: Array = np.load(self.fill, allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise ValueError(f"{self.fill} cannot be loaded: {error}") from error
+            raise ArgumentValueError(f"{self.fill} cannot be loaded: {error}") from error
         if array.shape != self.shape or array.dtype.itemsize != self.dtype.itemsize:
-            raise ValueError(f"{self.fill} holds {array.dtype}{list(array.shape)}, not {self.dtype}{list(self.shape)}")
+            raise ArgumentValueError(
+                f"{self.fill} holds {array.dtype}{list(array.shape)}, not {self.dtype}{list(self.shape)}"
+            )
         return np.ascontiguousarray(array).view(self.dtype)
 
 
@@ -106,14 +110,17 @@ class TensorMapOf:
         """The map on a device."""
         buffer = buffers[self.buffer]
         shape = buffer.shape[::-1]
-        return device.tensor_map(
-            dtype=buffer.dtype,
-            address=addresses[self.buffer],
-            shape=shape,
-            strides=[prod(shape[:axis]) * buffer.dtype.itemsize for axis in range(1, len(shape))],
-            box=self.box[::-1],
-            swizzle=self.swizzle,
-        )
+        try:
+            return device.tensor_map(
+                dtype=buffer.dtype,
+                address=addresses[self.buffer],
+                shape=shape,
+                strides=[prod(shape[:axis]) * buffer.dtype.itemsize for axis in range(1, len(shape))],
+                box=self.box[::-1],
+                swizzle=self.swizzle,
+            )
+        except ValueError as error:
+            raise ArgumentValueError(f"the tensor map of {self.buffer}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +161,11 @@ def parse_arguments(texts: Sequence[str]) -> Arguments:
         try:
             arguments.items.append(_parse(text.strip(), f"arg{number}", arguments.buffers))
         except ValueError as error:
-            raise ValueError(f"--arg {text!r}: {error}") from error
+            raise ArgumentValueError(f"--arg {text!r}: {error}") from error
     for text, item in zip(texts, arguments.items, strict=True):
         if isinstance(item, Pointer | TensorMapOf) and item.buffer not in {None, *arguments.buffers}:
             known = ", ".join(arguments.buffers) or "none"
-            raise ValueError(f"--arg {text!r}: no array is named {item.buffer!r}: there are {known}")
+            raise ArgumentValueError(f"--arg {text!r}: no array is named {item.buffer!r}: there are {known}")
     return arguments
 
 
@@ -180,7 +187,7 @@ def _parse(text: str, name: str, buffers: dict[str, Buffer]) -> "Item":
     try:
         return float(text)
     except ValueError:
-        raise ValueError("write 5, f32:1.5, f32[64,32]:random, ptr:NAME, tensormap(...) or bytes:HEX") from None
+        raise ArgumentValueError("write 5, f32:1.5, f32[64,32]:random, ptr:NAME, tensormap(...) or bytes:HEX") from None
 
 
 def _declare(match: re.Match[str], name: str, buffers: dict[str, Buffer]) -> str:
@@ -190,7 +197,7 @@ def _declare(match: re.Match[str], name: str, buffers: dict[str, Buffer]) -> str
     name, fill = match["name"] or name, (match["fill"] or "poison").strip()
     dtype = element_dtype(match["type"])
     if name in buffers or name == "null":
-        raise ValueError(f"the name {name!r} is taken: give the array another")
+        raise ArgumentValueError(f"the name {name!r} is taken: give the array another")
     if fill not in FILLS and not fill.endswith(".npy"):
         _number(fill, dtype)
     buffers[name] = Buffer(dtype, _extents(match["shape"]), fill)
@@ -203,9 +210,9 @@ def _parse_tensor_map(inside: str, name: str, buffers: dict[str, Buffer]) -> Ten
     tensor, *options = split_list(inside) or [""]
     known = dict(option.replace(" ", "").partition("=")[::2] for option in options)
     if set(known) - {"box", "swizzle"} or not re.fullmatch(r"\[.*\]", known.get("box", "")):
-        raise ValueError("write tensormap(ARRAY, box=[64,64], swizzle=128), where swizzle may be left out")
+        raise ArgumentValueError("write tensormap(ARRAY, box=[64,64], swizzle=128), where swizzle may be left out")
     if not known.get("swizzle", "0").isdecimal():
-        raise ValueError(f"swizzle={known['swizzle']} must be 0, 32, 64 or 128")
+        raise ArgumentValueError(f"swizzle={known['swizzle']} must be 0, 32, 64 or 128")
     match = _ARRAY.fullmatch(tensor)
     buffer = _declare(match, name, buffers) if match else tensor
     return TensorMapOf(buffer, _extents(known["box"][1:-1]), int(known.get("swizzle", "0")))
@@ -214,7 +221,7 @@ def _parse_tensor_map(inside: str, name: str, buffers: dict[str, Buffer]) -> Ten
 def _extents(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f"[{text}] must be positive numbers with commas between them, such as [64,32]")
+        raise ArgumentValueError(f"[{text}] must be positive numbers with commas between them, such as [64,32]")
     return tuple(map(int, parts))
 
 
@@ -226,13 +233,15 @@ def _number(text: str, dtype: "np.dtype[Any]") -> "np.generic[Any]":
         try:
             value: float = float(text)
         except ValueError:
-            raise ValueError(f"{text!r} is not a number, nor one of {', '.join(FILLS)} or an .npy file") from None
+            raise ArgumentValueError(
+                f"{text!r} is not a number, nor one of {', '.join(FILLS)} or an .npy file"
+            ) from None
         return _scalar(value, dtype)
     if not _INTEGER.fullmatch(text):
-        raise ValueError(f"{text!r} is not an integer, nor one of {', '.join(FILLS)} or an .npy file")
+        raise ArgumentValueError(f"{text!r} is not an integer, nor one of {', '.join(FILLS)} or an .npy file")
     value, limits = int(text, 0), np.iinfo(dtype)
     if not limits.min <= value <= limits.max:
-        raise ValueError(f"{value} does not fit {dtype}, which holds {limits.min} to {limits.max}")
+        raise ArgumentValueError(f"{value} does not fit {dtype}, which holds {limits.min} to {limits.max}")
     return _scalar(value, dtype)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.cli.check_arguments import Arguments, Pointer, TensorMapOf
+from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.cli.check_arguments import Item
@@ -21,7 +22,7 @@ def fit(arguments: Arguments, texts: Sequence[str], kernel: "Kernel") -> None:
     if len(texts) != len(parameters):
         wanted = "".join(f"\n  {name_of(parameter)} takes {taken_by(parameter)}" for parameter in parameters)
         times = "once" if len(texts) == 1 else f"{len(texts)} times"
-        raise ValueError(
+        raise ArgumentValueError(
             f"--arg is given {times} and {kernel.name} takes {len(parameters) or 'no'} "
             f"argument{'s' * (len(parameters) != 1)}{':' if wanted else ''}{wanted}"
         )
@@ -29,7 +30,7 @@ def fit(arguments: Arguments, texts: Sequence[str], kernel: "Kernel") -> None:
         if isinstance(item, int) and _is_float(parameter):
             item = arguments.items[number] = float(item)
         if not _fits(item, parameter):
-            raise ValueError(
+            raise ArgumentValueError(
                 f"--arg {text!r}: parameter {number + 1} of {kernel.name}, {name_of(parameter)}, takes "
                 f"{taken_by(parameter)}"
             )

@@ -13,6 +13,7 @@ from tilewright.cli.check_parameters import fit
 from tilewright.cli.check_result import Checked, Schedule, run_schedules, schedules_of
 from tilewright.cli.memory import available_memory
 from tilewright.cli.output import progress
+from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.cli.check_result import Array, Run
@@ -89,11 +90,13 @@ def _read(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8").rstrip("\0")
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+        raise ArgumentValueError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary") from error
+        raise ArgumentValueError(
+            f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary"
+        ) from error
     if not text.strip():
-        raise ValueError(f"{path} is empty: give {COMPILED}")
+        raise ArgumentValueError(f"{path} is empty: give {COMPILED}")
     return text
 
 
@@ -105,11 +108,11 @@ def _entry(path: Path, entries: list[str], wanted: str | None) -> str:
     if len(fitting) == 1:
         return fitting[0]
     if not entries:
-        raise ValueError(f"{path} has no entry: compile a __global__ function, of a template an instantiation")
+        raise ArgumentValueError(f"{path} has no entry: compile a __global__ function, of a template an instantiation")
     given = "" if wanted is None else f", and --entry {wanted} names {'several' if fitting else 'none'} of them"
     names = "".join(f"\n  {entry}" for entry in fitting or entries)
     count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
-    raise ValueError(f"{path} has {count}{given}: choose with --entry NAME, or a part of a name:{names}")
+    raise ArgumentValueError(f"{path} has {count}{given}: choose with --entry NAME, or a part of a name:{names}")
 
 
 def _download(device: "Device", address: int, like: "Array") -> "Array":
@@ -131,7 +134,7 @@ def _named(text: str, addresses: dict[str, int], arrays: "dict[str, Array]") -> 
 def _require_memory(arguments: Arguments) -> None:
     limit = available_memory() / 2
     if COPIES * arguments.nbytes > limit:
-        raise ValueError(
+        raise ArgumentValueError(
             f"the arrays of --arg take {arguments.nbytes / 1e9:,.1f} GB, {COPIES} times that in the check, and half of "
             f"what is available here is {limit / 1e9:,.1f} GB: take smaller ones"
         )
@@ -141,9 +144,9 @@ def _extents(option: str, text: str | None, default: tuple[int, ...] | None) -> 
     """(x, y, z) of "X", "X,Y" or "X,Y,Z", with x for commas as in a shape."""
     if text is None:
         if default is None:
-            raise ValueError(f"{option} is missing and the PTX does not say it: give it, such as {option} 128")
+            raise ArgumentValueError(f"{option} is missing and the PTX does not say it: give it, such as {option} 128")
         return default
     parts = text.lower().replace("x", ",").split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts) or prod(map(int, parts)) < 1:
-        raise ValueError(f"{option}={text!r} must be one to three positive numbers, such as 4 or 4,2 or 4x2x1")
+        raise ArgumentValueError(f"{option}={text!r} must be one to three positive numbers, such as 4 or 4,2 or 4x2x1")
     return tuple(map(int, parts))

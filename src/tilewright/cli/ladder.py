@@ -17,6 +17,7 @@ from tilewright.cli.options import (
     wants_gpu,
 )
 from tilewright.cli.output import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, print_json, progress, reports_errors
+from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.cli.ladder_options import Asked
@@ -90,7 +91,7 @@ def ladder(
     require_plot(plot)
     if record is not None:
         if not record.exists() and rungs is not None:
-            raise ValueError(
+            raise ArgumentValueError(
                 f"{record} is no record of --json: put commas, and no blanks, between the names of --rungs"
             )
         records.refuse_measuring(context, str(record), {"record", "plot", "as_json"})
@@ -99,7 +100,7 @@ def ladder(
         return
     on_gpu = wants_gpu(backend)
     if settled and not on_gpu:
-        raise ValueError("--settled is a way of measuring time, which needs a GPU: leave it out")
+        raise ArgumentValueError("--settled is a way of measuring time, which needs a GPU: leave it out")
     m, n, k = parse_shape(shape, "--shape") if shape is not None else GPU_SHAPE if on_gpu else EMULATED_SHAPE
     chosen = _chosen(rungs)
     asked = Asked.parse(dtype.value if dtype else None, schedule, option or ())
@@ -144,10 +145,10 @@ def _chosen(names: str | None) -> "list[Rung]":
         return list(LADDER.values())
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
-        raise ValueError(f"--rungs={names!r} names no rung: use some of {', '.join(LADDER)}, or leave it out")
+        raise ArgumentValueError(f"--rungs={names!r} names no rung: use some of {', '.join(LADDER)}, or leave it out")
     for name in wanted:
         if name not in LADDER:
-            raise ValueError(f"--rungs={names!r} names {name!r}, which is no rung: use {', '.join(LADDER)}")
+            raise ArgumentValueError(f"--rungs={names!r} names {name!r}, which is no rung: use {', '.join(LADDER)}")
     return [rung for name, rung in LADDER.items() if name in wanted]
 
 

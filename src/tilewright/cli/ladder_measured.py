@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.cli.ladder_result import Climbed
-from tilewright.cli.output import message_of
+from tilewright.errors import message_of
 from tilewright.kernels.ladder import before, gains
 
 if TYPE_CHECKING:

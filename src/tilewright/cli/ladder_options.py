@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright import dtypes
+from tilewright.errors import ArgumentValueError
 from tilewright.kernels.family import fields_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Option:
                 return value
         if wanted.type is int and re.fullmatch(r"-?\d+", self.text):
             return int(self.text)
-        raise ValueError(f"{self.written}: {self.field} of {rung.name} is {wanted}, and {self.text!r} is not")
+        raise ArgumentValueError(f"{self.written}: {self.field} of {rung.name} is {wanted}, and {self.text!r} is not")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,16 @@ class Asked:
         for text in options:
             name, equals, value = map(str.strip, text.partition("="))
             if not (name and equals and value):
-                raise ValueError(f"--option {text!r} is no field with a value: write NAME=VALUE, such as stages=3")
+                raise ArgumentValueError(
+                    f"--option {text!r} is no field with a value: write NAME=VALUE, such as stages=3"
+                )
             found.append(Option(f"--option {text}", name, value))
         for number, option in enumerate(found):
             for other in found[:number]:
                 if other.field == option.field:
-                    raise ValueError(f"{other.written} and {option.written} are two values of a field: leave one out")
+                    raise ArgumentValueError(
+                        f"{other.written} and {option.written} are two values of a field: leave one out"
+                    )
         return cls(dtypes.parse(dtype, "--dtype") if dtype else None, found)
 
     def ignored_by(self, rung: "Rung") -> list[str]:
@@ -72,7 +77,9 @@ class Asked:
             without = [name for name, each in ignored if each == written]
             if named or len(without) == len(rungs):
                 names = ", ".join(without) if named else "any rung"
-                raise ValueError(f"{written} is nothing for {names}: leave it out. What there is:{_choices(rungs)}")
+                raise ArgumentValueError(
+                    f"{written} is nothing for {names}: leave it out. What there is:{_choices(rungs)}"
+                )
         for rung in rungs:
             for option in self.options:
                 if option.field in fields_of(rung.kernel.config_type):

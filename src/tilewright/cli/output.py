@@ -1,6 +1,5 @@
 """What commands say and how they end: results on stdout, everything else on stderr."""
 
-import dis
 import functools
 import json
 import sys
@@ -10,6 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import typer
+
+from tilewright.errors import message_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,34 +60,6 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
         raise typer.Exit(code)
 
     return reporting
-
-
-def message_of(error: Exception) -> str | None:
-    """What an error says to the caller; None for a defect."""
-    if _is_out_of_memory(error):
-        return f"not enough memory: take a smaller product ({error})"
-    return str(error) if _is_for_the_caller(error) else None
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's is a RuntimeError
-
-
-def _is_for_the_caller(error: Exception) -> bool:
-    """Whether a `raise` of tilewright's own made this error, of the types that the API documents.
-
-    What the interpreter or a library raises, as for a call of what is no function, is a defect and keeps its traceback.
-    """
-    from tilewright.emulator.errors import EmulatorError
-
-    documented = TypeError | ValueError | NotImplementedError | RuntimeError | EmulatorError
-    trace = error.__traceback__
-    if trace is None or isinstance(error, typer.Exit) or not isinstance(error, documented):  # Exit is a RuntimeError
-        return False
-    while trace.tb_next:
-        trace = trace.tb_next
-    raised = trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-    return raised and str(trace.tb_frame.f_globals.get("__name__")).startswith("tilewright.")
 
 
 def print_json(result: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeAlias, get_args, get_type_hints
 
 from tilewright.dtypes import DType, fp32
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType, TranslationUnit, translation_unit
 from tilewright.kernels.parameters import GemmParameters, KernelArguments, LaunchShape, TensorMapSpec
@@ -29,7 +30,7 @@ MAX_TILES = 2**31 - 1
 """The largest grid (CUDA programming guide, "Technical specifications"); kernels number tiles by 32 bits."""
 
 
-class ConfigError(ValueError):
+class ConfigError(ArgumentValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
 
 

@@ -6,6 +6,7 @@ from math import ceil
 from typing import Literal
 
 from tilewright.dtypes import bf16, fp16
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType, wgmma_wrapper
 from tilewright.kernels import tma
@@ -221,7 +222,7 @@ class WgmmaKernel(Kernel):
             (_operand_b(problem), config.tile_n, config.cluster_m),
         ):
             if isinstance(operand, str):
-                raise ValueError(f"{operand}: take another kernel")
+                raise ArgumentValueError(f"{operand}: take another kernel")
             tensor, mn_major = operand
             maps.append(tensor.map(64, (TILE_K if mn_major else tile) // slices))
         out = _out(problem)

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.binding import OPERANDS, Binding, bind
 from tilewright.dtypes import DType, fp32
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.jit.compile import CompiledKernel
 from tilewright.operand import (
     HOST,
@@ -132,7 +133,7 @@ class Plan:
         if (arrays[C] is None) is not self._no_c or (bias is None) is not self._no_bias:
             raise self._mismatch(arrays)
         if (alpha != 0) is not self._multiplies:
-            raise ValueError(
+            raise ArgumentValueError(
                 f"alpha={alpha}: this plan was made for alpha {'other than' if self._multiplies else 'of'} 0 (a and b "
                 f"are not read where it is 0): make another plan"
             )
@@ -171,7 +172,9 @@ class Plan:
 
     def _refuse_to_allocate(self) -> Any:
         strides = self._slots[-1].signature[2]
-        raise ValueError(f"out is missing, and the plan was made for one with strides {tuple(strides)}: pass out=")
+        raise ArgumentValueError(
+            f"out is missing, and the plan was made for one with strides {tuple(strides)}: pass out="
+        )
 
     def _check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
         low, high = self._out_low + pointers[OUT], self._out_high + pointers[OUT]
@@ -192,14 +195,14 @@ class Plan:
                 continue
             signature, pointer = describe(array, name)
             if differences := slot.differences(signature, pointer):
-                raise ValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
+                raise ArgumentValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
             pointers[slot.index] = pointer
         return pointers
 
     def _mismatch(self, arrays: Sequence[Any]) -> ValueError:
         expected = [OPERANDS[slot.index] for slot in self._slots[:-1]]
         given = [name for name, array in zip(OPERANDS[:OUT], arrays, strict=False) if array is not None]
-        return ValueError(
+        return ArgumentValueError(
             f"the plan was made for the operands {', '.join(expected)} and called with {', '.join(given)} "
             f"(c counts where beta is not 0): make another plan"
         )
@@ -217,7 +220,7 @@ def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
     if beta is None:
         beta = 0.0 if c is None else 1.0
     elif c is None and beta:
-        raise ValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
+        raise ArgumentValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
     if type(alpha) is not float or alpha != 1.0:
         alpha = _fp32("alpha", alpha)
     if type(beta) is not float or (beta != 0.0 and beta != 1.0):
@@ -227,13 +230,15 @@ def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
 
 def _fp32(name: str, value: Any) -> float:
     if getattr(value, "requires_grad", False):
-        raise NotImplementedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
+        raise UnsupportedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}={value!r} is no real number: pass a float") from error
+        raise ArgumentTypeError(f"{name}={value!r} is no real number: pass a float") from error
     if _FP32_MAX < abs(number) < float("inf"):
-        raise ValueError(f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}")
+        raise ArgumentValueError(
+            f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"
+        )
     return ctypes.c_float(number).value  # rounded, so that what the kernel sees as 0 counts as 0
 
 
@@ -253,7 +258,7 @@ def stream_handle(stream: Any, backend: Backend) -> int:
     elif hasattr(stream, "ptr"):  # CuPy
         handle = int(stream.ptr)
     else:
-        raise TypeError(
+        raise ArgumentTypeError(
             f"stream is a {type(stream).__name__}: pass a CUstream number, a torch or CuPy stream, or anything with "
             f"__cuda_stream__"
         )

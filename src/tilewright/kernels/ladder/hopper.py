@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any, ClassVar
 
 from tilewright.dtypes import bf16, fp16
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType, wgmma_wrapper
 from tilewright.kernels import tma
@@ -89,7 +90,7 @@ def _out(problem: Problem) -> tma.TmaTensor | str:
 
 def _addressable(tensor: tma.TmaTensor | str) -> tma.TmaTensor:
     if isinstance(tensor, str):
-        raise ValueError(f"{tensor}: take another kernel")
+        raise ArgumentValueError(f"{tensor}: take another kernel")
     return tensor
 
 
