@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from tilewright import dtypes
 from tilewright.backends.gpu import backend
 from tilewright.binding import bind
+from tilewright.data import Data
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.measure.protocol import Work
@@ -18,11 +19,6 @@ from tilewright.model.speed_of_light import speed_of_light
 from tilewright.operand import adopt
 from tilewright.problem import Problem
 from tilewright.reference import stored_bound, sum_bound
-
-Data: TypeAlias = Literal["randn", "uniform", "2:4"]
-"""How values are distributed: normally, or uniformly from -1 to 1, or normally with an A for sparse tensor cores, which
-is zero but for the larger two of four neighbours along k. Zeros alone are no choice: power depends on the bits.
-"""
 
 Launch: TypeAlias = Callable[[int], object]
 """Put the product of the set of that number on torch's current stream."""

@@ -12,7 +12,8 @@ from typing import Any
 
 from tilewright.bench.comparison import Comparison, Progress, compare
 from tilewright.bench.contenders import OURS, Contender, Tilewright
-from tilewright.bench.inputs import Data, Inputs, Shape, torch_on_gpu
+from tilewright.bench.inputs import Inputs, Shape, torch_on_gpu
+from tilewright.data import Data
 from tilewright.errors import ArgumentValueError
 from tilewright.jit.compile import nvrtc_version
 from tilewright.measure.protocol import Protocol, Settled

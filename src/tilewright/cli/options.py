@@ -1,57 +1,15 @@
 """The options that several commands take, and what their values mean."""
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from tilewright.cli.output import print_json
 from tilewright.errors import ArgumentValueError, UnavailableError
 
 if TYPE_CHECKING:
     from tilewright.hardware import Hardware
-
-
-UsageError: Any = typer.BadParameter.__bases__[0]
-"""Of click, which typer has under different names."""
-
-
-class Program(TyperGroup):
-    """Says under --json also as JSON what is wrong with the options, so that stdout always holds one object."""
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse the words of the command line up to the command's name."""
-        self._in_json = "--json" in args
-        with self._usage_errors():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Parse the rest and run the command."""
-        with self._usage_errors():
-            return super().invoke(ctx)
-
-    @contextmanager
-    def _usage_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except UsageError as error:
-            if self._in_json:
-                print_json({"error": error.format_message()})
-            raise
-
-
-class Command(TyperCommand):
-    """Takes -1 for a value, so that the argument it is meant for refuses it, and not for an unknown option."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words after the command's name."""
-        ctx.ignore_unknown_options = any(re.fullmatch(r"-\d+", word) for word in args)
-        return super().parse_args(ctx, args)
 
 
 class DTypeName(StrEnum):

@@ -1,7 +1,7 @@
-"""What `tilewright ladder` is asked for beyond a shape: an element type and fields of Configs, where rungs have it."""
+"""What the ladder is asked for beyond a shape: an element type and fields of Configs, for the rungs that have them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from tilewright.problem import Problem
 
 
+DTYPE_FORMAT, OPTION_FORMAT = "dtype={!r}", "options={{{!r}: {!r}}}"
+"""How a dtype, and a field with its value, are written in Python."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A value for a field of Configs, as it was `written` on the command line."""
+    """A value for a field of Configs; `written` is how the caller gave it."""
 
     written: str
     field: str
     text: str
 
     def value(self, rung: "Rung") -> Any:
-        """The value; a ValueError that says what the rung takes."""
+        """The value; an ArgumentValueError that says what the rung takes."""
         wanted = fields_of(rung.kernel.config_type)[self.field]
         for value in wanted.values:
             if str(value).lower() == self.text.lower():
@@ -36,15 +40,35 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """--dtype, --schedule and --option; a rung takes of them what it has."""
+class LadderOptions:
+    """An element type and fields of Configs; a rung takes those that it has.
+
+    dtype_format, option_format: how the caller writes a dtype, and a field with its value.
+    """
 
     dtype: "DType | None" = None
     options: Sequence[Option] = field(default=())
+    dtype_format: str = DTYPE_FORMAT
+    option_format: str = OPTION_FORMAT
+
+    def __post_init__(self) -> None:
+        """Raise an ArgumentValueError if a field gets two values."""
+        for number, option in enumerate(self.options):
+            for other in self.options[:number]:
+                if other.field == option.field:
+                    raise ArgumentValueError(
+                        f"{other.written} and {option.written} are two values of a field: leave one out"
+                    )
 
     @classmethod
-    def parse(cls, dtype: str | None, schedule: str | None, options: Sequence[str]) -> "Asked":
-        """A ValueError for what is no NAME=VALUE, and where a field gets two values."""
+    def of(cls, dtype: object = None, options: Mapping[str, object] | None = None) -> "LadderOptions":
+        """A dtype and values by the names of fields."""
+        found = [Option(OPTION_FORMAT.format(name, value), name, str(value)) for name, value in (options or {}).items()]
+        return cls(None if dtype is None else dtypes.parse(dtype, "dtype"), found)
+
+    @classmethod
+    def parse(cls, dtype: str | None, schedule: str | None, options: Sequence[str]) -> "LadderOptions":
+        """--dtype, --schedule and --option; an ArgumentValueError for an option that is not NAME=VALUE."""
         found = [] if schedule is None else [Option(f"--schedule {schedule}", "schedule", schedule)]
         for text in options:
             name, equals, value = map(str.strip, text.partition("="))
@@ -53,22 +77,16 @@ class Asked:
                     f"--option {text!r} is no field with a value: write NAME=VALUE, such as stages=3"
                 )
             found.append(Option(f"--option {text}", name, value))
-        for number, option in enumerate(found):
-            for other in found[:number]:
-                if other.field == option.field:
-                    raise ArgumentValueError(
-                        f"{other.written} and {option.written} are two values of a field: leave one out"
-                    )
-        return cls(dtypes.parse(dtype, "--dtype") if dtype else None, found)
+        return cls(dtypes.parse(dtype, "--dtype") if dtype else None, found, "--dtype {}", "--option {}={}")
 
     def ignored_by(self, rung: "Rung") -> list[str]:
         """What the rung does not have, as it was written."""
-        without = [f"--dtype {self.dtype}"] if self.dtype and self.dtype not in rung.inputs else []
+        without = [self.dtype_format.format(str(self.dtype))] if self.dtype and self.dtype not in rung.inputs else []
         fields = fields_of(rung.kernel.config_type)
         return without + [option.written for option in self.options if option.field not in fields]
 
     def require(self, rungs: "Sequence[Rung]", named: bool) -> None:
-        """A ValueError for a value that a rung does not take, or an option that none of the rungs has.
+        """An ArgumentValueError for a value that a rung does not take, or an option that none of the rungs has.
 
         Rungs that were `named` must each have every option.
         """
@@ -78,7 +96,7 @@ class Asked:
             if named or len(without) == len(rungs):
                 names = ", ".join(without) if named else "any rung"
                 raise ArgumentValueError(
-                    f"{written} is nothing for {names}: leave it out. What there is:{_choices(rungs)}"
+                    f"{written} is nothing for {names}: leave it out. What there is:{self._choices(rungs)}"
                 )
         for rung in rungs:
             for option in self.options:
@@ -97,13 +115,13 @@ class Asked:
         rung.kernel.check(config, problem, hardware)
         return config
 
-
-def _choices(rungs: "Sequence[Rung]") -> str:
-    """What rungs have, a line for those that have the same."""
-    found: dict[str, list[str]] = {}
-    for rung in rungs:
-        options = [f"--dtype {'|'.join(map(str, rung.inputs))}"]
-        for name, wanted in fields_of(rung.kernel.config_type).items():
-            options.append(f"--option {name}={'|'.join(map(str, wanted.values)) or wanted.type.__name__}")
-        found.setdefault(" ".join(options), []).append(rung.name)
-    return "".join(f"\n  {', '.join(names)}: {options}" for options, names in found.items())
+    def _choices(self, rungs: "Sequence[Rung]") -> str:
+        """What rungs have, a line for those that have the same."""
+        found: dict[str, list[str]] = {}
+        for rung in rungs:
+            options = [self.dtype_format.replace("!r", "").format("|".join(map(str, rung.inputs)))]
+            for name, wanted in fields_of(rung.kernel.config_type).items():
+                values = "|".join(map(str, wanted.values)) or wanted.type.__name__
+                options.append(self.option_format.replace("!r", "").format(name, values))
+            found.setdefault(" ".join(options), []).append(rung.name)
+        return "".join(f"\n  {', '.join(names)}: {options}" for options, names in found.items())

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tilewright import dtypes
-from tilewright.cli.memory import available_memory
+from tilewright.checking.memory import available_memory
+from tilewright.data import Data
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.kernels.family import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
-from tilewright.kernels.ladder.rung import Data
 from tilewright.problem import Matrix, Problem
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 

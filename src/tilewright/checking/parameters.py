@@ -1,38 +1,42 @@
-"""Whether the arguments of `--arg` are what a kernel's parameters take, by their types in the PTX."""
+"""Whether the arguments of a launch are what a kernel's parameters take, by their types in the PTX."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.cli.check_arguments import Arguments, Pointer, TensorMapOf
+import numpy as np
+
+from tilewright.checking.arguments import Arguments, Item, Pointer, TensorMapOf
+from tilewright.checking.wording import Wording
+from tilewright.emulator.ptx import TYPE_BITS
+from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
-    from tilewright.cli.check_arguments import Item
     from tilewright.emulator import Kernel
     from tilewright.emulator.ptx import Parameter
 
 
-def fit(arguments: Arguments, texts: Sequence[str], kernel: "Kernel") -> None:
+def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
     """Make integers that f32 and f64 parameters get floats.
 
     Raises:
-        ValueError: naming the parameter, its PTX type and what it takes, where an argument does not fit or is missing.
+        ArgumentValueError: naming the parameter, its PTX type and what it takes, if an argument does not fit or is
+            missing.
     """
-    parameters = kernel.parameters
-    if len(texts) != len(parameters):
-        wanted = "".join(f"\n  {name_of(parameter)} takes {taken_by(parameter)}" for parameter in parameters)
-        times = "once" if len(texts) == 1 else f"{len(texts)} times"
+    parameters, count = kernel.parameters, len(arguments.items)
+    if count != len(parameters):
+        wanted = "".join(f"\n  {name_of(parameter)} takes {taken_by(parameter, words)}" for parameter in parameters)
+        given = words.given.format(count=count, times="once" if count == 1 else f"{count} times")
         raise ArgumentValueError(
-            f"--arg is given {times} and {kernel.name} takes {len(parameters) or 'no'} "
+            f"{given} and {kernel.name} takes {len(parameters) or 'no'} "
             f"argument{'s' * (len(parameters) != 1)}{':' if wanted else ''}{wanted}"
         )
-    for number, (parameter, text, item) in enumerate(zip(parameters, texts, arguments.items, strict=True)):
+    for number, (parameter, label, item) in enumerate(zip(parameters, arguments.labels, arguments.items, strict=True)):
         if isinstance(item, int) and _is_float(parameter):
             item = arguments.items[number] = float(item)
         if not _fits(item, parameter):
             raise ArgumentValueError(
-                f"--arg {text!r}: parameter {number + 1} of {kernel.name}, {name_of(parameter)}, takes "
-                f"{taken_by(parameter)}"
+                f"{label}: parameter {number + 1} of {kernel.name}, {name_of(parameter)}, takes "
+                f"{taken_by(parameter, words)}"
             )
 
 
@@ -42,24 +46,17 @@ def name_of(parameter: "Parameter") -> str:
     return f".{parameter.type} {parameter.name}{count}"
 
 
-def taken_by(parameter: "Parameter") -> str:
-    """What may be written for a parameter."""
+def taken_by(parameter: "Parameter", words: Wording) -> str:
+    """What may be given for a parameter."""
     if _is_float(parameter):
         return "a number such as 1.5"
     integer = f"a {parameter.size}-byte integer such as 5"
     if _is_scalar(parameter):
-        return "f32[1024]:random or the like, ptr:NAME or an integer" if parameter.size == 8 else integer
-    from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES
-
-    typed = {2: ", or f16:1.5 or bf16:1.5", 4: ", or f32:1.5", TENSOR_MAP_BYTES: ", or tensormap(...)"}
-    return f"a structure: bytes:HEX of {parameter.size} bytes{typed.get(parameter.size, '')}"
+        return words.address if parameter.size == 8 else integer
+    return words.structure.format(size=parameter.size) + words.typed.get(parameter.size, "")
 
 
-def _fits(item: "Item", parameter: "Parameter") -> bool:
-    import numpy as np
-
-    from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES
-
+def _fits(item: Item, parameter: "Parameter") -> bool:
     if isinstance(item, np.generic):  # of which np.float64 is a float, too
         return parameter.size == item.nbytes
     if isinstance(item, Pointer):
@@ -82,6 +79,4 @@ def _is_scalar(parameter: "Parameter") -> bool:
 
 
 def _width(parameter: "Parameter") -> int:
-    from tilewright.emulator.ptx import TYPE_BITS
-
     return TYPE_BITS[parameter.type] // 8
