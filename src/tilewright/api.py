@@ -6,12 +6,13 @@ from math import ceil, nan
 from typing import Any
 
 from tilewright import dtypes
+from tilewright.arrays import adopt, library_of
 from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError
 from tilewright.jit.cache import build
 from tilewright.model.speed_of_light import Unit
-from tilewright.operand import HOST, Operand, adopt, allocator, contiguous_strides, stream_reader
+from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.plan import Plan, scalars, stream_handle
 from tilewright.planner.rules import check_names, choose
 from tilewright.problem import Problem
@@ -140,7 +141,9 @@ def plan(
         choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
         if chosen.name == "emulator":
             refuse_long_emulation(problem, choice.kernel.execution_unit)
-        handle = stream_reader(a, device)(a, device) if stream is None else stream_handle(stream, chosen)
+        handle = (
+            library_of(a, "a").stream_reader(device)(a, device) if stream is None else stream_handle(stream, chosen)
+        )
         if chosen.is_capturing(handle):
             raise UnavailableError(
                 "the current stream is being captured into a CUDA graph, and a plan for these operands would have to "
@@ -151,7 +154,7 @@ def plan(
         launch_shape = choice.kernel.launch_shape(choice.config, problem, chosen.hardware)
         executable = chosen.prepare(compiled, launch_shape, choice.kernel.arguments(choice.config, problem))
     if out is None:
-        arrays["out"] = allocator(a, operands["out"].shape, operands["out"].dtype, device)()
+        arrays["out"] = library_of(a, "a").allocator(a, operands["out"].shape, operands["out"].dtype, device)()
     return Plan(
         binding, chosen, choice, compiled, executable, arrays, operands, alpha=alpha, beta=None if c is None else beta
     )

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from support.doubles import GpuArray
 from tilewright import dtypes
-from tilewright.operand import HOST, Operand, adopt
+from tilewright.arrays import adopt
+from tilewright.operand import HOST, Operand
 
 
 def operand(shape, strides, pointer=4096, dtype=dtypes.fp16):

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from tilewright.arrays import adopt
 from tilewright.checking.product import Product
 from tilewright.dtypes import bf16, fp32
-from tilewright.operand import adopt
 
 
 def test_memory_is_refused_beyond_half_of_what_there_is(monkeypatch):

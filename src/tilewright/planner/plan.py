@@ -5,25 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from tilewright.arrays import adopt, describe, is_torch, library_of
+from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.binding import OPERANDS, Binding, bind
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.jit.compile import CompiledKernel
-from tilewright.operand import (
-    HOST,
-    Operand,
-    addresser,
-    adopt,
-    allocator,
-    contiguous_strides,
-    describe,
-    is_torch,
-    on_stream,
-    stream_reader,
-    torch_stream,
-    written,
-)
+from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.plain import PlainCall, plain_call
 from tilewright.planner.rules import Choice
 from tilewright.planner.slots import OUT, C, Slot, reader
@@ -68,10 +57,11 @@ class Plan:
         self._read = reader(list(arrays.values()), self._slots)
         self._allocate: Callable[[], Any] = self._refuse_to_allocate
         if all(out.strides[i] == s or out.shape[i] <= 1 for i, s in enumerate(contiguous_strides(out.shape))):
-            self._allocate = allocator(arrays["a"], out.shape, out.dtype, out.device)
-        self._stream = stream_reader(arrays["out"], out.device)
-        self._written = written(arrays["out"])
-        self._address = addresser(arrays["out"])
+            self._allocate = library_of(arrays["a"], "a").allocator(arrays["a"], out.shape, out.dtype, out.device)
+        library = library_of(arrays["out"], "out")
+        self._stream = library.stream_reader(out.device)
+        self._written = library.written()
+        self._address = library.address
         self._disjoint: list[int] = []  # addresses that were found not to overlap
         self._roles = None if binding.roles == OPERANDS else tuple(OPERANDS.index(name) for name in binding.roles)
         self._multiplies, self._unscaled = alpha != 0, alpha == 1
@@ -87,7 +77,7 @@ class Plan:
                 executable,
                 exchanged=self._roles is not None,
                 device=out.device,
-                stream=torch_stream(),
+                stream=TORCH.current_stream(),
                 allocate=self._allocate,
                 written=self._written,
                 check_overlap=self._check_overlap,
@@ -147,7 +137,7 @@ class Plan:
         out = arrays[OUT]
         handle = None if stream is None else stream_handle(stream, self.backend)
         if out is None:
-            with nullcontext() if handle is None else on_stream(arrays[0], handle, self._device):
+            with nullcontext() if handle is None else library_of(arrays[0], "a").on_stream(handle, self._device):
                 out = self._allocate()
             arrays = (*arrays[:OUT], out)
             pointers[OUT] = self._address(out)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tilewright.arrays import describe, is_torch
 from tilewright.binding import OPERANDS
-from tilewright.operand import HOST, Operand, Signature, byte_range, describe, is_torch
+from tilewright.operand import HOST, Operand, Signature, byte_range
 
 Reader: TypeAlias = Callable[[Sequence[Any]], list[int] | None]
 """Reads the addresses of the expected arrays, in the order of OPERANDS; 0 for an `out` that is None, still to be made.
