@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from support.doubles import GpuArray
+from support.doubles import GpuArray, Shared
 from tilewright import arrays, dtypes
 from tilewright.arrays import adopt, describe, library_of
 from tilewright.arrays.cuda_interface import CUDA_INTERFACE
@@ -15,19 +15,6 @@ from tilewright.arrays.dlpack import DLPACK
 from tilewright.arrays.jax import JAX
 from tilewright.arrays.numpy import NUMPY, NUMPY_SUBCLASSES
 from tilewright.operand import HOST
-
-
-class Shared:
-    """An array that shares a NumPy array through DLPack."""
-
-    def __init__(self, array):
-        self._array = array
-
-    def __dlpack__(self, **keywords):
-        return self._array.__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return self._array.__dlpack_device__()
 
 
 @pytest.fixture
