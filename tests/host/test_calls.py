@@ -9,6 +9,7 @@ import pytest
 import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend
 from tilewright.arrays import adopt
+from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import mirrored
 
 
@@ -214,8 +215,8 @@ def plain(backend, monkeypatch):
     """torch, with a backend that takes its CPU tensors for a GPU's."""
     torch = pytest.importorskip("torch")
     monkeypatch.setattr("tilewright.planner.plan.HOST", -7)
-    monkeypatch.setattr("tilewright.planner.plan.stream_reader", lambda out, device: lambda array, device: 0)
-    monkeypatch.setattr("tilewright.planner.plan.torch_stream", lambda: lambda device: 0)
+    monkeypatch.setattr(TORCH, "stream_reader", lambda device: lambda array, device: 0)
+    monkeypatch.setattr(TORCH, "current_stream", lambda: lambda device: 0)
     return torch
 
 

@@ -39,18 +39,6 @@ def test_doctor_multiplies_and_finds_no_failure(tmp_path, monkeypatch):
     assert all(finding["remedy"] for finding in record["findings"] if finding["status"] != "ok")
 
 
-def test_doctor_exits_with_1_when_something_fails(monkeypatch):
-    from tilewright.cli import doctor
-
-    def broken():
-        raise OSError("the disk is gone")
-
-    monkeypatch.setattr(doctor, "_cache", broken)
-    record = in_json("doctor", code=1)
-    assert record["ok"] is False
-    assert "the disk is gone" in json.dumps(record["findings"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

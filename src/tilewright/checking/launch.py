@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tilewright.checking.arguments import Arguments, Array
+from tilewright.checking.arguments import Arguments
 from tilewright.checking.asynchrony import Asynchrony, asynchronies
 from tilewright.checking.memory import available_memory
 from tilewright.checking.parameters import fit
@@ -21,6 +21,7 @@ from tilewright.emulator import Counters, Device, Kernel
 from tilewright.emulator.ptx_parser import COMPILED
 from tilewright.emulator.rules import RULES
 from tilewright.errors import ArgumentValueError
+from tilewright.reference import Array
 
 COPIES = 5
 """How often a buffer is in memory at most: initially, on two devices, and as the results of two runs."""

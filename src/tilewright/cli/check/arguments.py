@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.checking.arguments import Arguments, Array, Item, Pointer, TensorMapOf
+from tilewright.checking.arguments import Arguments, Item, Pointer, TensorMapOf
 from tilewright.emulator.elements import element_dtype
 from tilewright.emulator.ptx_lexical import split_list
 from tilewright.errors import ArgumentValueError
+from tilewright.reference import Array
 
 _ARRAY = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)\s*=\s*)?(?P<type>\w+)\s*\[(?P<shape>[^\]]*)\](?::(?P<fill>.+))?")
 _TYPED = re.compile(r"(?P<type>\w+):(?P<value>.+)")
