@@ -5,7 +5,7 @@ Each record is the output of one `tilewright ladder --json` on a GPU, of any sha
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache, partial
 from math import prod
@@ -104,7 +104,10 @@ def _read_from_dram(name: str, schedule: Schedule, product: dict[str, Any]) -> i
     sizes = {key: int(value) for key, value in kernel.constants(config, problem).items() if isinstance(value, int)}
     tile_m, tile_n = sizes["tile_m"] * launch.cluster, sizes["tile_n"]
     block = partial(blocked_tile, block_m=sizes["block_m"], block_n=sizes["block_n"])
-    tile = {"row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile}[schedule]
+    orders: dict[Schedule, Callable[[int, int, int], tuple[int, int]]] = {
+        "row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile
+    }  # fmt: skip
+    tile = orders[schedule]
     tiles_m, tiles_n = problem.m // tile_m, problem.n // tile_n
     l2 = replace(H200_L2, line_bytes=LINE_BYTES)
     lines = product_reads(

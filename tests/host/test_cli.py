@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ def test_help_shows_examples_that_the_command_takes(command):
     assert len(examples) > 1
     for name, *words in examples:
         assert name == command
-        typer.main.get_command(app).commands[command].make_context(command, words)  # refuses what it does not take
+        group: Any = typer.main.get_command(app)
+        group.commands[command].make_context(command, words)  # refuses what it does not take
     assert "--json" in text
 
 

@@ -42,9 +42,8 @@ def test_every_error_has_the_common_base_and_its_builtin_one(ours, builtin):
 def raised(path):
     """The names of what a module raises, with their lines."""
     for node in ast.walk(ast.parse(path.read_text())):
-        made = node.exc if isinstance(node, ast.Raise) else None
-        if isinstance(made, ast.Call) and isinstance(made.func, ast.Name):
-            yield made.func.id, node.lineno
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
+            yield node.exc.func.id, node.lineno
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in SOURCES.iterdir() if path.name != "emulator"))
