@@ -23,7 +23,7 @@ from tilewright.kernels.ladder import LADDER, before, gains  # noqa: E402
 from tilewright.kernels.ladder.hopper import ScheduleConfig  # noqa: E402
 from tilewright.kernels.ladder.rung import Published  # noqa: E402
 from tilewright.model.l2 import H200_L2, product_reads, simulate  # noqa: E402
-from tilewright.model.raster import Schedule, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
+from tilewright.model.raster import TileOrder, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
 LINE_BYTES = 16384  # of the modelled cache: half a tile of B, which is always read as a whole
@@ -95,7 +95,7 @@ def schedules() -> list[str]:
     ]
 
 
-def _read_from_dram(name: str, schedule: Schedule, product: dict[str, Any]) -> int:
+def _read_from_dram(name: str, schedule: TileOrder, product: dict[str, Any]) -> int:
     """Bytes of A and B that miss in an H200's L2, by its model, when clusters take tiles in this order."""
     kernel = LADDER[name].kernel
     problem = Product(product["m"], product["n"], product["k"], bf16, bf16, product["layout"]).problem

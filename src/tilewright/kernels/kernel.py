@@ -28,7 +28,7 @@ _FUNCTORS = {
     "gelu_tanh": CudaType("GeluTanh"),
     "silu": CudaType("Silu"),
 }
-"""The functor of each activation in cuda/kernels/activation.cuh."""
+"""The functor of each activation in cuda/epilogue/activation.cuh."""
 
 
 class ConfigError(ValueError):
@@ -37,7 +37,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpilogueConstants:
-    """The constants that cuda/kernels/epilogue.cuh reads; Activation is a functor of its own."""
+    """The constants that cuda/epilogue/epilogue.cuh reads; Activation is a functor of its own."""
 
     Output: DType
     Addend: DType

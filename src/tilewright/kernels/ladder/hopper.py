@@ -15,7 +15,7 @@ from tilewright.kernels.ladder.rung import GORDIC, Published, Rung
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.wgmma import WgmmaKernel
-from tilewright.model.raster import SCHEDULES, Schedule
+from tilewright.model.raster import TILE_ORDERS, TileOrder
 from tilewright.problem import Problem
 
 
@@ -141,7 +141,7 @@ class ScheduleConfig:
     curve (cuda/layout/raster.cuh).
     """
 
-    schedule: Schedule = "blocked"
+    schedule: TileOrder = "blocked"
 
 
 class Persistent(TwoConsumers):
@@ -152,15 +152,15 @@ class Persistent(TwoConsumers):
     header = "ladder/wgmma_persistent.cuh"
     config_type = ScheduleConfig
     rules = (("schedule >= 0", "schedule is 'row_major', 'blocked' or 'hilbert'"),)
-    usual: ClassVar[Schedule] = "blocked"
+    usual: ClassVar[TileOrder] = "blocked"
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
         """The kernel's own order first, then the others."""
-        return tuple(map(ScheduleConfig, sorted(SCHEDULES, key=lambda order: order != self.usual)))
+        return tuple(map(ScheduleConfig, sorted(TILE_ORDERS, key=lambda order: order != self.usual)))
 
     def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
         """The schedule as its number, and blocks of 16 x 8 tiles, which are a wave of 128 CTAs."""
-        order = SCHEDULES.index(config.schedule) if config.schedule in SCHEDULES else -1
+        order = TILE_ORDERS.index(config.schedule) if config.schedule in TILE_ORDERS else -1
         blocks = {"block_m": 16 // self.cluster_m, "block_n": 8}
         return super().own_constants(config, problem) | {"schedule": order} | blocks
 

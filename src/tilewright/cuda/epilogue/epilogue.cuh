@@ -4,8 +4,8 @@
 // activation.cuh; store_elements: neighbours along a row that one store may write (2 where out is
 // row-major and aligned).
 #pragma once
-#include "kernels/activation.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/activation.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {
