@@ -15,8 +15,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tilewright.cli import ladder_plot  # noqa: E402
-from tilewright.cli.product import Product  # noqa: E402
+from tilewright.checking.product import Product  # noqa: E402
+from tilewright.cli.ladder import plot as ladder_plot  # noqa: E402
 from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.hardware import H200  # noqa: E402
 from tilewright.kernels.ladder import LADDER, before, gains  # noqa: E402

@@ -6,11 +6,13 @@ from math import ceil, nan
 from typing import Any
 
 from tilewright import dtypes
+from tilewright.arrays import adopt, library_of
 from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError
 from tilewright.hardware import Unit
 from tilewright.jit.cache import build
-from tilewright.operand import HOST, Operand, adopt, allocator, contiguous_strides, stream_reader
+from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.choose import check_names, choose
 from tilewright.planner.plan import Plan, scalars, stream_handle
 from tilewright.problem import Problem
@@ -129,7 +131,7 @@ def plan(
         shape, dtype = result_shape(operands["a"], operands["b"]), wanted or operands["a"].dtype
         operands["out"] = Operand(0, shape, contiguous_strides(shape), dtype, device, True, None)
     elif wanted is not None and operands["out"].dtype != wanted:
-        raise TypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
+        raise ArgumentTypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
     binding = bind(operands, activation=activation, multiplies=alpha != 0)
     chosen = _backend(backend, device)
     check_names(kernel, config)
@@ -139,9 +141,11 @@ def plan(
         choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
         if chosen.name == "emulator":
             refuse_long_emulation(problem, choice.kernel.unit)
-        handle = stream_reader(a, device)(a, device) if stream is None else stream_handle(stream, chosen)
+        handle = (
+            library_of(a, "a").stream_reader(device)(a, device) if stream is None else stream_handle(stream, chosen)
+        )
         if chosen.is_capturing(handle):
-            raise RuntimeError(
+            raise UnavailableError(
                 "the current stream is being captured into a CUDA graph, and a plan for these operands would have to "
                 "be compiled and loaded: call tilewright.plan, or matmul once, before the capture"
             )
@@ -149,7 +153,7 @@ def plan(
         compiled = build(launch.source, chosen.hardware.arch)
         executable = chosen.prepare(compiled, launch.shape, launch.arguments)
     if out is None:
-        arrays["out"] = allocator(a, operands["out"].shape, operands["out"].dtype, device)()
+        arrays["out"] = library_of(a, "a").allocator(a, operands["out"].shape, operands["out"].dtype, device)()
     return Plan(
         binding, chosen, choice, compiled, executable, arrays, operands, alpha=alpha, beta=None if c is None else beta
     )
@@ -158,19 +162,19 @@ def plan(
 def _backend(wanted: "str | Backend", device: int) -> Backend:
     """The backend for operands on `device`."""
     if not isinstance(wanted, str) and not hasattr(wanted, "prepare"):
-        raise TypeError(f"backend={wanted!r} is no backend: use 'auto', 'gpu' or 'emulator'")
+        raise ArgumentTypeError(f"backend={wanted!r} is no backend: use 'auto', 'gpu' or 'emulator'")
     if "emulator" in (wanted, getattr(wanted, "name", None)) and device != HOST:
-        raise ValueError(
+        raise ArgumentValueError(
             f"a is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, or "
             f"leave backend='auto'"
         )
     if not isinstance(wanted, str):
         own = getattr(wanted, "device", device)
         if isinstance(own, int) and device not in (HOST, own):
-            raise ValueError(f"a is on GPU {device} and backend is that of GPU {own}: leave backend='auto'")
+            raise ArgumentValueError(f"a is on GPU {device} and backend is that of GPU {own}: leave backend='auto'")
         return wanted
     if wanted not in ("auto", "gpu", "emulator"):
-        raise ValueError(f"backend={wanted!r} is unknown: use 'auto', 'gpu' or 'emulator'")
+        raise ArgumentValueError(f"backend={wanted!r} is unknown: use 'auto', 'gpu' or 'emulator'")
     if wanted == "emulator":
         return emulator()
     if device != HOST or gpu_count():
@@ -178,7 +182,7 @@ def _backend(wanted: "str | Backend", device: int) -> Backend:
 
         return gpu.backend(max(device, 0))
     if wanted == "gpu":
-        raise RuntimeError(
+        raise UnavailableError(
             "backend='gpu' needs an NVIDIA GPU with its driver, and none is usable here; see `tilewright doctor`"
         )
     return emulator()
@@ -205,7 +209,7 @@ def refuse_long_emulation(problem: Problem, unit: Unit) -> None:
     """Raise RuntimeError for a product that would keep the emulator of that unit busy beyond the limit."""
     seconds = problem.flops / EMULATOR_FLOPS[unit]
     if seconds > emulation_limit():
-        raise RuntimeError(long_emulation(str(problem), seconds, "use a GPU or a smaller product"))
+        raise UnavailableError(long_emulation(str(problem), seconds, "use a GPU or a smaller product"))
 
 
 def long_emulation(subject: str, seconds: float, remedy: str, at_least: bool = False) -> str:
@@ -226,7 +230,7 @@ def emulation_limit() -> float:
     except ValueError:
         limit = nan
     if not limit >= 0:
-        raise ValueError(
+        raise ArgumentValueError(
             f"{EMULATOR_LIMIT_VARIABLE}={text!r} is no number of seconds: set it to one from 0 to inf, or unset it"
         )
     return limit

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
+from tilewright.errors import ArgumentValueError
 
 Unit = Literal["wgmma", "mma", "cuda_cores"]
 """What multiplies: wgmma.mma_async or mma.sync tensor cores, or fused multiply-adds on the CUDA cores."""
@@ -56,7 +57,7 @@ class Hardware:
         for known, multiplied, macs in self.rates:
             if known == unit and multiplied == dtype:
                 return macs
-        raise ValueError(f"unit={unit!r} of {self.name} has no rate for {dtype}: add it to hardware.py")
+        raise ArgumentValueError(f"unit={unit!r} of {self.name} has no rate for {dtype}: add it to hardware.py")
 
     def peak_flops(self, dtype: DType) -> float:
         """Operations per second on elements of `dtype` at the boost clock, with the unit that multiplies them best."""

@@ -8,8 +8,8 @@ import pytest
 
 import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend
+from tilewright.arrays import adopt
 from tilewright.backends.protocol import mirrored
-from tilewright.operand import adopt
 
 
 @pytest.fixture

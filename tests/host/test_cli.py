@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import tilewright
 from support.commands import error, in_json, invoke
+from tilewright.checking.product import Product
 from tilewright.cli import app
-from tilewright.cli.product import Product
 
 COMMANDS = ("run", "ladder", "bench", "inspect", "check", "doctor")
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright.cli.ladder_measured import CYCLES, IDLE_SECONDS
+from tilewright.ladder.timed import CYCLES, IDLE_SECONDS
 from tilewright.measure import protocol, sensors
 from tilewright.measure.protocol import Burst, Settled, Work
 from tilewright.measure.sensors import Reading

@@ -54,3 +54,16 @@ class GpuArray:
             "version": 3,
         }
         self._keep = array
+
+
+class Shared:
+    """An array that shares a NumPy array through DLPack and has no other interface."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **keywords):
+        return self._array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()

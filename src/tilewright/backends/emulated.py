@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.backends.protocol import mirrored
 from tilewright.emulator import Counters, Device
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import KernelArguments, LaunchShape
@@ -60,7 +61,7 @@ class EmulatedBackend:
         """Copies of the operands' memory, alignment kept; what the kernel writes around `out` comes back too."""
         for name, operand in operands.items():
             if operand.device != HOST:
-                raise ValueError(
+                raise ArgumentValueError(
                     f"{name} is on GPU {operand.device} and backend='emulator' runs on host memory: move it to the "
                     f"CPU, or leave backend='auto'"
                 )

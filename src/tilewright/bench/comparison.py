@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from tilewright.bench.contenders import Absent, Contender, Prepared
 from tilewright.bench.inputs import Inputs
+from tilewright.errors import ArgumentValueError
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
 from tilewright.measure.sensors import Reading, Sensors, combined
 from tilewright.measure.statistics import Interval, median_interval, paired_ratio
@@ -138,7 +139,9 @@ def compare(
     """
     names = [contender.name for contender in contenders]
     if len(set(names)) < len(names):
-        raise ValueError(f"contenders have the same name, and records tell them apart by it: {', '.join(names)}")
+        raise ArgumentValueError(
+            f"contenders have the same name, and records tell them apart by it: {', '.join(names)}"
+        )
     comparison = Comparison(inputs.as_dict(), inputs.shape.flops, inputs.light_seconds)
     try:
         with inputs.current(), ExitStack() as given_up, Sensors(inputs.device) as sensors:

@@ -1,21 +1,16 @@
-"""What commands say and how they end: results on stdout, everything else on stderr."""
+"""What commands say and where: results on stdout, everything else on stderr."""
 
-import dis
 import functools
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
-
-import typer
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-P = ParamSpec("P")
 
 LINE_COLUMNS = {
     "warp_instructions": ("warp", "instr"),
@@ -33,60 +28,6 @@ LINE_COLUMNS = {
 """Counters that the table of source lines shows, with headings in two rows: short, so that it fits a terminal."""
 
 _SCALES = ("", "k", "M", "G", "T", "P", "E")
-
-NOT_VERIFIED, BAD_REQUEST, INTERRUPTED = 1, 2, 130
-"""Exit codes besides 0: the answer is wrong or something fails; the request cannot be met; Ctrl-C."""
-
-
-def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn errors raised for the caller into their message on stderr and exit code 2, and Ctrl-C into 130."""
-
-    @functools.wraps(command)
-    def reporting(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except KeyboardInterrupt:
-            code, message = INTERRUPTED, "interrupted"
-        except Exception as error:
-            if (said := message_of(error)) is None:
-                raise
-            code, message = BAD_REQUEST, said
-        else:
-            return
-        typer.echo(f"tilewright: {message}", err=True)
-        if kwargs.get("as_json"):
-            print_json({"error": message})
-        raise typer.Exit(code)
-
-    return reporting
-
-
-def message_of(error: Exception) -> str | None:
-    """What an error says to the caller; None for a defect."""
-    if _is_out_of_memory(error):
-        return f"not enough memory: take a smaller product ({error})"
-    return str(error) if _is_for_the_caller(error) else None
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's is a RuntimeError
-
-
-def _is_for_the_caller(error: Exception) -> bool:
-    """Whether a `raise` of tilewright's own made this error, of the types that the API documents.
-
-    What the interpreter or a library raises, as for a call of what is no function, is a defect and keeps its traceback.
-    """
-    from tilewright.emulator.errors import EmulatorError
-
-    documented = TypeError | ValueError | NotImplementedError | RuntimeError | EmulatorError
-    trace = error.__traceback__
-    if trace is None or isinstance(error, typer.Exit) or not isinstance(error, documented):  # Exit is a RuntimeError
-        return False
-    while trace.tb_next:
-        trace = trace.tb_next
-    raised = trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-    return raised and str(trace.tb_frame.f_globals.get("__name__")).startswith("tilewright.")
 
 
 def print_json(result: dict[str, Any]) -> None:
@@ -117,15 +58,15 @@ def paragraph(text: str, indent: int) -> None:
         ), highlight=False)  # fmt: skip
 
 
-class Report(Protocol):
-    """Sets a bar to a share from 0 to 1 and, where it is given, to what is being done."""
+class Bar(Protocol):
+    """Sets a progress bar to a share from 0 to 1 and, where it is given, to what is being done."""
 
     def __call__(self, share: float, doing: str | None = None) -> None:
         """Set the bar."""
 
 
 @contextmanager
-def progress(description: str, start: float | None = None) -> Iterator[Report]:
+def progress(description: str, start: float | None = None) -> Iterator[Bar]:
     """A bar with the time left on a terminal's stderr, from `start` on; without a start until there is a share."""
     from rich.console import Console
     from rich.progress import (
@@ -142,14 +83,14 @@ def progress(description: str, start: float | None = None) -> Iterator[Report]:
         "{task.description}", BarColumn(20), TaskProgressColumn(), TextColumn("elapsed"), TimeElapsedColumn(),
         TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as shown:
         begun = None if start is None else 1.0  # how long it takes is unknown until there is a share
-        task = bar.add_task(description, total=begun, completed=start or 0)  # type: ignore[arg-type]
+        task = shown.add_task(description, total=begun, completed=start or 0)  # type: ignore[arg-type]
 
-        def report(share: float, doing: str | None = None) -> None:
-            bar.update(task, total=1.0, completed=share, description=doing)
+        def bar(share: float, doing: str | None = None) -> None:
+            shown.update(task, total=1.0, completed=share, description=doing)
 
-        yield report
+        yield bar
 
 
 def counter_rows(counters: dict[str, Any]) -> dict[str, object]:

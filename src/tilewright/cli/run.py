@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli.command import NOT_VERIFIED, command
 from tilewright.cli.options import (
     ActivationOption,
     BackendName,
@@ -23,10 +24,10 @@ from tilewright.cli.options import (
     shape_of,
     wants_gpu,
 )
-from tilewright.cli.output import NOT_VERIFIED, counter_rows, facts, print_json, progress, reports_errors, table
+from tilewright.cli.output import counter_rows, facts, print_json, progress, table
 
 if TYPE_CHECKING:
-    from tilewright.cli.product import Product
+    from tilewright.checking.product import Product
     from tilewright.planner.plan import Plan
     from tilewright.reference import Comparison
 
@@ -35,7 +36,7 @@ EMULATED_SHAPE = (1024, 1024, 1024)
 """Without M N K: the usual yardstick on a GPU, and what the emulator multiplies in seconds."""
 
 
-@reports_errors
+@command
 def run(
     m: M = None,
     n: N = None,
@@ -65,7 +66,7 @@ def run(
     """
     shape = shape_of(m, n, k)
     from tilewright import dtypes
-    from tilewright.cli.product import Product
+    from tilewright.checking.product import Product
 
     on_gpu = wants_gpu(backend)
     kind = dtypes.parse(dtype.value, "--dtype")

@@ -3,6 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
+from tilewright.errors import TilewrightError
+
 if TYPE_CHECKING:
     from tilewright.emulator.counters import Counters
     from tilewright.emulator.lanes import Indices
@@ -11,7 +13,7 @@ _INSTRUCTION = re.compile(r"`[^`\n]+`(?: at [^`\n]+?)? \(PTX line \d+\)")
 """As messages tell of one: str of a `tilewright.emulator.ptx.Instruction`."""
 
 
-class EmulatorError(Exception):
+class EmulatorError(TilewrightError):
     """Base of all errors of the emulator.
 
     threads, address: who did it, in words, and where, None if that is not known. lane: who did it, of the machine that

@@ -8,6 +8,7 @@ from types import CodeType
 from typing import Any, ClassVar, get_args, get_type_hints
 
 from tilewright.dtypes import DType, fp32
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware, Unit
 from tilewright.jit.source import Constant, CudaType, TranslationUnit, translation_unit
 from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
@@ -31,7 +32,7 @@ _FUNCTORS = {
 """The functor of each activation in cuda/epilogue/activation.cuh."""
 
 
-class ConfigError(ValueError):
+class ConfigError(ArgumentValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
 
 

@@ -5,24 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from tilewright.arrays import adopt, describe, is_torch, library_of
+from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.binding import Binding, bind
 from tilewright.dtypes import DType, fp32
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.jit.compile import CompiledKernel
-from tilewright.operand import (
-    HOST,
-    Operand,
-    addresser,
-    adopt,
-    allocator,
-    contiguous_strides,
-    describe,
-    is_torch,
-    on_stream,
-    stream_reader,
-    torch_stream,
-    written,
-)
+from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.choose import Choice
 from tilewright.planner.direct_call import PlainCall, plain_call
 from tilewright.planner.slots import OUT, C, Slot, reader
@@ -68,10 +58,11 @@ class Plan:
         self._read = reader(list(arrays.values()), self._slots)
         self._allocate: Callable[[], Any] = self._refuse_to_allocate
         if all(out.strides[i] == s or out.shape[i] <= 1 for i, s in enumerate(contiguous_strides(out.shape))):
-            self._allocate = allocator(arrays["a"], out.shape, out.dtype, out.device)
-        self._stream = stream_reader(arrays["out"], out.device)
-        self._written = written(arrays["out"])
-        self._address = addresser(arrays["out"])
+            self._allocate = library_of(arrays["a"], "a").allocator(arrays["a"], out.shape, out.dtype, out.device)
+        library = library_of(arrays["out"], "out")
+        self._stream = library.stream_reader(out.device)
+        self._written = library.written()
+        self._address = library.address
         self._disjoint: list[int] = []  # addresses that were found not to overlap
         self._roles = None if binding.roles == OPERANDS else tuple(OPERANDS.index(name) for name in binding.roles)
         self._multiplies, self._unscaled = alpha != 0, alpha == 1
@@ -87,7 +78,7 @@ class Plan:
                 executable,
                 exchanged=self._roles is not None,
                 device=out.device,
-                stream=torch_stream(),
+                stream=TORCH.current_stream(),
                 allocate=self._allocate,
                 written=self._written,
                 check_overlap=self._check_overlap,
@@ -133,7 +124,7 @@ class Plan:
         if (arrays[C] is None) is not self._no_c or (bias is None) is not self._no_bias:
             raise self._mismatch(arrays)
         if (alpha != 0) is not self._multiplies:
-            raise ValueError(
+            raise ArgumentValueError(
                 f"alpha={alpha}: this plan was made for alpha {'other than' if self._multiplies else 'of'} 0 (a and b "
                 f"are not read where it is 0): make another plan"
             )
@@ -147,7 +138,7 @@ class Plan:
         out = arrays[OUT]
         handle = None if stream is None else stream_handle(stream, self.backend)
         if out is None:
-            with nullcontext() if handle is None else on_stream(arrays[0], handle, self._device):
+            with nullcontext() if handle is None else library_of(arrays[0], "a").on_stream(handle, self._device):
                 out = self._allocate()
             arrays = (*arrays[:OUT], out)
             pointers[OUT] = self._address(out)
@@ -172,7 +163,9 @@ class Plan:
 
     def _refuse_to_allocate(self) -> Any:
         strides = self._slots[-1].signature[2]
-        raise ValueError(f"out is missing, and the plan was made for one with strides {tuple(strides)}: pass out=")
+        raise ArgumentValueError(
+            f"out is missing, and the plan was made for one with strides {tuple(strides)}: pass out="
+        )
 
     def _check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
         low, high = self._out_low + pointers[OUT], self._out_high + pointers[OUT]
@@ -193,14 +186,14 @@ class Plan:
                 continue
             signature, pointer = describe(array, name)
             if differences := slot.differences(signature, pointer):
-                raise ValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
+                raise ArgumentValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
             pointers[slot.index] = pointer
         return pointers
 
     def _mismatch(self, arrays: Sequence[Any]) -> ValueError:
         expected = [OPERANDS[slot.index] for slot in self._slots[:-1]]
         given = [name for name, array in zip(OPERANDS[:OUT], arrays, strict=False) if array is not None]
-        return ValueError(
+        return ArgumentValueError(
             f"the plan was made for the operands {', '.join(expected)} and called with {', '.join(given)} "
             f"(c counts where beta is not 0): make another plan"
         )
@@ -218,7 +211,7 @@ def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
     if beta is None:
         beta = 0.0 if c is None else 1.0
     elif c is None and beta:
-        raise ValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
+        raise ArgumentValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
     if type(alpha) is not float or alpha != 1.0:
         alpha = _fp32("alpha", alpha)
     if type(beta) is not float or (beta != 0.0 and beta != 1.0):
@@ -228,13 +221,15 @@ def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
 
 def _fp32(name: str, value: Any) -> float:
     if getattr(value, "requires_grad", False):
-        raise NotImplementedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
+        raise UnsupportedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}={value!r} is no real number: pass a float") from error
+        raise ArgumentTypeError(f"{name}={value!r} is no real number: pass a float") from error
     if _FP32_MAX < abs(number) < float("inf"):
-        raise ValueError(f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}")
+        raise ArgumentValueError(
+            f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"
+        )
     return ctypes.c_float(number).value  # rounded, so that what the kernel sees as 0 counts as 0
 
 
@@ -254,7 +249,7 @@ def stream_handle(stream: Any, backend: Backend) -> int:
     elif hasattr(stream, "ptr"):  # CuPy
         handle = int(stream.ptr)
     else:
-        raise TypeError(
+        raise ArgumentTypeError(
             f"stream is a {type(stream).__name__}: pass a CUstream number, a torch or CuPy stream, or anything with "
             f"__cuda_stream__"
         )

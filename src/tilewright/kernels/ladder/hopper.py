@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any, ClassVar
 
 from tilewright.dtypes import bf16, fp16
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import wgmma_wrapper
 from tilewright.kernels import tma
@@ -81,7 +82,7 @@ def _out(problem: Problem) -> tma.TmaTensor | Refusal:
 
 def _addressable(tensor: tma.TmaTensor | Refusal) -> tma.TmaTensor:
     if isinstance(tensor, Refusal):
-        raise ValueError(f"{tensor}: take another kernel")
+        raise ArgumentValueError(f"{tensor}: take another kernel")
     return tensor
 
 

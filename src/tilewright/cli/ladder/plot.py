@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.bench.plot import pyplot
-from tilewright.cli.ladder_table import Rungs, published, timed_or_counted, title
+from tilewright.cli.ladder.table import Rungs, published, timed_or_counted, title
 
 _COLOURS = {"CUDA cores": "#7a8b99", "warp tensor cores": "#3b7ea1", "Hopper": "#76b900"}
 _CUBLAS, _SETTLED_ALPHA = "#c2410c", 0.45

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.cli import records
 from tilewright.cli.output import console, paragraph
+from tilewright.ladder.climb import left_out
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.ladder.rung import Published
 
 Rungs = Sequence[dict[str, Any]]
-"""Records of rungs, as `tilewright.cli.ladder_result.Climbed.as_dict` makes them."""
+"""Records of rungs, as `tilewright.ladder.result.RungResult.as_dict` makes them."""
 
 
 def show(record: dict[str, Any]) -> None:
@@ -23,7 +24,7 @@ def show(record: dict[str, Any]) -> None:
     if ran:
         console().print(_measured_table(ran) if measured else _counted_table(ran), soft_wrap=False)
     console().print()
-    for reason, names in _left_out(rungs):
+    for reason, names in left_out(rungs):
         paragraph(f"Left out: {names}: {reason}", 0)
     for written in dict.fromkeys(written for rung in ran for written in rung.get("ignored", ())):
         names = ", ".join(rung["name"] for rung in ran if written in rung.get("ignored", ()))
@@ -81,20 +82,6 @@ def published(rung: dict[str, Any]) -> "Published | None":
 
     shape = [rung["m"], rung["n"], rung["k"]]
     return next((Published(**figure) for figure in rung["published"] if list(figure["shape"]) == shape), None)
-
-
-def why_none_ran(rungs: Rungs) -> str:
-    """Why none of these rungs ran."""
-    return "no rung ran:" + "".join(f"\n  {names}: {reason}" for reason, names in _left_out(rungs))
-
-
-def _left_out(rungs: Rungs) -> list[tuple[str, str]]:
-    """Each reason with the rungs that are skipped for it."""
-    reasons: dict[str, list[str]] = {}
-    for rung in rungs:
-        if reason := rung.get("skipped"):
-            reasons.setdefault(reason, []).append(rung["name"])
-    return [(reason, ", ".join(names)) for reason, names in reasons.items()]
 
 
 _MEASURED_LEGEND = (

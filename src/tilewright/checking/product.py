@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from tilewright import dtypes
-from tilewright.cli.memory import available_memory
+from tilewright.checking.memory import available_memory
+from tilewright.data import Data
 from tilewright.dtypes import DType, fp32
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
-from tilewright.kernels.ladder.rung import Data
 from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
@@ -59,7 +60,7 @@ class Product:
         """Raise a ValueError where it takes more than half of the memory that is available."""
         limit = available_memory() / 2
         if self.host_bytes > limit:
-            raise ValueError(
+            raise ArgumentValueError(
                 f"{self} takes about {self.host_bytes / 1e9:,.1f} GB of host memory, and half of what is available "
                 f"here is {limit / 1e9:,.1f} GB: take a smaller product"
             )
@@ -100,7 +101,7 @@ class Product:
         return f"{self.m}x{self.n}x{self.k} {self.dtype} {self.layout} -> {self.out_dtype}"
 
 
-class NotTaken(ValueError):
+class NotTaken(ArgumentValueError):
     """A kernel does not take what was asked for; `refusal` is its reason."""
 
     def __init__(self, kernel: Kernel, hardware: Hardware, refusal: str):

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.cli.ladder_result import Climbed
-from tilewright.cli.output import message_of
+from tilewright.errors import message_of
 from tilewright.kernels.ladder import before, gains
+from tilewright.ladder.result import RungResult
 
 if TYPE_CHECKING:
     from tilewright.bench.comparison import Comparison, Progress
-    from tilewright.kernels.ladder.rung import Data
+    from tilewright.data import Data
     from tilewright.measure.protocol import Protocol
 
 CYCLES = 3
@@ -19,13 +19,13 @@ IDLE_SECONDS = 0.5
 """Rest before a burst."""
 
 
-def measure(climbed: Sequence[Climbed], seed: int, settled: bool, progress: Callable[[float], None]) -> bool:
+def time_all(results: Sequence[RungResult], seed: int, settled: bool, progress: Callable[[float], None]) -> bool:
     """Verify and time every rung that is not skipped; whether Ctrl-C ended it early."""
     from tilewright.bench import Burst, Settled
 
     protocols = [Burst(cycles=CYCLES, idle_seconds=IDLE_SECONDS), *([Settled(cycles=CYCLES)] if settled else [])]
-    running = [each for each in climbed if not each.skipped]
-    groups: dict[tuple[str, str, Data], list[Climbed]] = {}
+    running = [each for each in results if not each.skipped]
+    groups: dict[tuple[str, str, Data], list[RungResult]] = {}
     for each in running:
         groups.setdefault((each.dtype.name, each.rung.layout, each.rung.data), []).append(each)
     done = 0
@@ -41,7 +41,7 @@ def measure(climbed: Sequence[Climbed], seed: int, settled: bool, progress: Call
     return done < len(running)
 
 
-def _interrupted(group: Sequence[Climbed], seed: int, protocols: "Sequence[Protocol]", progress: "Progress") -> bool:
+def _interrupted(group: Sequence[RungResult], seed: int, protocols: "Sequence[Protocol]", progress: "Progress") -> bool:
     """Time rungs that multiply the same data; whether Ctrl-C ended it early.
 
     The data are given up on return, before others are made. Where they cannot be made, the rungs are skipped.
@@ -66,28 +66,28 @@ def _interrupted(group: Sequence[Climbed], seed: int, protocols: "Sequence[Proto
     return comparison.interrupted
 
 
-def _note(climbed: Climbed, comparison: "Comparison") -> None:
+def _note(result: RungResult, comparison: "Comparison") -> None:
     """What the comparison says of a rung; where it was interrupted before, nothing."""
     try:
-        entry = comparison.entry(climbed.rung.name)
+        entry = comparison.entry(result.rung.name)
     except KeyError:
         return
-    climbed.verified = False if entry.status == "failed" else entry.verified
-    climbed.relative_error = entry.relative_error
+    result.verified = False if entry.status == "failed" else entry.verified
+    result.relative_error = entry.relative_error
     if entry.reason:
-        climbed.skipped = entry.reason
-    climbed.measured = {
+        result.skipped = entry.reason
+    result.measured = {
         name: measured for name in entry.samples if (measured := comparison.measured(entry, name)) is not None
     }
-    if (burst := climbed.measured.get("burst")) is not None:
-        climbed.time_us, climbed.tflops = burst["time_us"], burst["tflops"]
-        climbed.speed_of_light_share = burst["speed_of_light_share"]
-        climbed.cublas_ratio = burst["ratio"]["median"] if "ratio" in burst else None
+    if (burst := result.measured.get("burst")) is not None:
+        result.time_us, result.tflops = burst["time_us"], burst["tflops"]
+        result.speed_of_light_share = burst["speed_of_light_share"]
+        result.cublas_ratio = burst["ratio"]["median"] if "ratio" in burst else None
 
 
-def note_gains(climbed: Sequence[Climbed]) -> None:
+def note_gains(results: Sequence[RungResult]) -> None:
     """Each rung's speed against the one before it, of those that were timed."""
-    timed = {each.rung.name: each.time_us for each in climbed if each.time_us is not None}
+    timed = {each.rung.name: each.time_us for each in results if each.time_us is not None}
     found, others = gains(timed), before(timed)
-    for each in climbed:
+    for each in results:
         each.gain, each.gain_over = found.get(each.rung.name), others.get(each.rung.name)

@@ -2,7 +2,7 @@
 
     5   -3   0x10   1.5           a number, as large as its parameter (1.5 is an f32 or f64)
     bf16:1.5   u8:255             a number of a type
-    f32[64,32]                    the address of an array, uninitialised (poison), as an output is
+    f32[64,32]                    the address of an array, uninitialized (poison), as an output is
     f32[64,32]:random             of an array with values: random, zeros, ones, arange, poison, a number, or FILE.npy
     out=f32[64,32]:zeros          the same with a name
     ptr:out   ptr:out+256         the address of an array that another argument names, and bytes on
@@ -16,18 +16,16 @@ Element types have their names in PTX: f16 bf16 f32 tf32 f64 e4m3 e5m2, s8 to s6
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
-    from tilewright.emulator import Device
-    from tilewright.emulator.arguments import Argument
-
-    Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-    Item: TypeAlias = "Pointer | TensorMapOf | Argument"
+from tilewright.checking.arguments import Arguments, Array, Item, Pointer, TensorMapOf
+from tilewright.emulator.elements import element_dtype
+from tilewright.emulator.ptx_lexical import split_list
+from tilewright.errors import ArgumentValueError
 
 _ARRAY = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)\s*=\s*)?(?P<type>\w+)\s*\[(?P<shape>[^\]]*)\](?::(?P<fill>.+))?")
 _TYPED = re.compile(r"(?P<type>\w+):(?P<value>.+)")
@@ -41,7 +39,7 @@ POISON = 0xFF
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class WrittenBuffer:
     """An array in device memory. fill: one of FILLS, a number or the path of an .npy file."""
 
     dtype: "np.dtype[Any]"
@@ -53,10 +51,8 @@ class Buffer:
         """Bytes of its elements."""
         return prod(self.shape) * self.dtype.itemsize
 
-    def array(self, rng: "np.random.Generator") -> "Array":
+    def array(self, rng: np.random.Generator) -> Array:
         """Its first values. Random floats are normally distributed, random integers at most 8 from 0."""
-        import numpy as np
-
         if self.fill == "poison":
             return np.full(self.nbytes, POISON, np.uint8).view(self.dtype).reshape(self.shape)
         if self.fill == "random":
@@ -70,99 +66,61 @@ class Buffer:
         value = {"zeros": 0, "ones": 1}.get(self.fill)
         return np.full(self.shape, _number(self.fill, self.dtype) if value is None else value, self.dtype)
 
-    def _loaded(self) -> "Array":
-        import numpy as np
-
+    def _loaded(self) -> Array:
         try:
             array: Array = np.load(self.fill, allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise ValueError(f"{self.fill} cannot be loaded: {error}") from error
+            raise ArgumentValueError(f"{self.fill} cannot be loaded: {error}") from error
         if array.shape != self.shape or array.dtype.itemsize != self.dtype.itemsize:
-            raise ValueError(f"{self.fill} holds {array.dtype}{list(array.shape)}, not {self.dtype}{list(self.shape)}")
+            raise ArgumentValueError(
+                f"{self.fill} holds {array.dtype}{list(array.shape)}, not {self.dtype}{list(self.shape)}"
+            )
         return np.ascontiguousarray(array).view(self.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """An address in a buffer; null without one."""
-
-    buffer: str | None
-    offset: int = 0
-
-    def value(self, device: "Device", addresses: Mapping[str, int], buffers: Mapping[str, Buffer]) -> int:
-        """The address on a device."""
-        return 0 if self.buffer is None else addresses[self.buffer] + self.offset
+Buffers = dict[str, WrittenBuffer]
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMapOf:
-    """A tensor map of a whole buffer. box: elements, outermost dimension first."""
+class _WrittenTensorMap:
+    """A tensor map of a whole buffer, which a later option may declare. box: elements, outermost dimension first."""
 
     buffer: str
     box: tuple[int, ...]
     swizzle: int
 
-    def value(self, device: "Device", addresses: Mapping[str, int], buffers: Mapping[str, Buffer]) -> bytes:
-        """The map on a device."""
+    def of(self, buffers: Mapping[str, WrittenBuffer]) -> TensorMapOf:
+        """The map of that buffer."""
         buffer = buffers[self.buffer]
-        shape = buffer.shape[::-1]
-        return device.tensor_map(
-            dtype=buffer.dtype,
-            address=addresses[self.buffer],
-            shape=shape,
-            strides=[prod(shape[:axis]) * buffer.dtype.itemsize for axis in range(1, len(shape))],
-            box=self.box[::-1],
-            swizzle=self.swizzle,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """All arguments of a launch, and the buffers that they name."""
-
-    buffers: dict[str, Buffer] = field(default_factory=dict)
-    items: "list[Item]" = field(default_factory=list)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all buffers."""
-        return sum(buffer.nbytes for buffer in self.buffers.values())
-
-    def initial(self, seed: int) -> "dict[str, Array]":
-        """What the buffers hold before the launch."""
-        import numpy as np
-
-        named = enumerate(self.buffers.items())
-        return {name: buffer.array(np.random.default_rng((seed, number))) for number, (name, buffer) in named}
-
-    def values(self, device: "Device", addresses: Mapping[str, int]) -> "list[Argument]":
-        """What Device.launch takes, with the buffers at these addresses."""
-        return [
-            item.value(device, addresses, self.buffers) if isinstance(item, Pointer | TensorMapOf) else item
-            for item in self.items
-        ]
+        strides = tuple(prod(buffer.shape[axis + 1 :]) * buffer.dtype.itemsize for axis in range(len(buffer.shape)))
+        label = f"the tensor map of {self.buffer}"
+        return TensorMapOf(label, self.buffer, buffer.dtype, buffer.shape, strides, self.box, self.swizzle)
 
 
 def parse_arguments(texts: Sequence[str]) -> Arguments:
     """The arguments that the options describe.
 
     Raises:
-        ValueError: naming the option's text, what is wrong with it, and how to write it.
+        ArgumentValueError: naming the option's text, what is wrong with it, and how to write it.
     """
-    arguments = Arguments()
-    for number, text in enumerate(texts):
+    buffers: Buffers = {}
+    labels = [f"--arg {text!r}" for text in texts]
+    written = []
+    for number, (text, label) in enumerate(zip(texts, labels, strict=True)):
         try:
-            arguments.items.append(_parse(text.strip(), f"arg{number}", arguments.buffers))
+            written.append(_parse(text.strip(), f"arg{number}", buffers))
         except ValueError as error:
-            raise ValueError(f"--arg {text!r}: {error}") from error
-    for text, item in zip(texts, arguments.items, strict=True):
-        if isinstance(item, Pointer | TensorMapOf) and item.buffer not in {None, *arguments.buffers}:
-            known = ", ".join(arguments.buffers) or "none"
-            raise ValueError(f"--arg {text!r}: no array is named {item.buffer!r}: there are {known}")
-    return arguments
+            raise ArgumentValueError(f"{label}: {error}") from error
+    items: list[Item] = []
+    for label, item in zip(labels, written, strict=True):
+        if isinstance(item, Pointer | _WrittenTensorMap) and item.buffer not in {None, *buffers}:
+            known = ", ".join(buffers) or "none"
+            raise ArgumentValueError(f"{label}: no array is named {item.buffer!r}: there are {known}")
+        items.append(item.of(buffers) if isinstance(item, _WrittenTensorMap) else item)
+    return Arguments(dict(buffers), items, labels)
 
 
-def _parse(text: str, name: str, buffers: dict[str, Buffer]) -> "Item":
+def _parse(text: str, name: str, buffers: Buffers) -> Item | _WrittenTensorMap:
     if match := _TENSOR_MAP.fullmatch(text):
         return _parse_tensor_map(match["inside"], name, buffers)
     if match := _ARRAY.fullmatch(text):
@@ -172,67 +130,61 @@ def _parse(text: str, name: str, buffers: dict[str, Buffer]) -> "Item":
     if text.startswith("bytes:"):
         return bytes.fromhex(text.removeprefix("bytes:"))
     if match := _TYPED.fullmatch(text):
-        from tilewright.emulator.elements import element_dtype
-
         return _number(match["value"], element_dtype(match["type"]))
     if _INTEGER.fullmatch(text):
         return int(text, 0)
     try:
         return float(text)
     except ValueError:
-        raise ValueError("write 5, f32:1.5, f32[64,32]:random, ptr:NAME, tensormap(...) or bytes:HEX") from None
+        raise ArgumentValueError("write 5, f32:1.5, f32[64,32]:random, ptr:NAME, tensormap(...) or bytes:HEX") from None
 
 
-def _declare(match: re.Match[str], name: str, buffers: dict[str, Buffer]) -> str:
+def _declare(match: re.Match[str], name: str, buffers: Buffers) -> str:
     """Add the buffer of a match of _ARRAY; returns its name."""
-    from tilewright.emulator.elements import element_dtype
-
     name, fill = match["name"] or name, (match["fill"] or "poison").strip()
     dtype = element_dtype(match["type"])
     if name in buffers or name == "null":
-        raise ValueError(f"the name {name!r} is taken: give the array another")
+        raise ArgumentValueError(f"the name {name!r} is taken: give the array another")
     if fill not in FILLS and not fill.endswith(".npy"):
         _number(fill, dtype)
-    buffers[name] = Buffer(dtype, _extents(match["shape"]), fill)
+    buffers[name] = WrittenBuffer(dtype, _extents(match["shape"]), fill)
     return name
 
 
-def _parse_tensor_map(inside: str, name: str, buffers: dict[str, Buffer]) -> TensorMapOf:
-    from tilewright.emulator.ptx_lexical import split_list
-
+def _parse_tensor_map(inside: str, name: str, buffers: Buffers) -> _WrittenTensorMap:
     tensor, *options = split_list(inside) or [""]
     known = dict(option.replace(" ", "").partition("=")[::2] for option in options)
     if set(known) - {"box", "swizzle"} or not re.fullmatch(r"\[.*\]", known.get("box", "")):
-        raise ValueError("write tensormap(ARRAY, box=[64,64], swizzle=128), where swizzle may be left out")
+        raise ArgumentValueError("write tensormap(ARRAY, box=[64,64], swizzle=128), where swizzle may be left out")
     if not known.get("swizzle", "0").isdecimal():
-        raise ValueError(f"swizzle={known['swizzle']} must be 0, 32, 64 or 128")
+        raise ArgumentValueError(f"swizzle={known['swizzle']} must be 0, 32, 64 or 128")
     match = _ARRAY.fullmatch(tensor)
     buffer = _declare(match, name, buffers) if match else tensor
-    return TensorMapOf(buffer, _extents(known["box"][1:-1]), int(known.get("swizzle", "0")))
+    return _WrittenTensorMap(buffer, _extents(known["box"][1:-1]), int(known.get("swizzle", "0")))
 
 
 def _extents(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f"[{text}] must be positive numbers with commas between them, such as [64,32]")
+        raise ArgumentValueError(f"[{text}] must be positive numbers with commas between them, such as [64,32]")
     return tuple(map(int, parts))
 
 
 def _number(text: str, dtype: "np.dtype[Any]") -> "np.generic[Any]":
     """A scalar of a type."""
-    import numpy as np
-
     if dtype.kind not in "iu":
         try:
             value: float = float(text)
         except ValueError:
-            raise ValueError(f"{text!r} is not a number, nor one of {', '.join(FILLS)} or an .npy file") from None
+            raise ArgumentValueError(
+                f"{text!r} is not a number, nor one of {', '.join(FILLS)} or an .npy file"
+            ) from None
         return _scalar(value, dtype)
     if not _INTEGER.fullmatch(text):
-        raise ValueError(f"{text!r} is not an integer, nor one of {', '.join(FILLS)} or an .npy file")
+        raise ArgumentValueError(f"{text!r} is not an integer, nor one of {', '.join(FILLS)} or an .npy file")
     value, limits = int(text, 0), np.iinfo(dtype)
     if not limits.min <= value <= limits.max:
-        raise ValueError(f"{value} does not fit {dtype}, which holds {limits.min} to {limits.max}")
+        raise ArgumentValueError(f"{value} does not fit {dtype}, which holds {limits.min} to {limits.max}")
     return _scalar(value, dtype)
 
 

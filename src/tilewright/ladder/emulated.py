@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from tilewright.cli.ladder_result import Climbed
+from tilewright.ladder.result import RungResult
 
 if TYPE_CHECKING:
     from tilewright.emulator import Counters
 
 
-def count_all(climbed: Sequence[Climbed], seed: int, progress: Callable[[float], None]) -> bool:
+def count_all(results: Sequence[RungResult], seed: int, progress: Callable[[float], None]) -> bool:
     """Verify and count every rung that is not skipped; whether Ctrl-C ended it early."""
-    running = [each for each in climbed if not each.skipped]
+    running = [each for each in results if not each.skipped]
     for number, each in enumerate(running):
 
         def part(share: float, number: int = number) -> None:
@@ -28,17 +28,17 @@ def count_all(climbed: Sequence[Climbed], seed: int, progress: Callable[[float],
     return False
 
 
-def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> None:
+def count(result: RungResult, seed: int, progress: Callable[[float], None]) -> None:
     """Multiply random matrices with the rung's kernel; note what the emulator counted.
 
     A TimeoutError, before or while it runs, says that this takes longer than the limit on emulations.
     """
     from tilewright.api import plan, refuse_long_emulation
     from tilewright.backends.emulated import EmulatedBackend
-    from tilewright.cli.time_limit import TimeLimit, share_together
+    from tilewright.checking.time_limit import TimeLimit, share_together
     from tilewright.model.traffic import traffic
 
-    rung, product = climbed.rung, climbed.product
+    rung, product = result.rung, result.product
     product.require_memory()
     try:
         refuse_long_emulation(product.problem, rung.kernel.unit)
@@ -51,20 +51,20 @@ def count(climbed: Climbed, seed: int, progress: Callable[[float], None]) -> Non
         progress(share)
 
     backend = EmulatedBackend(count_memory=True, progress=go_on)
-    planned = plan(operands["a"], operands["b"], kernel=rung.name, config=climbed.config, backend=backend)
-    launch = rung.kernel.assemble(climbed.config, product.problem, backend.hardware).shape
+    planned = plan(operands["a"], operands["b"], kernel=rung.name, config=result.config, backend=backend)
+    launch = rung.kernel.assemble(result.config, product.problem, backend.hardware).shape
     together = share_together(launch.grid, launch.block, launch.cluster)
     limit = TimeLimit(str(product), together, "use a GPU or a smaller product")  # its time runs from here on
     comparison = product.verify(planned(operands["a"], operands["b"]), operands, planned.accumulator)
-    climbed.verified, error = comparison.verified, comparison.relative_error
-    climbed.relative_error = error if isfinite(error) else None
+    result.verified, error = comparison.verified, comparison.relative_error
+    result.relative_error = error if isfinite(error) else None
     counters: Counters = planned.counters
-    climbed.counters = {
+    result.counters = {
         "totals": counters.as_dict(),
         "by_line": {line: counts.as_dict() for line, counts in counters.by_line.items()},
     }
-    climbed.traffic = traffic(product.problem.flops, product.problem.minimum_bytes, climbed.counters["totals"])
-    climbed.explanation = climbed.traffic.explanation(_most_scattered(counters), _most_conflicts(counters))
+    result.traffic = traffic(product.problem.flops, product.problem.minimum_bytes, result.counters["totals"])
+    result.explanation = result.traffic.explanation(_most_scattered(counters), _most_conflicts(counters))
 
 
 def _most_scattered(counters: "Counters") -> str:

@@ -1,9 +1,9 @@
-"""What climbing the ladder found: a record of plain data for each rung."""
+"""What was found about one rung of the ladder."""
 
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.product import Product
+from tilewright.checking.product import Product
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Climbed:
+class RungResult:
     """One rung: verified and measured or counted, or skipped for a reason.
 
-    config: what it runs with; None where it is skipped. ignored: options of the command that the rung does not have.
-    verified: also False where it failed to run. time_us, tflops, speed_of_light_share, cublas_ratio and gain are of
-    GPUs; gain is the speed against the rung before it, `gain_over` (`tilewright.kernels.ladder.gains`). traffic,
-    explanation and counters are of the emulator. `measured` has every protocol's samples, intervals and sensors.
+    config: what it runs with; None if it is skipped.
+    ignored: options that the rung does not have.
+    verified: also False if it failed to run.
+    time_us, tflops, speed_of_light_share, cublas_ratio, gain: of GPUs; gain is the speed against the rung before it,
+    `gain_over` (`tilewright.kernels.ladder.gains`).
+    measured: every protocol's samples, intervals and sensors, of GPUs.
+    traffic, explanation, counters: of the emulator.
     """
 
     rung: "Rung"
