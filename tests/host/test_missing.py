@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli import doctor
+from tilewright.planner.plan_cache import PlanCache
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +28,7 @@ def test_doctor_looks_at_every_directory_of_the_cache(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("value", ["abc", "nan", "0"])
 def test_doctor_blames_an_environment_variable_that_is_wrong(monkeypatch, value):
-    monkeypatch.setattr("tilewright.api._plans", {})
+    monkeypatch.setattr("tilewright.api._plans", PlanCache())
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", value)
     (finding,) = doctor._guarded(doctor._self_test)
     assert finding.status == "fail"

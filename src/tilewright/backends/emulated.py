@@ -49,6 +49,10 @@ class EmulatedBackend:
         """Parse the PTX and generate its NumPy code (cached by text)."""
         return EmulatedExecutable(self.device, compiled, shape, arguments)
 
+    def reads_in_place(self, device: int) -> bool:
+        """Never: kernels see emulated memory."""
+        return False
+
     def check_stream(self, stream: int) -> None:
         """The emulator has no streams: any number is ignored."""
 

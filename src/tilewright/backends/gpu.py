@@ -118,6 +118,10 @@ class GpuBackend:
         finally:
             checked(driver.cuCtxPopCurrent(), "cuCtxPopCurrent")
 
+    def reads_in_place(self, device: int) -> bool:
+        """Whether it is this GPU's own memory."""
+        return device == self.device
+
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream of another GPU."""
         if stream < 0:

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.api import plan, refuse_long_emulation
+from tilewright.api import plan
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.checking.asynchrony import Asynchrony
 from tilewright.checking.product import NotTaken, Product, first_accepted, whole_tiles
 from tilewright.checking.result import CheckResult, Findings
@@ -115,4 +116,4 @@ def _multiply(
         config=config,
         backend=backend,
     )
-    return planned(a, b, bias=bias), planned.counters
+    return planned.counted(a, b, bias=bias)

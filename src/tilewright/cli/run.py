@@ -148,8 +148,9 @@ def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) ->
 
 def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed: int) -> Outcome:
     """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator stands for."""
-    from tilewright.api import plan, refuse_long_emulation
+    from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
+    from tilewright.backends.emulation_limit import refuse_long_emulation
     from tilewright.kernels.registry import KERNELS
     from tilewright.planner.choose import choose
 
@@ -174,10 +175,10 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
             config=config,
             backend=backend,
         )
-        out = planned(a, b, bias=bias)
+        out, counters = planned.counted(a, b, bias=bias)
     outcome = _outcome(small, planned, small.verify(out, operands, planned.accumulator), reason or planned.reason)
     if planned.kernel is not None:
-        outcome.record["counters"] = planned.counters.as_dict()
+        outcome.record["counters"] = counters.as_dict()
         if small != product:
             outcome.facts["smaller"] = f"it has the kernel and Config of {product}, which is too much for the emulator"
         if planned.kernel.name in KERNELS:
