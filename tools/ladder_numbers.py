@@ -23,7 +23,7 @@ from tilewright.kernels.ladder import LADDER, before, gains  # noqa: E402
 from tilewright.kernels.ladder.hopper import ScheduleConfig  # noqa: E402
 from tilewright.kernels.ladder.rung import Published  # noqa: E402
 from tilewright.model.l2 import H200_L2, product_reads, simulate  # noqa: E402
-from tilewright.model.raster import Schedule, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
+from tilewright.model.raster import TileOrder, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
 LINE_BYTES = 16384  # of the modelled cache: half a tile of B, which is always read as a whole
@@ -95,16 +95,17 @@ def schedules() -> list[str]:
     ]
 
 
-def _read_from_dram(name: str, schedule: Schedule, product: dict[str, Any]) -> int:
+def _read_from_dram(name: str, schedule: TileOrder, product: dict[str, Any]) -> int:
     """Bytes of A and B that miss in an H200's L2, by its model, when clusters take tiles in this order."""
     kernel = LADDER[name].kernel
     problem = Product(product["m"], product["n"], product["k"], bf16, bf16, product["layout"]).problem
     config = ScheduleConfig(schedule)
-    launch = kernel.launch_shape(config, problem, H200)
-    sizes = {key: int(value) for key, value in kernel.constants(config, problem).items() if isinstance(value, int)}
+    constants = kernel.constants(config, problem)
+    launch = kernel.launch_shape(constants, problem, H200)
+    sizes = {key: int(value) for key, value in constants.by_name().items() if isinstance(value, int)}
     tile_m, tile_n = sizes["tile_m"] * launch.cluster, sizes["tile_n"]
     block = partial(blocked_tile, block_m=sizes["block_m"], block_n=sizes["block_n"])
-    orders: dict[Schedule, Callable[[int, int, int], tuple[int, int]]] = {
+    orders: dict[TileOrder, Callable[[int, int, int], tuple[int, int]]] = {
         "row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile
     }  # fmt: skip
     tile = orders[schedule]

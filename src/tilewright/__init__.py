@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.errors import TilewrightError as TilewrightError
     from tilewright.jit.compile import CompilationError as CompilationError
     from tilewright.jit.compile import CompilerMissing as CompilerMissing
-    from tilewright.kernels.family import ConfigError as ConfigError
+    from tilewright.kernels.kernel import ConfigError as ConfigError
     from tilewright.kernels.ladder.hopper import ScheduleConfig as ScheduleConfig
     from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig as MmaWarpConfig
     from tilewright.kernels.mma import MmaConfig as MmaConfig
@@ -42,7 +42,7 @@ _HOMES = {
     "MmaWarpConfig": "kernels.ladder.warp_tensor_cores",
     "ScheduleConfig": "kernels.ladder.hopper",
     "TilewrightError": "errors",
-    "ConfigError": "kernels.family",
+    "ConfigError": "kernels.kernel",
     "CompilationError": "jit.compile",
     "CompilerMissing": "jit.compile",
     "CudaError": "backends.gpu",

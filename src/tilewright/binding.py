@@ -5,10 +5,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.operand import HOST, Operand
-from tilewright.problem import ACTIVATIONS, MAX_BATCH_DIMS, Matrix, Problem
-
-OPERANDS = ("a", "b", "c", "bias", "out")
-"""The order in which pointers are passed to executables."""
+from tilewright.problem import ACTIVATIONS, ADDENDS, MAX_BATCH_DIMS, OPERANDS, Epilogue, Matrix, Problem
 
 _EXCHANGED = {"a": "b", "b": "a"}
 
@@ -22,7 +19,7 @@ class Binding:
     """
 
     problem: Problem
-    roles: tuple[str, str, str, str, str]
+    roles: tuple[str, ...]
 
 
 def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
@@ -55,7 +52,7 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
         "a": _with_axis(a, -2) if len(a.shape) == 1 else a,
         "b": _with_axis(b, -1) if len(b.shape) == 1 else b,
     }
-    for name in ("c", "bias", "out"):
+    for name in (*ADDENDS, "out"):
         if name in operands:
             view = _broadcast(operands[name], shape, name)
             if len(b.shape) == 1:
@@ -66,14 +63,9 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
     batch = views["out"].shape[:-2]
     for name in ("a", "b"):
         views[name] = _broadcast(views[name], batch + views[name].shape[-2:], name)
-    problem = Problem(
-        m=m,
-        n=n,
-        k=k if multiplies else 0,
-        batch=batch,
-        activation=activation,
-        **{name: _matrix(view) for name, view in views.items()},
-    )
+    matrices = {name: _matrix(view) for name, view in views.items()}
+    epilogue = Epilogue(**{name: matrices.pop(name) for name in ADDENDS if name in matrices}, activation=activation)
+    problem = Problem(m=m, n=n, k=k if multiplies else 0, batch=batch, epilogue=epilogue, **matrices)
     problem = _fold_batch_into_rows(_merge_batch(problem))
     if len(problem.batch) > MAX_BATCH_DIMS:
         raise UnsupportedError(
@@ -83,7 +75,7 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
     roles = OPERANDS
     if _column_major(problem):
         problem = problem.transposed
-        roles = tuple(_EXCHANGED.get(name, name) for name in OPERANDS)  # type: ignore[assignment]
+        roles = tuple(_EXCHANGED.get(name, name) for name in OPERANDS)
     return Binding(_normalised(problem), roles)
 
 
@@ -139,6 +131,8 @@ def _broadcast_shapes(first: tuple[int, ...], second: tuple[int, ...], a: Operan
 
 def _broadcast(operand: Operand, shape: tuple[int, ...], name: str) -> Operand:
     """The operand seen with `shape`: missing dimensions in front and extents of 1 get stride 0."""
+    if operand.shape == shape:
+        return operand
     missing = len(shape) - len(operand.shape)
     if missing < 0 or any(x not in (1, y) for x, y in zip(operand.shape, shape[missing:], strict=True)):
         raise ArgumentValueError(
@@ -168,6 +162,8 @@ def _matrix(view: Operand) -> Matrix:
 
 def _merge_batch(problem: Problem) -> Problem:
     """Drop batch dimensions of extent 1 and merge neighbours that every operand walks with one stride."""
+    if not problem.batch:
+        return problem
     matrices = dict(problem.operands())
     dims: list[tuple[int, dict[str, int]]] = []
     for position, extent in enumerate(problem.batch):
@@ -182,7 +178,7 @@ def _merge_batch(problem: Problem) -> Problem:
         name: replace(matrix, batch_strides=tuple(strides[name] for _, strides in dims))
         for name, matrix in matrices.items()
     }
-    return replace(problem, **merged, batch=tuple(extent for extent, _ in dims))  # type: ignore[arg-type]
+    return replace(problem.with_operands(merged), batch=tuple(extent for extent, _ in dims))
 
 
 def _fold_batch_into_rows(problem: Problem) -> Problem:
@@ -200,7 +196,7 @@ def _fold_batch_into_rows(problem: Problem) -> Problem:
         name: replace(matrix, row_stride=steps.get(name, matrix.row_stride), batch_strides=matrix.batch_strides[:-1])
         for name, matrix in problem.operands()
     }
-    return replace(problem, m=problem.m * problem.batch[-1], batch=problem.batch[:-1], **folded)  # type: ignore[arg-type]
+    return replace(problem.with_operands(folded), m=problem.m * problem.batch[-1], batch=problem.batch[:-1])
 
 
 def _column_major(problem: Problem) -> bool:
@@ -212,21 +208,18 @@ def _column_major(problem: Problem) -> bool:
 
 def _normalised(problem: Problem) -> Problem:
     """Strides of dimensions of extent 1 say nothing: give them the value a packed, aligned array would have."""
-    extents = {
-        "a": (problem.m, problem.k),
-        "b": (problem.k, problem.n),
-        **dict.fromkeys(("c", "bias", "out"), (problem.m, problem.n)),
-    }
     changed = {}
     for name, matrix in problem.operands():
-        rows, columns = extents[name]
+        rows, columns = problem.extents(name)
+        if rows > 1 and columns > 1:
+            continue
         row_stride, column_stride = matrix.row_stride, matrix.column_stride
         if columns <= 1:
             column_stride = 1 if rows <= 1 else _packed(rows, row_stride)
         if rows <= 1:
             row_stride = _packed(columns, column_stride)
         changed[name] = replace(matrix, row_stride=row_stride, column_stride=column_stride)
-    return replace(problem, **changed)  # type: ignore[arg-type]
+    return problem.with_operands(changed) if changed else problem
 
 
 def _packed(extent: int, stride: int) -> int:

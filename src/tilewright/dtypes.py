@@ -1,31 +1,50 @@
-"""The element types, in one table: width, names in every array library, and the units that multiply them."""
+"""The element types, in one table: width, kind, accumulators, and names in CUDA, PTX, TMA and every array library."""
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 
 from tilewright.errors import ArgumentTypeError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """One element type.
+    """One element type. There is one object of each, which is compared and hashed by identity.
 
-    `name` is what users write, `nbytes` its width, `cuda` the type's name in our headers, `epsilon` the spacing of
-    numbers at 1 (unit roundoff times two).
+    name: what users write.
+    bits: the width of an element.
+    kind: whether it is a floating-point number or an integer.
+    epsilon: the spacing of numbers at 1 (unit roundoff times two).
+    accumulators: names of the types in which tensor cores or CUDA cores add its products, the usual one first.
+    cuda: the type's name in our headers.
+    ptx: its name in PTX instructions.
+    tma: its name in `CUtensorMapDataType`, after `CU_TENSOR_MAP_DATA_TYPE_`.
+    numpy, torch: its names in these libraries.
     """
 
     name: str
-    nbytes: int
+    bits: int
+    kind: Literal["float", "integer"]
+    epsilon: float
+    accumulators: tuple[str, ...]
     cuda: str
+    ptx: str
+    tma: str
     numpy: str
     torch: str
-    epsilon: float
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return by_name, (self.name,)  # copies, also those of other processes, are the table's own
+
+    @property
+    def nbytes(self) -> int:
+        """Width of an element in bytes."""
+        return self.bits // 8
 
     @property
     def numpy_dtype(self) -> "np.dtype[Any]":
@@ -41,9 +60,9 @@ def _numpy_dtype(name: str) -> "np.dtype[Any]":
     return dtype
 
 
-bf16 = DType("bf16", 2, "bf16", "bfloat16", "torch.bfloat16", 2.0**-7)
-fp16 = DType("fp16", 2, "fp16", "float16", "torch.float16", 2.0**-10)
-fp32 = DType("fp32", 4, "float", "float32", "torch.float32", 2.0**-23)
+bf16 = DType("bf16", 16, "float", 2.0**-7, ("fp32",), "bf16", "bf16", "BFLOAT16", "bfloat16", "torch.bfloat16")
+fp16 = DType("fp16", 16, "float", 2.0**-10, ("fp32", "fp16"), "fp16", "f16", "FLOAT16", "float16", "torch.float16")
+fp32 = DType("fp32", 32, "float", 2.0**-23, ("fp32",), "float", "f32", "FLOAT32", "float32", "torch.float32")
 
 SUPPORTED = (bf16, fp16, fp32)
 NAMES = ", ".join(d.name for d in SUPPORTED)
@@ -55,6 +74,14 @@ def by_name(name: object) -> DType | None:
     """The DType of a name or of any library's dtype object (`"bf16"`, `torch.bfloat16`, `np.float16`), or None."""
     if isinstance(name, DType):
         return name
+    try:
+        return _found(name)
+    except TypeError:  # what cannot be hashed names no dtype
+        return None
+
+
+@lru_cache(maxsize=256)
+def _found(name: object) -> DType | None:
     found = _BY_NAME.get(str(name))
     if found is None and not isinstance(name, str):
         try:

@@ -2,6 +2,32 @@
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal, TypeAlias
+
+from tilewright.dtypes import DType, bf16, fp16, fp32
+from tilewright.errors import ArgumentValueError
+
+Unit = Literal["wgmma", "mma", "cuda_cores"]
+"""What multiplies: wgmma.mma_async or mma.sync tensor cores, or fused multiply-adds on the CUDA cores."""
+
+Rates: TypeAlias = tuple[tuple[Unit, DType, int], ...]
+"""Dense multiply-adds per clock and SM by unit and element type, summed in fp32."""
+
+
+def _rates(capability: int, tensor: int, cuda_cores: int) -> Rates:
+    """The rates of a GPU whose tensor cores multiply 16-bit floats at one rate; Hopper's have two instructions."""
+    units: tuple[Unit, ...] = ("wgmma", "mma") if capability == 90 else ("mma",)
+    return (*((unit, dtype, tensor) for unit in units for dtype in (bf16, fp16)), ("cuda_cores", fp32, cuda_cores))
+
+
+_MACS = {80: (1024, 64), 86: (512, 128), 87: (512, 128), 89: (512, 128), 90: (2048, 128)}
+"""Multiply-adds per clock and SM of tensor cores and of CUDA cores, by compute capability."""
+
+
+def rates_of(capability: int) -> Rates:
+    """The usual rates of GPUs of a compute capability; a guess for those that are not known."""
+    return _rates(capability, *_MACS.get(capability, (1024, 128)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,8 +35,7 @@ class Hardware:
     """Facts of one GPU.
 
     `arch` is what NVRTC compiles for; `sm_count` multiprocessors; `smem_bytes` the most dynamic shared memory of a
-    block; `memory_bandwidth` (bytes/s); `boost_clock` (Hz); the rates are dense multiply-adds per
-    clock and SM: `tensor_macs` for bf16/fp16 with fp32 accumulation, `fp32_macs` on the CUDA cores.
+    block; `memory_bandwidth` (bytes/s); `boost_clock` (Hz); `rates` are dense multiply-adds per clock and SM.
     Sources: NVIDIA data sheets and the CUDA programming guide's table of compute capabilities.
     """
 
@@ -20,26 +45,37 @@ class Hardware:
     smem_bytes: int
     memory_bandwidth: float
     boost_clock: float
-    tensor_macs: int
-    fp32_macs: int
+    rates: Rates
 
     @property
     def capability(self) -> int:
         """Compute capability times ten: 90 for `sm_90a`."""
-        return int("".join(ch for ch in self.arch if ch.isdigit()))
+        return _capability(self.arch)
 
-    def peak_flops(self, dtype_bytes: int) -> float:
-        """Floating-point operations per second at the boost clock: tensor cores for 2-byte types, else CUDA cores."""
-        macs = self.tensor_macs if dtype_bytes == 2 else self.fp32_macs
+    def macs(self, unit: Unit, dtype: DType) -> int:
+        """Multiply-adds of elements of `dtype` per clock and SM; a ValueError where the unit does not multiply them."""
+        for known, multiplied, macs in self.rates:
+            if known == unit and multiplied == dtype:
+                return macs
+        raise ArgumentValueError(f"unit={unit!r} of {self.name} has no rate for {dtype}: add it to hardware.py")
+
+    def peak_flops(self, dtype: DType) -> float:
+        """Operations per second on elements of `dtype` at the boost clock, with the unit that multiplies them best."""
+        macs = max(macs for _, multiplied, macs in self.rates if multiplied == dtype)
         return 2.0 * macs * self.sm_count * self.boost_clock
 
 
-A100 = Hardware("A100", "sm_80", 108, 166_912, 2.039e12, 1.410e9, 1024, 64)
-H100_SXM = Hardware("H100-SXM", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, 2048, 128)
-H100_PCIE = Hardware("H100-PCIe", "sm_90a", 114, 232_448, 2.0e12, 1.620e9, 2048, 128)
-H200 = Hardware("H200", "sm_90a", 132, 232_448, 4.8e12, 1.830e9, 2048, 128)
-H800 = Hardware("H800", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, 2048, 128)
-H20 = Hardware("H20", "sm_90a", 78, 232_448, 4.0e12, 1.830e9, 512, 128)
+@cache
+def _capability(arch: str) -> int:
+    return int("".join(ch for ch in arch if ch.isdigit()))
+
+
+A100 = Hardware("A100", "sm_80", 108, 166_912, 2.039e12, 1.410e9, rates_of(80))
+H100_SXM = Hardware("H100-SXM", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, rates_of(90))
+H100_PCIE = Hardware("H100-PCIe", "sm_90a", 114, 232_448, 2.0e12, 1.620e9, rates_of(90))
+H200 = Hardware("H200", "sm_90a", 132, 232_448, 4.8e12, 1.830e9, rates_of(90))
+H800 = Hardware("H800", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, rates_of(90))
+H20 = Hardware("H20", "sm_90a", 78, 232_448, 4.0e12, 1.830e9, _rates(90, 512, 128))
 
 GPUS = {gpu.name: gpu for gpu in (A100, H100_SXM, H100_PCIE, H200, H800, H20)}
 

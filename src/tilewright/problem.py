@@ -1,14 +1,30 @@
 """What is asked: the shapes, layouts, dtypes and epilogue of one product. Knows no kernel and holds no data."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 from tilewright.dtypes import DType
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
+
+Extent: TypeAlias = Literal["m", "n", "k"]
+
+ADDENDS = ("c", "bias")
+"""The operands of the epilogue, which broadcast to the result."""
+
+EXTENTS: dict[str, tuple[Extent, Extent]] = {
+    "a": ("m", "k"),
+    "b": ("k", "n"),
+    **dict.fromkeys(ADDENDS, ("m", "n")),
+    "out": ("m", "n"),
+}
+"""Every operand by name, with the extents of its rows and columns."""
+
+OPERANDS = tuple(EXTENTS)
+"""The order in which kernels take operands, and executables their addresses."""
 
 MAX_BATCH_DIMS = 4
 """Batch dimensions a kernel takes after neighbours that can be walked with one stride were merged."""
@@ -58,11 +74,29 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What becomes of a sum before it is stored: activation(alpha * sum + beta * c + bias).
+
+    c, bias: how the ADDENDS lie in memory, None where they are not read.
+    activation: one of ACTIVATIONS, or None.
+    """
+
+    c: Matrix | None = None
+    bias: Matrix | None = None
+    activation: str | None = None
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the result is alpha * sum, or where that is positive: nothing is read and no function computed."""
+        return self.c is None and self.bias is None and self.activation in (None, "relu")
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """out = activation(alpha * a @ b + beta * c + bias), for every index of `batch`.
 
-    a is (m, k), b is (k, n), out, c and bias are (m, n); broadcast dimensions have stride 0. `c` is None where
-    beta is 0, `k` is 0 where alpha is 0: what is not to be read is not there.
+    a is (m, k), b is (k, n), out, c and bias are (m, n), as EXTENTS says; broadcast dimensions have stride 0. The
+    epilogue has no c where beta is 0, `k` is 0 where alpha is 0: what is not to be read is not there.
     """
 
     m: int
@@ -72,9 +106,7 @@ class Problem:
     b: Matrix
     out: Matrix
     batch: tuple[int, ...] = ()
-    c: Matrix | None = None
-    bias: Matrix | None = None
-    activation: str | None = None
+    epilogue: Epilogue = field(default_factory=Epilogue)
 
     @property
     def batch_count(self) -> int:
@@ -102,40 +134,39 @@ class Problem:
     @property
     def minimum_bytes(self) -> int:
         """Bytes that must cross GMEM: each element of the inputs once, however often used, and of out once."""
-        extents = {"a": (self.m, self.k), "b": (self.k, self.n)}
         total = 0
         for name, matrix in self.operands():
-            shape = (*self.batch, *extents.get(name, (self.m, self.n)))
+            shape = (*self.batch, *self.extents(name))
             strides = (*matrix.batch_strides, matrix.row_stride, matrix.column_stride)
             steps = (extent for extent, stride in zip(shape, strides, strict=True) if stride or not extent)
             total += matrix.dtype.nbytes * prod(steps)
         return total
 
+    def extents(self, operand: str) -> tuple[int, int]:
+        """Rows and columns of an operand's matrices."""
+        rows, columns = EXTENTS[operand]
+        return getattr(self, rows), getattr(self, columns)
+
     def operands(self) -> Iterator[tuple[str, Matrix]]:
-        """The operands that take part, by name."""
-        for name, matrix in (
-            ("a", self.a),
-            ("b", self.b),
-            ("c", self.c),
-            ("bias", self.bias),
-            ("out", self.out),
-        ):
+        """The operands that take part, by name, in the order of OPERANDS."""
+        for name in OPERANDS:
+            matrix = getattr(self.epilogue if name in ADDENDS else self, name)
             if matrix is not None:
                 yield name, matrix
+
+    def with_operands(self, matrices: Mapping[str, Matrix]) -> "Problem":
+        """The same problem with other matrices for the operands that are named."""
+        added = {name: matrix for name, matrix in matrices.items() if name in ADDENDS}
+        multiplied = {name: matrix for name, matrix in matrices.items() if name not in ADDENDS}
+        epilogue = replace(self.epilogue, **added) if added else self.epilogue  # type: ignore[arg-type]
+        return replace(self, epilogue=epilogue, **multiplied)  # type: ignore[arg-type]
 
     @property
     def transposed(self) -> "Problem":
         """The same product as out.T = b.T @ a.T: a column-major `out` becomes a row-major one."""
-        return replace(
-            self,
-            m=self.n,
-            n=self.m,
-            a=self.b.transposed,
-            b=self.a.transposed,
-            out=self.out.transposed,
-            c=self.c and self.c.transposed,
-            bias=self.bias and self.bias.transposed,
-        )
+        exchanged = {"a": "b", "b": "a"}
+        matrices = {exchanged.get(name, name): matrix.transposed for name, matrix in self.operands()}
+        return replace(self, m=self.n, n=self.m).with_operands(matrices)
 
     def __str__(self) -> str:
         batch = "x".join(map(str, self.batch)) + " of " if self.batch else ""

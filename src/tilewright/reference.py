@@ -1,6 +1,6 @@
 """The product in float64, and how far from it a kernel that is right may be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import erf, inf, sqrt
 from typing import Any, TypeAlias
@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright.dtypes import DType, fp16, fp32, parse
+from tilewright.problem import ADDENDS, Epilogue
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -26,6 +27,9 @@ _ACTIVATIONS: dict[str | None, Callable[[Array], Array]] = {
     "gelu_tanh": lambda x: 0.5 * x * (1.0 + np.tanh(sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))),
     "silu": lambda x: x / (1.0 + np.exp(-x)),
 }
+
+_NO_EPILOGUE = Epilogue()
+_NO_ADDENDS: Mapping[str, Array] = {}
 
 _LAMBDA = 8
 """A sum of k errors of either sign exceeds this many times the root of their squares practically never."""
@@ -56,18 +60,21 @@ def compare(
     out: Array,
     a: Array,
     b: Array,
+    epilogue: Epilogue = _NO_EPILOGUE,
+    addends: Mapping[str, Array] = _NO_ADDENDS,
     *,
-    bias: Array | None = None,
-    activation: str | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
     accumulator: Any = fp32,
     seed: int = 0,
 ) -> Comparison:
-    """Compare out (m, n), summed in `accumulator`, with activation(a (m, k) @ b (k, n) + bias) in float64.
+    """Compare out (m, n), summed in `accumulator`, with the epilogue of a (m, k) @ b (k, n) in float64.
 
+    addends: arrays for the operands that the epilogue has, which broadcast to out; others are ignored.
     Products above FULL_REFERENCE_FLOPS are compared on SAMPLED_LINES rows and columns drawn by `seed`.
     """
     m, n = out.shape
-    bias = None if bias is None else np.broadcast_to(bias, out.shape)
+    added = {name: np.broadcast_to(addends[name], out.shape) for name in ADDENDS if getattr(epilogue, name) is not None}
     everything = slice(None)
     if 2 * m * n * a.shape[1] <= FULL_REFERENCE_FLOPS:
         parts: list[tuple[Any, Any]] = [(everything, everything)]
@@ -78,9 +85,15 @@ def compare(
     sums = np.zeros(4)
     verified = True
     for rows, columns in parts:
-        added = None if bias is None else bias[rows][:, columns]
         expected, bound = reference(
-            a[rows], b[:, columns], bias=added, activation=activation, accumulator=accumulator, out_dtype=out.dtype
+            a[rows],
+            b[:, columns],
+            epilogue,
+            {name: array[rows][:, columns] for name, array in added.items()},
+            alpha=alpha,
+            beta=beta,
+            accumulator=accumulator,
+            out_dtype=out.dtype,
         )
         known = ~np.isinf(bound)
         expected, bound = expected[known], bound[known]
@@ -94,22 +107,30 @@ def compare(
 def reference(
     a: Array,
     b: Array,
+    epilogue: Epilogue = _NO_EPILOGUE,
+    addends: Mapping[str, Array] = _NO_ADDENDS,
     *,
-    bias: Array | None = None,
-    activation: str | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
     accumulator: Any = fp32,
     out_dtype: Any,
 ) -> tuple[Array, Array]:
-    """activation(a @ b + bias) in float64, and per element how far a right result in `out_dtype` can be from it."""
+    """The epilogue of a @ b in float64, and per element how far a right result in `out_dtype` can be from it.
+
+    addends: arrays of out's shape for the operands that the epilogue has.
+    """
     kind = parse(out_dtype, "out_dtype")
     a, b = a.astype(np.float64), b.astype(np.float64)
-    total = a @ b
-    error = sum_bound(a, b, parse(accumulator, "accumulator"))
-    if bias is not None:
-        total = total + bias.astype(np.float64)
-    error = error + 2.0**-22 * np.abs(total)
-    expected = _ACTIVATIONS[activation](total)
-    if activation is not None:
+    total = alpha * (a @ b)
+    error = abs(alpha) * sum_bound(a, b, parse(accumulator, "accumulator"))
+    magnitude = np.abs(total)
+    for name, factor in (("c", beta), ("bias", 1.0)):
+        if getattr(epilogue, name) is not None:
+            addend = factor * addends[name].astype(np.float64)
+            total, magnitude = total + addend, magnitude + np.abs(addend)
+    error = error + 2.0**-22 * magnitude
+    expected = _ACTIVATIONS[epilogue.activation](total)
+    if epilogue.activation is not None:
         error = _STEEPEST * error + 2.0**-20 * np.abs(total)  # exponentials of the fp32 kind
     return expected, stored_bound(kind, expected, error)
 

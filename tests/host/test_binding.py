@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.arrays import adopt
-from tilewright.binding import OPERANDS, bind, result_shape
-from tilewright.problem import MAX_BATCH_DIMS
+from tilewright.binding import bind, result_shape
+from tilewright.problem import MAX_BATCH_DIMS, OPERANDS
 
 SETTINGS = settings(max_examples=300, derandomize=True, deadline=None, database=None)
 
@@ -117,13 +117,13 @@ def test_a_linear_layer_is_one_product():
     problem = problem_of(a=f32(4, 6, 32), b=f32(16, 32).T, out=f32(4, 6, 16), bias=f32(16))
     assert (problem.m, problem.n, problem.k, problem.batch) == (24, 16, 32, ())
     assert problem.layout == "nt"
-    assert (problem.bias.row_stride, problem.bias.column_stride) == (0, 1)
+    assert (problem.epilogue.bias.row_stride, problem.epilogue.bias.column_stride) == (0, 1)
 
 
 def test_a_bias_of_each_row_of_a_batch_is_not_folded():
     problem = problem_of(a=f32(4, 6, 32), b=f32(32, 16), out=f32(4, 6, 16), bias=f32(4, 1, 16))
     assert problem.batch == (4,)
-    assert problem.bias.batch_strides == (16,)
+    assert problem.epilogue.bias.batch_strides == (16,)
 
 
 def test_neighbouring_batch_dimensions_merge_and_extents_of_one_vanish():
@@ -147,7 +147,7 @@ def test_a_column_major_out_is_solved_transposed():
     assert (problem.m, problem.n, problem.k) == (7, 5, 6)
     assert binding.roles == ("b", "a", "c", "bias", "out")
     assert (problem.out.row_stride, problem.out.column_stride) == (5, 1)
-    assert (problem.bias.row_stride, problem.bias.column_stride) == (1, 0)
+    assert (problem.epilogue.bias.row_stride, problem.epilogue.bias.column_stride) == (1, 0)
     assert problem.transposed.out.row_stride == 1
 
 
@@ -167,7 +167,7 @@ def test_strides_of_extents_of_one_do_not_matter():
 
 def test_what_is_scaled_by_zero_is_not_there():
     binding = binding_of(a=f32(3, 4), b=f32(4, 5), out=f32(3, 5), multiplies=False)
-    assert (binding.problem.k, binding.problem.c) == (0, None)
+    assert (binding.problem.k, binding.problem.epilogue.c) == (0, None)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_cases_of_a_variant_share_its_translation_unit_and_there_are_few():
 
     def key(case):
         problem, variant = case.problem(), case.variant
-        return cache.key(EVERY_KERNEL[variant.kernel].unit(variant.config, problem, H200), H200.arch)
+        return cache.key(EVERY_KERNEL[variant.kernel].assemble(variant.config, problem, H200).source, H200.arch)
 
     variants = (*VARIANTS, *LADDER_VARIANTS)
     keys = [{key(random_case(variant, Random(seed))) for seed in range(20)} for variant in variants]

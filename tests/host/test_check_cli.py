@@ -128,7 +128,7 @@ def test_check_all_where_no_kernel_takes_the_product(monkeypatch):
     from tilewright.kernels.registry import KERNELS
 
     for kernel in KERNELS.values():
-        monkeypatch.setattr(kernel, "rejects", lambda *_: "too odd")
+        monkeypatch.setattr(kernel, "refuses", lambda *_: "too odd")
     message = error("check", "all", 8, 8, 8)
     assert all(f"kernel '{name}'" in message for name in KERNELS)
 
@@ -189,7 +189,8 @@ def test_ctrl_c_between_kernels_keeps_those_before(monkeypatch):
 
 
 def test_check_all_leaves_a_kernel_that_takes_too_long_out_and_keeps_the_others(monkeypatch):
-    monkeypatch.setattr("tilewright.api.EMULATOR_FLOPS", {"wgmma": 1e12, "mma": 1e12, "cuda_cores": 1.0})
+    rates = {"wgmma": 1e12, "mma": 1e12, "cuda_cores": 1.0}
+    monkeypatch.setattr("tilewright.backends.emulation_limit.EMULATOR_FLOPS", rates)
     record = in_json("check", "all", 24, 24, 24, "--schedules", 0)
     by_name = {found["kernel"]: found for found in record["results"]}
     assert (by_name["mma"]["verified"], by_name["simt"]["verified"]) == (True, None)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tilewright.hardware import A100, GPUS, H20, H100_PCIE, H100_SXM, H200, H800, recognise
+from tilewright.dtypes import bf16, fp16, fp32
+from tilewright.hardware import A100, GPUS, H20, H100_PCIE, H100_SXM, H200, H800, rates_of, recognise
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,21 @@ def test_a_device_is_recognised_by_its_model(name, entry):
 @pytest.mark.parametrize("entry", GPUS.values(), ids=GPUS)
 def test_entries_recognise_themselves(entry):
     assert recognise(entry.name) is entry
+
+
+def test_rates_are_of_a_unit_and_an_element_type():
+    assert [H200.macs(unit, bf16) for unit in ("wgmma", "mma")] == [2048, 2048]
+    assert (A100.macs("mma", fp16), A100.macs("cuda_cores", fp32)) == (1024, 64)
+    with pytest.raises(ValueError, match=r"unit='wgmma' of A100 has no rate for bf16: add it to hardware\.py"):
+        A100.macs("wgmma", bf16)
+
+
+def test_peak_is_that_of_the_unit_that_multiplies_the_type_best():
+    assert H200.peak_flops(bf16) == pytest.approx(989.4e12, rel=1e-3)
+    assert H200.peak_flops(fp32) == pytest.approx(61.8e12, rel=1e-3)
+
+
+def test_gpus_that_are_not_in_the_table_have_the_rates_of_their_capability():
+    assert rates_of(80) == A100.rates
+    assert rates_of(90) == H200.rates
+    assert ("mma", bf16, 1024) in rates_of(100)

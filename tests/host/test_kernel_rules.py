@@ -7,14 +7,15 @@ import pytest
 import tilewright
 from tilewright.dtypes import bf16, fp32
 from tilewright.hardware import A100, H200
-from tilewright.kernels.family import AvoidableRefusal, ConfigError
+from tilewright.jit.source import package_headers
+from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.tiling import MAX_EXTENT
+from tilewright.kernels.tiled import MAX_EXTENT
 from tilewright.kernels.wgmma import WgmmaConfig
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import ACTIVATIONS, Epilogue, Matrix, Problem
 
 
 def product(dtype, m=64, n=64, k=64, batch=()):
@@ -32,11 +33,11 @@ def dtype_of(kernel):
 def test_extents_leave_room_for_the_last_tile(kernel, extent):
     def refusal(size):
         sizes = {extent: (size,) if extent == "batch" else size}
-        return kernel.rejects(product(dtype_of(kernel), **sizes), H200)
+        return kernel.refuses(product(dtype_of(kernel), **sizes), H200)
 
     assert refusal(MAX_EXTENT) is None
-    assert f"is {MAX_EXTENT + 8} and at most {MAX_EXTENT} is counted: split" in refusal(MAX_EXTENT + 8)
-    assert not isinstance(refusal(MAX_EXTENT + 8), AvoidableRefusal)
+    assert f"is {MAX_EXTENT + 8} and at most {MAX_EXTENT} is counted: split" in refusal(MAX_EXTENT + 8).reason
+    assert not refusal(MAX_EXTENT + 8).avoidable
 
 
 def test_no_tile_is_larger_than_the_room_for_the_last():
@@ -59,16 +60,21 @@ def test_no_tile_is_larger_than_the_room_for_the_last():
     ],
 )
 def test_what_tma_cannot_address_could_be_avoided(changes):
-    assert isinstance(KERNELS["wgmma"].rejects(replace(product(bf16), **changes), H200), AvoidableRefusal)
+    assert KERNELS["wgmma"].refuses(replace(product(bf16), **changes), H200).avoidable
 
 
 @pytest.mark.parametrize(
-    ("problem", "hardware"), [(product(fp32), H200), (product(bf16), A100), (product(bf16, k=0), H200)]
+    ("problem", "hardware", "reason"),
+    [
+        (product(fp32), H200, "wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is fp32"),
+        (product(bf16), A100, "wgmma needs sm_90a"),
+        (product(bf16, k=0), H200, "wgmma needs at least one product to sum"),
+    ],
 )
-def test_what_no_layout_would_change_could_not(problem, hardware):
-    refusal = KERNELS["wgmma"].rejects(problem, hardware)
-    assert refusal
-    assert not isinstance(refusal, AvoidableRefusal)
+def test_what_no_layout_would_change_could_not(problem, hardware, reason):
+    refusal = KERNELS["wgmma"].refuses(problem, hardware)
+    assert refusal.reason.startswith(reason)
+    assert not refusal.avoidable
 
 
 @pytest.mark.parametrize("config", [MmaConfig(), SimtConfig(), WgmmaConfig()], ids=lambda config: type(config).__name__)
@@ -104,7 +110,7 @@ def test_clusters_larger_than_the_gpu_are_no_candidates_and_are_refused():
     wgmma, problem, small = KERNELS["wgmma"], product(bf16, 512, 512, 512), replace(H200, sm_count=1)
     configs = wgmma.configs(problem, small)
     assert configs
-    assert all(wgmma.launch_shape(config, problem, small).grid == 1 for config in configs)
+    assert all(wgmma.assemble(config, problem, small).shape.grid == 1 for config in configs)
     with pytest.raises(ConfigError, match=r"clusters of 2 CTAs.* H200 has 1: take smaller clusters"):
         wgmma.check(WgmmaConfig(cluster_m=2), problem, small)
 
@@ -114,3 +120,10 @@ def test_more_tiles_than_a_grid_has_are_refused():
     config = MmaConfig(tile_m=16, tile_n=16, tile_k=32, stages=3, warps_m=1, warps_n=1)
     with pytest.raises(ConfigError, match=r"4294957296 tiles and at most 2147483647 .* larger tiles"):
         KERNELS["mma"].check(config, problem, H200)
+
+
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+def test_every_activation_is_a_type_of_the_epilogue(activation):
+    problem = replace(product(bf16), epilogue=Epilogue(activation=activation))
+    functor = KERNELS["mma"].constants(MmaConfig(), problem).epilogue.Activation.spelling
+    assert f"struct {functor} {{" in package_headers()["epilogue/activation.cuh"]

@@ -11,7 +11,7 @@ import pytest
 
 import tilewright
 from support.commands import error, in_json, invoke
-from tilewright.api import refuse_long_emulation
+from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.checking.product import Product
 from tilewright.dtypes import bf16
 from tilewright.hardware import H200

@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.dtypes import bf16, fp32
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import OPERANDS, Epilogue, Matrix, Problem
 
 A, B, OUT = Matrix(bf16, 40, 1), Matrix(bf16, 1, 40), Matrix(bf16, 30, 1)
 """Of a 20x30x40 product."""
@@ -20,9 +20,12 @@ def batched(matrix, *strides):
     [
         (Problem(20, 30, 40, A, B, OUT), TWO_BYTES),
         (Problem(20, 30, 40, A, B, Matrix(fp32, 30, 1)), TWO_BYTES + 2 * 20 * 30),
-        (Problem(20, 30, 40, A, B, OUT, c=Matrix(fp32, 30, 1)), TWO_BYTES + 4 * 20 * 30),
-        (Problem(20, 30, 40, A, B, OUT, bias=Matrix(fp32, 0, 1)), TWO_BYTES + 4 * 30),
-        (Problem(20, 30, 40, A, B, OUT, c=Matrix(bf16, 1, 0), bias=Matrix(bf16, 0, 0)), TWO_BYTES + 2 * 20 + 2),
+        (Problem(20, 30, 40, A, B, OUT, epilogue=Epilogue(c=Matrix(fp32, 30, 1))), TWO_BYTES + 4 * 20 * 30),
+        (Problem(20, 30, 40, A, B, OUT, epilogue=Epilogue(bias=Matrix(fp32, 0, 1))), TWO_BYTES + 4 * 30),
+        (
+            Problem(20, 30, 40, A, B, OUT, epilogue=Epilogue(c=Matrix(bf16, 1, 0), bias=Matrix(bf16, 0, 0))),
+            TWO_BYTES + 2 * 20 + 2,
+        ),
         (Problem(20, 30, 0, A, B, OUT), 2 * 20 * 30),
         (
             Problem(20, 30, 40, batched(A, 800, 5600), batched(B, 0, 1200), batched(OUT, 600, 4200), batch=(7, 5)),
@@ -32,3 +35,25 @@ def batched(matrix, *strides):
 )
 def test_each_operand_crosses_memory_once_in_its_own_dtype(problem, expected):
     assert problem.minimum_bytes == expected
+
+
+def test_operands_come_in_one_order_and_those_that_are_absent_do_not():
+    full = Problem(20, 30, 40, A, B, OUT, epilogue=Epilogue(c=OUT, bias=Matrix(fp32, 0, 1)))
+    assert tuple(name for name, _ in full.operands()) == OPERANDS
+    assert [name for name, _ in Problem(20, 30, 40, A, B, OUT).operands()] == ["a", "b", "out"]
+
+
+def test_the_transposed_problem_exchanges_a_and_b_and_walks_the_addends_across():
+    bias = Matrix(fp32, 0, 1)
+    turned = Problem(20, 30, 40, A, B, OUT, epilogue=Epilogue(bias=bias, activation="relu")).transposed
+    assert (turned.m, turned.n, turned.k) == (30, 20, 40)
+    assert (turned.a, turned.b, turned.out) == (B.transposed, A.transposed, OUT.transposed)
+    assert turned.epilogue == Epilogue(bias=Matrix(fp32, 1, 0), activation="relu")
+
+
+def test_operands_are_replaced_wherever_they_stand():
+    other, bias = Matrix(fp32, 64, 1), Matrix(fp32, 1, 0)
+    changed = Problem(20, 30, 40, A, B, OUT, epilogue=Epilogue(activation="silu")).with_operands(
+        {"out": other, "bias": bias}
+    )
+    assert (changed.a, changed.out, changed.epilogue) == (A, other, Epilogue(bias=bias, activation="silu"))

@@ -6,6 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tilewright.dtypes import fp32
+from tilewright.problem import Epilogue, Matrix
 from tilewright.reference import FULL_REFERENCE_FLOPS, SAMPLED_LINES, compare
 
 DTYPES = [np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)]
@@ -31,15 +33,27 @@ def test_a_sum_in_fp32_is_verified_and_one_wrong_element_is_not(dtype, activatio
     a, b, bias = operands(19, 23, 300, dtype)
     total = a.astype(np.float32) @ b.astype(np.float32) + bias.astype(np.float32)
     out = np.vectorize(ACTIVATIONS[activation], otypes=[np.float64])(total.astype(np.float64)).astype(dtype)
-    found = compare(out, a, b, bias=bias, activation=activation)
+    found = compare(out, a, b, Epilogue(bias=Matrix(fp32, 0, 1), activation=activation), {"bias": bias})
     assert found.verified
     assert 0 < found.relative_error <= found.error_bound
     assert found.elements == out.size
 
     out[7, 11] = out[7, 11] + dtype.type(1)
-    assert not compare(out, a, b, bias=bias, activation=activation).verified
+    assert not compare(out, a, b, Epilogue(bias=Matrix(fp32, 0, 1), activation=activation), {"bias": bias}).verified
     out[7, 11] = np.nan
-    assert not compare(out, a, b, bias=bias, activation=activation).verified
+    assert not compare(out, a, b, Epilogue(bias=Matrix(fp32, 0, 1), activation=activation), {"bias": bias}).verified
+
+
+def test_the_reference_scales_and_adds_what_the_epilogue_has():
+    a, b, bias = operands(19, 23, 300, FP32)
+    c = operands(19, 23, 1, FP32)[0] * np.ones(23, np.float32)
+    epilogue = Epilogue(c=Matrix(fp32, 23, 1), bias=Matrix(fp32, 0, 1), activation="relu")
+    addends = {"c": c, "bias": bias}
+    out = np.maximum(np.float32(0.5) * (a @ b) - np.float32(2) * c + bias, 0)
+    assert compare(out, a, b, epilogue, addends, alpha=0.5, beta=-2.0).verified
+    assert not compare(out, a, b, epilogue, addends, alpha=0.5, beta=2.0).verified
+    assert not compare(out, a, b, epilogue, addends, beta=-2.0).verified
+    assert not compare(out, a, b, Epilogue(bias=Matrix(fp32, 0, 1)), addends, alpha=0.5).verified
 
 
 def test_a_sum_that_leaves_out_one_product_is_rejected():

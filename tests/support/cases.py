@@ -189,16 +189,16 @@ def random_cases(kernel: str, count: int, seed: int):
 def unit_of(variant: Variant, hardware):
     """The variant's translation unit."""
     problem = _draw(variant, Random(0), 0).problem()
-    return EVERY_KERNEL[variant.kernel].unit(variant.config, problem, hardware)
+    return EVERY_KERNEL[variant.kernel].assemble(variant.config, problem, hardware).source
 
 
 def unit_key(case: Case):
     """What decides the translation unit of a case; None where its kernel does not take it."""
     problem = case.problem()
     kernel, config = EVERY_KERNEL[case.variant.kernel], case.variant.config
-    if problem.is_empty or kernel.rejects(problem, H200) is not None:
+    if problem.is_empty or kernel.refuses(problem, H200) is not None:
         return None
-    return kernel.entry(config, problem), tuple(kernel.constants(config, problem).items())
+    return kernel.entry(config, problem), kernel.constants(config, problem)
 
 
 @cache

@@ -191,8 +191,7 @@ class Product:
         arrays, keywords = self._arguments()
         plan = tw.plan(*arrays, backend=_counting_backend(), **keywords)
         called = {name: value for name, value in keywords.items() if name in ("c", "bias", "out")}
-        plan(*arrays, **called)
-        return plan.counters
+        return plan.counted(*arrays, **called)[1]
 
 
 @cache
@@ -244,7 +243,7 @@ def _of_tma():
 def _rungs():
     """Every Config and type of the rungs; those that guard their edges on odd extents too."""
     for name, kernel in RUNGS.items():
-        whole = (512, 512, 256) if kernel.execution_unit == "wgmma" else (256, 256, 128)
+        whole = (512, 512, 256) if kernel.unit == "wgmma" else (256, 256, 128)
         odd = () if kernel.whole_tiles else ((70, 50, 33),)
         for dtype, extents in itertools.product(kernel.inputs, (whole, *odd)):
             for config in kernel.configs(product(kernel, dtype), H200):

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from tilewright.checking.product import Product
 from tilewright.hardware import H200
-from tilewright.kernels.family import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder import LADDER
 from tilewright.problem import Problem
 
@@ -35,13 +35,13 @@ def parted(width: float, height: float, *ratios: float, beside: bool = False) ->
 def constants(name: str) -> dict[str, Any]:
     """What the rung's kernel is compiled with in its usual Config for a product of 4096^3."""
     kernel, config, problem = _usual(name)
-    return dict(kernel.constants(config, problem))
+    return kernel.constants(config, problem).by_name()
 
 
 def ctas(name: str) -> int:
     """How many CTAs an H200 runs for it."""
     kernel, config, problem = _usual(name)
-    return kernel.launch_shape(config, problem, H200).grid
+    return kernel.assemble(config, problem, H200).shape.grid
 
 
 def _usual(name: str) -> tuple[Kernel, Any, Problem]:

@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from tilewright.backends.protocol import mirrored
-from tilewright.binding import OPERANDS
 from tilewright.emulator import Counters, Device
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import KernelArguments, LaunchShape
 from tilewright.operand import HOST, Operand
+from tilewright.problem import OPERANDS
 
 
 class EmulatedBackend:
@@ -48,6 +48,10 @@ class EmulatedBackend:
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "EmulatedExecutable":
         """Parse the PTX and generate its NumPy code (cached by text)."""
         return EmulatedExecutable(self.device, compiled, shape, arguments)
+
+    def reads_in_place(self, device: int) -> bool:
+        """Never: kernels see emulated memory."""
+        return False
 
     def check_stream(self, stream: int) -> None:
         """The emulator has no streams: any number is ignored."""

@@ -12,25 +12,21 @@ from typing import Any
 from cuda.bindings import driver
 
 from tilewright.backends.protocol import mirrored
-from tilewright.binding import OPERANDS
 from tilewright.errors import ArgumentValueError, TilewrightError
-from tilewright.hardware import Hardware, recognise
+from tilewright.hardware import Hardware, rates_of, recognise
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import (
     GemmParameters,
     KernelArguments,
     LaunchShape,
-    MatrixParameters,
     TensorMapSpec,
     gemm_parameters,
 )
 from tilewright.operand import HOST, Operand
+from tilewright.problem import OPERANDS
 
 _CACHED_MAPS = 64
 """Tensor maps kept per operand of a plan; an address beyond that starts the cache anew."""
-
-_MACS = {80: (1024, 64), 86: (512, 128), 87: (512, 128), 89: (512, 128), 90: (2048, 128)}
-"""Tensor-core and CUDA-core multiply-adds per clock and SM by compute capability."""
 
 _SWIZZLES = {
     0: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
@@ -38,13 +34,6 @@ _SWIZZLES = {
     64: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_64B,
     128: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
 }
-
-_MAP_TYPES = {
-    "bf16": driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-    "fp16": driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-    "fp32": driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-}
-
 
 _launch = driver.cuLaunchKernelEx
 _SUCCESS = driver.CUresult.CUDA_SUCCESS
@@ -129,6 +118,10 @@ class GpuBackend:
         finally:
             checked(driver.cuCtxPopCurrent(), "cuCtxPopCurrent")
 
+    def reads_in_place(self, device: int) -> bool:
+        """Whether it is this GPU's own memory."""
+        return device == self.device
+
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream of another GPU."""
         if stream < 0:
@@ -172,7 +165,6 @@ class GpuBackend:
         smem_bytes = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
         if known := recognise(name):
             return replace(known, sm_count=sm_count, smem_bytes=smem_bytes)
-        tensor_macs, fp32_macs = _MACS.get(capability, (1024, 128))
         return Hardware(
             name=name.removeprefix("NVIDIA "),
             arch="sm_90a" if capability == 90 else f"sm_{capability}",
@@ -184,8 +176,7 @@ class GpuBackend:
             * self._attribute("GLOBAL_MEMORY_BUS_WIDTH")
             / 8,
             boost_clock=1e3 * self._attribute("CLOCK_RATE"),
-            tensor_macs=tensor_macs,
-            fp32_macs=fp32_macs,
+            rates=rates_of(capability),
         )
 
 
@@ -197,7 +188,7 @@ class GpuExecutable:
         self._lock = threading.Lock()  # one launch at a time uses the parameters
         self._parameters = gemm_parameters(arguments.problem)
         self._words = (ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)).from_buffer(self._parameters)
-        self._pointer_words = tuple(i * ctypes.sizeof(MatrixParameters) // 8 for i in range(len(OPERANDS)))
+        self._pointer_words = tuple(getattr(GemmParameters, name).offset // 8 for name in OPERANDS)
         self._scalars = GemmParameters.alpha.offset
         self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
@@ -278,7 +269,7 @@ def _encode(spec: TensorMapSpec, address: int) -> Any:
     words, halves = driver.cuuint64_t, driver.cuuint32_t
     return checked(
         driver.cuTensorMapEncodeTiled(
-            _MAP_TYPES[spec.dtype.name],
+            getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{spec.dtype.tma}"),
             len(spec.shape),
             address,
             [words(extent) for extent in spec.shape],

@@ -17,7 +17,7 @@ class Executable(Protocol):
     """A compiled kernel with its launch shape, ready for pointers."""
 
     def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> Any:
-        """Launch with the backend's addresses in the order of binding.OPERANDS, 0 where absent.
+        """Launch with the backend's addresses in the order of problem.OPERANDS, 0 where absent.
 
         `stream` is a CUstream handle, which the emulator ignores. Returns the emulator's Counters, or None on a
         GPU, where the launch is asynchronous.
@@ -34,6 +34,9 @@ class Backend(Protocol):
     @property
     def hardware(self) -> Hardware:
         """The GPU it is, or stands for."""
+
+    def reads_in_place(self, device: int) -> bool:
+        """Whether kernels use the memory of a device (HOST or a GPU's number) where it is, without copies."""
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> Executable:
         """Load the kernel and prebuild everything that does not change from call to call."""

@@ -17,7 +17,7 @@ from tilewright.data import Data
 from tilewright.errors import ArgumentValueError
 from tilewright.jit.compile import nvrtc_version
 from tilewright.measure.protocol import Protocol, Settled
-from tilewright.planner.rules import choose
+from tilewright.planner.choose import choose
 
 SWEEP = Settled(cycles=2, slice_seconds=0.2)
 """How all Configs are looked at before the best are measured."""

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.api import plan, refuse_long_emulation
+from tilewright.api import plan
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.checking.asynchrony import Asynchrony
 from tilewright.checking.product import NotTaken, Product, first_accepted, whole_tiles
 from tilewright.checking.result import CheckResult, Findings
@@ -14,7 +15,7 @@ from tilewright.checking.runs import Run, ignored, run_under_each
 from tilewright.emulator import Counters, Device
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.hardware import H200, Hardware
-from tilewright.kernels.family import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.reference import Array
 
 SHAPES = ((151, 77, 203), (264, 328, 456))
@@ -91,7 +92,7 @@ def checks_of(
         try:
             product = first_accepted(kernel, hardware, shapes, dtype, layout, bias=bias, activation=activation)
             product.require_memory()
-            refuse_long_emulation(product.problem, kernel.execution_unit)
+            refuse_long_emulation(product.problem, kernel.unit)
             checks.append(KernelCheck(kernel, hardware, product))
         except (ArgumentValueError, UnavailableError) as error:
             refusals.append(str(error))
@@ -116,4 +117,4 @@ def _multiply(
         config=config,
         backend=backend,
     )
-    return planned(a, b, bias=bias), planned.counters
+    return planned.counted(a, b, bias=bias)

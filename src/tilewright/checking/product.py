@@ -13,9 +13,9 @@ from tilewright.data import Data
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
-from tilewright.kernels.family import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
 
@@ -43,8 +43,7 @@ class Product:
             a=Matrix(self.dtype, k, 1) if self.layout[0] == "n" else Matrix(self.dtype, 1, m),
             b=Matrix(self.dtype, n, 1) if self.layout[1] == "n" else Matrix(self.dtype, 1, k),
             out=Matrix(self.out_dtype, n, 1),
-            bias=Matrix(self.out_dtype, 0, 1) if self.bias else None,
-            activation=self.activation,
+            epilogue=Epilogue(bias=Matrix(self.out_dtype, 0, 1) if self.bias else None, activation=self.activation),
         )
 
     @property
@@ -96,8 +95,7 @@ class Product:
 
     def verify(self, out: Array, operands: dict[str, Array], accumulator: DType = fp32) -> Comparison:
         """Compare a result that was summed in `accumulator` with the float64 reference."""
-        a, b, bias = operands["a"], operands["b"], operands.get("bias")
-        return compare(out, a, b, bias=bias, activation=self.activation, accumulator=accumulator)
+        return compare(out, operands["a"], operands["b"], self.problem.epilogue, operands, accumulator=accumulator)
 
     def __str__(self) -> str:  # a Problem's own layout cannot be told where an extent is 1
         return f"{self.m}x{self.n}x{self.k} {self.dtype} {self.layout} -> {self.out_dtype}"
@@ -136,8 +134,8 @@ def first_accepted(
     for shape in shapes:
         for kind in kinds:
             product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout, **epilogue)
-            reason = kernel.rejects(product.problem, hardware)
+            reason = kernel.refuses(product.problem, hardware)
             if reason is None:
                 return product
-            refusal = refusal or reason
+            refusal = refusal or str(reason)
     raise NotTaken(kernel, hardware, refusal)

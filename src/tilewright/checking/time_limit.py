@@ -2,7 +2,7 @@
 
 import time
 
-from tilewright.api import emulation_limit, long_emulation
+from tilewright.backends.emulation_limit import emulation_limit, long_emulation
 from tilewright.emulator.device import CHUNK_LANES, RESIDENT_LANES
 
 SETTLING_SECONDS = 2.0

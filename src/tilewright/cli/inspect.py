@@ -70,12 +70,12 @@ def inspect(
         chosen, hardware, [shape], dtype.value if dtype else None, layout.value if layout else None
     )
     config = chosen.configs(product.problem, hardware)[0]
-    unit = chosen.unit(config, product.problem, hardware)
-    compiled = build(unit, hardware.arch)
-    launch = chosen.launch_shape(config, product.problem, hardware)
+    assembled = chosen.assemble(config, product.problem, hardware)
+    compiled = build(assembled.source, hardware.arch)
+    launch = assembled.shape
     listings = {}
     if source:
-        listings["source"] = unit.text
+        listings["source"] = assembled.source.text
     if ptx:
         listings["ptx"] = ptx_listing(compiled)
     if sass:

@@ -148,10 +148,11 @@ def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) ->
 
 def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed: int) -> Outcome:
     """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator stands for."""
-    from tilewright.api import plan, refuse_long_emulation
+    from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
+    from tilewright.backends.emulation_limit import refuse_long_emulation
     from tilewright.kernels.registry import KERNELS
-    from tilewright.planner.rules import choose
+    from tilewright.planner.choose import choose
 
     small = product.resized(*shape)
     with progress(f"emulating {small}") as report:
@@ -161,7 +162,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
         if not product.problem.is_empty:
             choice = choose(product.problem, backend.hardware, kernel=kernel)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
-            refuse_long_emulation(small.problem, choice.kernel.execution_unit)
+            refuse_long_emulation(small.problem, choice.kernel.unit)
         operands = small.operands(seed)
         a, b, bias = operands["a"], operands["b"], operands.get("bias")
         planned = plan(
@@ -174,10 +175,10 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
             config=config,
             backend=backend,
         )
-        out = planned(a, b, bias=bias)
+        out, counters = planned.counted(a, b, bias=bias)
     outcome = _outcome(small, planned, small.verify(out, operands, planned.accumulator), reason or planned.reason)
     if planned.kernel is not None:
-        outcome.record["counters"] = planned.counters.as_dict()
+        outcome.record["counters"] = counters.as_dict()
         if small != product:
             outcome.facts["smaller"] = f"it has the kernel and Config of {product}, which is too much for the emulator"
         if planned.kernel.name in KERNELS:
@@ -192,14 +193,14 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     problem, hardware = product.problem, planned.backend.hardware
     assert planned.kernel is not None
     assert planned.config is not None
-    ctas = planned.kernel.launch_shape(planned.config, problem, hardware).grid
+    ctas = planned.kernel.assemble(planned.config, problem, hardware).shape.grid
     prediction = predict(
         problem,
         hardware,
         planned.config.tile_m,
         planned.config.tile_n,
         ctas,
-        unit=planned.kernel.execution_unit,
+        unit=planned.kernel.unit,
     )
     outcome.record.update({"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops})
     outcome.facts["predicted"] = (

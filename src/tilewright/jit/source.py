@@ -113,7 +113,7 @@ def _string_literal(message: str) -> str:
     return f'"{escaped}"'
 
 
-def wgmma_wrapper(n: int, input_type: Literal["bf16", "f16"], a_major: Major = "K", b_major: Major = "K") -> str:
+def wgmma_wrapper(n: int, input_type: str, a_major: Major = "K", b_major: Major = "K") -> str:
     """The CUDA text of `struct Wgmma`, whose `mma` is one wgmma.mma_async m64nNk16 on operands in SMEM.
 
     `d` is the warpgroup's (64, n) float accumulator, n / 2 registers a thread; `desc_a` and `desc_b` are SMEM

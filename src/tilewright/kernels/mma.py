@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.dtypes import bf16, fp16
+from tilewright.dtypes import DType, bf16, fp16
 from tilewright.hardware import Hardware
-from tilewright.jit.source import CudaType
-from tilewright.kernels.family import Constants
-from tilewright.kernels.tiling import OneTilePerCta, by_estimated_time, copy_bytes, oversized
+from tilewright.kernels.refusal import Refusal
+from tilewright.kernels.tiled import TiledConstants, TiledKernel, copy_bytes, oversized
 from tilewright.problem import Problem
 
 
@@ -43,11 +42,25 @@ _VECTOR_COPIES = (MmaConfig(), MmaConfig(tile_n=256, warps_n=4, stages=3), MmaCo
 _NARROW_COPIES = (MmaConfig(warps_n=4), MmaConfig(tile_m=64, tile_n=64))
 
 
-class MmaKernel(OneTilePerCta):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MmaConstants(TiledConstants):
+    """TiledConstants with the ring, the warps' blocks and the width of asynchronous copies."""
+
+    Input: DType
+    stages: int
+    warps_m: int
+    warps_n: int
+    warp_m: int
+    warp_n: int
+    a_copy_bytes: int
+    b_copy_bytes: int
+
+
+class MmaKernel(TiledKernel):
     """The fallback that takes every product of 2-byte floats, whatever the strides and the alignment."""
 
     name = "mma"
-    execution_unit = "mma"
+    unit = "mma"
     summary = "mma.sync tensor cores behind a cp.async pipeline; bf16 and fp16, every shape, stride and alignment"
     config_type = MmaConfig
     header = "kernels/mma.cuh"
@@ -85,31 +98,33 @@ class MmaKernel(OneTilePerCta):
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
     )
 
-    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """Why `mma` does not take the problem: its dtypes, or a GPU before sm_80."""
         a, b = problem.a.dtype, problem.b.dtype
         if a != b or a not in (bf16, fp16):
-            return f"mma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}"
+            return Refusal(f"mma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}")
         if hardware.capability < 80:
-            return f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.name} is {hardware.arch}"
+            return Refusal(
+                f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.name} is {hardware.arch}"
+            )
         return oversized(problem)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaConfig]:
         """A Config for each tile size, the quickest by its waves first."""
         narrow = min(copy_bytes(problem.a), copy_bytes(problem.b)) < 8
-        return by_estimated_time(_NARROW_COPIES if narrow else _VECTOR_COPIES, problem, hardware)
+        return self.ranked(_NARROW_COPIES if narrow else _VECTOR_COPIES, problem, hardware)
 
     def copy_elements(self, nbytes: int) -> int:
         """Loads of single elements are gathered into 16 bytes."""
         return 8 if nbytes == 2 else nbytes // 2
 
-    def constants(self, config: MmaConfig, problem: Problem) -> Constants:
-        """With the warps' blocks and the width of asynchronous copies."""
-        return {
-            **super().constants(config, problem),
-            "warp_m": config.tile_m // max(config.warps_m, 1),
-            "warp_n": config.tile_n // max(config.warps_n, 1),
-            "Input": CudaType(problem.a.dtype.cuda),
-            "a_copy_bytes": copy_bytes(problem.a),
-            "b_copy_bytes": copy_bytes(problem.b),
-        }
+    def constants(self, config: MmaConfig, problem: Problem) -> MmaConstants:
+        """Everything that is compiled in."""
+        return MmaConstants(
+            **self.walked(config, problem),
+            Input=problem.a.dtype,
+            warp_m=config.tile_m // max(config.warps_m, 1),
+            warp_n=config.tile_n // max(config.warps_n, 1),
+            a_copy_bytes=copy_bytes(problem.a),
+            b_copy_bytes=copy_bytes(problem.b),
+        )

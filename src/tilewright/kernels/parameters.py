@@ -1,11 +1,11 @@
-"""The arguments that every kernel takes: the Python twin of cuda/kernels/parameters.cuh, and tensor maps."""
+"""The arguments that every kernel takes: the Python twin of cuda/parameters.cuh, and tensor maps."""
 
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.dtypes import DType
-from tilewright.problem import MAX_BATCH_DIMS, Matrix, Problem
+from tilewright.problem import MAX_BATCH_DIMS, OPERANDS, Matrix, Problem
 
 
 class MatrixParameters(ctypes.Structure):
@@ -23,11 +23,7 @@ class GemmParameters(ctypes.Structure):
     """Everything a kernel is told at launch; pointers and scalars change from call to call, the rest does not."""
 
     _fields_ = (
-        ("a", MatrixParameters),
-        ("b", MatrixParameters),
-        ("c", MatrixParameters),
-        ("bias", MatrixParameters),
-        ("out", MatrixParameters),
+        *((name, MatrixParameters) for name in OPERANDS),
         ("m", ctypes.c_int32),
         ("n", ctypes.c_int32),
         ("k", ctypes.c_int32),
@@ -36,6 +32,19 @@ class GemmParameters(ctypes.Structure):
         ("alpha", ctypes.c_float),
         ("beta", ctypes.c_float),
     )
+
+
+SAME_PARAMETERS = (
+    (f"sizeof(GemmParameters) == {ctypes.sizeof(GemmParameters)}", "parameters.py and parameters.cuh must agree"),
+    *(
+        (
+            f"__builtin_offsetof(GemmParameters, {name}) == {getattr(GemmParameters, name).offset}",
+            f"parameters.cuh must have {name} in its place among problem.OPERANDS",
+        )
+        for name in OPERANDS
+    ),
+)
+"""What CUDA asserts of its twin: the size, and where each operand is."""
 
 
 def gemm_parameters(problem: Problem) -> GemmParameters:

@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 
 from tilewright.errors import ArgumentValueError
-from tilewright.kernels.family import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder import LADDER
 from tilewright.kernels.mma import MmaKernel
 from tilewright.kernels.simt import SimtKernel

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import fp32
 from tilewright.hardware import Hardware
-from tilewright.kernels.family import Constants
-from tilewright.kernels.tiling import OneTilePerCta, by_estimated_time, oversized
+from tilewright.kernels.refusal import Refusal
+from tilewright.kernels.tiled import TiledConstants, TiledKernel, oversized
 from tilewright.problem import Problem
 
 
@@ -45,11 +45,23 @@ _CANDIDATES = (
 )
 
 
-class SimtKernel(OneTilePerCta):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimtConstants(TiledConstants):
+    """TiledConstants with the blocks of warps and threads, and the lanes of a warp along m and n."""
+
+    warp_m: int
+    warp_n: int
+    thread_m: int
+    thread_n: int
+    lanes_m: int
+    lanes_n: int
+
+
+class SimtKernel(TiledKernel):
     """The kernel of fp32 products: no tensor cores, no rounding to a narrower type."""
 
     name = "simt"
-    execution_unit = "cuda_cores"
+    unit = "cuda_cores"
     summary = "CUDA cores, warp-tiled with register blocks and double buffering; fp32, every shape and stride"
     config_type = SimtConfig
     header = "kernels/simt.cuh"
@@ -92,27 +104,29 @@ class SimtKernel(OneTilePerCta):
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
     )
 
-    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """Why `simt` does not take the problem: dtypes other than fp32, or a GPU before sm_80."""
         a, b = problem.a.dtype, problem.b.dtype
         if a != fp32 or b != fp32:
-            return f"simt multiplies fp32 by fp32, and a is {a}, b is {b}"
+            return Refusal(f"simt multiplies fp32 by fp32, and a is {a}, b is {b}")
         if hardware.capability < 80:
-            return f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
+            return Refusal(
+                f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
+            )
         return oversized(problem)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[SimtConfig]:
         """A Config for each tile size, the quickest by its waves first."""
-        return by_estimated_time(_CANDIDATES, problem, hardware)
+        return self.ranked(_CANDIDATES, problem, hardware)
 
     def copy_elements(self, nbytes: int) -> int:
         """Four where 16 bytes are aligned, else one."""
         return 4 if nbytes == 16 else 1
 
-    def constants(self, config: SimtConfig, problem: Problem) -> Constants:
-        """With the lanes of a warp along m and n."""
-        return {
-            **super().constants(config, problem),
-            "lanes_m": config.warp_m // max(config.thread_m, 1),
-            "lanes_n": config.warp_n // max(config.thread_n, 1),
-        }
+    def constants(self, config: SimtConfig, problem: Problem) -> SimtConstants:
+        """Everything that is compiled in."""
+        return SimtConstants(
+            **self.walked(config, problem),
+            lanes_m=config.warp_m // max(config.thread_m, 1),
+            lanes_n=config.warp_n // max(config.thread_n, 1),
+        )

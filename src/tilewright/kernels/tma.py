@@ -7,6 +7,7 @@ from typing import Literal
 
 from tilewright.dtypes import DType
 from tilewright.kernels.parameters import TensorMapSpec
+from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Matrix
 
 ALIGNMENT = 16
@@ -16,6 +17,16 @@ MAX_STRIDE = 2**40 - 1
 
 STORE_BYTES = 16
 """What a TMA store writes at a time along the inner dimension, past the tensor's end too (seen on an H200)."""
+
+
+SMEM_ALIGNMENT = 1024
+"""Bytes of the largest swizzle atom, which slots of shared memory start on."""
+
+
+def ring_bytes(stages: int, stage_bytes: int, staging_bytes: int = 0) -> int:
+    """Shared memory of a ring: its stages, each with two mbarriers of 8 bytes, and what results are staged in."""
+    used = stages * (stage_bytes + 2 * 8) + staging_bytes
+    return -(-used // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +44,39 @@ class TmaTensor:
         return TensorMapSpec(self.operand, self.dtype, self.shape, self.strides, box, box_inner * self.dtype.nbytes)
 
 
+@dataclass(frozen=True, slots=True)
+class TmaFactor:
+    """A factor of a product as TMA walks it: K-major, along k, or MN-major, along m or n."""
+
+    tensor: TmaTensor
+    mn_major: bool
+
+
 def tensor(
     operand: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, ...], inner: Literal["row", "column"]
-) -> TmaTensor | str:
-    """`matrix` as a tensor whose inner dimension steps by the column or the row stride; or the reason why it is none.
+) -> TmaTensor | Refusal:
+    """`matrix` as a tensor whose inner dimension steps by the column or the row stride; or why TMA cannot take it.
+
+    Another layout of the operand would be taken: these refusals are avoidable.
 
     Strides of dimensions of extent 1 do not count. All batches lie one stride apart, or are the same memory. Extents
     that `tiling.oversized` lets pass are below the 2**31 that coordinates reach.
     """
     if matrix.alignment < ALIGNMENT:
-        return f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}"
+        return _refusal(f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}")
     by_column = ("column", columns, matrix.column_stride)
     by_row = ("row", rows, matrix.row_stride)
     (_, extent, stride), outer = (by_column, by_row) if inner == "column" else (by_row, by_column)
     if extent > 1 and stride != 1:
-        return (
+        return _refusal(
             f"{operand} has row stride {matrix.row_stride} and column stride {matrix.column_stride}, and TMA needs "
             "one of them to be 1"
         )
     batch_stride = _uniform_stride(batch, matrix.batch_strides)
     if batch_stride is None:
-        return f"{operand} has batch strides {matrix.batch_strides} over {batch} and TMA walks batches by one stride"
+        return _refusal(
+            f"{operand} has batch strides {matrix.batch_strides} over {batch} and TMA walks batches by one stride"
+        )
     nbytes = matrix.dtype.nbytes
     shape, strides = [extent], []
     for name, steps, stride in (outer, ("batch", prod(batch) if batch_stride else 1, batch_stride)):
@@ -61,7 +84,7 @@ def tensor(
         if steps == 1:
             stride_bytes = -(-extent * nbytes // ALIGNMENT) * ALIGNMENT  # any valid one: nothing steps by it
         if stride_bytes % ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
-            return (
+            return _refusal(
                 f"{operand} has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
                 f"{ALIGNMENT} bytes up to {MAX_STRIDE}"
             )
@@ -72,20 +95,30 @@ def tensor(
 
 def factor(
     operand: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, ...], k: Literal["row", "column"]
-) -> tuple[TmaTensor, bool] | str:
-    """A factor of a product, whose dimension `k` is summed over, and whether it is MN-major; or why TMA cannot take it.
+) -> TmaFactor | Refusal:
+    """A factor of a product, whose dimension `k` is summed over; or why TMA cannot take it.
 
     K-major where both ways are open.
     """
-    mn: Literal["row", "column"] = "column" if k == "row" else "row"
-    k_major = tensor(operand, matrix, rows, columns, batch, k)
-    if isinstance(k_major, TmaTensor):
-        return k_major, False
+    mn: Literal["row", "column"]
+    if k == "row":
+        mn, k_extent, k_stride, mn_stride = "column", rows, matrix.row_stride, matrix.column_stride
+    else:
+        mn, k_extent, k_stride, mn_stride = "row", columns, matrix.column_stride, matrix.row_stride
+    if k_stride == 1 or k_extent <= 1:
+        k_major = tensor(operand, matrix, rows, columns, batch, k)
+        if isinstance(k_major, TmaTensor):
+            return TmaFactor(k_major, False)
     mn_major = tensor(operand, matrix, rows, columns, batch, mn)
     if isinstance(mn_major, TmaTensor):
-        return mn_major, True
-    contiguous_mn = (matrix.column_stride if mn == "column" else matrix.row_stride) == 1
-    return mn_major if contiguous_mn else k_major
+        return TmaFactor(mn_major, True)
+    refused = mn_major if mn_stride == 1 else tensor(operand, matrix, rows, columns, batch, k)
+    assert isinstance(refused, Refusal)
+    return refused
+
+
+def _refusal(reason: str) -> Refusal:
+    return Refusal(reason, avoidable=True)
 
 
 def _uniform_stride(extents: tuple[int, ...], strides: tuple[int, ...]) -> int | None:

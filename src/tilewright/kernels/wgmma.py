@@ -1,29 +1,32 @@
 """Kernel `wgmma`: Hopper's asynchronous tensor cores fed by TMA; bf16 and fp16 in any of the four layouts."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
 from typing import Literal
 
-from tilewright.dtypes import bf16, fp16
+from tilewright.dtypes import DType, bf16, fp16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
-from tilewright.jit.source import CudaType, wgmma_wrapper
+from tilewright.jit.source import Major, wgmma_wrapper
 from tilewright.kernels import tma
-from tilewright.kernels.family import AvoidableRefusal, Constants, Kernel, epilogue_constants
+from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
-from tilewright.kernels.tiling import oversized
+from tilewright.kernels.refusal import Refusal
+from tilewright.kernels.tiled import oversized
+from tilewright.model import cost
 from tilewright.problem import Matrix, Problem
 
 TILE_K = 64
 """Elements of a k-block: one row of 128 bytes, the widest swizzle span. 32 and 128 were measured 1-3% behind."""
 
-SMEM_ALIGNMENT = 1024
-"""The largest swizzle atom, which slots start on."""
-
 WARPGROUP = 128
 CONSUMERS = 2
 """Warpgroups that multiply. Three leave too few registers for 256 columns each."""
+
+STORE_BUFFERS = 2
+"""Boxes of out that each warp stages: one is filled while TMA reads the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,74 @@ _CANDIDATES = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WgmmaConstants(Constants):
+    """Constants with how A and B lie in shared memory, the ring and the staged results in bytes, and how out is stored.
+
+    The rest is named as in WgmmaConfig; a consumer takes `row_blocks` blocks of 64 rows, for which each of its threads
+    has `accumulators` registers.
+    """
+
+    stages: int
+    group_m: int
+    overlap: bool
+    wait_depth: int
+    Input: DType
+    a_mn_major: bool
+    b_mn_major: bool
+    tma_epilogue: bool
+    direct_epilogue: bool
+    out_by_tma: bool
+    output_bytes: int
+    vector_stores: bool
+    consumers: int
+    row_blocks: int
+    accumulators: int
+    producer_registers: int
+    consumer_registers: int
+    a_bytes: int
+    b_bytes: int
+    stage_bytes: int
+    store_columns: int
+    store_buffers: int
+    store_bytes: int
+    staging_bytes: int
+    out_pairs: bool
+    c_pairs: bool
+    bias_pairs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _TmaOperands:
+    """A, B and out of a problem as TMA walks them, or why it cannot."""
+
+    a: tma.TmaFactor | Refusal
+    b: tma.TmaFactor | Refusal
+    out: tma.TmaTensor | Refusal
+
+    @property
+    def mn_major(self) -> tuple[bool, bool]:
+        """Whether A and B are MN-major."""
+        return _mn_major(self.a), _mn_major(self.b)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    """What a Config takes of shared memory, in bytes: a tile of A, one of B, a box of out, what is staged, and all."""
+
+    a_bytes: int
+    b_bytes: int
+    store_columns: int
+    store_bytes: int
+    staging_bytes: int
+    smem_bytes: int
+
+
 class WgmmaKernel(Kernel):
     """Persistent warp-specialised GEMM for sm_90a: TMA ring, wgmma, multicast in clusters."""
 
     name = "wgmma"
-    execution_unit = "wgmma"
+    unit = "wgmma"
     summary = "Hopper's asynchronous tensor cores (wgmma) fed by TMA; bf16 and fp16, operands that TMA can address"
     config_type = WgmmaConfig
     header = "kernels/wgmma.cuh"
@@ -98,165 +164,191 @@ class WgmmaKernel(Kernel):
         ),
     )
 
-    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """Why `wgmma` does not take the problem: GPU, dtypes, empty sums, its size, or what TMA cannot address."""
         a, b = problem.a.dtype, problem.b.dtype
         if hardware.arch != "sm_90a":
-            return f"wgmma needs sm_90a (Hopper) and {hardware.name} is {hardware.arch}"
+            return Refusal(f"wgmma needs sm_90a (Hopper) and {hardware.name} is {hardware.arch}")
         if a != b or a not in (bf16, fp16):
-            return f"wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}"
+            return Refusal(f"wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}")
         if problem.is_empty or problem.k == 0:
-            return f"wgmma needs at least one product to sum, and the problem is {problem}"
-        if reason := oversized(problem):
-            return reason
-        for operand in (_operand_a(problem), _operand_b(problem)):
-            if isinstance(operand, str):
-                return AvoidableRefusal(operand)
-        return None
+            return Refusal(f"wgmma needs at least one product to sum, and the problem is {problem}")
+        if refusal := oversized(problem):
+            return refusal
+        operands = _operands(problem)
+        return next((factor for factor in (operands.a, operands.b) if isinstance(factor, Refusal)), None)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
-        """The candidates, adapted to the problem, the least estimated time first."""
-        most = _most_accumulators(problem)
-        fitted = (
-            self._fitted(config, problem, hardware)
-            for config in _CANDIDATES
-            if config.tile_m * config.tile_n <= most * WARPGROUP * CONSUMERS
-            and config.cluster_m * config.cluster_n <= hardware.sm_count
+        """The candidates, adapted to the problem, the quickest by `model.cost` first."""
+        operands = _operands(problem)
+        fitted = _fitted(
+            operands.mn_major,
+            problem.out.dtype.nbytes,
+            isinstance(operands.out, tma.TmaTensor),
+            _most_accumulators(problem),
+            hardware.smem_bytes,
+            hardware.sm_count,
+            hardware.macs(self.unit, problem.a.dtype),
         )
-        return sorted(dict.fromkeys(fitted), key=lambda config: self._cycles(config, problem, hardware))
+        m, n, batch_count, steps = problem.m, problem.n, problem.batch_count, ceil(problem.k / TILE_K)
+        ranked = sorted(fitted, key=lambda candidate: candidate[1].clocks(m, n, batch_count, steps))
+        return [config for config, _ in ranked]
 
-    def _fitted(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> WgmmaConfig:
-        """`config` with the epilogue that out allows and as many of its stages as fit; MN-major tiles may be larger."""
-        if problem.out.dtype.nbytes != 2:
-            config = replace(config, epilogue="direct", overlap=False)
-        elif isinstance(_out(problem), str):
-            config = replace(config, epilogue="direct")
-        while int(self.constants(config, problem)["smem_bytes"]) > hardware.smem_bytes:  # type: ignore[arg-type]
-            config = replace(config, stages=config.stages - 1)
-        return config
-
-    def _cycles(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> float:
-        """Estimated clocks: waves of clusters, times k-blocks of multiplication and, mostly hidden, delivery into SMEM.
-
-        300 bytes per clock and 1500 clocks per tile put the measured winners first; they are no rates of the hardware.
-        """
-        constants = self.constants(config, problem)
-        waves = ceil(_cluster_tiles(config, problem) / (hardware.sm_count // (config.cluster_m * config.cluster_n)))
-        multiply = config.tile_m * config.tile_n * TILE_K / hardware.tensor_macs
-        deliver = int(constants["stage_bytes"]) / 300  # type: ignore[arg-type]
-        return waves * (ceil(problem.k / TILE_K) * (multiply + deliver) + 1500)
-
-    def constants(self, config: WgmmaConfig, problem: Problem) -> Constants:
+    def constants(self, config: WgmmaConfig, problem: Problem) -> WgmmaConstants:
         """The Config's fields, how A and B lie in memory, and the sizes that follow."""
-        fields = asdict(config)
-        epilogue = fields.pop("epilogue")
-        a, b = _operand_a(problem), _operand_b(problem)
-        a_mn_major = not isinstance(a, str) and a[1]
-        b_mn_major = not isinstance(b, str) and b[1]
+        operands = _operands(problem)
+        a_mn_major, b_mn_major = operands.mn_major
+        ring = _ring(config, a_mn_major, b_mn_major)
+        out = problem.out
         row_blocks = config.tile_m // (64 * CONSUMERS)
         accumulators = row_blocks * config.tile_n // 2
-        a_bytes = _smem_bytes(config.tile_m, a_mn_major)
-        b_bytes = _smem_bytes(config.tile_n, b_mn_major)
-        tma_epilogue = epilogue == "tma"
-        store_columns = next(columns for columns in (64, 32, 16, 8) if config.tile_n % columns == 0 or columns == 8)
-        store_buffers = 2
-        store_bytes = 16 * store_columns * 2
-        staging_bytes = CONSUMERS * 4 * store_buffers * store_bytes if tma_epilogue else 0
-        barrier_bytes = 2 * 8 * config.stages
-        used = config.stages * (a_bytes + b_bytes) + staging_bytes + barrier_bytes
+        tma_epilogue = config.epilogue == "tma"
+        two_bytes = out.dtype.nbytes == 2
         many = accumulators > 200  # the producer then lives on fewer registers
-        return {
-            **fields,
-            "tile_k": TILE_K,
-            "Input": CudaType(problem.a.dtype.cuda),
-            "a_mn_major": a_mn_major,
-            "b_mn_major": b_mn_major,
-            "tma_epilogue": tma_epilogue,
-            "direct_epilogue": epilogue == "direct",
-            "out_by_tma": not isinstance(_out(problem), str),
-            "output_bytes": problem.out.dtype.nbytes,
-            "vector_stores": not tma_epilogue
-            and problem.out.dtype.nbytes == 2
-            and problem.n % 8 == 0
-            and problem.out.vector_bytes("column") == 16,
-            "consumers": CONSUMERS,
-            "threads": WARPGROUP * (1 + CONSUMERS),
-            "row_blocks": row_blocks,
-            "accumulators": accumulators,
-            "producer_registers": 24 if many else 40,
-            "consumer_registers": 240 if many else 232,
-            "a_bytes": a_bytes,
-            "b_bytes": b_bytes,
-            "stage_bytes": a_bytes + b_bytes,
-            "store_columns": store_columns,
-            "store_buffers": store_buffers,
-            "store_bytes": store_bytes,
-            "staging_bytes": staging_bytes,
-            "smem_bytes": -(-used // SMEM_ALIGNMENT) * SMEM_ALIGNMENT,
-            "out_pairs": _has_pairs(problem.out, problem.n),
-            "c_pairs": _has_pairs(problem.c, problem.n),
-            "bias_pairs": _has_pairs(problem.bias, problem.n),
-            **epilogue_constants(problem),
-        }
+        return WgmmaConstants(
+            tile_m=config.tile_m,
+            tile_n=config.tile_n,
+            tile_k=TILE_K,
+            threads=WARPGROUP * (1 + CONSUMERS),
+            smem_bytes=ring.smem_bytes,
+            cluster_m=config.cluster_m,
+            cluster_n=config.cluster_n,
+            epilogue=EpilogueConstants.of(problem),
+            stages=config.stages,
+            group_m=config.group_m,
+            overlap=config.overlap,
+            wait_depth=config.wait_depth,
+            Input=problem.a.dtype,
+            a_mn_major=a_mn_major,
+            b_mn_major=b_mn_major,
+            tma_epilogue=tma_epilogue,
+            direct_epilogue=config.epilogue == "direct",
+            out_by_tma=isinstance(operands.out, tma.TmaTensor),
+            output_bytes=out.dtype.nbytes,
+            vector_stores=not tma_epilogue and two_bytes and problem.n % 8 == 0 and out.vector_bytes("column") == 16,
+            consumers=CONSUMERS,
+            row_blocks=row_blocks,
+            accumulators=accumulators,
+            producer_registers=24 if many else 40,
+            consumer_registers=240 if many else 232,
+            a_bytes=ring.a_bytes,
+            b_bytes=ring.b_bytes,
+            stage_bytes=ring.a_bytes + ring.b_bytes,
+            store_columns=ring.store_columns,
+            store_buffers=STORE_BUFFERS,
+            store_bytes=ring.store_bytes,
+            staging_bytes=ring.staging_bytes,
+            out_pairs=_has_pairs(out, problem.n),
+            c_pairs=_has_pairs(problem.epilogue.c, problem.n),
+            bias_pairs=_has_pairs(problem.epilogue.bias, problem.n),
+        )
 
-    def tile_count(self, config: WgmmaConfig, problem: Problem) -> int:
+    def tile_count(self, constants: WgmmaConstants, problem: Problem) -> int:
         """Tiles of whole clusters that cover out, batches included."""
-        return _cluster_tiles(config, problem) * config.cluster_m * config.cluster_n
+        return _cluster_tiles(constants, problem) * constants.cluster
 
-    def launch_shape(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> LaunchShape:
+    def launch_shape(self, constants: WgmmaConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """A CTA for each SM, or for each tile; each stays until all tiles are done.
 
         Clusters of four, which an H200 holds 30 of at a time instead of 33, start their last three late.
         """
-        constants = self.constants(config, problem)
-        cluster = config.cluster_m * config.cluster_n
-        clusters = min(_cluster_tiles(config, problem), hardware.sm_count // cluster)
-        return LaunchShape(clusters * cluster, constants["threads"], cluster, constants["smem_bytes"])  # type: ignore[arg-type]
+        clusters = min(_cluster_tiles(constants, problem), hardware.sm_count // constants.cluster)
+        return LaunchShape(clusters * constants.cluster, constants.threads, constants.cluster, constants.smem_bytes)
 
-    def tensor_maps(self, config: WgmmaConfig, problem: Problem) -> tuple[TensorMapSpec, ...]:
+    def tensor_maps(self, constants: WgmmaConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
         """The maps of A and B, whose boxes are multicast slices, and of out with the TMA epilogue."""
-        constants = self.constants(config, problem)
+        operands = _operands(problem)
         maps = []
-        for operand, tile, slices in (
-            (_operand_a(problem), config.tile_m, config.cluster_n),
-            (_operand_b(problem), config.tile_n, config.cluster_m),
+        for factor, tile, slices in (
+            (operands.a, constants.tile_m, constants.cluster_n),
+            (operands.b, constants.tile_n, constants.cluster_m),
         ):
-            if isinstance(operand, str):
-                raise ArgumentValueError(f"{operand}: take another kernel")
-            tensor, mn_major = operand
-            maps.append(tensor.map(64, (TILE_K if mn_major else tile) // slices))
-        out = _out(problem)
-        if constants["tma_epilogue"] and not isinstance(out, str):
-            maps.append(out.map(int(constants["store_columns"]), 16))  # type: ignore[arg-type]
+            if isinstance(factor, Refusal):
+                raise ArgumentValueError(f"{factor}: take another kernel")
+            maps.append(factor.tensor.map(64, (TILE_K if factor.mn_major else tile) // slices))
+        if constants.tma_epilogue and isinstance(operands.out, tma.TmaTensor):
+            maps.append(operands.out.map(constants.store_columns, 16))
         return tuple(maps)
 
-    def preamble(self, constants: Constants) -> str:
-        """The one wgmma instruction of this Config."""
-        name = constants["Input"].spelling  # type: ignore[union-attr]
-        a, b = ("MN" if constants[f"{operand}_mn_major"] else "K" for operand in "ab")
-        return wgmma_wrapper(int(constants["tile_n"]), "bf16" if name == "bf16" else "f16", a, b)  # type: ignore[arg-type]
+    def preamble(self, constants: WgmmaConstants) -> str:
+        """The one wgmma instruction of these Constants."""
+        a: Major = "MN" if constants.a_mn_major else "K"
+        b: Major = "MN" if constants.b_mn_major else "K"
+        return wgmma_wrapper(constants.tile_n, constants.Input.ptx, a, b)
 
 
-def _operand_a(problem: Problem) -> tuple[tma.TmaTensor, bool] | str:
-    return tma.factor("a", problem.a, problem.m, problem.k, problem.batch, k="column")
-
-
-def _operand_b(problem: Problem) -> tuple[tma.TmaTensor, bool] | str:
-    return tma.factor("b", problem.b, problem.k, problem.n, problem.batch, k="row")
-
-
-def _out(problem: Problem) -> tma.TmaTensor | str:
-    row_bytes = problem.n * problem.out.dtype.nbytes
+@lru_cache(maxsize=64)
+def _operands(problem: Problem) -> _TmaOperands:
+    m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
+    out: tma.TmaTensor | Refusal
+    row_bytes = n * problem.out.dtype.nbytes
     if row_bytes % tma.STORE_BYTES:
-        return f"out has rows of {row_bytes} bytes and TMA stores {tma.STORE_BYTES} at a time, past the end of a row"
-    return tma.tensor("out", problem.out, problem.m, problem.n, problem.batch, inner="column")
+        out = Refusal(
+            f"out has rows of {row_bytes} bytes and TMA stores {tma.STORE_BYTES} at a time, past the end of a row"
+        )
+    else:
+        out = tma.tensor("out", problem.out, m, n, batch, inner="column")
+    return _TmaOperands(
+        tma.factor("a", problem.a, m, k, batch, k="column"), tma.factor("b", problem.b, k, n, batch, k="row"), out
+    )
+
+
+def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
+    return isinstance(factor, tma.TmaFactor) and factor.mn_major
+
+
+@lru_cache(maxsize=256)
+def _fitted(
+    mn_major: tuple[bool, bool],
+    output_bytes: int,
+    out_by_tma: bool,
+    most: int,
+    smem_bytes: int,
+    sm_count: int,
+    macs: int,
+) -> tuple[tuple[WgmmaConfig, cost.Tiling], ...]:
+    """The candidates with the epilogue that out allows and as many of their stages as fit, and how they cut out.
+
+    `most` accumulators per thread; MN-major tiles may be larger than what the stages of a candidate were counted for.
+    """
+    bytes_per_clock = cost.delivery("wgmma", macs, 2)
+    found = []
+    for config in _CANDIDATES:
+        if config.tile_m * config.tile_n > most * WARPGROUP * CONSUMERS:
+            continue
+        if config.cluster_m * config.cluster_n > sm_count:
+            continue
+        if output_bytes != 2:
+            config = replace(config, epilogue="direct", overlap=False)
+        elif not out_by_tma:
+            config = replace(config, epilogue="direct")
+        while (ring := _ring(config, *mn_major)).smem_bytes > smem_bytes:
+            config = replace(config, stages=config.stages - 1)
+        step_clocks = (
+            cost.multiply_clocks(config.tile_m, config.tile_n, TILE_K, macs)
+            + (ring.a_bytes + ring.b_bytes) / bytes_per_clock
+        )
+        rows, columns = config.tile_m * config.cluster_m, config.tile_n * config.cluster_n
+        at_once = sm_count // (config.cluster_m * config.cluster_n)
+        found.append((config, cost.Tiling(rows, columns, at_once, step_clocks, cost.TILE_CLOCKS["wgmma"])))
+    return tuple(found)
+
+
+def _ring(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> _Ring:
+    a_bytes, b_bytes = _tile_bytes(config.tile_m, a_mn_major), _tile_bytes(config.tile_n, b_mn_major)
+    store_columns = next(columns for columns in (64, 32, 16, 8) if config.tile_n % columns == 0 or columns == 8)
+    store_bytes = 16 * store_columns * 2
+    staging_bytes = CONSUMERS * 4 * STORE_BUFFERS * store_bytes if config.epilogue == "tma" else 0
+    smem_bytes = tma.ring_bytes(config.stages, a_bytes + b_bytes, staging_bytes)
+    return _Ring(a_bytes, b_bytes, store_columns, store_bytes, staging_bytes, smem_bytes)
 
 
 def _most_accumulators(problem: Problem) -> int:
     """Accumulators per thread up to which the epilogue's code, unrolled over all of them, compiles within 1.5 s."""
-    computes = problem.c is not None or problem.bias is not None or problem.activation not in (None, "relu")
-    accessed = [matrix for name, matrix in problem.operands() if name in ("c", "bias", "out")]
-    return 128 if computes and not all(_has_pairs(matrix, problem.n) for matrix in accessed) else 208
+    if problem.epilogue.is_linear:
+        return 208
+    accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)
+    return 208 if all(matrix is None or _has_pairs(matrix, problem.n) for matrix in accessed) else 128
 
 
 def _has_pairs(matrix: Matrix | None, columns: int) -> bool:
@@ -264,12 +356,12 @@ def _has_pairs(matrix: Matrix | None, columns: int) -> bool:
     return matrix is not None and columns % 2 == 0 and matrix.vector_bytes("column") >= 2 * matrix.dtype.nbytes
 
 
-def _smem_bytes(rows: int, mn_major: bool) -> int:
+def _tile_bytes(rows: int, mn_major: bool) -> int:
     """Bytes of one operand's tile of `rows` along m or n; MN-major comes in panels of 64 (layout/descriptor.cuh)."""
     return ceil(rows / 64) * 64 * TILE_K * 2 if mn_major else rows * TILE_K * 2
 
 
-def _cluster_tiles(config: WgmmaConfig, problem: Problem) -> int:
+def _cluster_tiles(tile: WgmmaConstants, problem: Problem) -> int:
     """Tiles of whole clusters that cover out, batches included."""
-    rows, columns = config.tile_m * config.cluster_m, config.tile_n * config.cluster_n
+    rows, columns = tile.tile_m * tile.cluster_m, tile.tile_n * tile.cluster_n
     return ceil(problem.m / rows) * ceil(problem.n / columns) * problem.batch_count

@@ -122,8 +122,8 @@ def begun(rung: Rung, shape: tuple[int, int, int], options: LadderOptions, hardw
     problem = result.product.problem
     if 0 in shape:
         result.skipped = "the product is empty"
-    elif refusal := rung.kernel.rejects(problem, hardware):
-        result.skipped = refusal
+    elif refusal := rung.kernel.refuses(problem, hardware):
+        result.skipped = str(refusal)
     else:
         result.config = options.config(rung, problem, hardware)
     return result

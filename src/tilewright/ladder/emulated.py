@@ -33,15 +33,16 @@ def count(result: RungResult, seed: int, progress: Callable[[float], None]) -> N
 
     A TimeoutError, before or while it runs, says that this takes longer than the limit on emulations.
     """
-    from tilewright.api import plan, refuse_long_emulation
+    from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
+    from tilewright.backends.emulation_limit import refuse_long_emulation
     from tilewright.checking.time_limit import TimeLimit, share_together
     from tilewright.model.traffic import traffic
 
     rung, product = result.rung, result.product
     product.require_memory()
     try:
-        refuse_long_emulation(product.problem, rung.kernel.execution_unit)
+        refuse_long_emulation(product.problem, rung.kernel.unit)
     except RuntimeError as refusal:
         raise TimeoutError(str(refusal)) from None
     operands = product.operands(seed, rung.data)
@@ -52,13 +53,14 @@ def count(result: RungResult, seed: int, progress: Callable[[float], None]) -> N
 
     backend = EmulatedBackend(count_memory=True, progress=go_on)
     planned = plan(operands["a"], operands["b"], kernel=rung.name, config=result.config, backend=backend)
-    launch = rung.kernel.launch_shape(result.config, product.problem, backend.hardware)
+    launch = rung.kernel.assemble(result.config, product.problem, backend.hardware).shape
     together = share_together(launch.grid, launch.block, launch.cluster)
     limit = TimeLimit(str(product), together, "use a GPU or a smaller product")  # its time runs from here on
-    comparison = product.verify(planned(operands["a"], operands["b"]), operands, planned.accumulator)
+    counters: Counters
+    out, counters = planned.counted(operands["a"], operands["b"])
+    comparison = product.verify(out, operands, planned.accumulator)
     result.verified, error = comparison.verified, comparison.relative_error
     result.relative_error = error if isfinite(error) else None
-    counters: Counters = planned.counters
     result.counters = {
         "totals": counters.as_dict(),
         "by_line": {line: counts.as_dict() for line, counts in counters.by_line.items()},

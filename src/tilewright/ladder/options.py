@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import dtypes
 from tilewright.errors import ArgumentValueError
-from tilewright.kernels.family import fields_of
+from tilewright.kernels.kernel import fields_of
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType

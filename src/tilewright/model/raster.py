@@ -5,10 +5,10 @@ Each function takes the tile's number and how many tiles there are along m and n
 
 from typing import Literal, get_args
 
-Schedule = Literal["row_major", "blocked", "hilbert"]
+TileOrder = Literal["row_major", "blocked", "hilbert"]
 """Orders of which a kernel of the ladder can be given any."""
 
-SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
+TILE_ORDERS: tuple[TileOrder, ...] = get_args(TileOrder)
 
 
 def row_major_tile(index: int, tiles_m: int, tiles_n: int) -> tuple[int, int]:

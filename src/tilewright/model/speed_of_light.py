@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from tilewright.hardware import Hardware
+from tilewright.hardware import Hardware, Unit
+from tilewright.model import cost
 from tilewright.problem import Problem
-
-Unit = Literal["wgmma", "mma", "cuda_cores"]
-"""What multiplies: wgmma.mma_async or mma.sync tensor cores, or fused multiply-adds on the CUDA cores."""
 
 Power = Literal["settled", "burst"]
 """At the power limit after the clocks settled, or right after idle."""
@@ -84,7 +82,7 @@ class Prediction:
 def speed_of_light(problem: Problem, hardware: Hardware) -> SpeedOfLight:
     """The roofline: arithmetic at the boost clock, and each operand once across GMEM at the data sheet's bandwidth."""
     return SpeedOfLight(
-        compute_seconds=problem.flops / hardware.peak_flops(problem.a.dtype.nbytes),
+        compute_seconds=problem.flops / hardware.peak_flops(problem.a.dtype),
         memory_seconds=problem.minimum_bytes / hardware.memory_bandwidth,
     )
 
@@ -106,12 +104,10 @@ def predict(
     """
     tile_count = problem.batch_count * ceil(problem.m / tile_m) * ceil(problem.n / tile_n)
     ctas = max(1, min(cta_count, hardware.sm_count))
-    waves = ceil(tile_count / ctas)
-    clock = _clock(hardware, unit, power)
-    macs_per_clock = (hardware.fp32_macs if unit == "cuda_cores" else hardware.tensor_macs) * _issue_rate(
-        hardware, unit
-    )
-    tile_clocks = tile_m * tile_n * problem.k / macs_per_clock
+    waves = cost.waves(tile_count, ctas)
+    macs_per_clock = hardware.macs(unit, problem.a.dtype) * _issue_rate(hardware, unit)
+    clock = _clock(hardware, unit, power, macs_per_clock)
+    tile_clocks = cost.multiply_clocks(tile_m, tile_n, problem.k, macs_per_clock)
     padded_macs = waves * hardware.sm_count * tile_m * tile_n * problem.k
     return Prediction(
         tile_count=tile_count,
@@ -129,9 +125,9 @@ def _issue_rate(hardware: Hardware, unit: Unit) -> float:
     return ISSUE_RATE["wgmma"] if unit == "mma" and hardware.capability < 90 else ISSUE_RATE[unit]
 
 
-def _clock(hardware: Hardware, unit: Unit, power: Power) -> float:
-    """The boost clock, or less where tensor cores at full rate would exceed the power limit."""
+def _clock(hardware: Hardware, unit: Unit, power: Power, macs_per_clock: float) -> float:
+    """The boost clock, or less where tensor cores at such a rate per SM would exceed the power limit."""
     if unit == "cuda_cores" or hardware.capability < 90:
         return hardware.boost_clock
-    macs_per_clock = hardware.tensor_macs * hardware.sm_count * _issue_rate(hardware, unit) / ISSUE_RATE["wgmma"]
-    return min(hardware.boost_clock, POWER_LIMITED_MACS[power] / macs_per_clock)
+    full = macs_per_clock * hardware.sm_count / ISSUE_RATE["wgmma"]
+    return min(hardware.boost_clock, POWER_LIMITED_MACS[power] / full)

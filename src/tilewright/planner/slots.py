@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tilewright.arrays import describe, is_torch
-from tilewright.binding import OPERANDS
 from tilewright.operand import HOST, Operand, Signature, byte_range
+from tilewright.problem import OPERANDS
 
 Reader: TypeAlias = Callable[[Sequence[Any]], list[int] | None]
 """Reads the addresses of the expected arrays, in the order of OPERANDS; 0 for an `out` that is None, still to be made.
@@ -84,10 +84,11 @@ def _any_reader(slots: Sequence[Slot]) -> Reader:
 def _torch_reader(slots: Sequence[Slot]) -> Reader:
     # The same in a third of the time: no tuples are built and no functions called.
     expected = tuple((slot.index, *slot.signature[:4], *slot.low_bits) for slot in slots)
+    absent = [0] * len(OPERANDS)
     is_grad_enabled = sys.modules["torch"].is_grad_enabled
 
     def read(arrays: Sequence[Any]) -> list[int] | None:
-        pointers = [0, 0, 0, 0, 0]
+        pointers = absent.copy()
         try:
             for index, dtype, shape, strides, device, mask, bits in expected:
                 tensor = arrays[index]

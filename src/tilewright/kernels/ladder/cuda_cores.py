@@ -9,7 +9,7 @@ from tilewright.kernels.simt import SimtKernel
 class CudaCoreKernel(LadderKernel):
     """A kernel of fused multiply-adds in fp32; A and B row-major."""
 
-    execution_unit = "cuda_cores"
+    unit = "cuda_cores"
     inputs = (fp32,)
 
 

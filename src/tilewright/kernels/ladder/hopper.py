@@ -8,24 +8,16 @@ from typing import Any, ClassVar
 from tilewright.dtypes import bf16, fp16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
-from tilewright.jit.source import CudaType, wgmma_wrapper
+from tilewright.jit.source import wgmma_wrapper
 from tilewright.kernels import tma
-from tilewright.kernels.family import Constants, Kernel
-from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.ladder.kernel import LadderConstants, LadderKernel
 from tilewright.kernels.ladder.rung import GORDIC, Published, Rung
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
+from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.wgmma import WgmmaKernel
-from tilewright.model.raster import SCHEDULES, Schedule
+from tilewright.model.raster import TILE_ORDERS, TileOrder
 from tilewright.problem import Problem
-
-SMEM_ALIGNMENT = 1024
-"""What a swizzled slot starts on."""
-
-
-def ring_bytes(tile_m: int, tile_n: int, stages: int, staging_bytes: int = 0) -> int:
-    """Shared memory for `stages` k-blocks of 64 columns of 2 bytes, two mbarriers to each, and the staged results."""
-    used = staging_bytes + stages * ((tile_m + tile_n) * 128 + 2 * 8)
-    return -(-used // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
 
 
 class HopperKernel(LadderKernel):
@@ -35,7 +27,7 @@ class HopperKernel(LadderKernel):
     a ring of `stages` slots, where there is a ring, that `consumers` warpgroups read.
     """
 
-    execution_unit = "wgmma"
+    unit = "wgmma"
     layout = "nt"
     inputs = (bf16, fp16)
     needs = "sm_90a"
@@ -43,55 +35,60 @@ class HopperKernel(LadderKernel):
     stages: ClassVar[int] = 1
     consumers: ClassVar[int] = 1
 
-    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """LadderKernel's reasons, fewer SMs than a cluster has CTAs, out's type, or what TMA cannot address."""
-        if reason := super().rejects(problem, hardware):
-            return reason
+        if refusal := super().refuses(problem, hardware):
+            return refusal
         if hardware.sm_count < self.cluster_m:  # two such rings do not fit into one SM
-            return (
+            return Refusal(
                 f"{self.name} launches clusters of {self.cluster_m} CTAs, each with an SM to itself, and "
                 f"{hardware.name} has {hardware.sm_count}: take a kernel without clusters"
             )
         if problem.out.dtype != problem.a.dtype:
-            return f"{self.name} writes {problem.a.dtype}, the type of a, and out is {problem.out.dtype}"
+            return Refusal(f"{self.name} writes {problem.a.dtype}, the type of a, and out is {problem.out.dtype}")
         for tensor in (_a(problem), _b(problem), _out(problem)):
-            if isinstance(tensor, str):
-                return f"{tensor}: pad it, or take a production kernel"
+            if isinstance(tensor, Refusal):
+                return Refusal(f"{tensor}: pad it, or take a production kernel")
         return None
 
-    def constants(self, config: Any, problem: Problem) -> Constants:
-        """Those of `LadderKernel`, and the sizes of the ring and of the cluster."""
+    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
+        """The sizes of the ring."""
         ring = {"stages": self.stages, "consumers": self.consumers, "stage_bytes": (self.tile_m + self.tile_n) * 128}
-        return super().constants(config, problem) | ring | {"cluster_m": self.cluster_m, "cluster_n": 1}
+        return super().own_constants(config, problem) | ring
 
-    def tensor_maps(self, config: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
+    def tensor_maps(self, constants: LadderConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
         """The maps of A and B, whose boxes are what a CTA loads of one k-block."""
         return (
             _addressable(_a(problem)).map(self.tile_k, self.tile_m),
             _addressable(_b(problem)).map(self.tile_k, self.tile_n // self.cluster_m),
         )
 
-    def preamble(self, constants: Constants) -> str:
+    def preamble(self, constants: LadderConstants) -> str:
         """The one wgmma instruction of this kernel."""
-        return wgmma_wrapper(self.tile_n, "bf16" if constants["Input"] == CudaType(bf16.cuda) else "f16")
+        return wgmma_wrapper(self.tile_n, constants.Input.ptx)
 
 
-def _a(problem: Problem) -> tma.TmaTensor | str:
+def _a(problem: Problem) -> tma.TmaTensor | Refusal:
     return tma.tensor("a", problem.a, problem.m, problem.k, problem.batch, inner="column")
 
 
-def _b(problem: Problem) -> tma.TmaTensor | str:
+def _b(problem: Problem) -> tma.TmaTensor | Refusal:
     return tma.tensor("b", problem.b, problem.k, problem.n, problem.batch, inner="row")
 
 
-def _out(problem: Problem) -> tma.TmaTensor | str:
+def _out(problem: Problem) -> tma.TmaTensor | Refusal:
     return tma.tensor("out", problem.out, problem.m, problem.n, problem.batch, inner="column")
 
 
-def _addressable(tensor: tma.TmaTensor | str) -> tma.TmaTensor:
-    if isinstance(tensor, str):
+def _addressable(tensor: tma.TmaTensor | Refusal) -> tma.TmaTensor:
+    if isinstance(tensor, Refusal):
         raise ArgumentValueError(f"{tensor}: take another kernel")
     return tensor
+
+
+def _ring_bytes(tile_m: int, tile_n: int, stages: int, staging_bytes: int = 0) -> int:
+    """Shared memory of `stages` k-blocks of 64 columns of 2 bytes, and of the staged results."""
+    return tma.ring_bytes(stages, (tile_m + tile_n) * 128, staging_bytes)
 
 
 class Basic(HopperKernel):
@@ -123,7 +120,7 @@ class Pipelined(HopperKernel):
     tile_m = tile_n = 128
     stages = 5
     threads = 256
-    smem_bytes = ring_bytes(128, 128, 5)
+    smem_bytes = _ring_bytes(128, 128, 5)
 
 
 class TwoConsumers(HopperKernel):
@@ -136,7 +133,7 @@ class TwoConsumers(HopperKernel):
     stages = 3
     consumers = 2
     threads = 384
-    smem_bytes = ring_bytes(128, 256, 3)
+    smem_bytes = _ring_bytes(128, 256, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ class ScheduleConfig:
     curve (cuda/layout/raster.cuh).
     """
 
-    schedule: Schedule = "blocked"
+    schedule: TileOrder = "blocked"
 
 
 class Persistent(TwoConsumers):
@@ -156,21 +153,21 @@ class Persistent(TwoConsumers):
     header = "ladder/wgmma_persistent.cuh"
     config_type = ScheduleConfig
     rules = (("schedule >= 0", "schedule is 'row_major', 'blocked' or 'hilbert'"),)
-    usual: ClassVar[Schedule] = "blocked"
+    usual: ClassVar[TileOrder] = "blocked"
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
         """The kernel's own order first, then the others."""
-        return tuple(map(ScheduleConfig, sorted(SCHEDULES, key=lambda order: order != self.usual)))
+        return tuple(map(ScheduleConfig, sorted(TILE_ORDERS, key=lambda order: order != self.usual)))
 
-    def constants(self, config: Any, problem: Problem) -> Constants:
+    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
         """The schedule as its number, and blocks of 16 x 8 tiles, which are a wave of 128 CTAs."""
-        order = SCHEDULES.index(config.schedule) if config.schedule in SCHEDULES else -1
+        order = TILE_ORDERS.index(config.schedule) if config.schedule in TILE_ORDERS else -1
         blocks = {"block_m": 16 // self.cluster_m, "block_n": 8}
-        return super().constants(config, problem) | {"schedule": order} | blocks
+        return super().own_constants(config, problem) | {"schedule": order} | blocks
 
-    def launch_shape(self, config: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
+    def launch_shape(self, constants: LadderConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """As few CTAs as make no more waves than a CTA on every SM would: fewer share L2 better."""
-        clusters = self.tile_count(config, problem) // self.cluster_m
+        clusters = self.tile_count(constants, problem) // self.cluster_m
         waves = ceil(clusters / (hardware.sm_count // self.cluster_m))
         return LaunchShape(ceil(clusters / waves) * self.cluster_m, self.threads, self.cluster_m, self.smem_bytes)
 
@@ -199,9 +196,9 @@ class Registers(Multicast):
     summary = "setmaxnreg gives consumers the producer's registers; the first wgmma overwrites; stores stream"
     header = "ladder/wgmma_registers.cuh"
 
-    def constants(self, config: Any, problem: Problem) -> Constants:
+    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
         """Those of `Multicast`, and how registers are shared out."""
-        return super().constants(config, problem) | {"producer_registers": 40, "consumer_registers": 232}
+        return super().own_constants(config, problem) | {"producer_registers": 40, "consumer_registers": 232}
 
 
 class AsyncStore(Registers):
@@ -210,11 +207,11 @@ class AsyncStore(Registers):
     name = "wgmma_async_store"
     summary = "results go through shared memory, and TMA writes them while the next tile is multiplied"
     header = "ladder/wgmma_async_store.cuh"
-    smem_bytes = ring_bytes(128, 256, 3, staging_bytes=128 * 256 * 2)
+    smem_bytes = _ring_bytes(128, 256, 3, staging_bytes=128 * 256 * 2)
 
-    def tensor_maps(self, config: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
+    def tensor_maps(self, constants: LadderConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
         """Those of A and B, and that of out, whose box is what a warp stores at a time."""
-        return (*super().tensor_maps(config, problem), self.out_map(_addressable(_out(problem))))
+        return (*super().tensor_maps(constants, problem), self.out_map(_addressable(_out(problem))))
 
     def out_map(self, out: tma.TmaTensor) -> TensorMapSpec:
         """The map of out: 16 rows of the tile."""

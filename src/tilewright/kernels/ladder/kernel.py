@@ -1,22 +1,37 @@
 """What the kernels of the ladder have in common: fixed sizes, one layout, one tile of out for each CTA."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
-from tilewright.jit.source import CudaType
-from tilewright.kernels.family import Constants, Kernel, epilogue_constants
+from tilewright.jit.source import Constant
+from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.tiling import copy_bytes, oversized
+from tilewright.kernels.refusal import Refusal
+from tilewright.kernels.tiled import copy_bytes, oversized
 from tilewright.problem import Matrix, Problem
 
 
 @dataclass(frozen=True, slots=True)
 class LadderConfig:
     """The Config of a kernel that leaves nothing to choose: its sizes are part of its idea."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderConstants(Constants):
+    """Constants with what a rung's idea adds to it, by name."""
+
+    Input: DType
+    own: tuple[tuple[str, bool | int], ...]
+
+    def by_name(self) -> dict[str, Constant]:
+        """The fields by name, what the rung adds among them."""
+        found = super(LadderConstants, self).by_name()
+        del found["own"]
+        return found | dict(self.own)
 
 
 class LadderKernel(Kernel):
@@ -41,17 +56,22 @@ class LadderKernel(Kernel):
     smem_bytes: ClassVar[int] = 0  # dynamic; static arrays are the compiler's
     whole_tiles: ClassVar[bool] = True
 
-    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """Why this kernel does not take the problem: GPU, dtypes, batches, layout, or extents that cut a tile."""
         if not self.runs_on(hardware):
-            return f"{self.name} needs {self.needs}, and {hardware.name} is {hardware.arch}"
+            return Refusal(f"{self.name} needs {self.needs}, and {hardware.name} is {hardware.arch}")
         a, b = problem.a.dtype, problem.b.dtype
         if a != b or a not in self.inputs:
             wanted = " or ".join(f"{kind} by {kind}" for kind in self.inputs)
-            return f"{self.name} multiplies {wanted}, and a is {a}, b is {b}"
+            return Refusal(f"{self.name} multiplies {wanted}, and a is {a}, b is {b}")
         if problem.batch_count != 1:
-            return f"{self.name} multiplies two matrices, and the batch is {problem.batch}: take a production kernel"
-        return oversized(problem) or self._rejects_layout(problem) or self._rejects_extents(problem)
+            return Refusal(
+                f"{self.name} multiplies two matrices, and the batch is {problem.batch}: take a production kernel"
+            )
+        if refusal := oversized(problem):
+            return refusal
+        reason = self._layout_refused(problem) or self._extents_refused(problem)
+        return Refusal(reason) if reason else None
 
     def runs_on(self, hardware: Hardware) -> bool:
         """Whether the GPU has the instructions."""
@@ -59,7 +79,7 @@ class LadderKernel(Kernel):
             return hardware.arch == self.needs
         return hardware.capability >= int(self.needs.removeprefix("sm_"))
 
-    def _rejects_layout(self, problem: Problem) -> str | None:
+    def _layout_refused(self, problem: Problem) -> str | None:
         stored = {"a": (problem.a, self.layout[0] == "t"), "b": (problem.b, self.layout[1] == "t")}
         extents = {"a": (problem.m, problem.k), "b": (problem.k, problem.n)}
         for operand, (matrix, transposed) in stored.items():
@@ -77,7 +97,7 @@ class LadderKernel(Kernel):
                 return f"{self.name} reads 16 bytes at a time, and rows of {operand} do not all start on 16: pad them"
         return None if is_row_major(problem.out, problem.n) else f"{self.name} writes row-major, and out is not"
 
-    def _rejects_extents(self, problem: Problem) -> str | None:
+    def _extents_refused(self, problem: Problem) -> str | None:
         if not self.whole_tiles:
             return None
         for name, extent, tile in (
@@ -96,31 +116,38 @@ class LadderKernel(Kernel):
         """The one Config, or each value of what it leaves to choose, the usual first."""
         return (self.config_type(),)
 
-    def constants(self, config: Any, problem: Problem) -> Constants:
-        """The Config's fields, the sizes, the element types, and what the epilogue reads."""
-        return {
-            **asdict(config),
-            "tile_m": self.tile_m,
-            "tile_n": self.tile_n,
-            "tile_k": self.tile_k,
-            "threads": self.threads,
-            "smem_bytes": self.smem_bytes,
-            "Input": CudaType(problem.a.dtype.cuda),
-            **epilogue_constants(problem),
-            **({} if self.whole_tiles else {"store_elements": 1}),
-        }
+    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
+        """The constants that the rung's idea adds: those of its Config, and what a subclass adds."""
+        return values_of(config)
+
+    def constants(self, config: Any, problem: Problem) -> LadderConstants:
+        """Everything that is compiled in."""
+        epilogue = EpilogueConstants.of(problem)
+        return LadderConstants(
+            tile_m=self.tile_m,
+            tile_n=self.tile_n,
+            tile_k=self.tile_k,
+            threads=self.threads,
+            smem_bytes=self.smem_bytes,
+            cluster_m=self.cluster_m,
+            epilogue=epilogue if self.whole_tiles else replace(epilogue, store_elements=1),
+            Input=problem.a.dtype,
+            own=tuple(self.own_constants(config, problem).items()),
+        )
 
     def entry(self, config: Any, problem: Problem) -> str:
         """The entry point's name, which profilers show."""
-        return "_".join([self.name, problem.a.dtype.name, *map(str, asdict(config).values())])
+        return "_".join([self.name, problem.a.dtype.name, *map(str, values_of(config).values())])
 
-    def tile_count(self, config: Any, problem: Problem) -> int:
+    def tile_count(self, constants: LadderConstants, problem: Problem) -> int:
         """Tiles that cover out."""
         return ceil(problem.m / self.tile_m) * ceil(problem.n / self.tile_n)
 
-    def launch_shape(self, config: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
+    def launch_shape(self, constants: LadderConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out."""
-        return LaunchShape(self.tile_count(config, problem), self.threads, self.cluster_m, self.smem_bytes)
+        return LaunchShape(
+            self.tile_count(constants, problem), constants.threads, constants.cluster, constants.smem_bytes
+        )
 
 
 def is_row_major(matrix: Matrix, columns: int) -> bool:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from tilewright.data import Data
 from tilewright.dtypes import DType, bf16, fp16, fp32
-from tilewright.kernels.family import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 
 Road = Literal["CUDA cores", "warp tensor cores", "Hopper"]

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Literal
 
 from tilewright.dtypes import DType, bf16, fp16, parse
 from tilewright.hardware import Hardware
-from tilewright.kernels.family import Constants
 from tilewright.kernels.ladder.kernel import LadderKernel, is_row_major
 from tilewright.kernels.ladder.rung import GEMM_CHAPTER, Published, Rung
 from tilewright.kernels.mma import MmaKernel
-from tilewright.kernels.tiling import copy_bytes
+from tilewright.kernels.refusal import Refusal
+from tilewright.kernels.tiled import copy_bytes
 from tilewright.problem import Problem
 
 _LEAST_STRIDE, _MOST_STRIDE = 16, 2**31 - 1
@@ -20,15 +20,15 @@ _LEAST_STRIDE, _MOST_STRIDE = 16, 2**31 - 1
 class WarpTensorCoreKernel(LadderKernel):
     """A kernel of wmma or mma.sync: A and B row-major, in 2-byte floats. A warp makes a (`warp_m`, `warp_n`) block."""
 
-    execution_unit = "mma"
+    unit = "mma"
     inputs: ClassVar[tuple[DType, ...]] = (fp16, bf16)
     warp_m: ClassVar[int]
     warp_n: ClassVar[int]
 
-    def constants(self, config: Any, problem: Problem) -> Constants:
+    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
         """With the warp's block, and how A and B lie."""
         return {
-            **super().constants(config, problem),
+            **super().own_constants(config, problem),
             "warp_m": self.warp_m,
             "warp_n": self.warp_n,
             "a_k_major": self.layout[0] == "n",
@@ -46,13 +46,13 @@ class WmmaGmem(WarpTensorCoreKernel):
     warp_m = warp_n = 16
     threads = 256
 
-    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """Also rows that follow each other in steps that wmma.load does not take (PTX ISA, "wmma.load": stride)."""
-        if reason := super().rejects(problem, hardware):
-            return reason
+        if refusal := super().refuses(problem, hardware):
+            return refusal
         for operand, stride in (("a", problem.a.row_stride), ("b", problem.b.row_stride)):
             if not _LEAST_STRIDE <= stride <= _MOST_STRIDE:
-                return (
+                return Refusal(
                     f"{self.name} reads fragments by wmma.load, whose stride is {_LEAST_STRIDE} to {_MOST_STRIDE} "
                     f"elements, and {operand} has row stride {stride}: copy {operand}, or take a production kernel"
                 )
@@ -70,9 +70,9 @@ class WmmaSmem(WarpTensorCoreKernel):
     threads = 256
     padding: ClassVar[int] = 0
 
-    def constants(self, config: Any, problem: Problem) -> Constants:
+    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
         """With the padding."""
-        return {**super().constants(config, problem), "padding": self.padding}
+        return {**super().own_constants(config, problem), "padding": self.padding}
 
 
 class WmmaPadded(WmmaSmem):
@@ -108,21 +108,21 @@ class MmaWarp(WarpTensorCoreKernel):
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaWarpConfig]:
         """fp16 for fp16 inputs, and fp32."""
-        return (*([MmaWarpConfig("fp16")] if problem.a.dtype == fp16 else []), MmaWarpConfig("fp32"))
+        return tuple(MmaWarpConfig(name) for name in ("fp16", "fp32") if name in problem.a.dtype.accumulators)
 
     def accumulator(self, config: MmaWarpConfig) -> DType:
         """As the Config says."""
         return parse(config.accumulator, "accumulator")
 
-    def constants(self, config: MmaWarpConfig, problem: Problem) -> Constants:
+    def own_constants(self, config: MmaWarpConfig, problem: Problem) -> dict[str, bool | int]:
         """With what the rules ask."""
-        constants = super().constants(config, problem)
+        constants = super().own_constants(config, problem)
         del constants["accumulator"]
         return {
             **constants,
             "fp32_accumulator": config.accumulator == "fp32",
             "fp16_accumulator": config.accumulator == "fp16",
-            "fp16_input": problem.a.dtype == fp16,
+            "fp16_input": "fp16" in problem.a.dtype.accumulators,
         }
 
 
@@ -152,18 +152,18 @@ class MmaSwizzled(FourWarpsKernel):
     stages: ClassVar[int] = 4
     smem_bytes = 2 * stages * (FourWarpsKernel.tile_m + FourWarpsKernel.tile_n) * FourWarpsKernel.tile_k
 
-    def rejects(self, problem: Problem, hardware: Hardware) -> str | None:
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """Also outs that stmatrix cannot pack, or whose rows do not start on 16 bytes."""
         out = problem.out
         if out.dtype not in self.inputs:
-            return f"{self.name} packs out by stmatrix, which takes 2-byte elements, and out is {out.dtype}"
+            return Refusal(f"{self.name} packs out by stmatrix, which takes 2-byte elements, and out is {out.dtype}")
         if is_row_major(out, problem.n) and copy_bytes(out) < 16:
-            return f"{self.name} writes 16 bytes at a time, and rows of out do not all start on 16: pad them"
-        return super().rejects(problem, hardware)
+            return Refusal(f"{self.name} writes 16 bytes at a time, and rows of out do not all start on 16: pad them")
+        return super().refuses(problem, hardware)
 
-    def constants(self, config: Any, problem: Problem) -> Constants:
+    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
         """With the stages."""
-        return {**super().constants(config, problem), "stages": self.stages}
+        return {**super().own_constants(config, problem), "stages": self.stages}
 
 
 class VoltaMma(WarpTensorCoreKernel):

@@ -5,12 +5,13 @@ from typing import Any, TypeAlias
 
 from tilewright.backends.protocol import Executable
 from tilewright.planner.slots import Slot, tensor_guard
+from tilewright.problem import ADDENDS
 
-PlainCall: TypeAlias = Callable[[Any, Any, Any], Any]
+DirectCall: TypeAlias = Callable[[Any, Any, Any], Any]
 """Multiplies (a, b, out) and returns out, new where it is None; None, with nothing done, where they do not fit."""
 
 
-def plain_call(
+def direct_call(
     tensors: Sequence[Any],
     slots: Sequence[Slot],
     executable: Executable,
@@ -21,8 +22,8 @@ def plain_call(
     allocate: Callable[[], Any],
     written: Callable[[tuple[Any]], None],
     check_overlap: Callable[[Sequence[Any], list[int]], None],
-) -> PlainCall | None:
-    """A PlainCall for tensors like `tensors`: a, b and out; None if one is not aligned or torch has no guard.
+) -> DirectCall | None:
+    """A DirectCall for tensors like `tensors`: a, b and out; None if one is not aligned or torch has no guard.
 
     It does what Plan.__call__ does, with everything looked up beforehand; `exchanged` where the kernel's a is b.
     """
@@ -31,6 +32,7 @@ def plain_call(
         return None
     launch = executable.__call__  # bound once
     disjoint: list[int] = []
+    no_addends = (0,) * len(ADDENDS)
 
     def call(a: Any, b: Any, out: Any) -> Any:
         nonlocal disjoint
@@ -45,9 +47,9 @@ def plain_call(
         at_a, at_b, at_out = a.data_ptr(), b.data_ptr(), result.data_ptr()
         if (at_a | at_b | at_out) & 15:
             return None
-        pointers = [at_b, at_a, 0, 0, at_out] if exchanged else [at_a, at_b, 0, 0, at_out]
+        pointers = [at_b, at_a, *no_addends, at_out] if exchanged else [at_a, at_b, *no_addends, at_out]
         if pointers != disjoint:
-            check_overlap((a, b, None, None, result), [at_a, at_b, 0, 0, at_out])
+            check_overlap((a, b, *[None] * len(no_addends), result), [at_a, at_b, *no_addends, at_out])
             disjoint = pointers
         launch(pointers, 1.0, 0.0, stream(device))
         if out is not None:

@@ -1,7 +1,7 @@
 // One operand's tile of 2-byte elements in SMEM: how it gets there.
 #pragma once
-#include "kernels/tile_cursor.cuh"
 #include "layout/swizzle.cuh"
+#include "mainloop/tile_cursor.cuh"
 #include "ptx/cp_async.cuh"
 #include "ptx/shared_memory.cuh"
 #include "types.cuh"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.hardware import Hardware
-from tilewright.kernels.family import AvoidableRefusal, Kernel, fields_of
+from tilewright.kernels.kernel import Kernel, fields_of
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
 from tilewright.problem import Problem
 
@@ -37,12 +37,12 @@ def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config
         return _forced(problem, hardware, kernel, config)
     refusals: list[str] = []
     for candidate in KERNELS.values():
-        refusal = candidate.rejects(problem, hardware)
+        refusal = candidate.refuses(problem, hardware)
         if refusal is None:
             reason = "; ".join([f"{candidate.name}: {candidate.summary}", *refusals])
             return Choice(candidate, candidate.configs(problem, hardware)[0], reason)
         refusals.append(f"{candidate.name} does not take it: {refusal}")
-        if isinstance(refusal, AvoidableRefusal):
+        if refusal.avoidable:
             _warn_once(f"{refusals[-1]}; the next kernel is slower")
     raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
 
@@ -72,7 +72,7 @@ def _kernels_of(config: Any) -> list[str]:
 
 def _forced(problem: Problem, hardware: Hardware, name: str, config: Any) -> Choice:
     kernel = kernel_named(name, "kernel", "'auto'")
-    refusal = kernel.rejects(problem, hardware)
+    refusal = kernel.refuses(problem, hardware)
     if refusal is not None:
         raise ArgumentValueError(
             f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'"

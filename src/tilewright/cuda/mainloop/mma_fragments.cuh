@@ -1,6 +1,6 @@
 // What a warp holds of A, B and out in registers, and mma.sync on it.
 #pragma once
-#include "kernels/epilogue.cuh"
+#include "epilogue/epilogue.cuh"
 #include "layout/swizzle.cuh"
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"

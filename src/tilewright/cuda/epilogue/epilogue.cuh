@@ -1,41 +1,14 @@
 // out = activation(alpha * accumulator + beta * c + bias): the one epilogue of every kernel.
 //
-// Config names: Output, Addend (c), Bias: element types; has_c, has_bias; activation (an
-// Activation); store_elements: neighbours along a row that one store may write (2 where out is
+// Config names: Output, Addend (c), Bias: element types; has_c, has_bias; Activation: a functor of
+// activation.cuh; store_elements: neighbours along a row that one store may write (2 where out is
 // row-major and aligned).
 #pragma once
-#include "kernels/parameters.cuh"
-#include "ptx/approximate.cuh"
+#include "epilogue/activation.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {
-
-enum Activation { identity, relu, gelu, gelu_tanh, silu };
-
-template <Activation activation>
-__device__ __forceinline__ float activate(float x) {
-  if constexpr (activation == relu) return x < 0.0f ? 0.0f : x;  // NaN stays NaN
-  if constexpr (activation == gelu) {
-    // x Phi(x), with erfc(|x| / sqrt(2)) by Abramowitz and Stegun 7.1.26 (absolute error below
-    // 1.5e-7), its polynomial halved: about half of erff's code, which would stand here once for
-    // every accumulator.
-    const float t = reciprocal_approx(1.0f + 0.23164189f * fabsf(x));
-    const float polynomial =
-        ((((0.5307027145f * t - 0.7265760135f) * t + 0.7107068705f) * t - 0.142248368f) * t +
-         0.127414796f) *
-        t;
-    const float half_erfc = polynomial * exp2_approx(-0.72134752f * (x * x));
-    return x * (x < 0.0f ? half_erfc : 1.0f - half_erfc);
-  }
-  if constexpr (activation == gelu_tanh) {
-    // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)),  u = sqrt(2 / pi) (x + 0.044715 x^3)
-    return x * reciprocal_approx(1.0f + exp2_approx(x * (-2.3022082f - 0.10294324f * (x * x))));
-  }
-  if constexpr (activation == silu) {
-    return x * reciprocal_approx(1.0f + exp2_approx(-1.44269504f * x));
-  }
-  return x;
-}
 
 // One row of out with the same row of c and bias.
 template <class Config>
@@ -53,7 +26,7 @@ struct EpilogueRow {
     float value = parameters.alpha * accumulator;
     if constexpr (Config::has_c) value += parameters.beta * to_float(c_element);
     if constexpr (Config::has_bias) value += to_float(bias_element);
-    return activate<static_cast<Activation>(Config::activation)>(value);
+    return Config::Activation::apply(value);
   }
 
   // The finished value of a column inside the matrix.

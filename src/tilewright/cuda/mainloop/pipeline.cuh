@@ -1,42 +1,12 @@
 // The ring of SMEM slots between the producer and the consumers of a warp-specialised kernel
-// (sm_90), and which CTAs of a cluster share it. docs/memory-rules.md has the rules by number.
+// (sm_90), which the CTAs of a cluster may share. docs/memory-rules.md has the rules by number.
 #pragma once
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
+#include "scheduler/cluster_place.cuh"
 #include "types.cuh"
 
 namespace tilewright {
-
-// Where this CTA stands in its cluster of cluster_m x cluster_n: the CTAs of one m share A, those
-// of one n share B.
-//
-//                n 0      n 1
-//       m 0    rank 0   rank 2
-//       m 1    rank 1   rank 3
-template <class Config>
-struct ClusterPlace {
-  static constexpr int size = Config::cluster_m * Config::cluster_n;
-  int rank = 0, m = 0, n = 0;
-
-  __device__ __forceinline__ ClusterPlace() {
-    if constexpr (size > 1) {
-      rank = cluster_rank();
-      m = rank % Config::cluster_m;
-      n = rank / Config::cluster_m;
-    }
-  }
-
-  static __device__ __forceinline__ int rank_of(int m, int n) { return m + n * Config::cluster_m; }
-
-  // Everybody who may touch this CTA's SMEM meets.
-  static __device__ __forceinline__ void sync() {
-    if constexpr (size > 1) {
-      cluster_sync();
-    } else {
-      __syncthreads();
-    }
-  }
-};
 
 // A role's position in the ring: the slot, and the parity of the phase that its barriers are in.
 template <int stages>

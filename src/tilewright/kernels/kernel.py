@@ -1,0 +1,275 @@
+"""What a kernel is: a CUDA header, its Config, the problems it takes, and how its launches are put together."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache, lru_cache
+from types import CodeType
+from typing import Any, ClassVar, get_args, get_type_hints
+
+from tilewright.dtypes import DType, fp32
+from tilewright.errors import ArgumentValueError
+from tilewright.hardware import Hardware, Unit
+from tilewright.jit.source import Constant, CudaType, TranslationUnit, translation_unit
+from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
+from tilewright.kernels.refusal import Refusal
+from tilewright.problem import Problem
+
+MAX_TILES = 2**31 - 1
+"""The largest grid (CUDA programming guide, "Technical specifications"); kernels number tiles by 32 bits."""
+
+_UNITS_KEPT = 4096
+"""Translation units kept in memory; each is some kilobytes of text."""
+
+
+_FUNCTORS = {
+    None: CudaType("Identity"),
+    "relu": CudaType("Relu"),
+    "gelu": CudaType("Gelu"),
+    "gelu_tanh": CudaType("GeluTanh"),
+    "silu": CudaType("Silu"),
+}
+"""The functor of each activation in cuda/epilogue/activation.cuh."""
+
+
+class ConfigError(ArgumentValueError):
+    """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpilogueConstants:
+    """The constants that cuda/epilogue/epilogue.cuh reads; Activation is a functor of its own."""
+
+    Output: DType
+    Addend: DType
+    Bias: DType
+    has_c: bool
+    has_bias: bool
+    Activation: CudaType
+    store_elements: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> "EpilogueConstants":
+        """The epilogue of a problem, whose stores are of two elements where out is aligned for them."""
+        out, c, bias = problem.out, problem.epilogue.c, problem.epilogue.bias
+        return cls(
+            Output=out.dtype,
+            Addend=(c or out).dtype,
+            Bias=(bias or out).dtype,
+            has_c=c is not None,
+            has_bias=bias is not None,
+            Activation=_FUNCTORS[problem.epilogue.activation],
+            store_elements=2 if out.vector_bytes("column") >= 2 * out.dtype.nbytes else 1,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """What is compiled into a kernel: a Config's fields, what it takes of the Problem, and the sizes that follow.
+
+    Each field becomes a constant of the translation unit's `struct Config`, an element type a `using`. A CTA of
+    `threads` threads with `smem_bytes` of dynamic shared memory makes a (`tile_m`, `tile_n`) tile of out, `tile_k` of k
+    at a time; `cluster_m` x `cluster_n` CTAs are a cluster.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    threads: int
+    smem_bytes: int
+    cluster_m: int = 1
+    cluster_n: int = 1
+    epilogue: EpilogueConstants
+
+    @property
+    def cluster(self) -> int:
+        """CTAs of a cluster."""
+        return self.cluster_m * self.cluster_n
+
+    def by_name(self) -> dict[str, Constant]:
+        """The fields by name, those of the epilogue among them, as CUDA knows them."""
+        return _by_name(self) | _by_name(self.epilogue)
+
+
+def _by_name(constants: Constants | EpilogueConstants) -> dict[str, Constant]:
+    values = ((field.name, getattr(constants, field.name)) for field in fields(constants) if field.name != "epilogue")
+    return {name: CudaType(value.cuda) if isinstance(value, DType) else value for name, value in values}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a kernel: what is compiled, how many CTAs run, and what they are passed."""
+
+    source: TranslationUnit
+    shape: LaunchShape
+    arguments: KernelArguments
+
+
+class Kernel(ABC):
+    """A family of CUDA kernels with one header and one Config.
+
+    `unit` is what it multiplies with. `rules` are conditions on the Constants, each with the reason; they are written
+    so that Python and CUDA C++ read them alike (`and`, `or`, `not`, `%`, `*`, comparisons), are checked in
+    `check` and become the `static_assert`s of the translation unit.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    unit: ClassVar[Unit]
+    config_type: ClassVar[type]
+    header: ClassVar[str]
+    rules: ClassVar[tuple[tuple[str, str], ...]]
+
+    @abstractmethod
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
+        """Why this kernel does not take the problem on this GPU; None where it does."""
+
+    @abstractmethod
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
+        """The Configs worth considering for a problem that is not refused, the usual choice first."""
+
+    @abstractmethod
+    def constants(self, config: Any, problem: Problem) -> Constants:
+        """Everything that is compiled in."""
+
+    @abstractmethod
+    def tile_count(self, constants: Any, problem: Problem) -> int:
+        """Tiles of out, batches included, and what pads them to whole clusters."""
+
+    @abstractmethod
+    def launch_shape(self, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """How many CTAs run, and with how many threads and how much shared memory."""
+
+    def accumulator(self, config: Any) -> DType:
+        """What products are added in, which decides how far a right result may be from the exact one."""
+        return fp32
+
+    def tensor_maps(self, constants: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
+        """The tensor maps the kernel takes before its parameters; none unless it uses TMA."""
+        return ()
+
+    def preamble(self, constants: Any) -> str:
+        """CUDA generated for these Constants, placed before the kernel's header; usually empty."""
+        return ""
+
+    def entry(self, config: Any, problem: Problem) -> str:
+        """The entry point's name, which profilers show."""
+        values = (getattr(config, name) for name in fields_of(self.config_type))
+        words = (str(int(value)) if isinstance(value, int) else str(value) for value in values)
+        return "_".join([self.name, problem.a.dtype.name, problem.layout, *words])
+
+    def check(self, config: Any, problem: Problem, hardware: Hardware) -> Any:
+        """The Constants of a Config that obeys every rule; otherwise a ConfigError naming field, rule and remedy."""
+        self._check_types(config)
+        constants = self.constants(config, problem)
+        self._check_rules(config, constants)
+        self._check_limits(config, constants, problem, hardware)
+        return constants
+
+    def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> None:
+        if constants.smem_bytes > hardware.smem_bytes:
+            raise ConfigError(
+                f"config={config!r} needs {constants.smem_bytes} bytes of shared memory and {hardware.name} has "
+                f"{hardware.smem_bytes} per block: take fewer stages or a smaller tile"
+            )
+        if constants.cluster > hardware.sm_count:
+            raise ConfigError(
+                f"config={config!r} launches clusters of {constants.cluster} CTAs, each on an SM of its own, and "
+                f"{hardware.name} has {hardware.sm_count}: take smaller clusters"
+            )
+        tiles = self.tile_count(constants, problem)
+        if tiles > MAX_TILES:
+            raise ConfigError(
+                f"config={config!r} cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger "
+                f"tiles, or split the batch"
+            )
+
+    def _check_rules(self, config: Any, constants: Constants) -> None:
+        values = constants.by_name()
+        for rule, reason in self.rules:
+            if not eval(_code_of(rule), {"__builtins__": {}}, values):
+                named = ", ".join(f"{name}={values[name]}" for name in _names(rule, values))
+                raise ConfigError(
+                    f"config={config!r} of kernel {self.name!r} breaks the rule `{rule}` ({named}): {reason}"
+                )
+
+    def _check_types(self, config: Any) -> None:
+        if not isinstance(config, self.config_type):
+            remedy = f"pass tilewright.{self.config_type.__name__}(...) or another kernel="
+            if not fields_of(self.config_type):
+                remedy = "it leaves nothing to choose, so leave config out, or pass another kernel="
+            raise ConfigError(f"config={config!r} is not what kernel {self.name!r} takes: {remedy}")
+        for name, field in fields_of(self.config_type).items():
+            value = getattr(config, name)
+            if type(value) is not field.type:  # True is no int here
+                raise ConfigError(
+                    f"config={config!r} of kernel {self.name!r} has {name}={value!r} of type {type(value).__name__}, "
+                    f"and {name} is of type {field.type.__name__}: convert it"
+                )
+
+    def assemble(self, config: Any, problem: Problem, hardware: Hardware) -> Launch:
+        """The launch that solves the problem with a Config; a ConfigError where the Config breaks a rule.
+
+        Rules are checked as often as a translation unit is written, which is kept; types of fields by `check` alone.
+        """
+        constants = self.constants(config, problem)
+        self._check_limits(config, constants, problem, hardware)
+        maps = self.tensor_maps(constants, problem)
+        mapped = tuple(spec.operand for spec in maps)
+        source = _source(self, config, constants, self.entry(config, problem), mapped)
+        return Launch(source, self.launch_shape(constants, problem, hardware), KernelArguments(maps, problem))
+
+
+@lru_cache(maxsize=_UNITS_KEPT)
+def _source(kernel: Kernel, config: Any, constants: Constants, entry: str, mapped: tuple[str, ...]) -> TranslationUnit:
+    """The translation unit of Constants that obey every rule, which takes tensor maps of the operands `mapped`."""
+    kernel._check_rules(config, constants)
+    return translation_unit(
+        entry=entry,
+        kernel_header=kernel.header,
+        kernel_template=f"{kernel.name}_kernel",
+        constants=constants.by_name(),
+        static_asserts=[*kernel.rules, *SAME_PARAMETERS],
+        parameters=[*(("TensorMap", f"map_{name}") for name in mapped), ("GemmParameters", "parameters")],
+        launch_bounds=(constants.threads, 1),
+        preamble=kernel.preamble(constants),
+    )
+
+
+@cache
+def _code_of(rule: str) -> CodeType:
+    """A rule as Python runs it: our own text, never the user's."""
+    return compile(rule, "<rule>", "eval")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What a field of a Config may be: of a type, and one of `values` where they are listed."""
+
+    type: type
+    values: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return " or ".join(map(repr, self.values)) or f"of type {self.type.__name__}"
+
+
+@cache
+def fields_of(config_type: type) -> dict[str, Field]:
+    """The fields of a Config by name."""
+    return {name: _field(hint) for name, hint in get_type_hints(config_type).items()}
+
+
+def values_of(config: Any) -> dict[str, Any]:
+    """The values of a Config's fields by name."""
+    config_type: type = type(config)
+    return {name: getattr(config, name) for name in fields_of(config_type)}
+
+
+def _field(hint: Any) -> Field:
+    values = (False, True) if hint is bool else get_args(hint)
+    return Field(type(values[0]) if values else hint, values)
+
+
+def _names(rule: str, constants: Mapping[str, object]) -> list[str]:
+    words = "".join(ch if ch.isalnum() or ch == "_" else " " for ch in rule).split()
+    return list(dict.fromkeys(word for word in words if word in constants))

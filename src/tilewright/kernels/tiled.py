@@ -1,0 +1,116 @@
+"""What kernels with one CTA per tile of out have in common: how operands are walked, counted and limited."""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Protocol, TypeVar
+
+from tilewright.hardware import Hardware
+from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel, values_of
+from tilewright.kernels.parameters import LaunchShape
+from tilewright.kernels.refusal import Refusal
+from tilewright.model import cost
+from tilewright.problem import MAX_BATCH_DIMS, Matrix, Problem
+
+MAX_EXTENT = 2**31 - 4096
+"""Indices are signed 32-bit integers, also those past the end in the last tile: fewer than fit in shared memory."""
+
+
+class Tile(Protocol):
+    """What says how large a CTA's tile of out is: a Config, or Constants."""
+
+    @property
+    def tile_m(self) -> int:
+        """Rows of the tile."""
+
+    @property
+    def tile_n(self) -> int:
+        """Columns of the tile."""
+
+
+C = TypeVar("C", bound=Tile)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledConstants(Constants):
+    """Constants with how A and B are walked: along k or not, by how many elements, with how many threads to a row."""
+
+    group_m: int
+    a_k_major: bool
+    a_copy_elements: int
+    a_threads_per_row: int
+    b_k_major: bool
+    b_copy_elements: int
+    b_threads_per_row: int
+
+
+class TiledKernel(Kernel):
+    """A kernel whose CTAs make one tile of out each, and walk A and B along k or along m and n, as these are stored."""
+
+    @abstractmethod
+    def copy_elements(self, nbytes: int) -> int:
+        """Elements of A or B that one copy brings where `nbytes` bytes are aligned everywhere."""
+
+    def walked(self, config: Any, problem: Problem) -> dict[str, Any]:
+        """The fields of TiledConstants and those of the Config, by name."""
+        a_k_major, b_k_major = problem.a.is_row_major, not problem.b.is_row_major
+        a_elements, b_elements = (self.copy_elements(copy_bytes(matrix)) for matrix in (problem.a, problem.b))
+        return values_of(config) | {
+            "threads": config.threads,
+            "smem_bytes": config.smem_bytes,
+            "epilogue": EpilogueConstants.of(problem),
+            "a_k_major": a_k_major,
+            "a_copy_elements": a_elements,
+            "a_threads_per_row": (config.tile_k if a_k_major else config.tile_m) // a_elements,
+            "b_k_major": b_k_major,
+            "b_copy_elements": b_elements,
+            "b_threads_per_row": (config.tile_k if b_k_major else config.tile_n) // b_elements,
+        }
+
+    def tile_count(self, constants: Tile, problem: Problem) -> int:
+        """Tiles that cover out, batches included."""
+        return tile_count(constants, problem)
+
+    def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """One CTA for each tile of out."""
+        return LaunchShape(tile_count(constants, problem), constants.threads, 1, constants.smem_bytes)
+
+    def ranked(self, configs: Iterable[C], problem: Problem, hardware: Hardware) -> list[C]:
+        """The Configs, the quickest by `model.cost` first; of two that cost the same the first."""
+        element_bytes = problem.a.dtype.nbytes
+        macs = hardware.macs(self.unit, problem.a.dtype)
+        bytes_per_clock = cost.delivery(self.unit, macs, element_bytes)
+
+        def clocks(config: C) -> float:
+            multiply = cost.multiply_clocks(config.tile_m, config.tile_n, 1, macs)
+            deliver = (config.tile_m + config.tile_n) * element_bytes / bytes_per_clock
+            tile_clocks = cost.TILE_CLOCKS[self.unit]
+            tiling = cost.Tiling(config.tile_m, config.tile_n, hardware.sm_count, multiply + deliver, tile_clocks)
+            # An empty sum still has tiles to store.
+            return tiling.clocks(problem.m, problem.n, problem.batch_count, max(problem.k, 1))
+
+        return sorted(configs, key=clocks)
+
+
+def copy_bytes(matrix: Matrix) -> int:
+    """Widest access that is aligned everywhere when walking the matrix the way it is stored."""
+    return matrix.vector_bytes("column" if matrix.is_row_major else "row")
+
+
+def tile_count(tile: Tile, problem: Problem) -> int:
+    """Tiles that cover out, batches included."""
+    return ceil(problem.m / tile.tile_m) * ceil(problem.n / tile.tile_n) * problem.batch_count
+
+
+def oversized(problem: Problem) -> Refusal | None:
+    """Why the kernels' 32-bit indices cannot count the problem's rows, columns or batches; None where they can."""
+    extents = {"m": problem.m, "n": problem.n, "k": problem.k, "the batch": problem.batch_count}
+    for name, extent in extents.items():
+        if extent > MAX_EXTENT:
+            return Refusal(f"{name} is {extent} and at most {MAX_EXTENT} is counted: split the product")
+    if len(problem.batch) > MAX_BATCH_DIMS:
+        return Refusal(
+            f"batch {problem.batch} has {len(problem.batch)} dimensions and at most {MAX_BATCH_DIMS} are walked"
+        )
+    return None

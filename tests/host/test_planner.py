@@ -1,0 +1,194 @@
+"""What the planner decides: a kernel and its Config for each kind of problem, the reason in words, and the notice."""
+
+import logging
+import re
+from dataclasses import replace
+
+import pytest
+
+from support.doubles import V100
+from tilewright import dtypes
+from tilewright.hardware import A100, H20, H100_PCIE, H200
+from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.simt import SimtConfig
+from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.planner.choose import choose
+from tilewright.problem import Epilogue, Matrix, Problem
+
+_PROBLEM = re.compile(
+    r"(?:(\d+) of )?(\d+)x(\d+)x(\d+) (\w\w) (\w+)(?: by (\d+))?(?: -> (\w+))?(?: \+ (bias))?(?: (\w+))?"
+)
+
+
+def problem(text):
+    """The Problem that a text describes: "8 of 64x48x32 nt bf16 by 8 -> fp32 + bias gelu" is a batch of 8 products of
+    (64, 32) and (32, 48), B stored transposed, whose rows are aligned to 8 bytes and to no more.
+    """
+    batch, m, n, k, layout, name, alignment, out, bias, activation = _PROBLEM.fullmatch(text).groups()
+    m, n, k, alignment = int(m), int(n), int(k), int(alignment or 16)
+    batch = (int(batch),) if batch else ()
+    dtype = dtypes.parse(name, "dtype")
+    result = dtypes.parse(out or name, "out")
+
+    def stored(rows, columns, transposed):
+        pad = alignment // dtype.nbytes if alignment < 16 else 0
+        row, column = (1, rows + pad) if transposed else (columns + pad, 1)
+        return Matrix(dtype, row, column, (rows * columns + 16 * max(row, column),) * len(batch), alignment)
+
+    return Problem(
+        m, n, k, stored(m, k, layout[0] == "t"), stored(k, n, layout[1] == "t"),
+        Matrix(result, n, 1, (m * n,) * len(batch)), batch,
+        epilogue=Epilogue(bias=Matrix(dtype, 0, 1, (0,) * len(batch)) if bias else None, activation=activation),
+    )  # fmt: skip
+
+
+CHOICES = (
+    ("4096x4096x4096 nt bf16", H200, WgmmaConfig(cluster_m=2)),
+    ("4096x4096x4096 nn bf16", H200, WgmmaConfig(cluster_m=2)),
+    ("4096x4096x4096 tt fp16", H200, WgmmaConfig(cluster_m=2)),
+    ("8192x8192x8192 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=200, stages=3, epilogue="direct")),
+    ("4096x4096x4096 nt bf16", H100_PCIE, WgmmaConfig(tile_m=256, tile_n=200, stages=3, epilogue="direct")),
+    ("4096x4096x4096 nt bf16", H20, WgmmaConfig(tile_m=256, tile_n=176)),
+    ("2048x11008x4096 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=176)),
+    ("2048x4096x11008 nt bf16", H200, WgmmaConfig(cluster_m=2)),
+    ("1000x1000x1000 nt bf16", H200, WgmmaConfig(tile_n=64, stages=8)),
+    ("1024x1024x1024 nt bf16", H200, WgmmaConfig(tile_n=64, stages=8)),
+    ("2048x2048x2048 tn bf16", H200, WgmmaConfig(cluster_m=2)),
+    ("3000x3000x3000 nt bf16", H200, WgmmaConfig(tile_n=192)),
+    ("16x28672x8192 nt bf16", H200, WgmmaConfig()),
+    ("1x4096x4096 nt bf16", H200, WgmmaConfig(tile_n=64, stages=8)),
+    ("512x512x512 nt bf16", H200, WgmmaConfig(tile_n=64, stages=8)),
+    ("8 of 512x512x512 nn fp16", H200, WgmmaConfig(tile_n=128, stages=6)),
+    ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(cluster_m=2)),
+    ("4096x4096x4096 nt bf16 -> fp32", H200, WgmmaConfig(cluster_m=2, epilogue="direct", overlap=False)),
+    ("2048x5120x5120 nt bf16 + bias gelu", H200, WgmmaConfig(tile_n=128, stages=6)),
+    ("1000x1001x1024 nt bf16 + bias gelu", H200, WgmmaConfig(tile_n=64, stages=8, epilogue="direct")),
+    ("1000x1001x1024 nt bf16 relu", H200, WgmmaConfig(tile_n=64, stages=8, epilogue="direct")),
+    ("1024x1020x1024 nt bf16", H200, WgmmaConfig(tile_n=64, stages=8, epilogue="direct")),
+    ("4096x4096x4096 nt bf16 by 8", H200, MmaConfig(tile_n=256, stages=3, warps_n=4)),
+    ("4096x4096x4096 nn bf16 by 2", H200, MmaConfig(warps_n=4)),
+    ("256x256x256 nn bf16 by 4", H200, MmaConfig(tile_m=64, tile_n=64)),
+    ("4096x4096x0 nt bf16", H200, MmaConfig(tile_n=256, stages=3, warps_n=4)),
+    ("64x64x64 nt bf16", A100, MmaConfig(tile_m=64, tile_n=64)),
+    ("4096x4096x4096 nn bf16", A100, MmaConfig(tile_n=256, stages=3, warps_n=4)),
+    ("4096x4096x4096 nn fp16 by 2", A100, MmaConfig(warps_n=4)),
+    ("1000x1000x1000 nt fp16", A100, MmaConfig()),
+    ("4096x4096x4096 nn fp32", H200, SimtConfig(tile_m=256, tile_k=8, warp_n=64, thread_m=16)),
+    ("512x512x512 nn fp32", H200, SimtConfig(tile_m=64, tile_n=64, warp_m=32, thread_n=4)),
+    ("2048x2048x2048 tn fp32", A100, SimtConfig()),
+    ("100x100x100 tt fp32 by 4 -> bf16", A100, SimtConfig(tile_m=64, tile_n=64, warp_m=32, thread_n=4)),
+)
+
+
+@pytest.mark.parametrize(("text", "gpu", "config"), CHOICES, ids=[f"{text}-{gpu.name}" for text, gpu, _ in CHOICES])
+def test_choice(text, gpu, config):
+    choice = choose(problem(text), gpu)
+    assert choice.config == config
+    assert isinstance(config, choice.kernel.config_type)
+
+
+@pytest.mark.parametrize(("text", "gpu", "config"), CHOICES, ids=[f"{text}-{gpu.name}" for text, gpu, _ in CHOICES])
+def test_every_candidate_obeys_the_rules_and_none_comes_twice(text, gpu, config):
+    asked = problem(text)
+    kernel = choose(asked, gpu).kernel
+    candidates = kernel.configs(asked, gpu)
+    assert len(set(candidates)) == len(candidates)
+    for candidate in candidates:
+        kernel.check(candidate, asked, gpu)
+
+
+WGMMA, MMA, SIMT = (KERNELS[name].summary for name in ("wgmma", "mma", "simt"))
+NOT_FP32 = "multiplies bf16 by bf16 or fp16 by fp16, and a is fp32, b is fp32"
+
+
+@pytest.mark.parametrize(
+    ("text", "gpu", "reason"),
+    [
+        ("64x64x64 nt bf16", H200, f"wgmma: {WGMMA}"),
+        (
+            "64x64x64 nt bf16 by 8",
+            H200,
+            f"mma: {MMA}; wgmma does not take it: a is aligned to 8 bytes and TMA needs 16",
+        ),
+        (
+            "64x64x64 nt bf16",
+            A100,
+            f"mma: {MMA}; wgmma does not take it: wgmma needs sm_90a (Hopper) and A100 is sm_80",
+        ),
+        (
+            "64x64x0 nt bf16",
+            H200,
+            f"mma: {MMA}; wgmma does not take it: wgmma needs at least one product to sum, and the problem is "
+            f"64x64x0 bf16 nt -> bf16",
+        ),
+        (
+            "64x64x64 nn fp32",
+            H200,
+            f"simt: {SIMT}; wgmma does not take it: wgmma {NOT_FP32}; mma does not take it: mma {NOT_FP32}",
+        ),
+    ],
+)
+def test_reason_names_the_kernel_and_why_those_before_it_do_not_take_the_problem(text, gpu, reason):
+    assert choose(problem(text), gpu).reason == reason
+
+
+def test_reason_of_what_was_asked_for():
+    asked = problem("64x64x64 nt bf16")
+    forced = choose(asked, H200, kernel="mma")
+    assert (forced.kernel.name, forced.reason) == ("mma", "mma: asked for by kernel=")
+    assert forced.config == KERNELS["mma"].configs(asked, H200)[0]
+    config = WgmmaConfig(stages=3)
+    given = choose(asked, H200, config=config)
+    assert (given.kernel.name, given.config, given.reason) == ("wgmma", config, "wgmma: asked for by config=")
+
+
+def test_a_problem_that_no_kernel_takes_is_refused_with_the_reason_of_each():
+    with pytest.raises(NotImplementedError, match=r"^no kernel takes 64x64x64 bf16 nt -> bf16 on V100: ") as refusal:
+        choose(problem("64x64x64 nt bf16"), V100)
+    for name in KERNELS:
+        assert f"{name} does not take it: " in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text", "gpu", "message"),
+    [
+        ("wgmma", "64x64x64 nt bf16 by 4", H200, "a is aligned to 4 bytes and TMA needs 16; use kernel='auto'"),
+        ("simt", "64x64x64 nt bf16", A100, "simt multiplies fp32 by fp32, and a is bf16, b is bf16; use kernel='auto'"),
+    ],
+)
+def test_a_kernel_that_was_asked_for_and_does_not_take_the_problem_says_why(kernel, text, gpu, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as refusal:
+        choose(problem(text), gpu, kernel=kernel)
+    assert f"kernel={kernel!r} does not take 64x64x64 bf16 nt -> bf16 on {gpu.name}: " in str(refusal.value)
+
+
+def strided(stride):
+    """A product whose A no TMA can address, with a stride that no other test has."""
+    return replace(problem("64x64x64 nt bf16"), a=Matrix(dtypes.bf16, stride, 3))
+
+
+def test_notice_of_a_slower_kernel_comes_once_for_each_refusal(caplog):
+    caplog.set_level(logging.WARNING, "tilewright")
+    for stride in (1_234_561, 1_234_561, 1_234_562, 1_234_561):
+        choose(strided(stride), H200)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"wgmma does not take it: a has row stride {stride} and column stride 3, and TMA needs one of them to be 1; "
+        f"the next kernel is slower"
+        for stride in (1_234_561, 1_234_562)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpu", "kernel"),
+    [
+        (strided(1_234_563), A100, "auto"),
+        (strided(1_234_564), H200, "mma"),
+        (problem("64x64x0 nt bf16"), H200, "auto"),
+        (problem("64x64x64 nn fp32"), H200, "auto"),
+    ],
+)
+def test_what_no_other_layout_would_change_gets_no_notice(caplog, asked, gpu, kernel):
+    caplog.set_level(logging.WARNING, "tilewright")
+    choose(asked, gpu, kernel=kernel)
+    assert not caplog.records
