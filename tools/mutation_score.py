@@ -1,8 +1,8 @@
-"""Runs every mutant of every kernel in the emulator and writes how many it reports to results/mutation_score.json.
+"""Run every mutant of every kernel in the emulator; write the number of reports to results/mutation_score.json.
 
 python tools/mutation_score.py [--processes N] [--only SUBJECT] [--list]
 
-Ctrl-C ends it within one mutant per process and leaves the results as they were.
+Ctrl-C stops within one mutant per process and leaves the results unchanged.
 """
 
 import argparse
@@ -36,14 +36,14 @@ Row: TypeAlias = tuple[Subject, Mutant, str | None, str | None]
 """A mutant, what was found, and the argument that it is equivalent."""
 
 LONGEST = 300
-"""Seconds after which a mutant counts as reported, as one that never ends; all others take a few."""
+"""Seconds after which a mutant counts as reported, because it never ends; all others take a few."""
 
 CRASH = "crash"
-"""How a finding begins that is a fault of the emulator itself; such a mutant is not reported."""
+"""Prefix of a finding that is a bug of the emulator itself; such a mutant does not count as reported."""
 
 
 def main() -> None:
-    """Run, show, and write where nothing was left out."""
+    """Run and show the mutants; write the record if none was left out."""
     options = _options()
     subjects = [subject for subject in SUBJECTS if options.only in subject.name]
     jobs = [(subject.name, mutant.name) for subject in subjects for mutant in subject.mutants()]
@@ -66,7 +66,7 @@ def _options() -> argparse.Namespace:
 
 
 def _run(jobs: list[Name], processes: int) -> Found:
-    """What is found about each (subject, mutant), by names."""
+    """The finding about each (subject, mutant), by names."""
     found: Found = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start)
@@ -85,12 +85,12 @@ def _run(jobs: list[Name], processes: int) -> Found:
 
 
 def _start() -> None:
-    """In each process: Ctrl-C is for the parent to act on."""
+    """Ignore Ctrl-C in each worker; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def find(subject_name: str, mutant_name: str) -> str | None:
-    """The finding about one mutant; what goes wrong in the emulator itself is told apart."""
+    """The finding about one mutant; bugs of the emulator itself are marked."""
     subject = next(subject for subject in SUBJECTS if subject.name == subject_name)
     mutant = next(mutant for mutant in subject.mutants() if mutant.name == mutant_name)
 
@@ -112,7 +112,7 @@ def find(subject_name: str, mutant_name: str) -> str | None:
 
 
 def _record(subjects: list[Subject], found: Found) -> dict[str, Any]:
-    """All that is kept: numbers by kernel and by kind, and for each subject how each mutant was reported."""
+    """The record: numbers by kernel and by kind, and for each subject how each mutant was reported."""
     rows = [
         (subject, mutant, found[subject.name, mutant.name], argument_for(subject, mutant))
         for subject in subjects
@@ -132,7 +132,7 @@ def _record(subjects: list[Subject], found: Found) -> dict[str, Any]:
 
 
 def _numbers(rows: list[Row]) -> dict[str, Any]:
-    """Mutants generated, reported, and left out as equivalent; the score is what is reported of the others."""
+    """Mutants generated, reported, and left out as equivalent; the score is the reported share of the others."""
     reported = sum(is_reported(how) for _, _, how, _ in rows)
     equivalent = sum(not is_reported(how) and argument is not None for _, _, how, argument in rows)
     counted = len(rows) - equivalent

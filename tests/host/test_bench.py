@@ -140,11 +140,11 @@ def test_who_cannot_be_given_up_is_timed_all_the_same_and_the_reason_is_said():
     record = compare([held, FakeContender("ours")], FakeInputs(), PROTOCOLS)
     assert record.entry("held").verified is True
     assert record.entry("held").samples.keys() == {"burst", "settled"}
-    assert record.entry("held").reason == "when it was given up: ZeroDivisionError: division by zero"
+    assert record.entry("held").reason == "on release: ZeroDivisionError: division by zero"
 
 
 def test_contenders_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="same name"):
+    with pytest.raises(ValueError, match="share a name"):
         compare([FakeContender("ours"), FakeContender("ours")], FakeInputs())
 
 

@@ -363,9 +363,9 @@ def test_a_suite_of_the_users_own(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("shapes = ", "is no TOML"),
+        ("shapes = ", "is not TOML"),
         ("", "has no shapes"),
-        ("shapes = [1]", "is no table"),
+        ("shapes = [1]", "is not a table"),
         ("[[shapes]]\nm = 1\nn = 1", "has no k"),
         ("[[shapes]]\nm = 0\nn = 1\nk = 1", "has m=0: write a whole number from 1 on"),
         ("[[shapes]]\nm = true\nn = 1\nk = 1", "has m=True"),

@@ -68,11 +68,11 @@ _WARPGROUP_HAS_READ = (
     "warpgroup's, and the thread that loads again has waited for it itself (wgmma.wait_group)"
 )
 _MORALLY_STRONG = (
-    "an acquire synchronises only with a release whose scope includes its thread, and the arrivals from other CTAs "
+    "an acquire synchronizes only with a release whose scope includes its thread, and the arrivals from other CTAs "
     "that this wait observes are .release.cta: a wider scope of the wait adds nothing to them (Memory Consistency "
     "Model: Morally strong operations)"
 )
-_INITIALISATIONS = (
+_INITIALIZATIONS = (
     "the initialisations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
     "releases them also to a relaxed arrival, which is what it is for (membar/fence: fence.mbarrier_init)"
 )
@@ -178,7 +178,7 @@ EQUIVALENTS = (
     ),
     *(
         Equivalent(
-            kernel, "weaken barrier.cluster.arrive to .relaxed", ("cluster_sync();", "place.sync();"), _INITIALISATIONS
+            kernel, "weaken barrier.cluster.arrive to .relaxed", ("cluster_sync();", "place.sync();"), _INITIALIZATIONS
         )
         for kernel in _IN_CLUSTERS
     ),

@@ -18,8 +18,8 @@ from tilewright.checking.runs import Results, Run, ignored, run_under_each
 from tilewright.checking.time_limit import TimeLimit, share_together
 from tilewright.checking.wording import Wording
 from tilewright.emulator import Counters, Device, Kernel
-from tilewright.emulator.ptx_parser import COMPILED
-from tilewright.emulator.rules import RULES
+from tilewright.emulator.checks.rules import RULES
+from tilewright.emulator.ptx.parser import COMPILED
 from tilewright.errors import ArgumentValueError
 from tilewright.reference import Array
 

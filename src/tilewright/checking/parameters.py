@@ -6,13 +6,13 @@ import numpy as np
 
 from tilewright.checking.arguments import Arguments, Item, Pointer, TensorMapOf
 from tilewright.checking.wording import Wording
-from tilewright.emulator.ptx import TYPE_BITS
-from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES
+from tilewright.emulator.ptx.syntax import TYPE_BITS
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.emulator import Kernel
-    from tilewright.emulator.ptx import Parameter
+    from tilewright.emulator.ptx.syntax import Parameter
 
 
 def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.checking.arguments import Arguments, Item, Pointer, TensorMapOf
-from tilewright.emulator.elements import element_dtype
-from tilewright.emulator.ptx_lexical import split_list
+from tilewright.emulator.ptx.lexical import split_list
+from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.errors import ArgumentValueError
 from tilewright.reference import Array
 
