@@ -85,7 +85,9 @@ class GpuBackend:
     def __init__(self, device: int = 0):
         count = device_count()
         if device >= count:
-            raise ArgumentValueError(f"device={device} does not exist: this machine has {count} usable GPU(s)")
+            raise ArgumentValueError(
+                f"device={device} does not exist: this machine has {count} usable GPU(s); name one of them"
+            )
         self.device = device
         self._handle = checked(driver.cuDeviceGet(device), "cuDeviceGet")
         self.context = checked(driver.cuDevicePrimaryCtxRetain(self._handle), "cuDevicePrimaryCtxRetain")

@@ -47,7 +47,7 @@ def load(name: str) -> Suite:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         if name.endswith(".toml"):
-            raise ArgumentValueError(f"suite {name} cannot be read: {error.strerror}") from None
+            raise ArgumentValueError(f"suite {name} cannot be read: {error.strerror}; name another file") from None
         raise ArgumentValueError(
             f"suite {name!r} does not exist: use {', '.join(names())}, or a path: of a suite of your own, in "
             ".toml, or of a record to be shown again, in .json"

@@ -56,7 +56,7 @@ class Source:
         try:
             text = path.read_text(encoding="utf-8").rstrip("\0")
         except OSError as error:
-            raise ArgumentValueError(f"{path} cannot be read: {error.strerror}") from error
+            raise ArgumentValueError(f"{path} cannot be read: {error.strerror}; name a PTX file") from error
         except UnicodeDecodeError as error:
             raise ArgumentValueError(
                 f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary"

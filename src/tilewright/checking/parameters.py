@@ -28,7 +28,7 @@ def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
         given = words.given.format(count=count, times="once" if count == 1 else f"{count} times")
         raise ArgumentValueError(
             f"{given} and {kernel.name} takes {len(parameters) or 'no'} "
-            f"argument{'s' * (len(parameters) != 1)}{':' if wanted else ''}{wanted}"
+            f"argument{'s' * (len(parameters) != 1)}: give {'one for each' if wanted else 'none'}{wanted}"
         )
     for number, (parameter, label, item) in enumerate(zip(parameters, arguments.labels, arguments.items, strict=True)):
         if isinstance(item, int) and _is_float(parameter):
