@@ -13,29 +13,29 @@ from tilewright.reference import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
-    """How arrays of one library are made from NumPy's and turned back."""
+class Placement:
+    """How operands get to a GPU as arrays of one library, and back."""
 
     name: str
     from_numpy: Callable[[Array], Any]
     to_numpy: Callable[[Any], Array]
 
 
-def gpu_library(dtype: DType) -> Library:
+def gpu_placement(dtype: DType) -> Placement:
     """torch where it is installed and sees a GPU, else CuPy, else bare GPU memory."""
     if find_spec("torch"):
         import torch
 
         if torch.cuda.is_available():
-            return _torch_library(torch)
+            return _torch_placement(torch)
     if find_spec("cupy") and dtype != dtypes.bf16:  # which most releases of CuPy do not know
         import cupy
 
-        return Library("CuPy", lambda array: _transposing(cupy.asarray, array), cupy.asnumpy)
-    return Library("NumPy, copied to the GPU", GpuCopy, GpuCopy.to_numpy)
+        return Placement("CuPy", lambda array: _transposing(cupy.asarray, array), cupy.asnumpy)
+    return Placement("NumPy, copied to the GPU", GpuCopy, GpuCopy.to_numpy)
 
 
-def _torch_library(torch: Any) -> Library:
+def _torch_placement(torch: Any) -> Placement:
     # As bytes, since torch and NumPy share no bf16.
     def from_numpy(array: Array) -> Any:
         kind = getattr(torch, dtypes.parse(array.dtype, "array.dtype").torch.removeprefix("torch."))
@@ -45,7 +45,7 @@ def _torch_library(torch: Any) -> Library:
         stored: Array = tensor.view(torch.uint8).cpu().numpy()
         return stored.view(dtypes.parse(tensor.dtype, "tensor.dtype").numpy_dtype)
 
-    return Library("torch", from_numpy, to_numpy)
+    return Placement("torch", from_numpy, to_numpy)
 
 
 def _transposing(convert: Callable[[Array], Any], array: Array) -> Any:

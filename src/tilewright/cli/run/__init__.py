@@ -101,22 +101,22 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     import numpy as np
 
     from tilewright.api import plan
-    from tilewright.cli.libraries import gpu_library
+    from tilewright.cli.run.placement import gpu_placement
 
     product.require_memory()
     operands = product.operands(seed)
-    library = gpu_library(product.dtype)
-    arrays = {name: library.from_numpy(array) for name, array in operands.items()}
+    placement = gpu_placement(product.dtype)
+    arrays = {name: placement.from_numpy(array) for name, array in operands.items()}
     # NaN shows where nothing was written.
-    out = library.from_numpy(np.full((product.m, product.n), np.nan, product.out_dtype.numpy_dtype))
+    out = placement.from_numpy(np.full((product.m, product.n), np.nan, product.out_dtype.numpy_dtype))
     a, b, bias = arrays["a"], arrays["b"], arrays.get("bias")
     planned = plan(a, b, bias=bias, activation=product.activation, out=out, kernel=kernel, backend="gpu")
     planned(a, b, bias=bias, out=out)
-    comparison = product.verify(library.to_numpy(out), operands, planned.accumulator)
+    comparison = product.verify(placement.to_numpy(out), operands, planned.accumulator)
     outcome = _outcome(product, planned, comparison, planned.reason)
     if planned.kernel is not None:
         _time(planned, lambda stream: planned(a, b, bias=bias, out=out, stream=stream), outcome)
-        outcome.facts["operands"] = library.name
+        outcome.facts["operands"] = placement.name
     return outcome
 
 
