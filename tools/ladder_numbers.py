@@ -6,7 +6,7 @@ shape. The index shows the record of 4096^3.
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache, partial
 from math import prod
@@ -16,15 +16,15 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tilewright.cli import ladder_plot  # noqa: E402
-from tilewright.cli.product import Product  # noqa: E402
+from tilewright.checking.product import Product  # noqa: E402
+from tilewright.cli.ladder import plot as ladder_plot  # noqa: E402
 from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.hardware import H200  # noqa: E402
 from tilewright.kernels.ladder import LADDER, before, gains  # noqa: E402
 from tilewright.kernels.ladder.hopper import ScheduleConfig  # noqa: E402
 from tilewright.kernels.ladder.rung import Published  # noqa: E402
 from tilewright.model.l2 import H200_L2, product_reads, simulate  # noqa: E402
-from tilewright.model.raster import Schedule, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
+from tilewright.model.raster import TileOrder, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
 LINE_BYTES = 16384  # line of the modeled cache: half a tile of B, which is always read as a whole
@@ -99,7 +99,7 @@ def schedules() -> list[str]:
     ]
 
 
-def _read_from_dram(name: str, schedule: Schedule, product: dict[str, Any]) -> int:
+def _read_from_dram(name: str, schedule: TileOrder, product: dict[str, Any]) -> int:
     """Bytes of A and B that miss in the model of an H200's L2 when clusters take tiles in this order."""
     kernel = LADDER[name].kernel
     problem = Product(product["m"], product["n"], product["k"], bf16, bf16, product["layout"]).problem
@@ -109,7 +109,10 @@ def _read_from_dram(name: str, schedule: Schedule, product: dict[str, Any]) -> i
     sizes = {key: int(value) for key, value in constants.by_name().items() if isinstance(value, int)}
     tile_m, tile_n = sizes["tile_m"] * launch.cluster, sizes["tile_n"]
     block = partial(blocked_tile, block_m=sizes["block_m"], block_n=sizes["block_n"])
-    tile = {"row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile}[schedule]
+    orders: dict[TileOrder, Callable[[int, int, int], tuple[int, int]]] = {
+        "row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile
+    }  # fmt: skip
+    tile = orders[schedule]
     tiles_m, tiles_n = problem.m // tile_m, problem.n // tile_n
     l2 = replace(H200_L2, line_bytes=LINE_BYTES)
     lines = product_reads(

@@ -1,34 +1,47 @@
 """tilewright: an open GEMM for NVIDIA GPUs whose kernels also run, and are checked, on a laptop.
 
 import tilewright as tw
+
 out = tw.matmul(a, b, bias=bias, activation="gelu")
+result = tw.check(Path("scale.ptx"), array, 2.5, grid=1, block=256)    # any compiler's PTX, in the emulator
+record = tw.ladder.measure(256, ["coalesced", "simt"])
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import matmul, plan
-    from tilewright.backends.gpu import CudaError
-    from tilewright.jit.compile import CompilationError, CompilerMissing
-    from tilewright.kernels.kernel import ConfigError
-    from tilewright.kernels.ladder.hopper import ScheduleConfig
-    from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
-    from tilewright.kernels.mma import MmaConfig
-    from tilewright.kernels.simt import SimtConfig
-    from tilewright.kernels.wgmma import WgmmaConfig
-    from tilewright.planner.plan import Plan
+    from tilewright.api import matmul as matmul
+    from tilewright.api import plan as plan
+    from tilewright.backends.gpu import CudaError as CudaError
+    from tilewright.checking.call import TensorMap as TensorMap
+    from tilewright.checking.call import check as check
+    from tilewright.checking.result import CheckResult as CheckResult
+    from tilewright.errors import TilewrightError as TilewrightError
+    from tilewright.jit.compile import CompilationError as CompilationError
+    from tilewright.jit.compile import CompilerMissing as CompilerMissing
+    from tilewright.kernels.kernel import ConfigError as ConfigError
+    from tilewright.kernels.ladder.hopper import ScheduleConfig as ScheduleConfig
+    from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig as MmaWarpConfig
+    from tilewright.kernels.mma import MmaConfig as MmaConfig
+    from tilewright.kernels.simt import SimtConfig as SimtConfig
+    from tilewright.kernels.wgmma import WgmmaConfig as WgmmaConfig
+    from tilewright.planner.plan import Plan as Plan
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "matmul": "api",
     "plan": "api",
+    "check": "checking.call",
+    "CheckResult": "checking.result",
+    "TensorMap": "checking.call",
     "Plan": "planner.plan",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
     "WgmmaConfig": "kernels.wgmma",
     "MmaWarpConfig": "kernels.ladder.warp_tensor_cores",
     "ScheduleConfig": "kernels.ladder.hopper",
+    "TilewrightError": "errors",
     "ConfigError": "kernels.kernel",
     "CompilationError": "jit.compile",
     "CompilerMissing": "jit.compile",
@@ -40,10 +53,12 @@ __all__ = sorted(_HOMES)
 
 def __getattr__(name: str) -> Any:
     # Loaded at first use, so that importing tilewright costs next to nothing.
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tilewright' has no attribute {name!r}; it has {', '.join(__all__)}")
     from importlib import import_module
 
+    if name == "ladder":
+        return import_module("tilewright.ladder")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}; it has {', '.join(__all__)}")
     value = getattr(import_module(f"tilewright.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

@@ -1,28 +1,20 @@
 """The calls that users make: `matmul` and `plan`."""
 
-import os
 from functools import cache
-from math import ceil, nan
 from typing import Any
 
 from tilewright import dtypes
+from tilewright.arrays import adopt, library_of
+from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
-from tilewright.hardware import Unit
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError
 from tilewright.jit.cache import build
-from tilewright.operand import HOST, Operand, adopt, allocator, contiguous_strides, stream_reader
+from tilewright.operand import HOST, Operand, contiguous_strides
+from tilewright.planner.call_arguments import scalars, stream_handle
 from tilewright.planner.choose import check_names, choose
-from tilewright.planner.plan import Plan, scalars, stream_handle
-from tilewright.problem import Problem
-
-EMULATOR_FLOPS: dict[Unit, float] = {"wgmma": 2e9, "mma": 4e8, "cuda_cores": 5e7}
-"""About the rate at which the emulator multiplies with each unit, for the estimate that decides whether to refuse a
-product: the larger an instruction, the more of it NumPy does at once.
-"""
-
-EMULATOR_LIMIT_SECONDS = 120.0
-EMULATOR_LIMIT_VARIABLE = "TILEWRIGHT_EMULATOR_SECONDS"
-"""Longest emulation that is not refused, and the environment variable that overrides it."""
+from tilewright.planner.plan import Argument, Plan, Prepared
+from tilewright.planner.plan_cache import PlanCache
 
 
 def matmul(
@@ -61,7 +53,7 @@ def matmul(
     Raises TypeError, ValueError (ConfigError for a Config), NotImplementedError or, for what the machine lacks,
     RuntimeError, before anything runs, naming argument, rule and remedy.
     """
-    plain = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
+    direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     alpha, beta = scalars(c, alpha, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out)
     key = (
@@ -69,30 +61,24 @@ def matmul(
         activation, out_dtype, kernel, config, backend,
     )  # fmt: skip
     try:
-        candidates = _plans.get(key, ())
+        candidates = _plans.find(key)
     except TypeError:  # what cannot be hashed is a wrong argument: planning says which
         candidates = ()
     for known in candidates:
-        if plain and known._plain is not None and (result := known._plain(a, b, out)) is not None:
+        result = known.try_call(arrays, alpha, beta, stream, direct)
+        if result is not None:
+            _plans.used(known)
             return result
-        pointers = known._read(arrays)
-        if pointers is not None:
-            return known._run(arrays, pointers, alpha, beta, stream)
     made = plan(
         a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
         kernel=kernel, config=config, backend=backend, stream=stream,
     )  # fmt: skip
-    if len(_plans) >= _MAX_PLANNED:
-        _plans.clear()
-    _plans[key] = (*_plans.get(key, ())[-_MAX_ALIKE:], made)
+    _plans.add(key, made)
     return made(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
 
 
-_plans: dict[tuple[Any, ...], tuple[Plan, ...]] = {}
+_plans = PlanCache()
 """Plans by what tells most calls apart; those of one key differ in strides, dtypes, alignments or devices."""
-
-_MAX_PLANNED = 4096
-_MAX_ALIKE = 63
 
 
 def plan(
@@ -129,48 +115,49 @@ def plan(
         shape, dtype = result_shape(operands["a"], operands["b"]), wanted or operands["a"].dtype
         operands["out"] = Operand(0, shape, contiguous_strides(shape), dtype, device, True, None)
     elif wanted is not None and operands["out"].dtype != wanted:
-        raise TypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
+        raise ArgumentTypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
     binding = bind(operands, activation=activation, multiplies=alpha != 0)
     chosen = _backend(backend, device)
     check_names(kernel, config)
-    choice = compiled = executable = None
+    prepared = None
     problem = binding.problem
     if not problem.is_empty:
         choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
         if chosen.name == "emulator":
             refuse_long_emulation(problem, choice.kernel.unit)
-        handle = stream_reader(a, device)(a, device) if stream is None else stream_handle(stream, chosen)
+        handle = (
+            library_of(a, "a").stream_reader(device)(a, device) if stream is None else stream_handle(stream, chosen)
+        )
         if chosen.is_capturing(handle):
-            raise RuntimeError(
+            raise UnavailableError(
                 "the current stream is being captured into a CUDA graph, and a plan for these operands would have to "
                 "be compiled and loaded: call tilewright.plan, or matmul once, before the capture"
             )
         launch = choice.kernel.assemble(choice.config, problem, chosen.hardware)
         compiled = build(launch.source, chosen.hardware.arch)
-        executable = chosen.prepare(compiled, launch.shape, launch.arguments)
+        prepared = Prepared(choice, compiled, chosen.prepare(compiled, launch.shape, launch.arguments))
     if out is None:
-        arrays["out"] = allocator(a, operands["out"].shape, operands["out"].dtype, device)()
-    return Plan(
-        binding, chosen, choice, compiled, executable, arrays, operands, alpha=alpha, beta=None if c is None else beta
-    )
+        arrays["out"] = library_of(a, "a").allocator(a, operands["out"].shape, operands["out"].dtype, device)()
+    arguments = {name: Argument(array, operands[name]) for name, array in arrays.items()}
+    return Plan(binding, chosen, prepared, arguments, alpha=alpha, beta=None if c is None else beta)
 
 
 def _backend(wanted: "str | Backend", device: int) -> Backend:
     """The backend for operands on `device`."""
     if not isinstance(wanted, str) and not hasattr(wanted, "prepare"):
-        raise TypeError(f"backend={wanted!r} is no backend: use 'auto', 'gpu' or 'emulator'")
+        raise ArgumentTypeError(f"backend={wanted!r} is no backend: use 'auto', 'gpu' or 'emulator'")
     if "emulator" in (wanted, getattr(wanted, "name", None)) and device != HOST:
-        raise ValueError(
+        raise ArgumentValueError(
             f"a is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, or "
             f"leave backend='auto'"
         )
     if not isinstance(wanted, str):
         own = getattr(wanted, "device", device)
         if isinstance(own, int) and device not in (HOST, own):
-            raise ValueError(f"a is on GPU {device} and backend is that of GPU {own}: leave backend='auto'")
+            raise ArgumentValueError(f"a is on GPU {device} and backend is that of GPU {own}: leave backend='auto'")
         return wanted
     if wanted not in ("auto", "gpu", "emulator"):
-        raise ValueError(f"backend={wanted!r} is unknown: use 'auto', 'gpu' or 'emulator'")
+        raise ArgumentValueError(f"backend={wanted!r} is unknown: use 'auto', 'gpu' or 'emulator'")
     if wanted == "emulator":
         return emulator()
     if device != HOST or gpu_count():
@@ -178,7 +165,7 @@ def _backend(wanted: "str | Backend", device: int) -> Backend:
 
         return gpu.backend(max(device, 0))
     if wanted == "gpu":
-        raise RuntimeError(
+        raise UnavailableError(
             "backend='gpu' needs an NVIDIA GPU with its driver, and none is usable here; see `tilewright doctor`"
         )
     return emulator()
@@ -199,45 +186,3 @@ def emulator() -> Backend:
     from tilewright.backends.emulated import EmulatedBackend
 
     return EmulatedBackend()
-
-
-def refuse_long_emulation(problem: Problem, unit: Unit) -> None:
-    """Raise RuntimeError for a product that would keep the emulator of that unit busy beyond the limit."""
-    seconds = problem.flops / EMULATOR_FLOPS[unit]
-    if seconds > emulation_limit():
-        raise RuntimeError(long_emulation(str(problem), seconds, "use a GPU or a smaller product"))
-
-
-def long_emulation(subject: str, seconds: float, remedy: str, at_least: bool = False) -> str:
-    """Why something is not emulated, and what to do. at_least: whether the seconds are only a lower bound."""
-    limit = _duration(emulation_limit())
-    how, enough = ("more than", "inf") if at_least else ("about", ceil(2 * seconds))
-    return (
-        f"{subject} would take the emulator {how} {_duration(seconds)}, and it stops at {limit}: "
-        f"{remedy}, or set {EMULATOR_LIMIT_VARIABLE}={enough} to wait"
-    )
-
-
-def emulation_limit() -> float:
-    """Seconds beyond which no product is emulated; a ValueError where the environment names no such number."""
-    text = os.environ.get(EMULATOR_LIMIT_VARIABLE, "")
-    try:
-        limit = float(text) if text else EMULATOR_LIMIT_SECONDS
-    except ValueError:
-        limit = nan
-    if not limit >= 0:
-        raise ValueError(
-            f"{EMULATOR_LIMIT_VARIABLE}={text!r} is no number of seconds: set it to one from 0 to inf, or unset it"
-        )
-    return limit
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("years", 31_557_600), ("days", 86_400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{_rounded(seconds / length)} {unit}"
-    return f"{_rounded(seconds)} s"
-
-
-def _rounded(number: float) -> str:
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

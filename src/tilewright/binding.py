@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.operand import HOST, Operand
 from tilewright.problem import ACTIVATIONS, ADDENDS, MAX_BATCH_DIMS, OPERANDS, Epilogue, Matrix, Problem
 
@@ -25,10 +26,12 @@ def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
     """Shape of a @ b by `numpy.matmul`'s rules; a ValueError that names both shapes where they do not fit."""
     for name, operand in (("a", a), ("b", b)):
         if not operand.shape:
-            raise ValueError(f"{name} is a scalar (shape ()); matmul takes arrays of one or more dimensions: use *")
+            raise ArgumentValueError(
+                f"{name} is a scalar (shape ()); matmul takes arrays of one or more dimensions: use *"
+            )
     k, k_b = a.shape[-1], b.shape[-2] if len(b.shape) > 1 else b.shape[-1]
     if k != k_b:
-        raise ValueError(
+        raise ArgumentValueError(
             f"a has shape {a.shape} and b {b.shape}: a's last dimension ({k}) must equal b's "
             f"{'second to last' if len(b.shape) > 1 else 'only one'} ({k_b}); is one of them to be transposed?"
         )
@@ -65,7 +68,7 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
     problem = Problem(m=m, n=n, k=k if multiplies else 0, batch=batch, epilogue=epilogue, **matrices)
     problem = _fold_batch_into_rows(_merge_batch(problem))
     if len(problem.batch) > MAX_BATCH_DIMS:
-        raise NotImplementedError(
+        raise UnsupportedError(
             f"a, b and out have {len(problem.batch)} batch dimensions {problem.batch} that cannot be merged; at most "
             f"{MAX_BATCH_DIMS} are supported: make the operands contiguous or loop over the outermost dimension"
         )
@@ -79,20 +82,22 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
 def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None) -> None:
     a, b, out = operands["a"], operands["b"], operands["out"]
     if a.dtype != b.dtype:
-        raise TypeError(f"a is {a.dtype} and b is {b.dtype}: both must have one dtype; convert one of them")
+        raise ArgumentTypeError(f"a is {a.dtype} and b is {b.dtype}: both must have one dtype; convert one of them")
     if activation is not None and activation not in ACTIVATIONS:
-        raise ValueError(f"activation={activation!r} is unknown: use None or one of {', '.join(ACTIVATIONS)}")
+        raise ArgumentValueError(f"activation={activation!r} is unknown: use None or one of {', '.join(ACTIVATIONS)}")
     for name, operand in operands.items():
         if operand.device != a.device:
-            raise ValueError(
+            raise ArgumentValueError(
                 f"{name} is on {_place(operand)} and a on {_place(a)}: all operands must be on one device; move {name}"
             )
     if out.shape != shape:
-        raise ValueError(f"out has shape {out.shape}, but a @ b has shape {shape}: pass an out of that shape")
+        raise ArgumentValueError(f"out has shape {out.shape}, but a @ b has shape {shape}: pass an out of that shape")
     if not out.writable:
-        raise ValueError("out is read-only: pass a writable array (a broadcast view or a JAX array cannot be written)")
+        raise ArgumentValueError(
+            "out is read-only: pass a writable array (a broadcast view or a JAX array cannot be written)"
+        )
     if out.overlaps_itself():
-        raise ValueError(
+        raise ArgumentValueError(
             f"out with shape {out.shape} and strides {out.strides} names some memory twice: pass an out without overlap"
         )
     for name, operand in operands.items():
@@ -100,7 +105,7 @@ def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: 
             continue
         same = operand.pointer == out.pointer and operand.strides == out.strides and operand.shape == out.shape
         if not (name == "c" and same and operand.dtype == out.dtype):
-            raise ValueError(
+            raise ArgumentValueError(
                 f"out shares memory with {name}: the kernel would read what it has overwritten; pass another out "
                 f"(only c may be out itself, with the same shape, strides and dtype)"
             )
@@ -116,7 +121,7 @@ def _broadcast_shapes(first: tuple[int, ...], second: tuple[int, ...], a: Operan
     shape = []
     for x, y in padded:
         if x != y and 1 not in (x, y):
-            raise ValueError(
+            raise ArgumentValueError(
                 f"a has shape {a.shape} and b {b.shape}: their batch dimensions {first} and {second} do not broadcast "
                 f"({x} against {y}); they must be equal or 1"
             )
@@ -130,7 +135,7 @@ def _broadcast(operand: Operand, shape: tuple[int, ...], name: str) -> Operand:
         return operand
     missing = len(shape) - len(operand.shape)
     if missing < 0 or any(x not in (1, y) for x, y in zip(operand.shape, shape[missing:], strict=True)):
-        raise ValueError(
+        raise ArgumentValueError(
             f"{name} has shape {operand.shape}, which does not broadcast to the result's shape {shape}: every "
             f"dimension must be 1 or match, counted from the last"
         )

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tilewright.errors import ArgumentTypeError
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
@@ -93,7 +95,7 @@ def parse(name: object, argument: str) -> DType:
     """The DType named by `argument`, or a TypeError that lists what is supported."""
     found = by_name(name)
     if found is None:
-        raise TypeError(
+        raise ArgumentTypeError(
             f"{argument}={name} is not a supported dtype: use {NAMES} (an array of another: convert it first)"
         )
     return found

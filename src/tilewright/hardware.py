@@ -6,6 +6,7 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
+from tilewright.errors import ArgumentValueError
 
 Unit = Literal["wgmma", "mma", "cuda_cores"]
 """What multiplies: wgmma.mma_async or mma.sync tensor cores, or fused multiply-adds on the CUDA cores."""
@@ -67,7 +68,7 @@ class Hardware:
         for known, multiplied, macs in self.rates:
             if known == unit and multiplied == dtype:
                 return macs
-        raise ValueError(f"unit={unit!r} of {self.name} has no rate for {dtype}: add it to hardware.py")
+        raise ArgumentValueError(f"unit={unit!r} of {self.name} has no rate for {dtype}: add it to hardware.py")
 
     def clock(self, unit: Unit) -> float:
         """The boost clock (Hz) while `unit` multiplies."""

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.cli.check_arguments import parse_arguments
-from tilewright.cli.check_parameters import fit
+from tilewright.checking.parameters import fit
+from tilewright.checking.wording import COMMAND_LINE
+from tilewright.cli.check.arguments import parse_arguments
 from tilewright.emulator import Device
 
 
@@ -90,7 +91,7 @@ def test_arguments_take_the_types_of_their_parameters(ptx):
     kernel = Device().load(ptx(STRUCTURE).read_text())
     fitting = ["f32[4]", "-1", "3", "4", "255", "bytes:" + "00" * 16, "f16:1.5", "tensormap(a=f32[8,8], box=[8,8])"]
     arguments = parse_arguments(fitting)
-    fit(arguments, fitting, kernel)
+    fit(arguments, kernel, COMMAND_LINE)
     assert arguments.items[1:5] == [-1, 3.0, 4.0, 255]
     assert [type(item) for item in arguments.items[1:5]] == [int, float, float, int]
     wrong = [(0, "1.5", "ptr:NAME or an integer"), (0, "f32:1", "ptr:NAME"), (1, "f32[4]", "a 4-byte integer"),
@@ -103,4 +104,4 @@ def test_arguments_take_the_types_of_their_parameters(ptx):
         texts = [*fitting[:number], text, *fitting[number + 1 :]]
         declared = rf"parameter {number + 1} of take, \.\w+ take_param_{number}"
         with pytest.raises(ValueError, match=rf"^--arg '{re.escape(text)}': {declared}.*, takes .*{taken}"):
-            fit(parse_arguments(texts), texts, kernel)
+            fit(parse_arguments(texts), kernel, COMMAND_LINE)

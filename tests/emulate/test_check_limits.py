@@ -4,7 +4,7 @@ import pytest
 
 from support.commands import in_json, invoke
 from support.sources import TRANSPOSE
-from tilewright.cli.time_limit import TimeLimit
+from tilewright.checking.time_limit import TimeLimit
 
 
 @pytest.mark.planted_fault
@@ -12,7 +12,7 @@ def test_a_launch_that_takes_too_long_ends_with_the_estimate_and_what_was_found(
     path = ptx(TRANSPOSE, "-DBARRIER=", "-DPAD=1")
     arguments = ("--grid", "1,2000", "--block", "32,32", "--arg", "f32[64000,32]", "--arg", "f32[32,64000]",
                  "--arg", 32, "--arg", 1)  # fmt: skip
-    monkeypatch.setattr("tilewright.cli.time_limit.TimeLimit.__call__", ends_with(TimeoutError("too long")))
+    monkeypatch.setattr("tilewright.checking.time_limit.TimeLimit.__call__", ends_with(TimeoutError("too long")))
     record = in_json("check", path, *arguments, code=1)
     assert record["verified"] is False
     assert record["error"].startswith("too long")
@@ -68,7 +68,7 @@ def test_interrupting_shows_where_the_kernel_is(ptx, monkeypatch):
     def interrupt(self, done):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tilewright.cli.time_limit.TimeLimit.__call__", interrupt)
+    monkeypatch.setattr("tilewright.checking.time_limit.TimeLimit.__call__", interrupt)
     done = invoke("check", ptx(ENDLESS), *NEVER, code=130)
     assert "endless kernel.ptx under eager: ended early, nothing reported until then" in done.stdout
     assert "interrupted under eager, 0.0% of the check done\n  CTA 0, warp 0 ran" in done.stderr
@@ -77,7 +77,7 @@ def test_interrupting_shows_where_the_kernel_is(ptx, monkeypatch):
 
 def test_the_estimate_takes_what_runs_together_as_done(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("tilewright.cli.time_limit.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tilewright.checking.time_limit.time.monotonic", lambda: now[0])
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "100")
 
     def ends(seconds, done, batch):

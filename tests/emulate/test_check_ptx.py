@@ -5,7 +5,7 @@ import re
 import pytest
 
 from support.commands import error, in_json, invoke
-from support.sources import PTX_WRAPPERS, SCALE, TRANSPOSE
+from support.sources import LOAD_TILE, PTX_WRAPPERS, SCALE, TRANSPOSE
 from tilewright.emulator.checks.rules import ERRORS
 
 LAUNCH = ("--grid", "2,2", "--block", "32x32", "--arg", "out=f32[64,64]", "--arg", "f32[64,64]:random",
@@ -151,31 +151,7 @@ def test_without_line_information_reports_name_lines_of_the_ptx(ptx):
 
 
 def test_tensor_maps(ptx):
-    source = (
-        PTX_WRAPPERS
-        + """
-    extern "C" __global__ void load(const __grid_constant__ TensorMap map, const unsigned short* in, int* wrong) {
-      __shared__ __align__(1024) unsigned short tile[8 * 64];
-      __shared__ __align__(8) unsigned long long barrier;
-      unsigned b = shared_address(&barrier);
-      if (threadIdx.x == 0) {
-        mbarrier_init(b, 1);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        mbarrier_expect(b, 1024);
-        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-                     " [%0], [%1, {%3, %4}], [%2];"
-                     :: "r"(shared_address(tile)), "l"(&map), "r"(b), "r"(64), "r"(8) : "memory");
-      }
-      __syncthreads();
-      mbarrier_wait(b, 0);
-      int row = threadIdx.x / 64, column = threadIdx.x % 64;
-      int chunk = column / 8 ^ row;
-      int expected = row + 8 < 12 ? in[(row + 8) * 128 + 64 + column] : 0;
-      if (tile[row * 64 + chunk * 8 + column % 8] != expected) *wrong = 1;
-    }
-    """
-    )
-    path = ptx(source)
+    path = ptx(LOAD_TILE)
     for tensor_map in (
         "tensormap(a=bf16[12,128]:random, box=[8,64], swizzle=128)",
         "tensormap(a,box=[8,64],swizzle=128)",

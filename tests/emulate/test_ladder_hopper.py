@@ -27,21 +27,21 @@ PERSISTENT = [name for name, kernel in HOPPER.items() if hasattr(kernel.configs(
 
 
 def multiply(name, config=None, **options):
-    """The plan of one M x N x K product of small integers after it has run on two SMs, and whether it is right."""
+    """The counters of one M x N x K product of small integers on two SMs, which is right and breaks no rule."""
     numbers = np.random.default_rng(0)
     a, b = (numbers.integers(-2, 3, (rows, K)).astype(ml_dtypes.bfloat16) for rows in (M, N))
     backend = EmulatedBackend(dataclasses.replace(H200, sm_count=2), **options)
     plan = tw.plan(a, b.T, kernel=name, config=config, backend=backend)
-    out = plan(a, b.T)
+    out, counters = plan.counted(a, b.T)
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(ml_dtypes.bfloat16)
     assert np.array_equal(out, expected)
     assert not backend.device.reports
-    return plan
+    return counters
 
 
 @cache
 def count(name):
-    return multiply(name, count_memory=True).counters
+    return multiply(name, count_memory=True)
 
 
 def at(name, header, text):

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 from support.contenders import FakeContender, FakeInputs
 from tilewright.bench import contenders, session, suites
 from tilewright.bench.inputs import Shape
-from tilewright.cli import app, bench
-from tilewright.measure import protocol
+from tilewright.cli import app
 from tilewright.measure.sensors import Reading
 
 LLAMA = ("2048x12288x4096", "2048x4096x4096", "2048x11008x4096", "2048x4096x11008", "2048x32000x4096")
@@ -44,8 +43,9 @@ def machine(monkeypatch):
     monkeypatch.setattr(contenders, "contenders_named", lambda names: [made[name]() for name in names])
     monkeypatch.setattr(session, "Inputs", FakeInputs)
     monkeypatch.setattr(session, "machine", lambda: {"gpu": "a GPU", "date": "2026-11-21T12:00:00", "command": "bench"})
-    monkeypatch.setattr(bench, "_require_gpu", lambda: None)
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("tilewright.api.gpu_count", lambda: 1)
+    monkeypatch.setattr("tilewright.bench.inputs.torch_on_gpu", lambda: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     return made
 
 

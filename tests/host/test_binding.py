@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tilewright.arrays import adopt
 from tilewright.binding import bind, result_shape
-from tilewright.operand import adopt
 from tilewright.problem import MAX_BATCH_DIMS, OPERANDS
 
 SETTINGS = settings(max_examples=300, derandomize=True, deadline=None, database=None)

@@ -8,8 +8,8 @@ import pytest
 
 import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend
+from tilewright.arrays import adopt
 from tilewright.backends.protocol import mirrored
-from tilewright.operand import adopt
 
 
 @pytest.fixture
@@ -105,12 +105,16 @@ def test_better_and_worse_aligned_arrays_have_plans_of_their_own(backend):
     tw.plan(skewed, f16(8, 8), backend=backend)(aligned, f16(8, 8))  # a plan for less takes more
 
 
-def test_c_that_is_out_is_not_bound_again(backend, monkeypatch):
-    a, b, c = f16(8, 8), f16(8, 8), f16(8, 8)
+def test_c_may_be_out_itself_but_not_share_a_part_of_it(backend):
+    memory = np.ones((16, 8), np.float16)
+    a, b, c, shifted = f16(8, 8), f16(8, 8), memory[:8], memory[4:12]
     plan = tw.plan(a, b, c, out=c, backend=backend)
-    monkeypatch.setattr("tilewright.planner.plan.bind", lambda *arguments, **named: pytest.fail("bound again"))
-    plan(a, b, c, out=c)
-    assert backend.launched[0][0][2] == backend.launched[0][0][4] == c.ctypes.data
+    for _ in range(2):
+        plan(a, b, c, out=c)
+        assert backend.launched[-1][0][2] == backend.launched[-1][0][4] == c.ctypes.data
+    with pytest.raises(ValueError, match="out shares memory with c"):
+        plan(a, b, shifted, out=c)
+    assert len(backend.launched) == 2
 
 
 def test_plans_do_not_keep_their_arrays_alive(backend):
@@ -210,43 +214,38 @@ def test_torch_vectors_have_a_scalar_product(backend):
 
 
 @pytest.fixture
-def plain(backend, monkeypatch):
-    """torch, with a backend that takes its CPU tensors for a GPU's."""
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr("tilewright.planner.plan.HOST", -7)
-    monkeypatch.setattr("tilewright.planner.plan.stream_reader", lambda out, device: lambda array, device: 0)
-    monkeypatch.setattr("tilewright.planner.plan.torch_stream", lambda: lambda device: 0)
-    return torch
+def torch(backend):
+    """torch, whose tensors on the CPU the backend takes for its own."""
+    backend.host_in_place = True
+    return pytest.importorskip("torch")
 
 
-def test_plain_calls_launch_what_other_calls_do(backend, plain):
-    a, b, out = (plain.ones(8, 8, dtype=plain.float16) for _ in range(3))
-    column_major = plain.ones(8, 8, dtype=plain.float16).t()
+def test_direct_calls_launch_what_other_calls_do(backend, torch):
+    a, b, out = (torch.ones(8, 8, dtype=torch.float16) for _ in range(3))
+    column_major = torch.ones(8, 8, dtype=torch.float16).t()
     for target in (out, column_major):
         plan = tw.plan(a, b, out=target, backend=backend)
-        assert plan._plain is not None
         backend.launched.clear()
         version = target._version
         assert plan(a, b, out=target) is target
-        plan(a, b, out=target, alpha=np.float64(1))  # not plain
+        plan(a, b, out=target, alpha=np.float64(1))  # not direct
         assert backend.launched[0] == backend.launched[1]
         assert target._version > version
 
 
 @pytest.mark.parametrize("planned", [0.5, 1.0])
-def test_only_calls_with_an_alpha_of_1_are_plain(backend, planned):
-    a, b = f16(8, 8), f16(8, 8)
+def test_direct_calls_have_an_alpha_of_1(backend, torch, planned):
+    a, b = (torch.ones(8, 8, dtype=torch.float16) for _ in range(2))
     plan = tw.plan(a, b, alpha=planned, backend=backend)
-    plan._plain = lambda a, b, out: "plain"
-    calls = [plan(a, b), plan(a, b, alpha=1.0), plan(a, b, alpha=2.0)]
-    assert [isinstance(result, str) for result in calls] == [planned == 1, True, False]
-    assert [launch[1] for launch in backend.launched] == [0.5, 2.0][planned == 1 :]
+    for scale in ({}, {"alpha": 1.0}, {"alpha": 2.0}):
+        plan(a, b, **scale)
+    assert [launch[1] for launch in backend.launched] == [planned, 1.0, 2.0]
 
 
-def test_plain_calls_pass_on_what_does_not_fit(backend, plain):
-    a, b, out = (plain.ones(8, 8, dtype=plain.float16) for _ in range(3))
+def test_direct_calls_pass_on_what_does_not_fit(backend, torch):
+    a, b, out = (torch.ones(8, 8, dtype=torch.float16) for _ in range(3))
     plan = tw.plan(a, b, out=out, backend=backend)
-    for wrong in (a[:4], a.float(), plain.ones(65, dtype=plain.float16)[1:].view(8, 8)):
+    for wrong in (a[:4], a.float(), torch.ones(65, dtype=torch.float16)[1:].view(8, 8)):
         with pytest.raises(ValueError, match="a is not as the plan wants it"):
             plan(wrong, b, out=out)
     with pytest.raises(NotImplementedError, match="a requires grad"):
@@ -258,8 +257,8 @@ def test_plain_calls_pass_on_what_does_not_fit(backend, plain):
     assert not backend.launched
 
 
-def test_plain_calls_allocate(backend, plain):
-    a, b = (plain.ones(8, 8, dtype=plain.float16) for _ in range(2))
+def test_direct_calls_allocate(backend, torch):
+    a, b = (torch.ones(8, 8, dtype=torch.float16) for _ in range(2))
     first, second = (tw.matmul(a, b, backend=backend) for _ in range(2))
     assert first.data_ptr() != second.data_ptr()
     assert backend.launched[-1][0][-1] == second.data_ptr()
@@ -280,11 +279,11 @@ def test_a_stream_that_is_given_is_the_one_that_may_be_captured(backend):
     assert not backend.prepared
 
 
-def test_plain_calls_refuse_lazily_negated_halves(backend, plain):
-    a, b, out = (plain.ones(8, 8, dtype=plain.float16) for _ in range(3))
+def test_direct_calls_refuse_lazily_negated_halves(backend, torch):
+    a, b, out = (torch.ones(8, 8, dtype=torch.float16) for _ in range(3))
     plan = tw.plan(a, b, out=out, backend=backend)
     with pytest.raises(ValueError, match="a is a lazily negated"):
-        plan(plain._neg_view(a), b, out=out)
+        plan(torch._neg_view(a), b, out=out)
     assert not backend.launched
 
 

@@ -6,10 +6,15 @@ import re
 import pytest
 
 from support.commands import error, in_json, invoke
-from tilewright.cli.check_arguments import FILLS
-from tilewright.cli.output import _compact, console
-from tilewright.cli.product import Product
+from tilewright.backends.emulated import EmulatedExecutable
+from tilewright.checking.asynchrony import Asynchrony
+from tilewright.checking.kernels import KernelCheck
+from tilewright.checking.product import Product
+from tilewright.checking.result import CheckResult, Findings
+from tilewright.cli.check.arguments import FILLS
+from tilewright.cli.output import compact, console
 from tilewright.dtypes import fp32
+from tilewright.kernels.ladder import LADDER
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +52,7 @@ def test_check_runs_every_schedule():
     ],
 )
 def test_numbers_of_the_line_table(value, text):
-    assert _compact(value) == text
+    assert compact(value) == text
 
 
 @pytest.mark.parametrize(
@@ -88,18 +93,13 @@ def test_check_all_says_what_it_covers():
 
 
 def test_check_ladder_checks_every_rung(monkeypatch):
-    from tilewright.cli import check_kernel
-    from tilewright.emulator.errors import OutOfBounds
-    from tilewright.kernels.ladder import LADDER
+    quick = ["coalesced", "wmma_gmem", "wgmma_basic"]  # all take a minute
+    run = KernelCheck.run
 
-    multiply, quick = check_kernel._multiply, ["coalesced", "wmma_gmem", "wgmma_basic"]  # all take a minute
+    def found(check, *others):
+        return run(check, *others) if check.kernel.name in quick else CheckResult(check.kernel.name, verified=False)
 
-    def multiplied(kernel, *others):
-        if kernel.name in quick:
-            return multiply(kernel, *others)
-        raise OutOfBounds("made up")
-
-    monkeypatch.setattr(check_kernel, "_multiply", multiplied)
+    monkeypatch.setattr(KernelCheck, "run", found)
     record = in_json("check", "ladder", "--schedules", 0, code=1)
     assert [found["kernel"] for found in record["results"]] == list(LADDER)
     assert [found["kernel"] for found in record["results"] if found["verified"]] == quick
@@ -133,45 +133,27 @@ def test_check_all_where_no_kernel_takes_the_product(monkeypatch):
     assert all(f"kernel '{name}'" in message for name in KERNELS)
 
 
-def test_check_reports_what_the_emulator_finds_and_a_race(monkeypatch):
-    from tilewright.cli import check_kernel
-    from tilewright.emulator.errors import OutOfBounds
-
-    multiply = check_kernel._multiply
-
-    def broken(kernel, config, product, backend, operands):
-        asynchrony = backend.device._asynchrony
-        if asynchrony == "lazy":
-            raise OutOfBounds("`ld.global.f32` at kernels/mma.cuh:41 (PTX line 9) reads address 0x10, outside all")
-        out, counters = multiply(kernel, config, product, backend, operands)
-        if asynchrony == "random":
-            out[0, 0] += 1
-        return out, counters
-
-    monkeypatch.setattr(check_kernel, "_multiply", broken)
-    record = in_json("check", "mma", 24, 24, 24, "--schedules", 2, code=1)
+def test_what_is_reported_is_shown_and_exits_with_1(monkeypatch):
+    found = Findings("mma", "24x24x24")
+    found.begin(eager := Asynchrony("eager"))
+    place = "`ld.global.f32` at kernels/mma.cuh:41 (PTX line 9)"
+    found.report(eager, "OutOfBounds", "reads outside all", [place], "CTA 0, thread 3")
+    monkeypatch.setattr(KernelCheck, "run", lambda *_: found.result())
+    record = in_json("check", "mma", 24, 24, 24, code=1)
     assert record["verified"] is False
-    assert [(report["kind"], report["schedules"]) for report in record["reports"]] == [
-        ("OutOfBounds", ["lazy"]),
-        ("WrongProduct", ["random(0)", "random(1)"]),
-        ("ScheduleDependence", ["random(0)", "random(1)"]),
-    ]
-    assert record["reports"][0]["locations"] == ["`ld.global.f32` at kernels/mma.cuh:41 (PTX line 9)"]
-    assert "of eager in 1 of 576 elements, first at (0, 0)" in record["reports"][2]["rule"]
-    assert "OutOfBounds" in invoke("check", "mma", 24, 24, 24, "--schedules", 0, code=1).stdout
+    assert record["reports"][0]["locations"] == [place]
+    assert "OutOfBounds (eager): reads outside all" in invoke("check", "mma", 24, 24, 24, code=1).stdout
 
 
 def test_interrupting_check_all_shows_what_was_found_until_then(monkeypatch):
-    from tilewright.cli import check_kernel
+    launch = EmulatedExecutable.__call__
 
-    multiply = check_kernel._multiply
-
-    def interrupted(kernel, config, product, backend, operands):
-        if kernel.name == "simt" and backend.device._asynchrony == "lazy":
+    def interrupted(executable, *others):
+        if "simt" in executable._kernel.name and executable._device._asynchrony == "lazy":
             raise KeyboardInterrupt
-        return multiply(kernel, config, product, backend, operands)
+        return launch(executable, *others)
 
-    monkeypatch.setattr(check_kernel, "_multiply", interrupted)
+    monkeypatch.setattr(EmulatedExecutable, "__call__", interrupted)
     record = in_json("check", "all", 9, 7, 5, "--schedules", 0, code=130)
     assert record["verified"] is None
     assert record["error"] == record["results"][-1]["error"]
@@ -207,7 +189,8 @@ def test_ctrl_c_between_kernels_keeps_those_before(monkeypatch):
 
 
 def test_check_all_leaves_a_kernel_that_takes_too_long_out_and_keeps_the_others(monkeypatch):
-    monkeypatch.setattr("tilewright.api.EMULATOR_FLOPS", {"wgmma": 1e12, "mma": 1e12, "cuda_cores": 1.0})
+    rates = {"wgmma": 1e12, "mma": 1e12, "cuda_cores": 1.0}
+    monkeypatch.setattr("tilewright.backends.emulation_limit.EMULATOR_FLOPS", rates)
     record = in_json("check", "all", 24, 24, 24, "--schedules", 0)
     by_name = {found["kernel"]: found for found in record["results"]}
     assert (by_name["mma"]["verified"], by_name["simt"]["verified"]) == (True, None)
@@ -217,16 +200,14 @@ def test_check_all_leaves_a_kernel_that_takes_too_long_out_and_keeps_the_others(
 
 
 def test_check_all_keeps_the_others_where_a_kernel_cannot_be_run(monkeypatch):
-    from tilewright.cli import check_kernel
+    run = KernelCheck.run
 
-    multiply = check_kernel._multiply
-
-    def multiplied(kernel, *others):
-        if kernel.name == "simt":
+    def found(check, *others):
+        if check.kernel.name == "simt":
             raise MemoryError("16 GB")
-        return multiply(kernel, *others)
+        return run(check, *others)
 
-    monkeypatch.setattr(check_kernel, "_multiply", multiplied)
+    monkeypatch.setattr(KernelCheck, "run", found)
     record = in_json("check", "all", 9, 7, 5, "--schedules", 0, code=1)
     by_name = {found["kernel"]: found for found in record["results"]}
     assert (by_name["mma"]["verified"], by_name["simt"]["verified"]) == (True, False)

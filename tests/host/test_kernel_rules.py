@@ -126,4 +126,4 @@ def test_more_tiles_than_a_grid_has_are_refused():
 def test_every_activation_is_a_type_of_the_epilogue(activation):
     problem = replace(product(bf16), epilogue=Epilogue(activation=activation))
     functor = KERNELS["mma"].constants(MmaConfig(), problem).epilogue.Activation.spelling
-    assert f"struct {functor} {{" in package_headers()["kernels/activation.cuh"]
+    assert f"struct {functor} {{" in package_headers()["epilogue/activation.cuh"]

@@ -11,13 +11,14 @@ import pytest
 
 import tilewright
 from support.commands import error, in_json, invoke
-from tilewright.api import refuse_long_emulation
-from tilewright.cli.ladder_options import Asked
-from tilewright.cli.product import Product
+from tilewright.backends.emulation_limit import refuse_long_emulation
+from tilewright.checking.product import Product
 from tilewright.dtypes import bf16
 from tilewright.hardware import H200
 from tilewright.kernels.ladder import LADDER, gains
 from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.ladder import measure
+from tilewright.ladder.options import LadderOptions
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "ladder"
@@ -85,6 +86,45 @@ def test_a_rung_is_verified_and_counted():
     assert rung["published"][0]["tflops"] == 0.243
 
 
+def test_python_gets_the_record_that_the_command_prints():
+    options = ("--dtype", "fp16", "--option", "accumulator=fp32", "--seed", 3)
+    printed = climb("--rungs", "mma_warp", "--shape", "16,8,32", *options)
+    shares = []
+    record = measure(
+        (16, 8, 32), ["mma_warp"], dtype="fp16", options={"accumulator": "fp32"}, backend="emulator", seed=3,
+        progress=shares.append,
+    )  # fmt: skip
+    assert json.loads(json.dumps(record)) == printed
+    assert shares == sorted(shares)
+    assert measure(0, ["simt"], backend="emulator")["error"] == "no rung ran:\n  simt: the product is empty"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rungs": []}, r"rungs=\[\] names no rung: use some of uncoalesced"),
+        ({"rungs": "simt"}, r"rungs='simt' names no rung"),
+        ({"rungs": ["naive"]}, r"rungs=\['naive'\] names 'naive', which is no rung: use uncoalesced"),
+        ({"shape": (1, 2)}, r"shape=\(1, 2\) must be \(m, n, k\) of natural numbers, or one for a cube"),
+        ({"shape": "32"}, "shape='32' must be"),
+        ({"backend": "cpu"}, "backend='cpu' is unknown: use 'auto', 'gpu' or 'emulator'"),
+        ({"settled": True}, "settled=True is a way of measuring time, which needs a GPU: leave it out"),
+        (
+            {"rungs": ["simt"], "dtype": "fp16"},
+            r"dtype='fp16' is nothing for simt: leave it out.*\n  simt: dtype=fp32 ",
+        ),
+        ({"rungs": ["mma"], "options": {"stages": "many"}}, r"options=\{'stages': 'many'\}: stages of mma is of type"),
+        (
+            {"rungs": ["mma"], "options": {"sums": 1}},
+            r"options=\{'sums': 1\} is nothing (?s:.)* options=\{stages: int\}",
+        ),
+    ],
+)
+def test_what_cannot_be_climbed_in_python_is_said(arguments, message):
+    with pytest.raises(tilewright.TilewrightError, match=message):
+        measure(**{"backend": "emulator"} | arguments)
+
+
 def test_a_rung_that_does_not_take_the_shape_is_skipped_with_its_reason():
     record = climb("--rungs", "uncoalesced,wgmma_basic", "--shape", "40,40,17")
     assert record["verified"] is True
@@ -110,7 +150,7 @@ def test_a_rung_that_takes_too_long_is_left_out_with_the_estimate(monkeypatch):
     def limit(self, done):
         raise TimeoutError("would take the emulator a week")
 
-    monkeypatch.setattr("tilewright.cli.time_limit.TimeLimit.__call__", limit)
+    monkeypatch.setattr("tilewright.checking.time_limit.TimeLimit.__call__", limit)
     record = climb("--rungs", "coalesced", "--shape", "32", code=2)
     assert "a week" in record["error"]
     (rung,) = record["rungs"]
@@ -163,22 +203,22 @@ def test_options_reach_the_rungs_that_have_them():
 
 
 def test_options_that_a_rung_does_not_have_are_noted():
-    asked = Asked.parse("bf16", "hilbert", ["overlap=false", "stages=3"])
-    asked.require(list(LADDER.values()), named=False)
-    ignored = {name: asked.ignored_by(rung) for name, rung in LADDER.items()}
+    options = LadderOptions.parse("bf16", "hilbert", ["overlap=false", "stages=3"])
+    options.require(list(LADDER.values()), named=False)
+    ignored = {name: options.ignored_by(rung) for name, rung in LADDER.items()}
     assert ignored["wgmma_hilbert"] == ["--option overlap=false", "--option stages=3"]
     assert ignored["wgmma"] == ["--schedule hilbert"]
     assert ignored["coalesced"] == ["--dtype bf16", "--schedule hilbert", "--option overlap=false", "--option stages=3"]
     problem = Product(4096, 4096, 4096, bf16, bf16, "nt").problem
-    config = asked.config(LADDER["wgmma"], problem, H200)
+    config = options.config(LADDER["wgmma"], problem, H200)
     assert (config.overlap, config.stages) == (False, 3)
-    assert asked.config(LADDER["wgmma_persistent"], problem, H200) == tilewright.ScheduleConfig("hilbert")
-    assert asked.config(LADDER["wgmma_basic"], problem, H200) == LADDER["wgmma_basic"].kernel.config_type()
+    assert options.config(LADDER["wgmma_persistent"], problem, H200) == tilewright.ScheduleConfig("hilbert")
+    assert options.config(LADDER["wgmma_basic"], problem, H200) == LADDER["wgmma_basic"].kernel.config_type()
 
 
 def test_the_table_says_which_rungs_leave_an_option_out(monkeypatch):
     chosen = {name: LADDER[name] for name in ("coalesced", "mma_warp")}
-    monkeypatch.setattr("tilewright.kernels.ladder.LADDER", chosen)
+    monkeypatch.setattr("tilewright.ladder.climb.LADDER", chosen)
     text = invoke("ladder", "--backend", "emulator", "--shape", "16", "--option", "accumulator=fp32").stdout
     assert "Without --option accumulator=fp32, which they do not have: coalesced\n" in text
     record = climb("--shape", "16", "--option", "accumulator=fp32")
@@ -202,16 +242,16 @@ def test_a_wrong_rung_is_bad_news(monkeypatch):
 
 
 def test_ctrl_c_in_the_emulator_keeps_what_was_climbed(monkeypatch):
-    from tilewright.cli import ladder_emulated
+    from tilewright.ladder import emulated
 
-    count = ladder_emulated.count
+    count = emulated.count
 
-    def interrupted(climbed, *others):
-        if climbed.rung.name == "coalesced":
+    def interrupted(result, *others):
+        if result.rung.name == "coalesced":
             raise KeyboardInterrupt
-        count(climbed, *others)
+        count(result, *others)
 
-    monkeypatch.setattr(ladder_emulated, "count", interrupted)
+    monkeypatch.setattr(emulated, "count", interrupted)
     record = climb("--rungs", "uncoalesced,coalesced", "--shape", "32", code=130)
     assert (record["interrupted"], record["verified"]) == (True, True)
     assert [rung["verified"] for rung in record["rungs"]] == [True, None]

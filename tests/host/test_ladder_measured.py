@@ -3,6 +3,7 @@
 import json
 import sys
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,12 +11,13 @@ from support.commands import error, in_json, invoke
 from support.contenders import FakeContender, FakeInputs
 from tilewright import bench
 from tilewright.bench import session
-from tilewright.cli import ladder, ladder_measured
-from tilewright.cli.ladder_options import Asked
-from tilewright.cli.ladder_table import published
+from tilewright.cli.ladder.table import published
 from tilewright.hardware import H200
 from tilewright.kernels.ladder import LADDER, gains
-from tilewright.measure import protocol
+from tilewright.ladder import measure
+from tilewright.ladder.climb import begun
+from tilewright.ladder.options import LadderOptions
+from tilewright.ladder.timed import time_all
 
 
 def test_side_steps_have_no_gain_and_others_pass_over_them():
@@ -32,13 +34,13 @@ ABOUT = {"gpu": "NVIDIA H200", "date": "2026-11-21T13:05:00+00:00", "command": "
 def gpu(monkeypatch):
     """A GPU on which each rung takes 2 ms and cuBLAS 1.5 ms; others may be put in the place of a rung."""
     made = {}
-    monkeypatch.setattr(ladder, "wants_gpu", lambda backend: True)
-    monkeypatch.setattr(ladder, "_hardware", lambda on_gpu: H200)
+    monkeypatch.setattr("tilewright.api.gpu_count", lambda: 1)
+    monkeypatch.setattr("tilewright.backends.gpu.backend", lambda device: SimpleNamespace(hardware=H200))
     monkeypatch.setattr(session, "machine", lambda: ABOUT)
     monkeypatch.setattr(bench, "Inputs", FakeInputs)
     monkeypatch.setattr(bench, "Tilewright", lambda *_, name: made.get(name, FakeContender(name, 2e-3)))
     monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas", 1.5e-3))
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     return made
 
 
@@ -94,7 +96,7 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_the_climb(gpu, monkeyp
     def climb(*_):
         raise AssertionError
 
-    monkeypatch.setattr(ladder, "_climb", climb)
+    monkeypatch.setattr("tilewright.ladder.timed.time_all", climb)
     assert "does not exist: make it first" in error("ladder", "--plot", tmp_path / "missing" / "ladder.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "pip install 'tilewright[plot]'" in error("ladder", "--plot", tmp_path / "ladder.png")
@@ -111,8 +113,8 @@ def test_ctrl_c_before_the_first_rung_draws_nothing_and_prints_one_object(gpu, t
 
 
 def test_published_figures_are_of_the_shape():
-    climbed = {m: ladder._begin(LADDER["uncoalesced"], (m, m, m), Asked(), H200) for m in (4096, 5120)}
-    figures = [published(each.as_dict()) for each in climbed.values()]
+    results = {m: begun(LADDER["uncoalesced"], (m, m, m), LadderOptions(), H200) for m in (4096, 5120)}
+    figures = [published(each.as_dict()) for each in results.values()]
     assert [figure and figure.tflops for figure in figures] == [0.243, None]
 
 
@@ -121,7 +123,7 @@ def test_a_record_is_shown_and_drawn_again_as_it_was_without_a_gpu(gpu, tmp_path
     path, picture = tmp_path / "record.json", tmp_path / "ladder.svg"
     path.write_text(invoke(*climbing, "--json").stdout)
     shown = invoke(*climbing).stdout
-    monkeypatch.setattr(ladder, "wants_gpu", None)
+    monkeypatch.setattr("tilewright.api.gpu_count", None)
     again = invoke("ladder", path, "--plot", picture)
     assert again.stdout == shown
     assert in_json("ladder", path) == json.loads(path.read_text())
@@ -151,7 +153,7 @@ def test_what_is_no_record_is_refused(tmp_path, written, arguments, message):
 @pytest.mark.parametrize("backend", ["gpu", "emulator"])
 def test_a_record_without_a_part_that_is_shown_is_refused(gpu, tmp_path, monkeypatch, backend):
     if backend == "emulator":
-        monkeypatch.setattr(ladder, "wants_gpu", lambda backend: False)
+        monkeypatch.setattr("tilewright.api.gpu_count", lambda: 0)
     record = in_json("ladder", "--rungs", "coalesced", "--shape", "32")
     path = tmp_path / "record.json"
     optional = {
@@ -209,11 +211,11 @@ def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
     monkeypatch.setattr(bench, "Inputs", Inputs)
     monkeypatch.setattr(bench, "Tilewright", lambda kernel, config, name: FakeContender(name, seconds[kernel]))
     monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas", 1.5e-3))
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
-    climbed = [ladder._begin(LADDER[name], (4096, 2048, 1024), Asked(), H200) for name in seconds]
-    assert ladder_measured.measure(climbed, 0, False, lambda share: None) is False
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    results = [begun(LADDER[name], (4096, 2048, 1024), LadderOptions(), H200) for name in seconds]
+    assert time_all(results, 0, False, lambda share: None) is False
     assert met == [("fp16", "nn", "randn"), ("fp16", "tn", "randn"), ("fp16", "nn", "2:4")]
-    found = {each.rung.name: each.as_dict() for each in climbed}
+    found = {each.rung.name: each.as_dict() for each in results}
     assert {name: rung["cublas_ratio"] for name, rung in found.items()} == pytest.approx(
         {name: 1.5e-3 / each for name, each in seconds.items()}
     )
@@ -224,18 +226,18 @@ def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
 
 def test_a_rung_that_fails_on_a_gpu_is_bad_news(gpu):
     gpu["mma"] = FakeContender("mma", error=RuntimeError("no memory"))
-    (climbed,) = [ladder._begin(LADDER["mma"], (4096, 2048, 1024), Asked(), H200)]
-    ladder_measured.measure([climbed], 0, False, lambda share: None)
-    assert climbed.verified is False
-    assert "no memory" in climbed.skipped
+    (result,) = [begun(LADDER["mma"], (4096, 2048, 1024), LadderOptions(), H200)]
+    time_all([result], 0, False, lambda share: None)
+    assert result.verified is False
+    assert "no memory" in result.skipped
 
 
-def test_a_record_of_a_gpu_says_which_and_when(monkeypatch):
-    monkeypatch.setattr(session, "machine", lambda: ABOUT)
-    measured = ladder._record([], True, (4096, 2048, 1024), False)
-    assert ABOUT.items() <= measured.items()
-    assert (measured["m"], measured["n"], measured["k"]) == (4096, 2048, 1024)
-    assert not ABOUT.keys() & ladder._record([], False, (4096, 2048, 1024), False).keys()
+def test_a_record_of_a_gpu_says_which_when_and_by_what(gpu):
+    record = in_json("ladder", "--rungs", "mma", "--shape", "4096,2048,1024")
+    assert ABOUT.items() <= record.items()
+    assert (record["m"], record["n"], record["k"]) == (4096, 2048, 1024)
+    assert measure((4096, 2048, 1024), ["mma"]) == {**record, "command": "tilewright.ladder.measure"}
+    assert not ABOUT.keys() & measure(32, ["coalesced"], backend="emulator").keys()
 
 
 def test_a_picture_that_fails_late_does_not_take_the_record_with_it(gpu, tmp_path, monkeypatch):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.doubles import GpuArray
+from support.doubles import GpuArray, Shared
 from tilewright import dtypes
-from tilewright.operand import HOST, Operand, adopt
+from tilewright.arrays import adopt
+from tilewright.operand import HOST, Operand
 
 
 def operand(shape, strides, pointer=4096, dtype=dtypes.fp16):
@@ -77,18 +78,8 @@ def test_byte_swapped_and_masked_cuda_arrays_are_refused():
 
 
 def test_dlpack_exporters_are_adopted():
-    class Exporter:
-        def __init__(self, array):
-            self._array = array
-
-        def __dlpack__(self, **keywords):
-            return self._array.__dlpack__(**keywords)
-
-        def __dlpack_device__(self):
-            return self._array.__dlpack_device__()
-
     array = np.zeros((4, 6), np.float32)[:, ::2]
-    adopted = adopt(Exporter(array), "a")
+    adopted = adopt(Shared(array), "a")
     assert adopted.pointer == array.ctypes.data
     assert (adopted.shape, adopted.strides, adopted.dtype) == ((4, 3), (6, 2), dtypes.fp32)
     assert adopted.device == HOST

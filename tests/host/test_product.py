@@ -6,22 +6,22 @@ import sys
 
 import pytest
 
-from tilewright.cli.product import Product
+from tilewright.arrays import adopt
+from tilewright.checking.product import Product
 from tilewright.dtypes import bf16, fp32
-from tilewright.operand import adopt
 
 
 def test_memory_is_refused_beyond_half_of_what_there_is(monkeypatch):
     product = Product(64, 64, 64, dtype=bf16, out_dtype=bf16)
-    monkeypatch.setattr("tilewright.cli.product.available_memory", lambda: 2.0 * product.host_bytes)
+    monkeypatch.setattr("tilewright.checking.product.available_memory", lambda: 2.0 * product.host_bytes)
     product.require_memory()
-    monkeypatch.setattr("tilewright.cli.product.available_memory", lambda: 2.0 * product.host_bytes - 2)
+    monkeypatch.setattr("tilewright.checking.product.available_memory", lambda: 2.0 * product.host_bytes - 2)
     with pytest.raises(ValueError, match=r"64x64x64 bf16 nt.*GB.*smaller"):
         product.require_memory()
 
 
 def test_there_is_memory_and_a_limit_on_the_process_counts():
-    code = "from tilewright.cli.memory import available_memory as get; import resource; assert get() > 1 << 28;"
+    code = "from tilewright.checking.memory import available_memory as get; import resource; assert get() > 1 << 28;"
     code += "resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28)); assert get() == 1 << 28"
     pytest.importorskip("resource")
     subprocess.run([sys.executable, "-c", code], check=True)

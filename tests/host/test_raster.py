@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.model.raster import SCHEDULES, blocked_tile, grouped_tile, hilbert_tile, row_major_tile
+from tilewright.model.raster import TILE_ORDERS, blocked_tile, grouped_tile, hilbert_tile, row_major_tile
 
 ORDERS = {
     "row_major": row_major_tile,
@@ -23,7 +23,7 @@ def order(name, tiles_m, tiles_n):
 
 
 def test_every_schedule_is_tested():
-    assert set(SCHEDULES) < set(ORDERS)
+    assert set(TILE_ORDERS) < set(ORDERS)
 
 
 @pytest.mark.parametrize("name", ORDERS)

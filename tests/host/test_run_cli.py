@@ -3,7 +3,7 @@
 import pytest
 
 from support.commands import in_json, invoke
-from tilewright.cli.product import Product
+from tilewright.checking.product import Product
 from tilewright.reference import Comparison
 
 

@@ -6,18 +6,23 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.hardware import A100
+from tilewright.operand import HOST
 
 V100 = replace(A100, name="V100", arch="sm_70", smem_bytes=98_304)
 """A GPU older than every kernel: no cp.async, no bf16."""
 
 
 class RecordingBackend:
-    """Runs nothing and records what it was asked for; streams other than its own belong to another GPU."""
+    """Runs nothing and records what it was asked for; streams other than its own belong to another GPU.
+
+    With `host_in_place` it takes arrays in host memory for its own.
+    """
 
     name = "recording"
 
-    def __init__(self, hardware=A100, own_streams=(0,)):
+    def __init__(self, hardware=A100, own_streams=(0,), host_in_place=False):
         self.hardware = hardware
+        self.host_in_place = host_in_place
         self.own_streams = own_streams
         self.captured_streams = ()
         self.prepared = []
@@ -30,6 +35,9 @@ class RecordingBackend:
     @contextmanager
     def resident(self, operands, stream):
         yield {name: operand.pointer for name, operand in operands.items()}
+
+    def reads_in_place(self, device):
+        return self.host_in_place or device != HOST
 
     def is_capturing(self, stream):
         return stream in self.captured_streams
@@ -54,3 +62,16 @@ class GpuArray:
             "version": 3,
         }
         self._keep = array
+
+
+class Shared:
+    """An array that shares a NumPy array through DLPack and has no other interface."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **keywords):
+        return self._array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()

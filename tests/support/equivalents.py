@@ -5,6 +5,7 @@ are left out of the mutation score.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 MOST_SHARE = 0.1
 """Of all mutants, how many may be argued away."""
@@ -35,7 +36,7 @@ class Equivalent:
         )
 
 
-def argument_for(subject, mutant):
+def argument_for(subject: Any, mutant: Any) -> str | None:
     """Why a mutant is as good as the original; None where nobody has argued so."""
     return next((entry.argument for entry in EQUIVALENTS if entry.covers(subject, mutant)), None)
 

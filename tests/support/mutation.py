@@ -73,7 +73,7 @@ class Subject:
         """Its translation unit, run as it is."""
         return _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
 
-    def mutants(self):
+    def mutants(self) -> tuple[mutants.Mutant, ...]:
         """All mutants of its PTX."""
         return _mutants(self)
 
@@ -216,6 +216,6 @@ def _product(subject, shape):
 
 
 @cache
-def _mutants(subject):
+def _mutants(subject: Subject) -> tuple[mutants.Mutant, ...]:
     sources = {SOURCE_ROOT + name: text for name, text in package_headers().items()}
     return tuple(mutants.generate(subject.plain, sources))

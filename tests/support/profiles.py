@@ -191,8 +191,7 @@ class Product:
         arrays, keywords = self._arguments()
         plan = tw.plan(*arrays, backend=_counting_backend(), **keywords)
         called = {name: value for name, value in keywords.items() if name in ("c", "bias", "out")}
-        plan(*arrays, **called)
-        return plan.counters
+        return plan.counted(*arrays, **called)[1]
 
 
 @cache

@@ -49,3 +49,31 @@ extern "C" __global__ void __launch_bounds__(128) scale(float* out, float factor
 extern "C" __global__ void nothing() {}
 """
 """Two entries, one with dynamic shared memory."""
+
+LOAD_TILE = (
+    PTX_WRAPPERS
+    + """
+extern "C" __global__ void load(const __grid_constant__ TensorMap map, const unsigned short* in, int* wrong) {
+  __shared__ __align__(1024) unsigned short tile[8 * 64];
+  __shared__ __align__(8) unsigned long long barrier;
+  unsigned b = shared_address(&barrier);
+  if (threadIdx.x == 0) {
+    mbarrier_init(b, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    mbarrier_expect(b, 1024);
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4}], [%2];"
+                 :: "r"(shared_address(tile)), "l"(&map), "r"(b), "r"(64), "r"(8) : "memory");
+  }
+  __syncthreads();
+  mbarrier_wait(b, 0);
+  int row = threadIdx.x / 64, column = threadIdx.x % 64;
+  int chunk = column / 8 ^ row;
+  int expected = row + 8 < 12 ? in[(row + 8) * 128 + 64 + column] : 0;
+  if (tile[row * 64 + chunk * 8 + column % 8] != expected) *wrong = 1;
+}
+"""
+)
+"""An 8 x 64 tile of a tensor of 16-bit elements, from row 8 and column 64 on, with a 128-byte swizzle: *wrong is set
+where it is not that of `in`, whose rows have 128 elements, 12 of them.
+"""

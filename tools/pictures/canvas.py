@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from tilewright.cli.product import Product
+from tilewright.checking.product import Product
 from tilewright.hardware import H200
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder import LADDER

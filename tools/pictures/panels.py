@@ -14,7 +14,7 @@ from matplotlib.path import Path
 
 from pictures.record import Request
 from tilewright.emulator.counts.memory import BANK_BYTES, BANKS
-from tilewright.emulator.semantics.sectors import SECTOR_BYTES
+from tilewright.hardware import SECTOR_BYTES
 
 BLUE, ORANGE, GREEN, RED, GREY, PURPLE = "#3b7ea1", "#e69f00", "#4c9a2a", "#c8442e", "#9aa5ad", "#8e63a8"
 PALE = {BLUE: "#d3e5ef", ORANGE: "#fbe7bd", GREEN: "#d9ecd0", RED: "#f6d5cf", GREY: "#e9ecee", PURPLE: "#e7dbee"}

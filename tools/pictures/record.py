@@ -92,7 +92,7 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
     backend = _RecordingBackend(observers=[recorder])
     matmul(a, b, kernel=name, backend=backend)
     found: list[Request] = []
-    for (site, kind), (space, width, by_warp) in recorder.seen.items():
+    for (site, action), (space, width, by_warp) in recorder.seen.items():
         location = recorder.words.instruction(site).location
         for warp, offsets in enumerate(by_warp):
             lanes = np.flatnonzero(offsets >= 0)
@@ -100,7 +100,7 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
             operand, start = backend.operand_at(first) if space == "global" else ("", first // 128 * 128)
             places = offsets[lanes] - start
             chain = location.chain if location else ()
-            found.append(Request(chain, kind, warp, operand, width, tuple(lanes.tolist()), places, start))
+            found.append(Request(chain, action, warp, operand, width, tuple(lanes.tolist()), places, start))
     return found
 
 

@@ -123,7 +123,7 @@ def fragment_rows(axes: Axes, name: str, operand: str) -> None:
     """The banks of eight rows that ldmatrix takes of A or B."""
     sizes = constants(name)
     line = {"a": "load_fragment<LayoutA", "b": "load_fragment<LayoutB"}[operand]
-    request = of_line(name, shape_of(name, sizes.get("stages", 1)), "kernels/mma_fragments.cuh", line)[0]
+    request = of_line(name, shape_of(name, sizes.get("stages", 1)), "mainloop/mma_fragments.cuh", line)[0]
     row_bytes = {"a": sizes["tile_k"], "b": sizes["tile_n"]}[operand] * HALF
     eight_rows(axes, request, row_bytes, f"8 rows of {operand.upper()}'s tile, {row_bytes} bytes long")
 

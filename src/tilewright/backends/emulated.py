@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.backends.protocol import mirrored
 from tilewright.emulator import Counters, Device, Observer
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import KernelArguments, LaunchShape
@@ -54,6 +55,10 @@ class EmulatedBackend:
         """Parse the PTX and generate its NumPy code (cached by text)."""
         return EmulatedExecutable(self.device, compiled, shape, arguments)
 
+    def reads_in_place(self, device: int) -> bool:
+        """Never: kernels see emulated memory."""
+        return False
+
     def check_stream(self, stream: int) -> None:
         """The emulator has no streams: any number is ignored."""
 
@@ -66,7 +71,7 @@ class EmulatedBackend:
         """Copies of the operands' memory, alignment kept; what the kernel writes around `out` comes back too."""
         for name, operand in operands.items():
             if operand.device != HOST:
-                raise ValueError(
+                raise ArgumentValueError(
                     f"{name} is on GPU {operand.device} and backend='emulator' runs on host memory: move it to the "
                     f"CPU, or leave backend='auto'"
                 )

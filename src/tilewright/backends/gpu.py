@@ -12,6 +12,7 @@ from typing import Any
 from cuda.bindings import driver
 
 from tilewright.backends.protocol import mirrored
+from tilewright.errors import ArgumentValueError, TilewrightError
 from tilewright.hardware import Hardware, rates_of, recognize
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import (
@@ -47,7 +48,7 @@ _WRONG_CONTEXT = frozenset(
 """How the driver refuses a function of another context than the calling thread's."""
 
 
-class CudaError(RuntimeError):
+class CudaError(TilewrightError, RuntimeError):
     """The CUDA driver refused a call; the message names the call, the driver's error and what to look at."""
 
 
@@ -84,7 +85,9 @@ class GpuBackend:
     def __init__(self, device: int = 0):
         count = device_count()
         if device >= count:
-            raise ValueError(f"device={device} does not exist: this machine has {count} usable GPU(s)")
+            raise ArgumentValueError(
+                f"device={device} does not exist: this machine has {count} usable GPU(s); name one of them"
+            )
         self.device = device
         self._handle = checked(driver.cuDeviceGet(device), "cuDeviceGet")
         self.context = checked(driver.cuDevicePrimaryCtxRetain(self._handle), "cuDevicePrimaryCtxRetain")
@@ -117,15 +120,19 @@ class GpuBackend:
         finally:
             checked(driver.cuCtxPopCurrent(), "cuCtxPopCurrent")
 
+    def reads_in_place(self, device: int) -> bool:
+        """Whether it is this GPU's own memory."""
+        return device == self.device
+
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream of another GPU."""
         if stream < 0:
-            raise ValueError(f"stream={stream} is no CUDA stream: pass its handle, or leave stream= out")
+            raise ArgumentValueError(f"stream={stream} is no CUDA stream: pass its handle, or leave stream= out")
         if stream <= 2:  # the legacy and per-thread default streams belong to whatever context is current
             return
         context = checked(driver.cuStreamGetCtx(driver.CUstream(stream)), "cuStreamGetCtx(stream)")
         if int(context) != self._context_number:
-            raise ValueError(
+            raise ArgumentValueError(
                 f"stream={stream:#x} belongs to another GPU than the operands, which are on GPU {self.device}: "
                 f"pass a stream of GPU {self.device}, or none for the current one"
             )

@@ -35,6 +35,9 @@ class Backend(Protocol):
     def hardware(self) -> Hardware:
         """The GPU it is, or stands for."""
 
+    def reads_in_place(self, device: int) -> bool:
+        """Whether kernels use the memory of a device (HOST or a GPU's number) where it is, without copies."""
+
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> Executable:
         """Load the kernel and prebuild everything that does not change from call to call."""
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from tilewright.bench.contenders import Absent, Contender, Prepared
 from tilewright.bench.inputs import Inputs
+from tilewright.errors import ArgumentValueError
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
 from tilewright.measure.sensors import Reading, Sensors, combined
 from tilewright.measure.statistics import Interval, median_interval, paired_ratio
@@ -140,7 +141,7 @@ def compare(
     """
     names = [contender.name for contender in contenders]
     if len(set(names)) < len(names):
-        raise ValueError(
+        raise ArgumentValueError(
             f"contenders share a name, but records tell them apart by name: {', '.join(names)}; give each its own"
         )
     comparison = Comparison(inputs.as_dict(), inputs.shape.flops, inputs.light_seconds)

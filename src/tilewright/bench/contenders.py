@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from tilewright.api import plan
 from tilewright.bench.inputs import Inputs, Launch
 from tilewright.dtypes import DType, fp32
+from tilewright.errors import ArgumentValueError
 from tilewright.kernels.registry import EVERY_KERNEL
 
 OURS = "tilewright"
@@ -212,7 +213,7 @@ def _contender(name: str) -> Contender:
         return Tilewright(kernel or "auto")
     if name in PEERS:
         return PEERS[name]()
-    raise ValueError(
+    raise ArgumentValueError(
         f"contender {name!r} does not exist: use {', '.join((OURS, *PEERS))}, or {OURS}: with one of "
         f"{', '.join(EVERY_KERNEL)}"
     )

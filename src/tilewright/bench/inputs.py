@@ -6,22 +6,19 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from tilewright import dtypes
+from tilewright.arrays import adopt
 from tilewright.backends.gpu import backend
 from tilewright.binding import bind
+from tilewright.data import Data
 from tilewright.dtypes import DType
+from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.measure.protocol import Work
 from tilewright.model.speed_of_light import speed_of_light
-from tilewright.operand import adopt
 from tilewright.problem import Problem
 from tilewright.reference import stored_bound, sum_bound
-
-Data: TypeAlias = Literal["randn", "uniform", "2:4"]
-"""How values are distributed: normally, or uniformly from -1 to 1, or normally with an A for sparse tensor cores, which
-is zero but for the larger two of four neighbours along k. Zeros alone are no choice: power depends on the bits.
-"""
 
 Launch: TypeAlias = Callable[[int], object]
 """Put the product of the set of that number on torch's current stream."""
@@ -55,9 +52,11 @@ class Shape:
     def require(self, data: Data) -> None:
         """Raise a ValueError where there is no such product to be timed, or none of such data."""
         if min(self.m, self.n, self.k) < 1:
-            raise ValueError(f"{self} has nothing to time: make m, n and k at least 1")
+            raise ArgumentValueError(f"{self} has nothing to time: make m, n and k at least 1")
         if data == "2:4" and self.k % 4:
-            raise ValueError(f"data='2:4' is of groups of four along k, and k is {self.k}: make it a multiple of 4")
+            raise ArgumentValueError(
+                f"data='2:4' is of groups of four along k, and k is {self.k}: make it a multiple of 4"
+            )
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}"
@@ -84,7 +83,7 @@ class Inputs:
     def __init__(self, shape: Shape, *, data: Data = "randn", seed: int = 0, device: int = 0):
         torch = torch_on_gpu()
         if data not in get_args(Data):
-            raise ValueError(f"data={data!r} is unknown: use {', '.join(map(repr, get_args(Data)))}")
+            raise ArgumentValueError(f"data={data!r} is unknown: use {', '.join(map(repr, get_args(Data)))}")
         shape.require(data)
         kind = dtypes.parse(shape.dtype, "dtype")
         self.torch, self.shape, self.data, self.seed, self.device = torch, shape, data, seed, device
@@ -251,9 +250,9 @@ def torch_on_gpu() -> Any:
     try:
         import torch
     except ImportError:
-        raise RuntimeError(
+        raise UnavailableError(
             "timing needs torch and an NVIDIA GPU, and torch is not installed: pip install torch"
         ) from None
     if not torch.cuda.is_available():
-        raise RuntimeError("timing needs torch and an NVIDIA GPU, and torch sees no GPU: see `tilewright doctor`")
+        raise UnavailableError("timing needs torch and an NVIDIA GPU, and torch sees no GPU: see `tilewright doctor`")
     return torch

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from tilewright.errors import ArgumentValueError, UnavailableError
+
 _LOGARITHMIC = 20
 """If the fastest is more than this many times the slowest, the scale is logarithmic."""
 
@@ -18,13 +20,15 @@ def pyplot(path: Path) -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise RuntimeError("--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'") from None
+        raise UnavailableError(
+            "--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'"
+        ) from None
     matplotlib.use("agg")
     matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text, for search and screen readers
     from matplotlib import backend_bases, pyplot
 
     if path.suffix.removeprefix(".") not in backend_bases.FigureCanvasBase.filetypes:
-        raise ValueError(f"--plot={path} ends in no format that matplotlib writes: use .png, .svg or .pdf")
+        raise ArgumentValueError(f"--plot={path} ends in no format that matplotlib writes: use .png, .svg or .pdf")
     return pyplot
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from tilewright.bench.comparison import Comparison, Progress, compare
 from tilewright.bench.contenders import OURS, Contender, Tilewright
-from tilewright.bench.inputs import Data, Inputs, Shape, torch_on_gpu
+from tilewright.bench.inputs import Inputs, Shape, torch_on_gpu
+from tilewright.data import Data
+from tilewright.errors import ArgumentValueError
 from tilewright.jit.compile import nvrtc_version
 from tilewright.measure.protocol import Protocol, Settled
 from tilewright.planner.choose import choose
@@ -91,7 +93,7 @@ def swept(inputs: Inputs, text: str, name: str = "auto") -> list[Tilewright]:
     every = [Tilewright(kernel.name, config) for config in kernel.configs(inputs.problem, inputs.hardware)]
     found = [contender for contender in every if text in contender.name]
     if not found:
-        raise ValueError(
+        raise ArgumentValueError(
             f"--configs={text!r} is in no Config of {kernel.name} for {inputs.shape}: use all, or a part of one of "
             f"{', '.join(contender.name.removeprefix(f'{OURS}:') for contender in every)}"
         )

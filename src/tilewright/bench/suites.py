@@ -19,6 +19,7 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.bench.inputs import Shape
+from tilewright.errors import ArgumentValueError
 
 FOLDER = Path(__file__).parent / "suites"
 LAYOUTS = ("nt", "nn", "tn", "tt")
@@ -46,15 +47,15 @@ def load(name: str) -> Suite:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         if name.endswith(".toml"):
-            raise ValueError(f"suite {name} cannot be read: {error.strerror}") from None
-        raise ValueError(
+            raise ArgumentValueError(f"suite {name} cannot be read: {error.strerror}; name another file") from None
+        raise ArgumentValueError(
             f"suite {name!r} does not exist: use {', '.join(names())}, or a path: of a suite of your own, in "
             ".toml, or of a record to be shown again, in .json"
         ) from None
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"suite {name} is not TOML: {error}") from None
+        raise ArgumentValueError(f"suite {name} is not TOML: {error}") from None
     return parse(content, path.stem)
 
 
@@ -64,7 +65,7 @@ def parse(content: dict[str, Any], name: str) -> Suite:
     _refuse_others(content, {"summary", "shapes", *_DEFAULTS}, where)
     tables = content.get("shapes")
     if not isinstance(tables, list) or not tables:
-        raise ValueError(f"{where} has no shapes: add a [[shapes]] table with m, n and k")
+        raise ArgumentValueError(f"{where} has no shapes: add a [[shapes]] table with m, n and k")
     common = {key: content.get(key, default) for key, default in _DEFAULTS.items()}
     shapes: list[Shape] = []
     for number, table in enumerate(tables, 1):
@@ -74,14 +75,14 @@ def parse(content: dict[str, Any], name: str) -> Suite:
 
 def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
     if not isinstance(table, dict):
-        raise ValueError(f"{where} is not a table: write [[shapes]], and m, n and k below it")
+        raise ArgumentValueError(f"{where} is not a table: write [[shapes]], and m, n and k below it")
     _refuse_others(table, {"m", "n", "k", "label", *_DEFAULTS}, where)
     settings = common | {key: table[key] for key in _DEFAULTS if key in table}
     kind = dtypes.by_name(settings["dtype"]) if isinstance(settings["dtype"], str) else None
     if kind is None:
-        raise ValueError(f"{where} has dtype={settings['dtype']!r}: use {dtypes.NAMES}")
+        raise ArgumentValueError(f"{where} has dtype={settings['dtype']!r}: use {dtypes.NAMES}")
     if settings["layout"] not in LAYOUTS:
-        raise ValueError(f"{where} has layout={settings['layout']!r}: use {', '.join(LAYOUTS)}")
+        raise ArgumentValueError(f"{where} has layout={settings['layout']!r}: use {', '.join(LAYOUTS)}")
     label = _text(table, "label", where)
     settings["dtype"] = kind.name
     every = (_extents(table, name, where) for name in "mnk")
@@ -90,19 +91,21 @@ def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
 
 def _extents(table: dict[str, Any], name: str, where: str) -> list[int]:
     if name not in table:
-        raise ValueError(f"{where} has no {name}: add it, a number or a list of them")
+        raise ArgumentValueError(f"{where} has no {name}: add it, a number or a list of them")
     extents = table[name] if isinstance(table[name], list) else [table[name]]
     if not extents or any(type(extent) is not int or extent < 1 for extent in extents):
-        raise ValueError(f"{where} has {name}={table[name]!r}: write a whole number from 1 on, or a list of them")
+        raise ArgumentValueError(
+            f"{where} has {name}={table[name]!r}: write a whole number from 1 on, or a list of them"
+        )
     return extents
 
 
 def _text(table: dict[str, Any], key: str, where: str) -> str:
     if not isinstance(value := table.get(key, ""), str):
-        raise ValueError(f"{where} has {key}={value!r}: put it in quotes")
+        raise ArgumentValueError(f"{where} has {key}={value!r}: put it in quotes")
     return value
 
 
 def _refuse_others(table: dict[str, Any], known: set[str], where: str) -> None:
     if unknown := sorted(table.keys() - known):
-        raise ValueError(f"{where} has the unknown key {unknown[0]!r}: use {', '.join(sorted(known))}")
+        raise ArgumentValueError(f"{where} has the unknown key {unknown[0]!r}: use {', '.join(sorted(known))}")

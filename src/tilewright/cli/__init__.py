@@ -1,4 +1,7 @@
-"""The command line. Each command is a module; what it needs is imported when it runs, so that `--help` is quick."""
+"""The command line. Each command is a module or a package.
+
+What a command needs is imported when it runs, so `--help` is quick.
+"""
 
 import errno
 import os
@@ -9,12 +12,11 @@ import typer
 
 from tilewright import __version__
 from tilewright.cli import bench, check, doctor, inspect, ladder, run
-from tilewright.cli.options import Command, Program
-from tilewright.cli.output import BAD_REQUEST
+from tilewright.cli.command import BAD_REQUEST, CommandLine, WithNegativeNumbers
 
 app = typer.Typer(
     name="tilewright",
-    cls=Program,
+    cls=CommandLine,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -22,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (run.run, ladder.ladder, bench.bench, inspect.inspect, check.check, doctor.doctor):
-    app.command(cls=Command)(command)
+    app.command(cls=WithNegativeNumbers)(command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,8 +11,9 @@ from typing import Literal
 
 import typer
 
+from tilewright.cli.command import NOT_VERIFIED, command
 from tilewright.cli.options import Json
-from tilewright.cli.output import NOT_VERIFIED, console, print_json, reports_errors
+from tilewright.cli.output import console, print_json
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -33,7 +34,7 @@ class Finding:
     remedy: str = ""
 
 
-@reports_errors
+@command
 def doctor(as_json: Json = False) -> None:
     """Look at Python, packages, compiler, driver, GPUs, cache and tools, and multiply a small product.
 
@@ -131,7 +132,7 @@ def _gpus() -> Iterator[Finding]:
         return
     yield _driver()
     from tilewright.backends import gpu
-    from tilewright.cli.product import NotTaken, first_accepted
+    from tilewright.checking.product import NotTaken, first_accepted
     from tilewright.kernels.registry import KERNELS
 
     for index in range(count):
@@ -222,7 +223,7 @@ def _tools() -> Iterator[Finding]:
 def _self_test() -> Iterator[Finding]:
     from tilewright import dtypes
     from tilewright.api import matmul
-    from tilewright.cli.product import Product
+    from tilewright.checking.product import Product
 
     product = Product(48, 40, 72, dtype=dtypes.bf16, out_dtype=dtypes.bf16, bias=True)
     operands = product.operands(seed=0)

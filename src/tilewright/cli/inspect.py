@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tilewright.cli.command import command
 from tilewright.cli.options import (
     DTypeName,
     Json,
@@ -12,13 +13,13 @@ from tilewright.cli.options import (
     hardware_of,
     parse_shape,
 )
-from tilewright.cli.output import console, print_json, reports_errors, table
+from tilewright.cli.output import console, print_json, table
 
 MIX_LINES = 15
 """Opcodes shown to people besides the characteristic ones; --json has all."""
 
 
-@reports_errors
+@command
 def inspect(
     kernel: Annotated[
         str,
@@ -58,7 +59,7 @@ def inspect(
       tilewright inspect simt --arch sm_80 --ptx
       tilewright inspect wgmma_basic --json
     """
-    from tilewright.cli.product import first_accepted
+    from tilewright.checking.product import first_accepted
     from tilewright.jit.cache import build
     from tilewright.jit.listing import instruction_mix, ptx_listing, resources, sass_listing
     from tilewright.kernels.registry import kernel_named

@@ -1,56 +1,15 @@
 """The options that several commands take, and what their values mean."""
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from tilewright.cli.output import print_json
+from tilewright.errors import ArgumentValueError, UnavailableError
 
 if TYPE_CHECKING:
     from tilewright.hardware import Hardware
-
-
-UsageError: Any = typer.BadParameter.__bases__[0]
-"""Of click, which typer has under different names."""
-
-
-class Program(TyperGroup):
-    """Says under --json also as JSON what is wrong with the options, so that stdout always holds one object."""
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse the words of the command line up to the command's name."""
-        self._in_json = "--json" in args
-        with self._usage_errors():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Parse the rest and run the command."""
-        with self._usage_errors():
-            return super().invoke(ctx)
-
-    @contextmanager
-    def _usage_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except UsageError as error:
-            if self._in_json:
-                print_json({"error": error.format_message()})
-            raise
-
-
-class Command(TyperCommand):
-    """Takes -1 for a value, so that the argument it is meant for refuses it, and not for an unknown option."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words after the command's name."""
-        ctx.ignore_unknown_options = any(re.fullmatch(r"-\d+", word) for word in args)
-        return super().parse_args(ctx, args)
 
 
 class DTypeName(StrEnum):
@@ -115,7 +74,9 @@ def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int
     if m is None:
         return None
     if n is None or k is None:
-        raise ValueError(f"M is {m}, and {'N' if n is None else 'K'} is missing: give all of M N K, or none of them")
+        raise ArgumentValueError(
+            f"M is {m}, and {'N' if n is None else 'K'} is missing: give all of M N K, or none of them"
+        )
     return m, n, k
 
 
@@ -125,7 +86,7 @@ def wants_gpu(backend: BackendName) -> bool:
 
     on_gpu = backend != BackendName.emulator and gpu_count() > 0
     if backend == BackendName.gpu and not on_gpu:
-        raise RuntimeError(
+        raise UnavailableError(
             "--backend gpu needs an NVIDIA GPU with its driver, and none is usable here: leave --backend at auto, or "
             "see what `tilewright doctor` finds"
         )
@@ -137,7 +98,7 @@ def require_writable(option: str, path: Path | None) -> None:
     if path is None:
         return
     if not path.parent.is_dir():
-        raise ValueError(f"{option}={path} is in a folder that does not exist: make it first")
+        raise ArgumentValueError(f"{option}={path} is in a folder that does not exist: make it first")
     target = path.resolve()  # a link stays
     there = target.exists()
     try:
@@ -145,7 +106,7 @@ def require_writable(option: str, path: Path | None) -> None:
         if not there:
             target.unlink()
     except OSError as error:
-        raise ValueError(f"{option}={path} cannot be written: {error.strerror}: name another file") from None
+        raise ArgumentValueError(f"{option}={path} cannot be written: {error.strerror}: name another file") from None
 
 
 def require_plot(path: Path | None) -> None:
@@ -163,7 +124,7 @@ def parse_shape(text: str, option: str) -> tuple[int, int, int]:
     if len(parts) == 1:
         parts = [parts[0].removesuffix("^3")] * 3
     if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
-        raise ValueError(
+        raise ArgumentValueError(
             f"{option}={text!r} is no shape: write M,N,K of natural numbers, such as 512,2048,1024 or 512x2048x1024, "
             "or 4096 for a cube"
         )
@@ -180,5 +141,7 @@ def hardware_of(arch: str) -> "Hardware":
     if "sm_90" in targets:
         targets.append("sm_90a")
     if arch not in targets:
-        raise ValueError(f"--arch={arch!r} is no architecture that tilewright and NVRTC know: use {', '.join(targets)}")
+        raise ArgumentValueError(
+            f"--arch={arch!r} is no architecture that tilewright and NVRTC know: use {', '.join(targets)}"
+        )
     return standing_for(arch)

@@ -1,21 +1,16 @@
-"""What commands say and how they end: results on stdout, everything else on stderr."""
+"""What commands say and where: results on stdout, everything else on stderr."""
 
-import dis
 import functools
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
-
-import typer
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-P = ParamSpec("P")
 
 LINE_COLUMNS = {
     "warp_instructions": ("warp", "instr"),
@@ -34,60 +29,6 @@ LINE_COLUMNS = {
 
 _SCALES = ("", "k", "M", "G", "T", "P", "E")
 
-NOT_VERIFIED, BAD_REQUEST, INTERRUPTED = 1, 2, 130
-"""Exit codes besides 0: the answer is wrong or something fails; the request cannot be met; Ctrl-C."""
-
-
-def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn errors raised for the caller into their message on stderr and exit code 2, and Ctrl-C into 130."""
-
-    @functools.wraps(command)
-    def reporting(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except KeyboardInterrupt:
-            code, message = INTERRUPTED, "interrupted"
-        except Exception as error:
-            if (said := message_of(error)) is None:
-                raise
-            code, message = BAD_REQUEST, said
-        else:
-            return
-        typer.echo(f"tilewright: {message}", err=True)
-        if kwargs.get("as_json"):
-            print_json({"error": message})
-        raise typer.Exit(code)
-
-    return reporting
-
-
-def message_of(error: Exception) -> str | None:
-    """What an error says to the caller; None for a defect."""
-    if _is_out_of_memory(error):
-        return f"not enough memory: take a smaller product ({error})"
-    return str(error) if _is_for_the_caller(error) else None
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's is a RuntimeError
-
-
-def _is_for_the_caller(error: Exception) -> bool:
-    """Whether a `raise` of tilewright's own made this error, of the types that the API documents.
-
-    What the interpreter or a library raises, as for a call of what is no function, is a defect and keeps its traceback.
-    """
-    from tilewright.emulator.errors import EmulatorError
-
-    documented = TypeError | ValueError | NotImplementedError | RuntimeError | EmulatorError
-    trace = error.__traceback__
-    if trace is None or isinstance(error, typer.Exit) or not isinstance(error, documented):  # Exit is a RuntimeError
-        return False
-    while trace.tb_next:
-        trace = trace.tb_next
-    raised = trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-    return raised and str(trace.tb_frame.f_globals.get("__name__")).startswith("tilewright.")
-
 
 def print_json(result: dict[str, Any]) -> None:
     """The result as one JSON object; a ValueError for a NaN, which JSON does not have."""
@@ -103,7 +44,7 @@ def console() -> "Console":
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
-def _width() -> int:
+def terminal_width() -> int:
     """Columns of a line: elsewhere than in a terminal as many as it takes."""
     return console().width if console().is_terminal else sys.maxsize
 
@@ -112,20 +53,20 @@ def paragraph(text: str, indent: int) -> None:
     """Lines behind an indent; what a terminal wraps goes two columns further in."""
     for line in text.splitlines():
         console().out(textwrap.fill(
-            line, _width(), initial_indent=" " * indent, subsequent_indent=" " * (indent + 2), break_long_words=False,
-            break_on_hyphens=False, drop_whitespace=True,
+            line, terminal_width(), initial_indent=" " * indent, subsequent_indent=" " * (indent + 2),
+            break_long_words=False, break_on_hyphens=False, drop_whitespace=True,
         ), highlight=False)  # fmt: skip
 
 
-class Report(Protocol):
-    """Sets a bar to a share from 0 to 1 and, where it is given, to what is being done."""
+class Bar(Protocol):
+    """Sets a progress bar to a share from 0 to 1 and, where it is given, to what is being done."""
 
     def __call__(self, share: float, doing: str | None = None) -> None:
         """Set the bar."""
 
 
 @contextmanager
-def progress(description: str, start: float | None = None) -> Iterator[Report]:
+def progress(description: str, start: float | None = None) -> Iterator[Bar]:
     """A bar with the time left on a terminal's stderr, from `start` on; without a start until there is a share."""
     from rich.console import Console
     from rich.progress import (
@@ -142,14 +83,14 @@ def progress(description: str, start: float | None = None) -> Iterator[Report]:
         "{task.description}", BarColumn(20), TaskProgressColumn(), TextColumn("elapsed"), TimeElapsedColumn(),
         TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as shown:
         begun = None if start is None else 1.0  # how long it takes is unknown until there is a share
-        task = bar.add_task(description, total=begun, completed=start or 0)  # type: ignore[arg-type]
+        task = shown.add_task(description, total=begun, completed=start or 0)  # type: ignore[arg-type]
 
-        def report(share: float, doing: str | None = None) -> None:
-            bar.update(task, total=1.0, completed=share, description=doing)
+        def bar(share: float, doing: str | None = None) -> None:
+            shown.update(task, total=1.0, completed=share, description=doing)
 
-        yield report
+        yield bar
 
 
 def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
@@ -173,15 +114,15 @@ def line_table(by_line: dict[str, dict[str, Any]]) -> None:
     shown = {line: row for line, row in totals.items() if any(row[name] for name in events)} or totals
     names = [instructions, *(name for name in events if any(row[name] for row in shown.values()))]
     rows = [["", *(LINE_COLUMNS[name][0] for name in names)], ["line", *(LINE_COLUMNS[name][1] for name in names)]]
-    rows += [[line, *(_compact(row[name]) for name in names)] for line, row in shown.items()]
+    rows += [[line, *(compact(row[name]) for name in names)] for line, row in shown.items()]
     others = [row[instructions] for line, row in totals.items() if line not in shown]
     if others:
         name = f"{len(others)} other line{'s' * (len(others) > 1)}"
-        rows.append([name, _compact(sum(others)), *[""] * (len(names) - 1)])
+        rows.append([name, compact(sum(others)), *[""] * (len(names) - 1)])
     columns(rows, indent=2, gap=2)
 
 
-def _compact(value: int) -> str:
+def compact(value: int) -> str:
     """At most six characters, with three digits or more; nothing for zero."""
     if value < 10_000:
         return f"{value:,}" if value else ""
@@ -226,7 +167,7 @@ def columns(rows: Sequence[Sequence[str]], *, indent: int = 0, gap: int = 1, hea
     """
     names, *others = zip(*rows, strict=True) if rows else ((),)
     widths = [max(map(len, column)) for column in others]
-    room = _width() - indent - sum(width + gap for width in widths)
+    room = terminal_width() - indent - sum(width + gap for width in widths)
     longest = max((len(name) for name in names if len(name) <= room), default=0)
     for number, (name, *cells) in enumerate(rows):
         style = "bold" if number < headings else ""

@@ -7,6 +7,8 @@ from typing import Any, TypeGuard
 
 import typer
 
+from tilewright.errors import ArgumentValueError
+
 
 def read(path: Path, written_by: str, complete: Callable[[Any], bool]) -> dict[str, Any]:
     """The JSON object of a file, if it is complete; a ValueError that names the command it must be `written_by`."""
@@ -14,11 +16,11 @@ def read(path: Path, written_by: str, complete: Callable[[Any], bool]) -> dict[s
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"record {path} cannot be read: {error.strerror}: {remedy}") from None
+        raise ArgumentValueError(f"record {path} cannot be read: {error.strerror}: {remedy}") from None
     except ValueError as error:
-        raise ValueError(f"record {path} is no JSON: {error}: {remedy}") from None
+        raise ArgumentValueError(f"record {path} is no JSON: {error}: {remedy}") from None
     if not complete(record):
-        raise ValueError(f"record {path} is none, or lacks a part: {remedy}")
+        raise ArgumentValueError(f"record {path} is none, or lacks a part: {remedy}")
     found: dict[str, Any] = record
     return found
 
@@ -39,7 +41,9 @@ def refuse_measuring(context: typer.Context, record: str, kept: Collection[str])
         source = context.get_parameter_source(parameter.name or "")
         given = source is not None and source.name == "COMMANDLINE"
         if given and parameter.name not in kept:
-            raise ValueError(f"{parameter.opts[0]} is for measuring, and {record} is only shown again: leave it out")
+            raise ArgumentValueError(
+                f"{parameter.opts[0]} is for measuring, and {record} is only shown again: leave it out"
+            )
 
 
 def drawn(record: dict[str, Any], path: Path | None, draw: Callable[[dict[str, Any], Path], bool]) -> bool:

@@ -4,12 +4,13 @@ import re
 from typing import Any
 
 from tilewright.emulator.lanes import Indices
+from tilewright.errors import TilewrightError
 
 _INSTRUCTION = re.compile(r"`[^`\n]+`(?: at [^`\n]+?)? \(PTX line \d+\)")
 """As messages tell of one: str of a `tilewright.emulator.ptx.syntax.Instruction`."""
 
 
-class EmulatorError(Exception):
+class EmulatorError(TilewrightError):
     """Base of all errors of the emulator.
 
     threads, address: who did it, in words, and where, None if that is not known. lane: who did it, of the machine that

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from tilewright.errors import ArgumentValueError, TilewrightError, UnavailableError
 from tilewright.jit.source import TranslationUnit
 
 # -v makes ptxas report registers and spills; line information maps PTX and SASS back to the headers.
@@ -29,11 +30,11 @@ _ERROR_LINE = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic 
 _WARNING_LINE = re.compile(r"^.*(?:\bwarning\s*[#:]|\(C7\d{3}\)).*$", re.MULTILINE | re.IGNORECASE)
 
 
-class CompilerMissing(RuntimeError):
+class CompilerMissing(UnavailableError):
     """NVRTC, or its Python binding, is not installed."""
 
 
-class CompilationError(RuntimeError):
+class CompilationError(TilewrightError, RuntimeError):
     """NVRTC refused a translation unit; `log` is its complete log."""
 
     def __init__(self, message: str, log: str):
@@ -69,7 +70,7 @@ def compile(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
     """
     nvrtc = load_nvrtc()
     if not re.fullmatch(r"sm_\d+[af]?", arch):
-        raise ValueError(f"arch = {arch!r}: name a real architecture such as 'sm_80' or 'sm_90a'")
+        raise ArgumentValueError(f"arch = {arch!r}: name a real architecture such as 'sm_80' or 'sm_90a'")
     headers = unit.header_texts()
     start = time.perf_counter()
     program = _checked(
@@ -125,7 +126,7 @@ def _checked(result: tuple[Any, ...]) -> Any:
     """The value of an NVRTC call, whose first element is the status."""
     status, *values = result
     if status.value != 0:
-        raise RuntimeError(f"NVRTC failed with {status.name}; this is a bug in tilewright or in the compiler")
+        raise UnavailableError(f"NVRTC failed with {status.name}; this is a bug in tilewright or in the compiler")
     return values[0] if values else None
 
 

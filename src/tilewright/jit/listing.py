@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from cuda.pathfinder import find_nvidia_binary_utility
 
+from tilewright.errors import UnavailableError
 from tilewright.jit.compile import CompiledKernel
 
 _PTX_COMMENT_OR_DIRECTIVE = re.compile(r"^\s*\..*$|//.*$|/\*[\s\S]*?\*/", re.MULTILINE)
@@ -25,7 +26,7 @@ _CHARACTERISTIC = (
 """First words of opcodes that tell GEMM kernels apart: multiplication, movement of operands, synchronization."""
 
 
-class DisassemblerMissing(RuntimeError):
+class DisassemblerMissing(UnavailableError):
     """No nvdisasm was found."""
 
 
@@ -46,7 +47,7 @@ def sass_listing(compiled: CompiledKernel, nvdisasm: Path | None = None) -> str:
         command = [str(tool), "--print-code", "--print-line-info", str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(
+        raise UnavailableError(
             f"{tool} cannot read the cubin of {compiled.name}: {done.stderr.strip()}\n"
             f"It must be as new as the NVRTC that wrote the cubin, {compiled.nvrtc_version}."
         )

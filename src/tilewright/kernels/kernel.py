@@ -8,6 +8,7 @@ from types import CodeType
 from typing import Any, ClassVar, get_args, get_type_hints
 
 from tilewright.dtypes import DType, fp32
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware, Unit
 from tilewright.jit.source import Constant, CudaType, TranslationUnit, translation_unit
 from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
@@ -28,16 +29,16 @@ _FUNCTORS = {
     "gelu_tanh": CudaType("GeluTanh"),
     "silu": CudaType("Silu"),
 }
-"""The functor of each activation in cuda/kernels/activation.cuh."""
+"""The functor of each activation in cuda/epilogue/activation.cuh."""
 
 
-class ConfigError(ValueError):
+class ConfigError(ArgumentValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpilogueConstants:
-    """The constants that cuda/kernels/epilogue.cuh reads; Activation is a functor of its own."""
+    """The constants that cuda/epilogue/epilogue.cuh reads; Activation is a functor of its own."""
 
     Output: DType
     Addend: DType

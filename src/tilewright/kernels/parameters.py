@@ -1,4 +1,4 @@
-"""The arguments that every kernel takes: the Python twin of cuda/kernels/parameters.cuh, and tensor maps."""
+"""The arguments that every kernel takes: the Python twin of cuda/parameters.cuh, and tensor maps."""
 
 import ctypes
 from collections.abc import Mapping

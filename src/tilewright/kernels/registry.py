@@ -2,6 +2,7 @@
 
 from difflib import get_close_matches
 
+from tilewright.errors import ArgumentValueError
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder import LADDER
 from tilewright.kernels.mma import MmaKernel
@@ -25,5 +26,5 @@ def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:
         nearest = get_close_matches(str(name).lower(), EVERY_KERNEL)
         meant = f": did you mean {' or '.join(nearest)}? Use " if nearest else ": use "
         others = f"{besides} or " if besides else ""
-        raise ValueError(f"{argument}={name!r} does not exist{meant}{others}one of {', '.join(EVERY_KERNEL)}")
+        raise ArgumentValueError(f"{argument}={name!r} does not exist{meant}{others}one of {', '.join(EVERY_KERNEL)}")
     return kernel

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Literal
 
 from tilewright.dtypes import DType, bf16, fp16
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Major, wgmma_wrapper
 from tilewright.kernels import tma
@@ -263,7 +264,7 @@ class WgmmaKernel(Kernel):
             (operands.b, constants.tile_n, constants.cluster_m),
         ):
             if isinstance(factor, Refusal):
-                raise ValueError(f"{factor}: take another kernel")
+                raise ArgumentValueError(f"{factor}: take another kernel")
             maps.append(factor.tensor.map(64, (TILE_K if factor.mn_major else tile) // slices))
         if constants.tma_epilogue and isinstance(operands.out, tma.TmaTensor):
             maps.append(operands.out.map(constants.store_columns, 16))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import comb
 from statistics import median
 
+from tilewright.errors import ArgumentValueError
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -30,7 +32,7 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Inter
     1 - 2 P(Binomial(n, 1/2) < i).
     """
     if not samples:
-        raise ValueError("samples is empty: a median needs at least one measurement")
+        raise ArgumentValueError("samples is empty: a median needs at least one measurement; pass one")
     ordered = sorted(samples)
     n = len(ordered)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from cuda.bindings import driver
 
+from tilewright.errors import UnavailableError
+
 SAMPLE_SECONDS = 2e-3
 """Minimum GPU time of one sample; the events resolve about half a microsecond."""
 
@@ -99,5 +101,5 @@ def checked(result: tuple[Any, ...]) -> Any:
     """The value of a driver call; raises RuntimeError if the call failed."""
     status, *values = result
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"the CUDA driver failed with {status.name} while measuring")
+        raise UnavailableError(f"the CUDA driver failed with {status.name} while measuring")
     return values[0] if values else None

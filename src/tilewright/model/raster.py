@@ -5,10 +5,10 @@ Each function takes a tile's number and the number of tiles along m and n, and r
 
 from typing import Literal, get_args
 
-Schedule = Literal["row_major", "blocked", "hilbert"]
+TileOrder = Literal["row_major", "blocked", "hilbert"]
 """Orders that the ladder's persistent kernels accept."""
 
-SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
+TILE_ORDERS: tuple[TileOrder, ...] = get_args(TileOrder)
 
 
 def row_major_tile(index: int, tiles_m: int, tiles_n: int) -> tuple[int, int]:

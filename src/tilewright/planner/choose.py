@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, fields_of
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
@@ -31,7 +32,7 @@ def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config
     if config is not None and kernel == "auto":
         kernel, *others = _kernels_of(config)
         if others:
-            raise ValueError(f"config={config!r} fits {', '.join([kernel, *others])}: say which with kernel=")
+            raise ArgumentValueError(f"config={config!r} fits {', '.join([kernel, *others])}: say which with kernel=")
     if kernel != "auto":
         return _forced(problem, hardware, kernel, config)
     refusals: list[str] = []
@@ -43,7 +44,7 @@ def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config
         refusals.append(f"{candidate.name} does not take it: {refusal}")
         if refusal.avoidable:
             _warn_once(f"{refusals[-1]}; the next kernel is slower")
-    raise NotImplementedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
+    raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
 
 
 @cache
@@ -65,7 +66,7 @@ def _kernels_of(config: Any) -> list[str]:
     if not found:
         types = dict.fromkeys(kernel.config_type for kernel in EVERY_KERNEL.values() if fields_of(kernel.config_type))
         known = ", ".join(f"tilewright.{each.__name__}" for each in types)
-        raise TypeError(f"config={config!r} is no Config of any kernel: pass one of {known}")
+        raise ArgumentTypeError(f"config={config!r} is no Config of any kernel: pass one of {known}")
     return found
 
 
@@ -73,7 +74,9 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any) -> Cho
     kernel = kernel_named(name, "kernel", "'auto'")
     refusal = kernel.refuses(problem, hardware)
     if refusal is not None:
-        raise ValueError(f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'")
+        raise ArgumentValueError(
+            f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'"
+        )
     if config is None:
         return Choice(kernel, kernel.configs(problem, hardware)[0], f"{name}: asked for by kernel=")
     kernel.check(config, problem, hardware)

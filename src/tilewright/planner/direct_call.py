@@ -7,11 +7,11 @@ from tilewright.backends.protocol import Executable
 from tilewright.planner.slots import Slot, tensor_guard
 from tilewright.problem import ADDENDS
 
-PlainCall: TypeAlias = Callable[[Any, Any, Any], Any]
+DirectCall: TypeAlias = Callable[[Any, Any, Any], Any]
 """Multiplies (a, b, out) and returns out, new where it is None; None, with nothing done, where they do not fit."""
 
 
-def plain_call(
+def direct_call(
     tensors: Sequence[Any],
     slots: Sequence[Slot],
     executable: Executable,
@@ -22,8 +22,8 @@ def plain_call(
     allocate: Callable[[], Any],
     written: Callable[[tuple[Any]], None],
     check_overlap: Callable[[Sequence[Any], list[int]], None],
-) -> PlainCall | None:
-    """A PlainCall for tensors like `tensors`: a, b and out; None if one is not aligned or torch has no guard.
+) -> DirectCall | None:
+    """A DirectCall for tensors like `tensors`: a, b and out; None if one is not aligned or torch has no guard.
 
     It does what Plan.__call__ does, with everything looked up beforehand; `exchanged` where the kernel's a is b.
     """

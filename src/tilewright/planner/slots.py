@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tilewright.operand import HOST, Operand, Signature, byte_range, describe, is_torch
+from tilewright.arrays import describe, is_torch
+from tilewright.operand import HOST, Operand, Signature, byte_range
 from tilewright.problem import OPERANDS
 
 Reader: TypeAlias = Callable[[Sequence[Any]], list[int] | None]

@@ -10,11 +10,11 @@
 // it is multiplied, the fragments of the next step and one slice of the tile that is stages - 1
 // ahead are on their way.
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/mma_fragments.cuh"
-#include "kernels/operand_tile.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "layout/raster.cuh"
+#include "mainloop/mma_fragments.cuh"
+#include "mainloop/operand_tile.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {

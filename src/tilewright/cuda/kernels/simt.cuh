@@ -11,10 +11,10 @@
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
 //   lane row 1   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
-#include "kernels/tile_cursor.cuh"
+#include "epilogue/epilogue.cuh"
 #include "layout/raster.cuh"
+#include "mainloop/tile_cursor.cuh"
+#include "parameters.cuh"
 #include "ptx/shared_memory.cuh"
 #include "types.cuh"
 

@@ -7,9 +7,9 @@
 //     buffer 0       | multiply 0       |   2 arrives here | multiply 2
 //     buffer 1       |   1 arrives here | multiply 1       |
 #pragma once
-#include "kernels/parameters.cuh"
 #include "ladder/cta_tile.cuh"
 #include "ladder/thread_tile.cuh"
+#include "parameters.cuh"
 #include "ptx/cp_async.cuh"
 #include "ptx/shared_memory.cuh"
 

@@ -7,8 +7,8 @@
 //     | x . . . . |   A           | 0 1 2 ... 31 | . |   B     | 0 1 2 ... 31 | . |   out
 //     | . . . . . |               | . . . .      | . |         | . . . .      | . |
 #pragma once
-#include "kernels/parameters.cuh"
 #include "ladder/one_element.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {

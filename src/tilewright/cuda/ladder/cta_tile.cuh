@@ -1,7 +1,7 @@
 // What the rungs of large tiles share: which part of A and B a CTA works on, and which of it each
 // thread copies, four neighbours at a time. Whole tiles, and rows that start on 16 bytes.
 #pragma once
-#include "kernels/parameters.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {

@@ -8,9 +8,9 @@
 //     buffer 0       | multiply 0       |     store 2 here -> | multiply 2
 //     buffer 1       |     store 1 here -> | multiply 1    |
 #pragma once
-#include "kernels/parameters.cuh"
 #include "ladder/cta_tile.cuh"
 #include "ladder/thread_tile.cuh"
+#include "parameters.cuh"
 #include "ptx/shared_memory.cuh"
 
 namespace tilewright {

@@ -17,11 +17,11 @@
 //                 r 1 | . . . . x . . .    r 1 | x . . . . . . .
 //                 r 2 | x . . . . . . .    r 2 | x . . . . . . .
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/mma_fragments.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
 #include "layout/padding.cuh"
+#include "mainloop/mma_fragments.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {

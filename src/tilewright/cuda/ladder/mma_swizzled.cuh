@@ -12,11 +12,11 @@
 // 3. Out is packed to 2 bytes an element and crosses SMEM by stmatrix (sm_90), so that a row leaves
 //    in 16-byte stores side by side, 256 bytes long, instead of 16 bytes here and there.
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/mma_fragments.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
 #include "layout/swizzle.cuh"
+#include "mainloop/mma_fragments.cuh"
+#include "parameters.cuh"
 #include "ptx/cp_async.cuh"
 #include "ptx/stmatrix.cuh"
 #include "types.cuh"

@@ -13,10 +13,10 @@
 // It reuses nothing that it loads. The accumulators are fp32, or, with `Config::fp16_accumulator`,
 // fp16: tensor cores have had both from the first.
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
 #include "layout/padding.cuh"
+#include "parameters.cuh"
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"
 #include "ptx/shared_memory.cuh"

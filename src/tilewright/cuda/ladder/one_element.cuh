@@ -1,7 +1,7 @@
 // One thread makes one element of out: a row of A by a column of B, straight from GMEM.
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {

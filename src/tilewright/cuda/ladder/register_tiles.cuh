@@ -10,9 +10,9 @@
 //           a7 | .  .  .  .  . |
 //     (128, 16) of A in SMEM
 #pragma once
-#include "kernels/parameters.cuh"
 #include "ladder/cta_tile.cuh"
 #include "ladder/thread_tile.cuh"
+#include "parameters.cuh"
 #include "ptx/shared_memory.cuh"
 
 namespace tilewright {

@@ -9,8 +9,8 @@
 //            k           |   v    |
 //     | A tile > > > |   |  out   |  m
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {

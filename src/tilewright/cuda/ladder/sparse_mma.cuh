@@ -16,12 +16,12 @@
 // part of B looks for such x, the barrier behind the copies tells everybody, and that tile is
 // multiplied by the dense instruction.
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/mma_fragments.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ladder/two_of_four.cuh"
 #include "ladder/warp_block.cuh"
 #include "layout/swizzle.cuh"
+#include "mainloop/mma_fragments.cuh"
+#include "parameters.cuh"
 #include "ptx/mma_sparse.cuh"
 #include "ptx/shared_memory.cuh"
 #include "types.cuh"

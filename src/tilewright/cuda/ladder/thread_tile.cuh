@@ -4,9 +4,9 @@
 //   thread    0   1   2  ...  15
 //            16  17  18  ...  31      each 8x8 elements
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ladder/cta_tile.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {

@@ -8,8 +8,8 @@
 //   lane 1   | x . . . . . . . |   A       | x . . . |   out
 //   lane 2   | x . . . . . . . |           | x . . . |
 #pragma once
-#include "kernels/parameters.cuh"
 #include "ladder/one_element.cuh"
+#include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {

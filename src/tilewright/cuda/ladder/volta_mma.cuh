@@ -22,9 +22,9 @@
 //
 // Eight lanes store one row k: all eight columns on the right. Eight lanes load one line there.
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
+#include "parameters.cuh"
 #include "ptx/mma_quad_pairs.cuh"
 #include "ptx/shared_memory.cuh"
 #include "types.cuh"

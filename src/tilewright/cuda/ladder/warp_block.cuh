@@ -1,7 +1,7 @@
 // What the rungs with tiles in SMEM share: which block of out is a warp's, and how the CTA copies a
 // tile of A or B, both row-major.
 #pragma once
-#include "kernels/parameters.cuh"
+#include "parameters.cuh"
 #include "ptx/shared_memory.cuh"
 #include "types.cuh"
 

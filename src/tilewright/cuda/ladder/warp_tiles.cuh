@@ -12,10 +12,10 @@
 // A is transposed on its way into SMEM, so that a lane's 8 rows are neighbours there. The
 // transposing stores pay for it: four lanes that hold one row of A store to the same bank.
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ladder/cta_tile.cuh"
 #include "ladder/double_buffered.cuh"
+#include "parameters.cuh"
 #include "ptx/shared_memory.cuh"
 
 namespace tilewright {

@@ -8,8 +8,8 @@
 //   TMA     load      load      load
 //   wgmma       mul       mul       mul
 #pragma once
-#include "kernels/parameters.cuh"
 #include "ladder/wgmma_tiles.cuh"
+#include "parameters.cuh"
 #include "ptx/mbarrier.cuh"
 #include "types.cuh"
 

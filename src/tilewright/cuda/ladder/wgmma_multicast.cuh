@@ -12,8 +12,8 @@
 // read it, and consumers tell both producers (kernels/pipeline.cuh). And a CTA must not end while
 // the other may still send to it.
 #pragma once
-#include "kernels/pipeline.cuh"
 #include "ladder/wgmma_persistent.cuh"
+#include "mainloop/pipeline.cuh"
 
 namespace tilewright {
 

@@ -8,9 +8,9 @@
 //   producer   load 0  load 1  load 2  load 3  load 4  (slot 0 empty?)  load 0 ...
 //   consumer           mul 0   mul 1   mul 2   mul 3                    mul 4  ...
 #pragma once
-#include "kernels/parameters.cuh"
-#include "kernels/pipeline.cuh"
 #include "ladder/wgmma_tiles.cuh"
+#include "mainloop/pipeline.cuh"
+#include "parameters.cuh"
 #include "ptx/mbarrier.cuh"
 #include "types.cuh"
 

@@ -1,9 +1,9 @@
 // What the rungs on wgmma have in common: where tiles of A and B lie in SMEM, how a warpgroup
 // multiplies them, and where its accumulators belong in out.
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "layout/descriptor.cuh"
+#include "parameters.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"

@@ -1,7 +1,7 @@
 // How accumulators of wmma become out: through SMEM, since which lane holds which element is the
 // hardware's secret, and the epilogue has to know what to add c and bias to.
 #pragma once
-#include "kernels/epilogue.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/wmma.cuh"
 #include "types.cuh"

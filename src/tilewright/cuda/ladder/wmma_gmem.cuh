@@ -12,10 +12,10 @@
 //
 // Four warps load the same block of A, two the same of B, and only L1 notices.
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
 #include "ladder/wmma_epilogue.cuh"
+#include "parameters.cuh"
 #include "ptx/wmma.cuh"
 #include "types.cuh"
 

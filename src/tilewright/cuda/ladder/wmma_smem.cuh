@@ -18,11 +18,11 @@
 //                 ...
 //                 r 7 | x . . . . . . .
 #pragma once
-#include "kernels/epilogue.cuh"
-#include "kernels/parameters.cuh"
+#include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
 #include "ladder/wmma_epilogue.cuh"
 #include "layout/padding.cuh"
+#include "parameters.cuh"
 #include "ptx/wmma.cuh"
 #include "types.cuh"
 

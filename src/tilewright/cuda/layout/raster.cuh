@@ -94,7 +94,7 @@ __device__ __forceinline__ TileIndex hilbert_tile(uint32_t index, int tiles_m, i
 }
 
 // What `Config::schedule` chooses.
-enum Order { row_major, blocked, hilbert };
+enum TileOrder { row_major, blocked, hilbert };
 
 // Tile number `index` of tiles_m x tiles_n. Config names: schedule, block_m, block_n.
 template <class Config>

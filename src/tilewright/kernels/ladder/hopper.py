@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any, ClassVar
 
 from tilewright.dtypes import bf16, fp16
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import wgmma_wrapper
 from tilewright.kernels import tma
@@ -15,7 +16,7 @@ from tilewright.kernels.ladder.rung import SHANKHDHAR, Published, Rung
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.wgmma import WgmmaKernel
-from tilewright.model.raster import SCHEDULES, Schedule
+from tilewright.model.raster import TILE_ORDERS, TileOrder
 from tilewright.problem import Problem
 
 
@@ -81,7 +82,7 @@ def _out(problem: Problem) -> tma.TmaTensor | Refusal:
 
 def _addressable(tensor: tma.TmaTensor | Refusal) -> tma.TmaTensor:
     if isinstance(tensor, Refusal):
-        raise ValueError(f"{tensor}: take another kernel")
+        raise ArgumentValueError(f"{tensor}: take another kernel")
     return tensor
 
 
@@ -141,7 +142,7 @@ class ScheduleConfig:
     curve (cuda/layout/raster.cuh).
     """
 
-    schedule: Schedule = "blocked"
+    schedule: TileOrder = "blocked"
 
 
 class Persistent(TwoConsumers):
@@ -152,15 +153,15 @@ class Persistent(TwoConsumers):
     header = "ladder/wgmma_persistent.cuh"
     config_type = ScheduleConfig
     rules = (("schedule >= 0", "schedule is 'row_major', 'blocked' or 'hilbert'"),)
-    usual: ClassVar[Schedule] = "blocked"
+    usual: ClassVar[TileOrder] = "blocked"
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
         """The kernel's own order first, then the others."""
-        return tuple(map(ScheduleConfig, sorted(SCHEDULES, key=lambda order: order != self.usual)))
+        return tuple(map(ScheduleConfig, sorted(TILE_ORDERS, key=lambda order: order != self.usual)))
 
     def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
         """The schedule as its number, and blocks of 16 x 8 tiles, which are a wave of 128 CTAs."""
-        order = SCHEDULES.index(config.schedule) if config.schedule in SCHEDULES else -1
+        order = TILE_ORDERS.index(config.schedule) if config.schedule in TILE_ORDERS else -1
         blocks = {"block_m": 16 // self.cluster_m, "block_n": 8}
         return super().own_constants(config, problem) | {"schedule": order} | blocks
 

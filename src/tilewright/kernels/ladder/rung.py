@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from tilewright.data import Data
 from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 
 Road = Literal["CUDA cores", "warp tensor cores", "Hopper"]
 """What a part of the ladder multiplies with; each road ends with the production kernel of its unit."""
-
-Data = Literal["randn", "2:4"]
-"""What a rung multiplies: normal numbers; with "2:4", only two of four neighbours along k in A are not zero."""
 
 
 _PRODUCTION: dict[Road, tuple[str, tuple[DType, ...]]] = {

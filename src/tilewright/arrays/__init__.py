@@ -1,0 +1,69 @@
+"""Arrays of any library (NumPy, torch, CuPy, JAX, DLPack, `__cuda_array_interface__`) as Operands, without copying.
+
+Each library is a module; `library.py` says what it must be able to do. A library is looked for once the caller has
+imported it, and never imported here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.arrays.cuda_interface import CUDA_INTERFACE
+from tilewright.arrays.cupy import CUPY
+from tilewright.arrays.dlpack import DLPACK
+from tilewright.arrays.jax import JAX
+from tilewright.arrays.library import Library
+from tilewright.arrays.numpy import NUMPY, NUMPY_SUBCLASSES
+from tilewright.arrays.torch import TORCH
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.operand import Operand, Signature
+
+_BY_TYPE: dict[type, Library] = {}
+_DESCRIBED: dict[type, Callable[[Any, str], tuple[Signature, int]]] = {}
+"""The libraries of the types met so far, and their `describe`, bound once: it runs for each array of each call.
+
+An array that only has an interface is asked anew each time.
+"""
+
+
+def library_of(array: Any, argument: str) -> Library:
+    """The library of an array, or an ArgumentTypeError that names `argument`."""
+    return _BY_TYPE.get(type(array)) or _found(array, argument)
+
+
+def _found(array: Any, argument: str) -> Library:
+    for library in (NUMPY, TORCH, NUMPY_SUBCLASSES, CUPY, JAX):
+        if library.has(array):
+            _BY_TYPE[type(array)] = library
+            _DESCRIBED[type(array)] = library.describe
+            return library
+    for interface in (CUDA_INTERFACE, DLPACK):
+        if interface.has(array):
+            return interface
+    raise ArgumentTypeError(
+        f"{argument} is a {type(array).__name__}, which exports no array interface: pass a NumPy, torch, CuPy or JAX "
+        f"array, or anything with __dlpack__ or __cuda_array_interface__"
+    )
+
+
+def adopt(array: Any, argument: str) -> Operand:
+    """The Operand of an array, or an ArgumentTypeError or ArgumentValueError that names `argument`."""
+    operand = library_of(array, argument).adopt(array, argument)
+    if operand.pointer % operand.dtype.nbytes:
+        raise ArgumentValueError(
+            f"{argument} has address {operand.pointer:#x}, which is no multiple of its {operand.dtype.nbytes}-byte "
+            f"elements: copy it first"
+        )
+    return operand
+
+
+def describe(array: Any, argument: str) -> tuple[Signature, int]:
+    """Signature and address of an array, read with the least work that its library allows; errors name `argument`."""
+    return (_DESCRIBED.get(type(array)) or _found(array, argument).describe)(array, argument)
+
+
+def is_torch(array: Any) -> bool:
+    """Whether `array` is a torch tensor."""
+    return TORCH.has(array)
+
+
+__all__ = ["Library", "adopt", "describe", "is_torch", "library_of"]

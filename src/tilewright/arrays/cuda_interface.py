@@ -1,0 +1,99 @@
+"""Arrays with `__cuda_array_interface__`, whatever their library."""
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from tilewright import dtypes
+from tilewright.arrays.library import Library, default_stream, host_allocator, strides_in_elements
+from tilewright.dtypes import DType
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.operand import HOST, Operand, contiguous_strides
+
+
+class GpuLibrary(Library):
+    """A library whose arrays may be on a GPU and which does not say how to make others: CuPy does, if it is there."""
+
+    def stream_reader(self, device: int) -> Callable[[Any, int], int]:
+        """The stream that an array's interface names."""
+        return default_stream if device == HOST else _stream_of_interface
+
+    def on_stream(self, stream: int, device: int) -> AbstractContextManager[Any]:
+        """CuPy's allocator serves the stream."""
+        cupy = sys.modules.get("cupy")
+        if device == HOST or cupy is None:
+            return nullcontext()
+        context: AbstractContextManager[Any] = cupy.cuda.ExternalStream(stream, device)
+        return context
+
+    def allocator(self, array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
+        """A function that makes NumPy arrays, CuPy's on a GPU, or says what is missing."""
+        if device == HOST:
+            return host_allocator(shape, dtype)
+        cupy = sys.modules.get("cupy")
+        library = type(array).__name__  # not the array: plans outlive it
+
+        def empty() -> Any:
+            if cupy is None:
+                raise ArgumentTypeError(
+                    f"a is a {library} on GPU {device}, for which tilewright cannot allocate the result: pass "
+                    f"out=, or install CuPy"
+                )
+            with cupy.cuda.Device(device):
+                return cupy.empty(shape, dtype.numpy_dtype)
+
+        return empty
+
+
+class CudaInterface(GpuLibrary):
+    """Any library whose arrays have `__cuda_array_interface__`."""
+
+    def has(self, array: Any) -> bool:
+        """Whether the array has the interface."""
+        return hasattr(array, "__cuda_array_interface__")
+
+    def adopt(self, array: Any, argument: str) -> Operand:
+        """The Operand that the interface describes; refuses masked and byte-swapped arrays."""
+        interface = array.__cuda_array_interface__
+        pointer, read_only = interface["data"]
+        shape = tuple(interface["shape"])
+        # Type strings know no bf16 ("<V2"): the array's own dtype does.
+        named = np.dtype(interface["typestr"])
+        if not named.isnative:
+            raise ArgumentTypeError(f"{argument}.dtype={named} is byte-swapped: convert it first")
+        dtype = dtypes.parse(getattr(array, "dtype", named), f"{argument}.dtype")
+        if interface.get("strides") is None:
+            strides = contiguous_strides(shape)
+        else:
+            strides = strides_in_elements(tuple(interface["strides"]), dtype, argument)
+        if interface.get("mask") is not None:
+            raise ArgumentTypeError(
+                f"{argument} is a masked array, which tilewright does not multiply: fill the mask first"
+            )
+        device = getattr(getattr(array, "device", None), "id", None)
+        number = _device_of(pointer, argument) if device is None else int(device)
+        return Operand(pointer, shape, strides, dtype, number, not read_only, array)
+
+
+def _device_of(pointer: int, argument: str) -> int:
+    from cuda.bindings import driver
+
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    status, ordinal = driver.cuPointerGetAttribute(attribute, pointer)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise ArgumentValueError(
+            f"{argument} has address {pointer:#x}, which the CUDA driver does not know: pass an array that is not freed"
+        )
+    return int(ordinal)
+
+
+def _stream_of_interface(array: Any, device: int) -> int:
+    interface = getattr(array, "__cuda_array_interface__", None)
+    stream = interface.get("stream") if interface else None
+    return int(stream) if stream else 0
+
+
+CUDA_INTERFACE = CudaInterface()

@@ -1,0 +1,24 @@
+"""CuPy: arrays on GPUs."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.arrays.cuda_interface import CudaInterface
+
+
+class CupyLibrary(CudaInterface):
+    """CuPy, which also tells its current stream."""
+
+    def has(self, array: Any) -> bool:
+        """Whether it is an array of CuPy; does not import CuPy."""
+        cupy = sys.modules.get("cupy")
+        return cupy is not None and isinstance(array, cupy.ndarray)
+
+    def stream_reader(self, device: int) -> Callable[[Any, int], int]:
+        """CuPy's current stream."""
+        cupy = sys.modules["cupy"]
+        return lambda array, device: int(cupy.cuda.get_current_stream(device).ptr)
+
+
+CUPY = CupyLibrary()

@@ -1,0 +1,72 @@
+"""What tilewright needs of an array library."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.errors import ArgumentValueError
+from tilewright.operand import Operand, Signature
+
+
+class Library:
+    """An array library: how its arrays become Operands, and how more of them are made.
+
+    The methods here are those of a library that has nothing but arrays in host memory; each may be overridden.
+    """
+
+    def has(self, array: Any) -> bool:
+        """Whether the array is of this library."""
+        raise NotImplementedError
+
+    def adopt(self, array: Any, argument: str) -> Operand:
+        """The Operand of an array, or an error that names `argument`."""
+        raise NotImplementedError
+
+    def describe(self, array: Any, argument: str) -> tuple[Signature, int]:
+        """Signature and address of an array; errors name `argument`. It need not have been adopted before."""
+        operand = self.adopt(array, argument)
+        return (operand.dtype, operand.shape, operand.strides, operand.device, operand.writable), operand.pointer
+
+    def address(self, array: Any) -> int:
+        """The address of a result that `allocator` made."""
+        return self.describe(array, "out")[1]
+
+    def stream_reader(self, device: int) -> Callable[[Any, int], int]:
+        """A function of (array, device): the CUstream on which the library would launch now; 0 is the default one."""
+        return default_stream
+
+    def on_stream(self, stream: int, device: int) -> AbstractContextManager[Any]:
+        """A context in which memory is allocated for `stream`, so it is not reused under work on it."""
+        return nullcontext()
+
+    def allocator(self, array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
+        """A function that makes uninitialized row-major arrays of the library, on the device of `array`."""
+        return host_allocator(shape, dtype)
+
+    def written(self) -> Callable[[tuple[Any]], None] | None:
+        """What must be told that a kernel wrote to an array, which it takes in a tuple; usually nothing."""
+        return None
+
+
+def default_stream(array: Any, device: int) -> int:
+    """The default stream, whatever the array."""
+    return 0
+
+
+def host_allocator(shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+    """A function that makes uninitialized NumPy arrays."""
+    kind = dtype.numpy_dtype
+    return lambda: np.empty(shape, kind)
+
+
+def strides_in_elements(strides: tuple[int, ...], dtype: DType, argument: str) -> tuple[int, ...]:
+    """Strides in bytes as strides in elements, or an ArgumentValueError that names `argument`."""
+    if any(stride % dtype.nbytes for stride in strides):
+        raise ArgumentValueError(
+            f"{argument} has strides of {strides} bytes, which are no multiples of its {dtype.nbytes}-byte elements: "
+            f"copy it first"
+        )
+    return tuple(stride // dtype.nbytes for stride in strides)

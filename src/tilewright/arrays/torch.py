@@ -1,0 +1,101 @@
+"""torch: tensors on the CPU and on GPUs."""
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.arrays.library import Library, default_stream
+from tilewright.dtypes import DType
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
+from tilewright.operand import HOST, Operand, Signature
+
+
+class TorchLibrary(Library):
+    """torch."""
+
+    def has(self, array: Any) -> bool:
+        """Whether it is a tensor; does not import torch."""
+        torch = sys.modules.get("torch")
+        return torch is not None and isinstance(array, torch.Tensor)
+
+    def adopt(self, array: Any, argument: str) -> Operand:
+        """The Operand of a tensor; refuses sparse ones, those that require gradients, and lazily changed views."""
+        torch = sys.modules["torch"]
+        if array.layout != torch.strided:
+            raise ArgumentTypeError(
+                f"{argument} has layout {array.layout}: tilewright takes strided tensors; call .to_dense() first"
+            )
+        if array.requires_grad and torch.is_grad_enabled():
+            raise UnsupportedError(
+                f"{argument} requires grad and tilewright has no autograd yet: pass {argument}.detach(), "
+                f"or call under torch.no_grad()"
+            )
+        if array.device.type not in ("cpu", "cuda"):
+            raise ArgumentValueError(
+                f"{argument} is on device {array.device}: tilewright runs on CUDA GPUs and on the CPU; move it there"
+            )
+        if array.is_neg() or array.is_conj():
+            raise ArgumentValueError(
+                f"{argument} is a lazily negated or conjugated view, whose memory holds other values: call "
+                f".resolve_neg() or .resolve_conj() first"
+            )
+        dtype = dtypes.parse(array.dtype, f"{argument}.dtype")
+        shape, strides = tuple(array.shape), tuple(array.stride())
+        return Operand(array.data_ptr(), shape, strides, dtype, array.get_device(), True, array)
+
+    def describe(self, array: Any, argument: str) -> tuple[Signature, int]:
+        """Signature and address of a tensor."""
+        if array.requires_grad or array.is_neg():
+            self.adopt(array, argument)  # raises, unless gradients are off
+        return (array.dtype, array.shape, array.stride(), array.get_device(), True), array.data_ptr()
+
+    def address(self, array: Any) -> int:
+        """The address of a tensor."""
+        address: int = array.data_ptr()
+        return address
+
+    def stream_reader(self, device: int) -> Callable[[Any, int], int]:
+        """torch's current stream."""
+        if device == HOST:
+            return default_stream
+        current = self.current_stream()
+        return lambda array, device: current(device)
+
+    def current_stream(self) -> Callable[[int], int]:
+        """A function of a device: its current stream as a CUstream."""
+        torch = sys.modules["torch"]
+        # Torch's own raw query costs a tenth of building a Stream object; it is what Triton and inductor use.
+        raw: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        return raw or (lambda device: int(torch.cuda.current_stream(device).cuda_stream))
+
+    def on_stream(self, stream: int, device: int) -> AbstractContextManager[Any]:
+        """torch's allocator serves the stream."""
+        if device == HOST:
+            return nullcontext()
+        torch = sys.modules["torch"]
+        context: AbstractContextManager[Any] = torch.cuda.stream(torch.cuda.ExternalStream(stream, device=device))
+        return context
+
+    def allocator(self, array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
+        """A function that makes tensors."""
+        torch = sys.modules["torch"]
+        torch_dtype = getattr(torch, dtype.torch.removeprefix("torch."))
+        # One element seen as the whole shape: empty_like takes half the time of naming shape, dtype and device.
+        template = torch.empty((), dtype=torch_dtype, device=array.device).expand(shape)
+        return partial(torch.empty_like, template, memory_format=torch.contiguous_format)
+
+    def written(self) -> Callable[[tuple[Any]], None] | None:
+        """Counts a tensor's version up, so autograd notices when what it saved was overwritten."""
+        torch = sys.modules["torch"]
+        try:
+            increment: Callable[[tuple[Any]], None] = torch._C._increment_version
+            increment((torch.empty(0),))  # the public function is a slow wrapper of this
+            return increment
+        except (AttributeError, TypeError):
+            return lambda only: torch.autograd.graph.increment_version(only[0])
+
+
+TORCH = TorchLibrary()

@@ -1,0 +1,100 @@
+"""The arguments of a checked launch: memory that outlives no run, addresses in it, and plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from tilewright.errors import ArgumentValueError
+from tilewright.reference import Array
+
+if TYPE_CHECKING:
+    from tilewright.emulator import Device
+
+
+class Buffer(Protocol):
+    """An array that each run gets anew."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+
+    def array(self, rng: np.random.Generator) -> Array:
+        """What it holds before a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An address in a buffer, `offset` in bytes; null without a buffer."""
+
+    buffer: str | None
+    offset: int = 0
+
+    def value(self, device: "Device", addresses: Mapping[str, int]) -> int:
+        """The address on a device."""
+        return 0 if self.buffer is None else addresses[self.buffer] + self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapOf:
+    """A TMA descriptor of an array in a buffer.
+
+    label: what messages call it. offset: of the array's first element in the buffer, in bytes. shape, box,
+    element_strides: elements, outermost dimension first. strides: bytes, of all dimensions.
+    """
+
+    label: str
+    buffer: str
+    dtype: "np.dtype[Any]"
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+    offset: int = 0
+    element_strides: tuple[int, ...] | None = None
+    nan_outside: bool = False
+
+    def value(self, device: "Device", addresses: Mapping[str, int]) -> bytes:
+        """The map on a device."""
+        try:
+            return device.tensor_map(
+                dtype=self.dtype,
+                address=addresses[self.buffer] + self.offset,
+                shape=self.shape[::-1],
+                strides=self.strides[-2::-1],
+                box=self.box[::-1],
+                element_strides=self.element_strides and self.element_strides[::-1],
+                swizzle=self.swizzle,
+                oob_fill="nan" if self.nan_outside else "zeros",
+            )
+        except ValueError as error:
+            raise ArgumentValueError(f"{self.label}: {error} (innermost dimension first)") from error
+
+
+Item: TypeAlias = Pointer | TensorMapOf | int | float | bytes | np.generic
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """All arguments of a launch, what messages call them, and the buffers that they name."""
+
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    items: list[Item] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(buffer.nbytes for buffer in self.buffers.values())
+
+    def initial(self, seed: int) -> dict[str, Array]:
+        """What the buffers hold before the launch."""
+        named = enumerate(self.buffers.items())
+        return {name: buffer.array(np.random.default_rng((seed, number))) for number, (name, buffer) in named}
+
+    def values(self, device: "Device", addresses: Mapping[str, int]) -> list[int | float | bytes | np.generic]:
+        """What Device.launch takes, with the buffers at these addresses."""
+        return [
+            item.value(device, addresses) if isinstance(item, Pointer | TensorMapOf) else item for item in self.items
+        ]

@@ -1,0 +1,120 @@
+"""Checks of tilewright's own kernels: a product of random matrices, verified against float64."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.api import plan
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.backends.emulation_limit import refuse_long_emulation
+from tilewright.checking.asynchrony import Asynchrony
+from tilewright.checking.product import NotTaken, Product, first_accepted, whole_tiles
+from tilewright.checking.result import CheckResult, Findings
+from tilewright.checking.runs import Run, ignored, run_under_each
+from tilewright.emulator import Counters, Device
+from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.hardware import H200, Hardware
+from tilewright.kernels.kernel import Kernel
+from tilewright.reference import Array
+
+SHAPES = ((151, 77, 203), (264, 328, 456))
+"""Tried in this order: nothing is a multiple of anything; then rows of whole 16 bytes, for kernels that need TMA.
+
+Both end in the middle of a tile along m, n and k and go round a ring of stages more than once.
+"""
+
+SMS = 2
+"""Multiprocessors of the emulated GPU: so few that persistent kernels go through several tiles each."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCheck:
+    """A kernel and the product that it is checked on, or the reason why it takes none."""
+
+    kernel: Kernel
+    hardware: Hardware
+    product: Product | None = None
+    refusal: str = ""
+
+    def run(
+        self, orders: Sequence[Asynchrony], seed: int = 0, progress: Callable[[float], None] = ignored
+    ) -> CheckResult:
+        """Multiply random matrices under each order, with the first Config that the kernel has for the product."""
+        kernel, product = self.kernel, self.product
+        if product is None:
+            return CheckResult(kernel.name, skipped=self.refusal)
+        if product.problem.is_empty:
+            skipped = "the product has no elements, so that nothing runs"
+            return CheckResult(kernel.name, str(product), skipped=skipped)
+        config = kernel.configs(product.problem, self.hardware)[0]
+        findings = Findings(kernel.name, str(product), str(config))
+        operands = product.operands(seed)
+
+        def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
+            backend = EmulatedBackend(self.hardware, **options)
+
+            def run() -> tuple[dict[str, Array], Counters | None]:
+                out, counters = _multiply(kernel, config, product, backend, operands)
+                comparison = product.verify(out, operands, kernel.accumulator(config))
+                if not comparison.verified:
+                    rule = (
+                        f"the product has a relative error of {comparison.relative_error:.2e} against float64, and at "
+                        f"most {comparison.error_bound:.2e} is explained by rounding"
+                    )
+                    findings.report(order, "WrongProduct", rule)
+                return {"the product": out}, counters
+
+            return backend.device, run
+
+        run_under_each(orders, prepare, findings, progress)
+        return findings.result()
+
+
+def checks_of(
+    kernels: Sequence[Kernel],
+    shape: tuple[int, int, int] | None = None,
+    dtype: str | None = None,
+    layout: str | None = None,
+    *,
+    bias: bool = True,
+    activation: str | None = None,
+) -> list[KernelCheck]:
+    """A check of each kernel, on the product that is asked for or on a small one that it takes.
+
+    Raises:
+        ArgumentValueError: with every kernel's reason if none takes it, or if it needs too much memory or time.
+    """
+    hardware = dataclasses.replace(H200, sm_count=SMS)
+    checks, refusals = [], []
+    for kernel in kernels:
+        shapes = [shape] if shape else [*SHAPES, *whole_tiles(kernel)]
+        try:
+            product = first_accepted(kernel, hardware, shapes, dtype, layout, bias=bias, activation=activation)
+            product.require_memory()
+            refuse_long_emulation(product.problem, kernel.unit)
+            checks.append(KernelCheck(kernel, hardware, product))
+        except (ArgumentValueError, UnavailableError) as error:
+            refusals.append(str(error))
+            reason = f"does not take it: {error.refusal}" if isinstance(error, NotTaken) else str(error)
+            checks.append(KernelCheck(kernel, hardware, refusal=reason))
+    if len(refusals) == len(checks):
+        raise ArgumentValueError("; ".join(dict.fromkeys(refusals)))
+    return checks
+
+
+def _multiply(
+    kernel: Kernel, config: Any, product: Product, backend: EmulatedBackend, operands: dict[str, Array]
+) -> tuple[Array, Counters | None]:
+    a, b, bias = operands["a"], operands["b"], operands.get("bias")
+    planned = plan(
+        a,
+        b,
+        bias=bias,
+        activation=product.activation,
+        out_dtype=product.out_dtype.name,
+        kernel=kernel.name,
+        config=config,
+        backend=backend,
+    )
+    return planned.counted(a, b, bias=bias)

@@ -1,0 +1,187 @@
+"""Checks of any compiler's PTX: one kernel of a module, launched on arguments that each run gets anew."""
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from tilewright.checking.arguments import Arguments
+from tilewright.checking.asynchrony import Asynchrony, asynchronies
+from tilewright.checking.memory import available_memory
+from tilewright.checking.parameters import fit
+from tilewright.checking.result import CheckResult, Findings
+from tilewright.checking.runs import Results, Run, ignored, run_under_each
+from tilewright.checking.time_limit import TimeLimit, share_together
+from tilewright.checking.wording import Wording
+from tilewright.emulator import Counters, Device, Kernel
+from tilewright.emulator.checks.rules import RULES
+from tilewright.emulator.ptx.parser import COMPILED
+from tilewright.errors import ArgumentValueError
+from tilewright.reference import Array
+
+COPIES = 5
+"""How often a buffer is in memory at most: initially, on two devices, and as the results of two runs."""
+
+SPARE_BYTES = 1 << 24
+"""Device memory beyond the buffers: redzones, parameters and variables of the module."""
+
+IGNORABLE = (*RULES, "ScheduleDependence")
+"""Kinds of reports after which a launch goes on."""
+
+Extents = tuple[int, ...]
+
+
+def require_kinds(kinds: Sequence[str], words: Wording) -> None:
+    """Raise an ArgumentValueError if one of the kinds to ignore does not exist."""
+    for kind in kinds:
+        if kind not in IGNORABLE:
+            written = words.written("ignore", kind)
+            raise ArgumentValueError(f"{written} is not a kind of reports: use {', '.join(IGNORABLE)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A PTX module: its text, and what messages call it."""
+
+    name: str
+    text: str
+
+    @classmethod
+    def read(cls, path: Path) -> "Source":
+        """The module of a file; an ArgumentValueError if there is none in it."""
+        try:
+            text = path.read_text(encoding="utf-8").rstrip("\0")
+        except OSError as error:
+            raise ArgumentValueError(f"{path} cannot be read: {error.strerror}; name a PTX file") from error
+        except UnicodeDecodeError as error:
+            raise ArgumentValueError(
+                f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary"
+            ) from error
+        return cls(str(path), text)
+
+    def load(self, entry: str | None, words: Wording) -> Kernel:
+        """The kernel of that name, or the only one whose name has it as a part.
+
+        Raises:
+            ArgumentValueError: if there is none, or several.
+            EmulatorError: if the PTX is wrong or not emulated.
+        """
+        if not self.text.strip():
+            raise ArgumentValueError(f"{self.name} is empty: give {COMPILED}")
+        name = self._entry(Device.entries(self.text), entry, words)
+        return Device(memory_bytes=SPARE_BYTES).load(self.text, name)
+
+    def _entry(self, entries: list[str], wanted: str | None, words: Wording) -> str:
+        if wanted in entries:
+            return str(wanted)
+        fitting = [entry for entry in entries if (wanted or "") in entry]
+        if len(fitting) == 1:
+            return fitting[0]
+        if not entries:
+            raise ArgumentValueError(
+                f"{self.name} has no entry: compile a __global__ function, of a template an instantiation"
+            )
+        some = "several" if fitting else "none"
+        given = "" if wanted is None else f", and {words.written('entry', wanted)} names {some} of them"
+        names = "".join(f"\n  {entry}" for entry in fitting or entries)
+        count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+        choose = words.written("entry", "NAME")
+        raise ArgumentValueError(f"{self.name} has {count}{given}: choose with {choose}, or a part of a name:{names}")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A loaded kernel, with everything that launches it. grid: CTAs. block: threads. cluster: CTAs."""
+
+    source: Source
+    kernel: Kernel
+    arguments: Arguments
+    grid: Extents
+    block: Extents
+    cluster: Extents
+    shared_bytes: int
+    words: Wording
+
+    def __post_init__(self) -> None:
+        """Raise an ArgumentValueError for arguments that do not fit the kernel, or the memory of this machine."""
+        limit = available_memory() / 2
+        if COPIES * self.arguments.nbytes > limit:
+            raise ArgumentValueError(
+                f"the arrays take {self.arguments.nbytes / 1e9:,.1f} GB, {COPIES} times that in the check, and half of "
+                f"what is available here is {limit / 1e9:,.1f} GB: take smaller ones"
+            )
+        fit(self.arguments, self.kernel, self.words)
+
+    def check(
+        self,
+        orders: Sequence[Asynchrony],
+        seed: int = 0,
+        *,
+        ignore: Sequence[str] = (),
+        progress: Callable[[float], None] = ignored,
+    ) -> tuple[CheckResult, Results | None]:
+        """What is found under every order, and what the buffers hold after the first run that ended.
+
+        Raises:
+            EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
+        """
+        arguments, kernel = self.arguments, self.kernel
+        initial = arguments.initial(seed)
+        findings = Findings(kernel.name, Path(self.source.name).name, ignore=ignore)
+
+        def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
+            device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, **options)
+            addresses = {name: device.upload(array) for name, array in initial.items()}
+            findings.named = partial(_named, addresses=addresses, arrays=initial)
+
+            def run() -> tuple[Results, Counters | None]:
+                loaded = device.load(self.source.text, kernel.name)
+                counters = device.launch(
+                    loaded,
+                    self.grid,
+                    self.block,
+                    arguments.values(device, addresses),
+                    cluster=self.cluster,
+                    smem=self.shared_bytes,
+                    max_steps=sys.maxsize,
+                )
+                return {name: _download(device, addresses[name], array) for name, array in initial.items()}, counters
+
+            return device, run
+
+        limit = self._time_limit(len(orders))
+
+        def go_on(done: float) -> None:
+            progress(done)
+            limit(done)
+
+        results = run_under_each(orders, prepare, findings, go_on)
+        return findings.result(), results
+
+    def _time_limit(self, runs: int) -> TimeLimit:
+        ctas = prod(self.grid)
+        smaller = [f"a smaller {self.words.name('grid')}"] * (ctas > 1)
+        smaller += [f"fewer {self.words.name('schedules')}"] * (runs > len(asynchronies(0)))
+        remedy = f"take {' or '.join(smaller)}" if smaller else "give the kernel less to do"
+        together = share_together(ctas, prod(self.block), prod(self.cluster))
+        return TimeLimit(f"{runs} schedules of {ctas:,} CTA{'s' * (ctas > 1)}", together / runs, remedy)
+
+
+def _download(device: Device, address: int, like: Array) -> Array:
+    return device.read(address, like.nbytes).view(like.dtype).reshape(like.shape)
+
+
+def _named(text: str, addresses: Mapping[str, int], arrays: Mapping[str, Array]) -> str:
+    """The text with the array and the offset in bytes behind each address in one."""
+
+    def with_name(match: re.Match[str]) -> str:
+        for name, start in addresses.items():
+            if 0 <= (offset := int(match[0], 16) - start) < arrays[name].nbytes:
+                return f"{match[0]} ({name}{f' + {offset}' if offset else ''})"
+        return match[0]
+
+    return re.sub(r"\b0x[0-9a-f]+\b", with_name, text)

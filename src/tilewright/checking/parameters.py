@@ -1,0 +1,82 @@
+"""Whether the arguments of a launch are what a kernel's parameters take, by their types in the PTX."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.checking.arguments import Arguments, Item, Pointer, TensorMapOf
+from tilewright.checking.wording import Wording
+from tilewright.emulator.ptx.syntax import TYPE_BITS
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
+from tilewright.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from tilewright.emulator import Kernel
+    from tilewright.emulator.ptx.syntax import Parameter
+
+
+def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
+    """Make integers that f32 and f64 parameters get floats.
+
+    Raises:
+        ArgumentValueError: naming the parameter, its PTX type and what it takes, if an argument does not fit or is
+            missing.
+    """
+    parameters, count = kernel.parameters, len(arguments.items)
+    if count != len(parameters):
+        wanted = "".join(f"\n  {name_of(parameter)} takes {taken_by(parameter, words)}" for parameter in parameters)
+        given = words.given.format(count=count, times="once" if count == 1 else f"{count} times")
+        raise ArgumentValueError(
+            f"{given} and {kernel.name} takes {len(parameters) or 'no'} "
+            f"argument{'s' * (len(parameters) != 1)}: give {'one for each' if wanted else 'none'}{wanted}"
+        )
+    for number, (parameter, label, item) in enumerate(zip(parameters, arguments.labels, arguments.items, strict=True)):
+        if isinstance(item, int) and _is_float(parameter):
+            item = arguments.items[number] = float(item)
+        if not _fits(item, parameter):
+            raise ArgumentValueError(
+                f"{label}: parameter {number + 1} of {kernel.name}, {name_of(parameter)}, takes "
+                f"{taken_by(parameter, words)}"
+            )
+
+
+def name_of(parameter: "Parameter") -> str:
+    """The parameter as the PTX declares it."""
+    count = "" if _is_scalar(parameter) else f"[{parameter.size // _width(parameter)}]"
+    return f".{parameter.type} {parameter.name}{count}"
+
+
+def taken_by(parameter: "Parameter", words: Wording) -> str:
+    """What may be given for a parameter."""
+    if _is_float(parameter):
+        return "a number such as 1.5"
+    integer = f"a {parameter.size}-byte integer such as 5"
+    if _is_scalar(parameter):
+        return words.address if parameter.size == 8 else integer
+    return words.structure.format(size=parameter.size) + words.typed.get(parameter.size, "")
+
+
+def _fits(item: Item, parameter: "Parameter") -> bool:
+    if isinstance(item, np.generic):  # of which np.float64 is a float, too
+        return parameter.size == item.nbytes
+    if isinstance(item, Pointer):
+        return parameter.size == 8 and not _is_float(parameter)
+    if isinstance(item, TensorMapOf):
+        return parameter.size == TENSOR_MAP_BYTES
+    if isinstance(item, float):
+        return _is_float(parameter)
+    if isinstance(item, int):
+        return parameter.size <= 8 and -(1 << 8 * parameter.size - 1) <= item < 1 << 8 * parameter.size
+    return parameter.size == len(item)
+
+
+def _is_float(parameter: "Parameter") -> bool:
+    return parameter.type in ("f32", "f64") and _is_scalar(parameter)
+
+
+def _is_scalar(parameter: "Parameter") -> bool:
+    return parameter.size == _width(parameter)
+
+
+def _width(parameter: "Parameter") -> int:
+    return TYPE_BITS[parameter.type] // 8

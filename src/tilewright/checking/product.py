@@ -1,0 +1,141 @@
+"""The product that a command multiplies: its Problem, random operands."""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright import dtypes
+from tilewright.checking.memory import available_memory
+from tilewright.data import Data
+from tilewright.dtypes import DType, fp32
+from tilewright.errors import ArgumentValueError
+from tilewright.hardware import Hardware
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.problem import Epilogue, Matrix, Problem
+from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """activation(a @ b + bias) with packed operands; `bias` has shape (n,)."""
+
+    m: int
+    n: int
+    k: int
+    dtype: DType
+    out_dtype: DType
+    layout: str = "nt"
+    bias: bool = False
+    activation: str | None = None
+
+    @property
+    def problem(self) -> Problem:
+        """What a call with such operands asks."""
+        m, n, k = self.m, self.n, self.k
+        return Problem(
+            m=m,
+            n=n,
+            k=k,
+            a=Matrix(self.dtype, k, 1) if self.layout[0] == "n" else Matrix(self.dtype, 1, m),
+            b=Matrix(self.dtype, n, 1) if self.layout[1] == "n" else Matrix(self.dtype, 1, k),
+            out=Matrix(self.out_dtype, n, 1),
+            epilogue=Epilogue(bias=Matrix(self.out_dtype, 0, 1) if self.bias else None, activation=self.activation),
+        )
+
+    @property
+    def host_bytes(self) -> int:
+        """About the most host memory that multiplying and verifying takes at once.
+
+        Operands and result are there twice, as arrays and as the emulator's copies; the float64 reference needs values
+        and magnitudes of one input, and several arrays of the result's shape where it is compared as a whole.
+        """
+        whole = self.m * self.n if self.problem.flops <= FULL_REFERENCE_FLOPS else 0
+        return 2 * self.problem.minimum_bytes + 16 * self.k * max(self.m, self.n) + 48 * whole
+
+    def require_memory(self) -> None:
+        """Raise a ValueError where it takes more than half of the memory that is available."""
+        limit = available_memory() / 2
+        if self.host_bytes > limit:
+            raise ArgumentValueError(
+                f"{self} takes about {self.host_bytes / 1e9:,.1f} GB of host memory, and half of what is available "
+                f"here is {limit / 1e9:,.1f} GB: take a smaller product"
+            )
+
+    def resized(self, m: int, n: int, k: int) -> "Product":
+        """The same product of another shape."""
+        return dataclasses.replace(self, m=m, n=n, k=k)
+
+    def operands(self, seed: int, data: Data = "randn") -> dict[str, Array]:
+        """Normally distributed a, b and perhaps bias, in host memory and in the product's layout.
+
+        Of data "2:4" a is zero but for the larger two of four neighbors along k, of which there are whole groups.
+        """
+        rng = np.random.default_rng(seed)
+
+        def normal(dtype: DType, rows: int, columns: int, transposed: bool) -> Array:
+            stored = (columns, rows) if transposed else (rows, columns)
+            array = rng.standard_normal(stored, np.float32).astype(dtype.numpy_dtype)
+            return array.T if transposed else array
+
+        arrays = {
+            "a": normal(self.dtype, self.m, self.k, self.layout[0] == "t"),
+            "b": normal(self.dtype, self.k, self.n, self.layout[1] == "t"),
+        }
+        if data == "2:4":
+            groups = arrays["a"].astype(np.float32).reshape(self.m, -1, 4)
+            np.put_along_axis(groups, np.abs(groups).argsort(axis=2)[..., :2], 0, axis=2)
+            arrays["a"][...] = groups.reshape(self.m, self.k)
+        if self.bias:
+            arrays["bias"] = normal(self.out_dtype, 1, self.n, False)[0]
+        return arrays
+
+    def verify(self, out: Array, operands: dict[str, Array], accumulator: DType = fp32) -> Comparison:
+        """Compare a result that was summed in `accumulator` with the float64 reference."""
+        return compare(out, operands["a"], operands["b"], self.problem.epilogue, operands, accumulator=accumulator)
+
+    def __str__(self) -> str:  # a Problem's own layout cannot be told where an extent is 1
+        return f"{self.m}x{self.n}x{self.k} {self.dtype} {self.layout} -> {self.out_dtype}"
+
+
+class NotTaken(ArgumentValueError):
+    """A kernel does not take what was asked for; `refusal` is its reason."""
+
+    def __init__(self, kernel: Kernel, hardware: Hardware, refusal: str):
+        super().__init__(f"kernel {kernel.name!r} does not take this product on {hardware.name}: {refusal}")
+        self.refusal = refusal
+
+
+def whole_tiles(kernel: Kernel) -> list[tuple[int, int, int]]:
+    """A small product of whole tiles, for a rung that takes no other; nothing for other kernels."""
+    if not isinstance(kernel, LadderKernel):
+        return []
+    return [(2 * kernel.tile_m, 2 * kernel.tile_n, 4 * max(kernel.tile_k, 16))]
+
+
+def first_accepted(
+    kernel: Kernel,
+    hardware: Hardware,
+    shapes: Iterable[tuple[int, int, int]],
+    dtype: str | None,
+    layout: str | None,
+    **epilogue: Any,
+) -> Product:
+    """The first product, by shape and then by element type, that the kernel takes; NotTaken where there is none.
+
+    `dtype` None tries every supported one, `layout` None is the kernel's own or nt.
+    """
+    layout = layout or (kernel.layout if isinstance(kernel, LadderKernel) else "nt")
+    kinds = dtypes.SUPPORTED if dtype is None else (dtypes.parse(dtype, "--dtype"),)
+    refusal = ""
+    for shape in shapes:
+        for kind in kinds:
+            product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout, **epilogue)
+            reason = kernel.refuses(product.problem, hardware)
+            if reason is None:
+                return product
+            refusal = refusal or str(reason)
+    raise NotTaken(kernel, hardware, refusal)

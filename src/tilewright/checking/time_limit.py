@@ -1,0 +1,39 @@
+"""How long an emulation may take whose rate is not known: it ends as soon as it is certain to take too long."""
+
+import time
+
+from tilewright.backends.emulation_limit import emulation_limit, long_emulation
+from tilewright.emulator.launch import CHUNK_LANES, RESIDENT_LANES
+
+SETTLING_SECONDS = 2.0
+"""Before an estimate counts: the first blocks are compiled meanwhile."""
+FIRM = 0.75
+"""Share of the limit after which an emulation that is nearly done may take up to twice the limit: estimates waver."""
+
+
+class TimeLimit:
+    """Estimates, as an emulation goes on, the seconds it takes in all, and ends it beyond the limit.
+
+    subject, remedy: for the message. batch: the share of it that runs together: part of its threads may have
+    exited while the rest has all its work before it, so that all of it counts as done.
+    """
+
+    def __init__(self, subject: str, batch: float, remedy: str) -> None:
+        self._subject, self._batch, self._remedy = subject, batch, remedy
+        self._limit, self._start = emulation_limit(), time.monotonic()
+
+    def __call__(self, done: float) -> None:
+        """Go on from a share of it from 0 to 1, or raise TimeoutError with the estimate."""
+        elapsed = time.monotonic() - self._start
+        seconds = elapsed / min(done + self._batch, 1.0)
+        allowed = self._limit if elapsed < FIRM * self._limit else 2 * self._limit
+        if elapsed > min(SETTLING_SECONDS, self._limit) and seconds > allowed:
+            state = f"{done:.2%} is done" if done else "no thread has ended: does the kernel end?"
+            refusal = long_emulation(self._subject, seconds, self._remedy, at_least=not done)
+            raise TimeoutError(f"{refusal}\n  after {elapsed:.0f} s {state}")
+
+
+def share_together(ctas: int, threads: int, cluster: int) -> float:
+    """The share of a launch that runs together: all of a small one, else whole clusters up to CHUNK_LANES threads."""
+    total = ctas * threads
+    return 1.0 if total <= RESIDENT_LANES else min(max(CHUNK_LANES, cluster * threads) / total, 1.0)

@@ -1,0 +1,168 @@
+"""The options of `tilewright bench`: what is timed, by whom, how long, and where the record goes."""
+
+import dataclasses
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.options import DTypeName, Json, Layout, parse_shape, require_plot, require_writable
+from tilewright.data import Data
+from tilewright.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from tilewright.bench.contenders import Contender
+    from tilewright.bench.inputs import Shape
+    from tilewright.measure.protocol import Protocol
+
+SELF_CHECK_SHAPE = "4096,4096,4096"
+DEFAULT_BASELINE = "cublas"
+
+DataOption = Annotated[
+    Data, typer.Option("--data", help="Normal, uniform from -1 to 1, or normal with an A of which 2 of 4 are zero.")
+]
+
+
+class ProtocolName(StrEnum):
+    """Which protocols are run."""
+
+    both = "both"
+    burst = "burst"
+    settled = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeOptions:
+    """Which products are timed."""
+
+    shape: Annotated[
+        list[str] | None, typer.Option("--shape", help="M,N,K instead of a suite; may be repeated.", show_default=False)
+    ] = None
+    dtype: Annotated[
+        DTypeName | None, typer.Option("--dtype", help="Element type; the suite's by default, or bf16.")
+    ] = None
+    layout: Annotated[
+        Layout | None, typer.Option("--layout", help="How A and B are stored; the suite's by default, or nt.")
+    ] = None
+
+    def of(self, suite: str | None, self_check: bool) -> "list[Shape]":
+        """The shapes to be timed, with the dtype and layout that were asked for."""
+        from tilewright.bench import suites
+        from tilewright.bench.inputs import Shape
+
+        texts = self.shape or ([SELF_CHECK_SHAPE] if self_check and suite is None else [])
+        if (suite is None) == (not texts):
+            both = f"SUITE is {suite} and --shape is given as well"
+            given = "neither SUITE nor --shape is given" if suite is None else both
+            raise ArgumentValueError(f"{given}: give one of them; suites are {', '.join(suites.names())}")
+        shapes = list(suites.load(suite).shapes) if suite else [Shape(*parse_shape(text, "--shape")) for text in texts]
+        for_all = (("dtype", self.dtype), ("layout", self.layout))
+        asked: dict[str, Any] = {name: option.value for name, option in for_all if option is not None}
+        return [dataclasses.replace(each, **asked) for each in shapes]
+
+
+@dataclass(frozen=True, slots=True)
+class ContenderOptions:
+    """Who multiplies, and who the others are compared with."""
+
+    contender: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--contender",
+            help="tilewright, tilewright:KERNEL, cublas, cublaslt, triton, quack; may be repeated. All by default, but "
+            "for forced kernels.",
+            show_default=False,
+        ),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            help="The contender that ratios are to; cublas by default, or the first where it takes no part.",
+            show_default=False,
+        ),
+    ] = None
+    configs: Annotated[
+        str | None,
+        typer.Option(
+            "--configs",
+            help="Look at all Configs of the planner's kernel first, or at those with this text, such as tile_n=200; "
+            "the best are then measured in place of its choice.",
+            metavar="all|TEXT",
+            show_default=False,
+        ),
+    ] = None
+    finalists: Annotated[int, typer.Option("--finalists", help="How many of these are measured.", min=1)] = 2
+
+    @property
+    def text(self) -> str | None:
+        """What the description of a Config must hold to be looked at; "" is in all, None leaves it at the planner's."""
+        return "" if self.configs == "all" else self.configs
+
+    def chosen(self, self_check: bool) -> "tuple[list[Contender], str]":
+        """The contenders of these names, and the one that ratios are to; for the self-check one of them twice."""
+        from tilewright.bench.contenders import OURS, PEERS, contenders_named
+
+        names, baseline, configs = self.contender, self.baseline, self.configs
+        if not self_check:
+            chosen = contenders_named(names or [OURS, *PEERS])
+            known = [each.name for each in chosen]
+            ours = [name for name in known if name.partition(":")[0] == OURS]
+            if configs is not None and len(ours) > 1:
+                raise ArgumentValueError(
+                    f"--configs={configs} is of one kernel, and there are {', '.join(ours)}: name one of them"
+                )
+            if baseline is not None and baseline not in known:
+                raise ArgumentValueError(f"--baseline={baseline} is no contender: use {', '.join(known)}")
+            return chosen, baseline or (DEFAULT_BASELINE if DEFAULT_BASELINE in known else known[0])
+        if baseline is not None:
+            raise ArgumentValueError(
+                f"--self-check is against the contender itself, and --baseline={baseline}: leave one out"
+            )
+        if configs is not None:
+            raise ArgumentValueError(
+                f"--self-check times one contender, and --configs={configs} finds several: leave one out"
+            )
+        names = names or [OURS]
+        if len(names) > 1:
+            raise ArgumentValueError(
+                f"--self-check times one contender against itself, and {len(names)} are given: name one"
+            )
+        (first,), (second,) = contenders_named(names), contenders_named(names)
+        first.name, second.name = "first", "second"
+        return [first, second], second.name
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolOptions:
+    """How long is measured, and in which state of the GPU."""
+
+    protocol: Annotated[
+        ProtocolName, typer.Option("--protocol", help="Right after idle, at the power limit, or both.")
+    ] = ProtocolName.both
+    rounds: Annotated[int, typer.Option("--rounds", help="Cycles of burst.", min=1)] = 5
+    cycles: Annotated[int, typer.Option("--cycles", help="Cycles of settled.", min=1)] = 7
+    slice_seconds: Annotated[float, typer.Option("--slice", help="Seconds of a settled turn.", min=0.02)] = 0.6
+
+    def wanted(self) -> "tuple[Protocol, ...]":
+        """The protocols that are run."""
+        from tilewright.measure.protocol import Burst, Settled
+
+        protocols = (Burst(cycles=self.rounds), Settled(cycles=self.cycles, slice_seconds=self.slice_seconds))
+        return tuple(each for each in protocols if self.protocol in (ProtocolName.both, each.name))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """Where the record goes."""
+
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the rates into this file.")] = None
+    output: Annotated[Path | None, typer.Option("--output", help="Write the JSON record to this file.")] = None
+    as_json: Json = False
+
+    def require(self) -> None:
+        """Raise, before anything is measured in vain, if a file could not be written."""
+        require_writable("--output", self.output)
+        require_plot(self.plot)

@@ -1,0 +1,159 @@
+"""`tilewright check`: run kernels in the emulator under every order of asynchronous completion."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.check.options import LaunchOptions, ProductOptions
+from tilewright.cli.check.show import show, show_summary
+from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command
+from tilewright.cli.options import Json, Seed
+from tilewright.cli.output import paragraph, print_json, progress
+from tilewright.errors import message_of
+
+if TYPE_CHECKING:
+    from tilewright.checking.asynchrony import Asynchrony
+    from tilewright.checking.result import CheckResult
+    from tilewright.cli.output import Bar
+
+COVERED = {
+    "all": "the kernels that the planner chooses from; `tilewright check ladder` checks the rungs of the ladder",
+    "ladder": "the rungs of the ladder; `tilewright check all` checks the kernels that the planner chooses from",
+}
+"""Names that stand for several kernels, and what they cover."""
+
+
+@command
+def check(
+    kernel: Annotated[
+        str,
+        typer.Argument(
+            help="The name of a kernel or of a rung of the ladder, all (kernels that the planner chooses from), ladder "
+            "(all its rungs), or the path of a PTX file.",
+            show_default=False,
+        ),
+    ],
+    product: ProductOptions,
+    launch: LaunchOptions,
+    schedules: Annotated[int, typer.Option("--schedules", help="Random orders, besides eager and lazy.", min=0)] = 2,
+    lines: Annotated[
+        bool | None,
+        typer.Option(
+            "--lines/--no-lines", help="Counters per source line; by default of a PTX file.", show_default=False
+        ),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
+
+    A product of a kernel of tilewright is verified each time; without M N K it is
+    small and fits no tile, unless a rung takes whole tiles only. The results, or all arrays that a PTX file's kernel
+    gets, must be equal bit for bit under every order.
+
+    A launch of a PTX file that would take minutes ends early with the estimate;
+    TILEWRIGHT_EMULATOR_SECONDS sets the limit. Ctrl-C shows what was found so far.
+
+    Exit code 1 when something is reported, 2 for what cannot run or ends early,
+    130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
+    reports, counters: {totals, by_line, by_line_inclusive}, schedules}, and error
+    where it ends early; of all and ladder {verified, results}, a list of such
+    objects; of what cannot run {error}.
+
+    \b
+    Examples:
+      tilewright check all
+      tilewright check ladder --schedules 0
+      tilewright check wgmma_basic 128 128 64
+      tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
+      tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
+      tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
+      tilewright check lib.ptx --entry scale --block 64 --smem 256 --arg f32[64]
+    """
+    from tilewright.checking.asynchrony import asynchronies
+
+    orders = asynchronies(schedules, seed)
+    if is_file := bool(set("./") & set(kernel)):
+        product.refuse_for_a_file()
+        found = _check_file(Path(kernel), launch, orders, seed)
+    else:
+        launch.refuse_for(kernel)
+        found = _check_kernels(kernel, product, orders, seed)
+    results: list[CheckResult] = []
+    for result in found:
+        if kernel in COVERED and not as_json and not results:
+            paragraph(f"Checking {COVERED[kernel]}.", 0)
+        results.append(result)
+        if not as_json:
+            show(result, is_file if lines is None else lines)
+        if result.error:
+            typer.echo(f"tilewright: {result.error}", err=True)
+            break
+    if as_json:
+        print_json(_record_of_all(results) if kernel in COVERED else results[0].as_dict())
+    elif kernel in COVERED:
+        show_summary(results)
+    if results[-1].interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if _verified(results) is False:
+        raise typer.Exit(NOT_VERIFIED)
+    if results[-1].error:
+        raise typer.Exit(BAD_REQUEST)
+
+
+def _check_file(
+    path: Path, options: LaunchOptions, orders: "Sequence[Asynchrony]", seed: int
+) -> "Iterator[CheckResult]":
+    launch = options.launch(path)
+    with progress(f"checking {launch.kernel.name}") as bar:
+        result, _ = launch.check(orders, seed, ignore=options.ignore or (), progress=bar)
+    yield result
+
+
+def _check_kernels(
+    name: str, product: ProductOptions, orders: "Sequence[Asynchrony]", seed: int
+) -> "Iterator[CheckResult]":
+    """Check the kernel of that name, or those that it stands for."""
+    from tilewright.checking.kernels import checks_of
+    from tilewright.checking.result import CheckResult
+    from tilewright.kernels.ladder import LADDER
+    from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
+
+    if name in COVERED:
+        chosen = [EVERY_KERNEL[each] for each in (KERNELS if name == "all" else LADDER)]
+    else:
+        chosen = [kernel_named(name, "KERNEL", "all, ladder, the path of a PTX file such as ./kernel.ptx,")]
+    checks = checks_of(chosen, **product.wanted())
+    count = len(checks)
+    for number, each in enumerate(checks):
+        about = str(each.product or "")
+        which = f", {number + 1} of {count}" if count > 1 else ""
+        try:
+            with progress(f"checking {each.kernel.name}{which}", number / count or None) as bar:
+                result = each.run(orders, seed, partial(_set, bar, number, count))
+        except KeyboardInterrupt:
+            result = CheckResult(each.kernel.name, about, error="interrupted", interrupted=True)
+        except Exception as error:
+            if count == 1 or (said := message_of(error)) is None:
+                raise
+            result = CheckResult(each.kernel.name, about, verified=False, skipped=said)
+        yield result
+
+
+def _set(bar: "Bar", number: int, count: int, share: float) -> None:
+    """Set a bar of several kernels to a share of the one of that number."""
+    bar((number + share) / count)
+
+
+def _record_of_all(results: "Sequence[CheckResult]") -> dict[str, Any]:
+    record = {"verified": _verified(results), "results": [result.as_dict() for result in results]}
+    return {**record, "error": results[-1].error} if results[-1].error else record
+
+
+def _verified(results: "Sequence[CheckResult]") -> bool | None:
+    """Whether everything that ran is clean; None if nothing ran, or not to its end."""
+    verdicts = [result.verified for result in results if result.verified is not None]
+    return None if not verdicts or (all(verdicts) and results[-1].error) else all(verdicts)

@@ -1,0 +1,133 @@
+"""The options of `tilewright check`: a product for tilewright's own kernels, or the launch of a PTX file."""
+
+import dataclasses
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.options import ActivationOption, DTypeName, K, M, N, OwnLayoutOption, shape_of
+from tilewright.cli.output import progress
+from tilewright.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from tilewright.checking.launch import Launch
+
+PTX_OPTIONS = "Launch of a PTX file"
+
+
+@dataclass(frozen=True, slots=True)
+class ProductOptions:
+    """What tilewright's own kernels multiply."""
+
+    m: M = None
+    n: N = None
+    k: K = None
+    dtype: Annotated[
+        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
+    ] = None
+    layout: OwnLayoutOption = None
+    bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = True
+    activation: ActivationOption = None
+
+    def refuse_for_a_file(self) -> None:
+        """Raise an ArgumentValueError if a shape is given."""
+        if self.m is not None:
+            raise ArgumentValueError(f"M is {self.m}, and a PTX file has no M N K: describe its arguments with --arg")
+
+    def wanted(self) -> dict[str, Any]:
+        """What `tilewright.checking.kernels.checks_of` takes."""
+        return {
+            "shape": shape_of(self.m, self.n, self.k),
+            "dtype": self.dtype and self.dtype.value,
+            "layout": self.layout and self.layout.value,
+            "bias": self.bias,
+            "activation": self.activation and self.activation.value,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """How a kernel of a PTX file is launched."""
+
+    entry: Annotated[
+        str | None,
+        typer.Option("--entry", help="The kernel, of several: its name or a part.", rich_help_panel=PTX_OPTIONS),
+    ] = None
+    grid: Annotated[
+        str | None, typer.Option("--grid", help="CTAs, as X,Y,Z or XxYxZ; 1 by default.", rich_help_panel=PTX_OPTIONS)
+    ] = None
+    block: Annotated[
+        str | None, typer.Option("--block", help="Threads, as X,Y,Z or XxYxZ.", rich_help_panel=PTX_OPTIONS)
+    ] = None
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", help="CTAs of a cluster, as X,Y,Z or XxYxZ.", rich_help_panel=PTX_OPTIONS)
+    ] = None
+    smem: Annotated[
+        int, typer.Option("--smem", help="Dynamic shared memory in bytes.", min=0, rich_help_panel=PTX_OPTIONS)
+    ] = 0
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg",
+            help="An argument, once for each: 5, f32:1.5, out=f32[64,32], a=bf16[64,32]:random, ptr:out, "
+            "tensormap(a, box=\\[64,32], swizzle=64), bytes:00ff; see docs/emulator.md. An array holds random, zeros, "
+            "ones, arange, a number, FILE.npy or, by default, poison: bytes ff, NaN where they are floats.",
+            show_default=False,
+            rich_help_panel=PTX_OPTIONS,
+        ),
+    ] = None
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            help="A kind of reports to leave out, such as race; may be repeated.",
+            show_default=False,
+            rich_help_panel=PTX_OPTIONS,
+        ),
+    ] = None
+
+    def refuse_for(self, kernel: str) -> None:
+        """Raise an ArgumentValueError if one is given for a kernel of tilewright."""
+        if given := [f"--{field.name}" for field in dataclasses.fields(self) if getattr(self, field.name)]:
+            are = "are" if len(given) > 1 else "is"
+            raise ArgumentValueError(
+                f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is none: name FILE.ptx"
+            )
+
+    def launch(self, path: Path) -> "Launch":
+        """The launch of a kernel of that file; raises as `Launch` and `Source` do."""
+        from tilewright.checking.launch import Launch, Source, require_kinds
+        from tilewright.checking.wording import COMMAND_LINE
+        from tilewright.cli.check.arguments import parse_arguments
+
+        require_kinds(self.ignore or (), COMMAND_LINE)
+        source = Source.read(path)
+        arguments = parse_arguments(self.arg or ())
+        with progress(f"reading {path.name}"):
+            kernel = source.load(self.entry, COMMAND_LINE)
+        directives = kernel.program.entry.directives
+        return Launch(
+            source,
+            kernel,
+            arguments,
+            _extents("--grid", self.grid, (1,)),
+            _extents("--block", self.block, directives.get("reqntid")),
+            _extents("--cluster", self.cluster, directives.get("reqnctapercluster") or (1,)),
+            self.smem,
+            COMMAND_LINE,
+        )
+
+
+def _extents(option: str, text: str | None, default: tuple[int, ...] | None) -> tuple[int, ...]:
+    """(x, y, z) of "X", "X,Y" or "X,Y,Z", with x for commas as in a shape."""
+    if text is None:
+        if default is None:
+            raise ArgumentValueError(f"{option} is missing and the PTX does not say it: give it, such as {option} 128")
+        return default
+    parts = text.lower().replace("x", ",").split(",")
+    if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts) or prod(map(int, parts)) < 1:
+        raise ArgumentValueError(f"{option}={text!r} must be one to three positive numbers, such as 4 or 4,2 or 4x2x1")
+    return tuple(map(int, parts))

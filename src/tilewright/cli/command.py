@@ -1,0 +1,105 @@
+"""What commands have in common: how their options are declared, and how their errors end them."""
+
+import dataclasses
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from tilewright.cli.output import print_json
+from tilewright.errors import message_of
+
+UsageError: Any = typer.BadParameter.__bases__[0]
+"""Of click, which typer has under different names."""
+
+NOT_VERIFIED, BAD_REQUEST, INTERRUPTED = 1, 2, 130
+"""Exit codes besides 0: the answer is wrong or something fails; the request cannot be met; Ctrl-C."""
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """A command for typer of a function whose parameters may be dataclasses of options.
+
+    The fields of such a dataclass are annotated as parameters are, and become options of the command. Errors raised for
+    the caller become their message on stderr, and with --json an object on stdout, and exit code 2; Ctrl-C becomes 130.
+    """
+    groups: dict[str, Any] = {}
+    options: list[inspect.Parameter] = []
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        kind = hints[parameter.name]
+        if dataclasses.is_dataclass(kind):
+            groups[parameter.name] = kind
+            options += _options_of(kind)
+        else:
+            options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind))
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        as_json = values.get("as_json")
+        for name, kind in groups.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
+        try:
+            function(**values)
+        except KeyboardInterrupt:
+            code, message = INTERRUPTED, "interrupted"
+        except Exception as error:
+            if (said := message_of(error)) is None:
+                raise
+            code, message = BAD_REQUEST, said
+        else:
+            return
+        typer.echo(f"tilewright: {message}", err=True)
+        if as_json:
+            print_json({"error": message})
+        raise typer.Exit(code)
+
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in options}
+    return run
+
+
+def _options_of(kind: Any) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
+        )
+
+
+class CommandLine(TyperGroup):
+    """All commands. Under --json it also says as JSON what is wrong with the options, so stdout holds one object."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the words of the command line up to the command's name."""
+        self._in_json = "--json" in args
+        with self._usage_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the rest and run the command."""
+        with self._usage_errors():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _usage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except UsageError as error:
+            if self._in_json:
+                print_json({"error": error.format_message()})
+            raise
+
+
+class WithNegativeNumbers(TyperCommand):
+    """A command that takes -1 for a value, so the argument it is meant for refuses it, and not an unknown option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the command's name."""
+        ctx.ignore_unknown_options = any(re.fullmatch(r"-\d+", word) for word in args)
+        return super().parse_args(ctx, args)

@@ -1,0 +1,163 @@
+"""The record of `tilewright ladder` for people: a table of what was measured or counted, and what was left out."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli import records
+from tilewright.cli.output import console, paragraph
+from tilewright.ladder.climb import left_out
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tilewright.kernels.ladder.rung import Published
+
+Rungs = Sequence[dict[str, Any]]
+"""Records of rungs, as `tilewright.ladder.result.RungResult.as_dict` makes them."""
+
+
+def show(record: dict[str, Any]) -> None:
+    """What was measured, or what was counted; then what was skipped, and whether all is right."""
+    console().print(f"The ladder at {title(record)}\n", markup=False)
+    rungs, measured = record["rungs"], record["backend"] == "gpu"
+    ran = timed_or_counted(rungs)
+    if ran:
+        console().print(_measured_table(ran) if measured else _counted_table(ran), soft_wrap=False)
+    console().print()
+    for reason, names in left_out(rungs):
+        paragraph(f"Left out: {names}: {reason}", 0)
+    for written in dict.fromkeys(written for rung in ran for written in rung.get("ignored", ())):
+        names = ", ".join(rung["name"] for rung in ran if written in rung.get("ignored", ()))
+        paragraph(f"Without {written}, which they do not have: {names}", 0)
+    for rung in ran:
+        if note := rung.get("note"):
+            paragraph(f"{rung['name']}: {note}", 0)
+    verdicts = {rung["name"]: rung["verified"] for rung in rungs if rung["verified"] is not None}
+    wrong = [name for name, verified in verdicts.items() if not verified]
+    if wrong:
+        console().print(f"[red]WRONG or failed: {', '.join(wrong)}[/red]")
+    elif verdicts:
+        products = "The product is" if len(verdicts) == 1 else f"All {len(verdicts)} products are"
+        console().print(f"{products} right, by float64.")
+    if ran:
+        legend = _MEASURED_LEGEND if measured else _COUNTED_LEGEND
+        if any("settled" in rung.get("measured", {}) for rung in ran):
+            legend += " Settled: at the power limit."
+        console().print(legend, style="dim", soft_wrap=False)
+
+
+def is_complete(record: Any) -> bool:
+    """Whether something read from a file has what the table and the chart show."""
+    return (
+        records.has_parts(record, "rungs")
+        and records.has(record, "m", "n", "k", *(("gpu", "date") if record.get("backend") == "gpu" else ("backend",)))
+        and all(_is_whole(rung, record["backend"] == "gpu") for rung in record["rungs"])
+    )
+
+
+def _is_whole(rung: Any, measured: bool) -> bool:
+    if not records.has(rung, "name", "road", "data", "verified", "m", "n", "k") or not records.has_parts(
+        rung, "published"
+    ):
+        return False
+    if "tflops" in rung or "rereads" in rung:
+        return records.has(rung, "tflops", "measured") if measured else records.has(rung, *_COUNTED, "explanation")
+    return True
+
+
+def title(record: dict[str, Any]) -> str:
+    """The shape, and where and when it was climbed."""
+    where = f"{record['gpu']}, {record['date'][:10]}" if record["backend"] == "gpu" else "in the emulator"
+    return f"{record['m']}x{record['n']}x{record['k']}, {where}"
+
+
+def timed_or_counted(rungs: Rungs) -> Rungs:
+    """Those that have figures."""
+    return [rung for rung in rungs if "tflops" in rung or "rereads" in rung]
+
+
+def published(rung: dict[str, Any]) -> "Published | None":
+    """The figure that was published of a rung for the shape it was climbed with; None where there is none."""
+    from tilewright.kernels.ladder.rung import Published
+
+    shape = [rung["m"], rung["n"], rung["k"]]
+    return next((Published(**figure) for figure in rung["published"] if list(figure["shape"]) == shape), None)
+
+
+_MEASURED_LEGEND = (
+    "TFLOP/s: right after idle. Of light: of what the GPU's units or its memory allow. Of cuBLAS: on the same data in "
+    "the same run. Gain: over the rung before on the road, steps aside left out."
+)
+_COUNTED_LEGEND = (
+    "Sectors: of 32 bytes, 4 where the lanes of a warp read neighboring floats. Conflicts: wavefronts that they "
+    "add to a request to SMEM. flop/B: operations for each byte that crosses the banks of SMEM, or that would cross "
+    "between the SMs and L2 if L1 caught nothing."
+)
+
+
+_COUNTED = ("sectors_per_load", "conflicts_per_request", "flops_per_smem_byte", "flops_per_l2_byte", "rereads")
+"""What the table and the chart show of rungs in the emulator."""
+
+_WRAPPED = ("what it means", "published")
+"""Columns of words, which give way where a terminal is narrow; numbers and names stay whole."""
+
+
+def _table(*columns: str, gap: int = 2) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+    for name in columns:
+        left = name in ("rung", *_WRAPPED)
+        table.add_column(name, justify="left" if left else "right", no_wrap=name not in _WRAPPED, overflow="fold")
+    return table
+
+
+def _counted_table(rungs: Rungs) -> "Table":
+    names = ("rung", "sectors\na load", "conflicts\na request", "flop/B\nSMEM", "flop/B\nL2", "what it means")
+    table = _table(*names, gap=1)  # so that places in the source fit 80 columns
+    for rung in _by_road(rungs, table):
+        table.add_row(
+            rung["name"],
+            _text("{:.1f}", rung["sectors_per_load"]),
+            _text("{:.2f}", rung["conflicts_per_request"]),
+            _text("{:.3g}", rung["flops_per_smem_byte"]),
+            f"{rung['flops_per_l2_byte']:.3g}",
+            rung["explanation"],
+        )
+    return table
+
+
+def _measured_table(rungs: Rungs) -> "Table":
+    """Figures right after idle; behind them, where it was asked for, those of the settled state."""
+    settled = any("settled" in rung["measured"] for rung in rungs)
+    more = ("settled\nTFLOP/s", "settled\ncuBLAS") if settled else ()
+    table = _table("rung", "TFLOP/s", "of\nlight", "of\ncuBLAS", "gain", *more, "published")
+    for rung in _by_road(rungs, table):
+        figure = published(rung)
+        found = rung["measured"].get("settled", {})
+        cells = (_text("{:#.3g}", found.get("tflops")), _text("{:.3f}", found.get("ratio", {}).get("median")))
+        table.add_row(
+            rung["name"],
+            _text("{:#.3g}", rung["tflops"]),
+            _text("{:.1%}", rung.get("speed_of_light_share")),
+            _text("{:.3f}", rung.get("cublas_ratio")),
+            _text("{:.2f}x", rung.get("gain")),
+            *(cells if settled else ()),
+            f"{figure.range} {figure.gpu}" if figure else "",
+        )
+    return table
+
+
+def _text(form: str, value: float | None) -> str:
+    """As the form says, three digits without a point behind the last."""
+    return "" if value is None else form.format(value).rstrip(".")
+
+
+def _by_road(rungs: Rungs, table: "Table") -> Iterator[dict[str, Any]]:
+    """The rungs; before the first of each road its name is put into the table."""
+    before = ""
+    for rung in rungs:
+        if rung["road"] != before:
+            before = rung["road"]
+            table.add_row(f"[dim]{before}[/dim]")
+        yield rung

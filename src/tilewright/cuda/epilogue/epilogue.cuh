@@ -1,0 +1,92 @@
+// out = activation(alpha * accumulator + beta * c + bias): the one epilogue of every kernel.
+//
+// Config names: Output, Addend (c), Bias: element types; has_c, has_bias; Activation: a functor of
+// activation.cuh; store_elements: neighbours along a row that one store may write (2 where out is
+// row-major and aligned).
+#pragma once
+#include "epilogue/activation.cuh"
+#include "parameters.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+// One row of out with the same row of c and bias.
+template <class Config>
+struct EpilogueRow {
+  using Output = typename Config::Output;
+
+  const GemmParameters& parameters;
+  Output* out;  // elements 0 of the row
+  const typename Config::Addend* c;
+  const typename Config::Bias* bias;
+
+  // The value of an element from its accumulator and its elements of c and bias.
+  __device__ __forceinline__ float combine(float accumulator, typename Config::Addend c_element,
+                                           typename Config::Bias bias_element) const {
+    float value = parameters.alpha * accumulator;
+    if constexpr (Config::has_c) value += parameters.beta * to_float(c_element);
+    if constexpr (Config::has_bias) value += to_float(bias_element);
+    return Config::Activation::apply(value);
+  }
+
+  // The finished value of a column inside the matrix.
+  __device__ __forceinline__ float finish(float accumulator, int column) const {
+    typename Config::Addend c_element{};
+    typename Config::Bias bias_element{};
+    if constexpr (Config::has_c) c_element = c[column * parameters.c.column_stride];
+    if constexpr (Config::has_bias) bias_element = bias[column * parameters.bias.column_stride];
+    return combine(accumulator, c_element, bias_element);
+  }
+
+  // A column inside the matrix.
+  __device__ __forceinline__ void store(float accumulator, int column) const {
+    out[column * parameters.out.column_stride] = from_float<Output>(finish(accumulator, column));
+  }
+
+  // Columns `column` (even) and `column` + 1: what one lane of a tensor-core fragment holds side by
+  // side. Both are finished once, whatever is stored: this code is there for every accumulator.
+  __device__ __forceinline__ void store_pair(float first, float second, int column) const {
+    if (column >= parameters.n) return;
+    const bool both = column + 1 < parameters.n;
+    const float x = finish(first, column), y = finish(second, both ? column + 1 : column);
+    if constexpr (Config::store_elements >= 2) {
+      if (both) {
+        *reinterpret_cast<typename PairWord<Output>::type*>(out + column) = word_of<Output>(x, y);
+        return;
+      }
+    }
+    out[column * parameters.out.column_stride] = from_float<Output>(x);
+    if (both) out[(column + 1) * parameters.out.column_stride] = from_float<Output>(y);
+  }
+};
+
+template <class Config>
+struct Epilogue {
+  using Output = typename Config::Output;
+
+  const GemmParameters& parameters;
+  Output* out;
+  const typename Config::Addend* c;
+  const typename Config::Bias* bias;
+
+  __device__ Epilogue(const GemmParameters& p, int batch) : parameters(p) {
+    out = static_cast<Output*>(p.out.pointer) + batch_offset(p, p.out, batch);
+    if constexpr (Config::has_c) {
+      c = static_cast<const typename Config::Addend*>(p.c.pointer) + batch_offset(p, p.c, batch);
+    }
+    if constexpr (Config::has_bias) {
+      bias = static_cast<const typename Config::Bias*>(p.bias.pointer) +
+             batch_offset(p, p.bias, batch);
+    }
+  }
+
+  // Row `row`; only inside out may its elements be touched.
+  __device__ __forceinline__ EpilogueRow<Config> at_row(int row) const {
+    EpilogueRow<Config> result{parameters, out + row * parameters.out.row_stride};
+    if constexpr (Config::has_c) result.c = c + row * parameters.c.row_stride;
+    if constexpr (Config::has_bias) result.bias = bias + row * parameters.bias.row_stride;
+    return result;
+  }
+};
+
+}  // namespace tilewright

@@ -1,0 +1,79 @@
+// What a warp holds of A, B and out in registers, and mma.sync on it.
+#pragma once
+#include "epilogue/epilogue.cuh"
+#include "layout/swizzle.cuh"
+#include "ptx/ldmatrix.cuh"
+#include "ptx/mma.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+// This lane's part of the 16x16 block at (mn, k) of the tile at `tile`, read by a whole warp: four
+// 8x8 matrices, numbered along mn first, as the fragment of A wants them, or along k first, which
+// makes two fragments of B. Layout is that of the tile's rows, which run along k where it is
+// K-major. PTX ISA: matrix fragments for mma.m16n8k16.
+template <class Layout, bool k_major, bool mn_first>
+__device__ __forceinline__ void load_fragment(uint32_t (&words)[4], uint32_t tile, int mn, int k) {
+  const int lane = threadIdx.x % 32;
+  const int low = lane / 8 % 2 * 8, high = lane / 16 * 8;
+  mn += mn_first ? low : high;
+  k += mn_first ? high : low;
+  ldmatrix_x4<!k_major>(words, tile + (k_major ? Layout::offset(mn + lane % 8, k)
+                                               : Layout::offset(k + lane % 8, mn)));
+}
+
+// What a warp multiplies in one k step.
+template <class Config,
+          class LayoutA = SwizzledRows<Config::a_k_major ? Config::tile_k : Config::tile_m>,
+          class LayoutB = SwizzledRows<Config::b_k_major ? Config::tile_k : Config::tile_n>>
+struct Fragments {
+  uint32_t a[Config::warp_m / 16][4];
+  uint32_t b[Config::warp_n / 16][4];  // two neighbours of 8 columns each
+
+  // Columns or rows k...k + 15 of the stage whose tiles are at `a_tile` and `b_tile`; the warp
+  // starts at (m, n).
+  __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
+#pragma unroll
+    for (int i = 0; i < Config::warp_m / 16; ++i) {
+      load_fragment<LayoutA, Config::a_k_major, true>(a[i], a_tile, m + i * 16, k);
+    }
+#pragma unroll
+    for (int j = 0; j < Config::warp_n / 16; ++j) {
+      load_fragment<LayoutB, Config::b_k_major, false>(b[j], b_tile, n + j * 16, k);
+    }
+  }
+};
+
+template <class Config>
+struct Accumulators {
+  float d[Config::warp_m / 16][Config::warp_n / 8][4] = {};
+
+  template <class... Layouts>
+  __device__ __forceinline__ void multiply(const Fragments<Config, Layouts...>& f) {
+#pragma unroll
+    for (int i = 0; i < Config::warp_m / 16; ++i) {
+#pragma unroll
+      for (int j = 0; j < Config::warp_n / 8; ++j) {
+        mma_m16n8k16<typename Config::Input>(d[i][j], f.a[i], f.b[j / 2][j % 2 * 2],
+                                             f.b[j / 2][j % 2 * 2 + 1]);
+      }
+    }
+  }
+
+  // Finishes and stores the warp's block, which starts at (m, n) of out.
+  __device__ __forceinline__ void store(const Epilogue<Config>& epilogue, int m, int n) const {
+    const int first_row = m + threadIdx.x % 32 / 4, first_column = n + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < Config::warp_m / 8; ++i) {
+      if (first_row + i * 8 >= epilogue.parameters.m) return;
+      const EpilogueRow<Config> row = epilogue.at_row(first_row + i * 8);
+#pragma unroll
+      for (int j = 0; j < Config::warp_n / 8; ++j) {
+        const float* pair = d[i / 2][j] + i % 2 * 2;
+        row.store_pair(pair[0], pair[1], first_column + j * 8);
+      }
+    }
+  }
+};
+
+}  // namespace tilewright

@@ -1,0 +1,75 @@
+// One operand's tile of 2-byte elements in SMEM: how it gets there.
+#pragma once
+#include "layout/swizzle.cuh"
+#include "mainloop/tile_cursor.cuh"
+#include "ptx/cp_async.cuh"
+#include "ptx/shared_memory.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+// Brings the tiles of one operand along k into SMEM, each in `slices` equal parts; done by all
+// threads of the CTA.
+//
+// `copy_bytes` of 16, 8 or 4 is the width of asynchronous copies, which the strides and the
+// alignment must allow. With 2, elements are loaded one by one, whatever the strides, and cross
+// registers in chunks of 16 bytes: `fetch` loads, `put` stores. What lies outside the matrix
+// becomes zero and is never read.
+template <class Cursor, class Input, int copy_bytes, int slices>
+class TileCopy {
+  static constexpr bool by_element = copy_bytes == 2;
+  static constexpr int elements = Cursor::columns / Cursor::threads_per_row;
+  static constexpr int passes = Cursor::passes / slices;  // of one slice
+  static_assert(passes * slices == Cursor::passes);
+  using Layout = SwizzledRows<Cursor::columns>;
+
+  const Input* const origin;  // element (0, 0) of the matrix
+  Cursor cursor;
+  uint32_t staged[passes][4];  // by element: the chunks between fetch and put
+
+ public:
+  // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k).
+  __device__ __forceinline__ TileCopy(const Input* matrix, int64_t mn_stride, int64_t k_stride,
+                                      int mn_start, int mn, int k)
+      : origin(matrix), cursor(matrix, mn_stride, k_stride, mn_start, mn, k) {}
+
+  // Starts the next slice; slices come in order, tile after tile, also beyond the end of k.
+  __device__ __forceinline__ void fetch(int slice, uint32_t tile) {
+#pragma unroll
+    for (int i = 0; i < passes; ++i) {
+      const int pass = slice * passes + i;
+      const int valid = cursor.valid(pass);
+      if constexpr (by_element) {
+        gather(staged[i], valid);
+      } else {
+        cp_async<copy_bytes>(tile + Layout::offset(cursor.row(pass), cursor.column),
+                             valid ? cursor.source : origin, valid * int(sizeof(Input)));
+      }
+      cursor.advance(pass);
+    }
+  }
+
+  // Stores what `fetch` of the same slice loaded by element.
+  __device__ __forceinline__ void put(int slice, uint32_t tile) const {
+    if constexpr (by_element) {
+#pragma unroll
+      for (int i = 0; i < passes; ++i) {
+        store_shared(tile + Layout::offset(cursor.row(slice * passes + i), cursor.column),
+                     staged[i]);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void gather(uint32_t (&chunk)[4], int valid) const {
+    const Input* element = cursor.source;
+#pragma unroll
+    for (int i = 0; i < elements; ++i) {
+      const uint32_t bits = i < valid ? element->bits : 0;
+      chunk[i / 2] = i % 2 ? chunk[i / 2] | bits << 16 : bits;
+      Cursor::step(element, cursor.column_stride);
+    }
+  }
+};
+
+}  // namespace tilewright

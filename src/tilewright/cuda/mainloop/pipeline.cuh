@@ -1,0 +1,97 @@
+// The ring of SMEM slots between the producer and the consumers of a warp-specialised kernel
+// (sm_90), which the CTAs of a cluster may share. docs/memory-rules.md has the rules by number.
+#pragma once
+#include "ptx/cluster.cuh"
+#include "ptx/mbarrier.cuh"
+#include "scheduler/cluster_place.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+// A role's position in the ring: the slot, and the parity of the phase that its barriers are in.
+template <int stages>
+struct RingPosition {
+  int slot = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance() {
+    if (++slot == stages) {
+      slot = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+// Slot s is full when all bytes of its stage have arrived in this CTA, and empty when the consumers
+// of every CTA that this CTA's producer writes to have read it.
+template <class Config>
+class Pipeline {
+  using Place = ClusterPlace<Config>;
+  using Position = RingPosition<Config::stages>;
+  // CTAs with which one shares A or B, itself included: its producer writes to them, and theirs to
+  // it.
+  static constexpr int partners = Config::cluster_m + Config::cluster_n - 1;
+
+  uint32_t full, empty;  // SMEM addresses of the barriers of slot 0
+  uint32_t released;     // the partner's `empty` that this consumer thread arrives at
+
+  // Thread `index` of a consumer warpgroup tells partner number `index`: first those of this n,
+  // then those of this m.
+  static __device__ __forceinline__ int partner_rank(const Place& place, int index) {
+    if (index < Config::cluster_m) return Place::rank_of(index, place.n);
+    const int n = index - Config::cluster_m;
+    return Place::rank_of(place.m, n < place.n ? n : n + 1);
+  }
+
+ public:
+  __device__ __forceinline__ Pipeline(uint32_t full_barriers, uint32_t empty_barriers)
+      : full(full_barriers), empty(empty_barriers), released(empty_barriers) {}
+
+  // By one thread, before `ClusterPlace::sync` (rule 5).
+  __device__ __forceinline__ void init() const {
+    for (int slot = 0; slot < Config::stages; ++slot) {
+      mbarrier_init(full + 8 * slot, 1);  // the producer's arrival; the transaction does the rest
+      mbarrier_init(empty + 8 * slot, Config::consumers * partners);
+    }
+    fence_mbarrier_init();
+  }
+
+  // Producer: waits until the slot is empty and announces its bytes. Returns the barrier that the
+  // copies signal.
+  __device__ __forceinline__ uint32_t begin_fill(const Position& at) const {
+    const uint32_t previous = at.parity ^ 1;
+    if constexpr (Place::size > 1) {
+      mbarrier_wait_cluster(empty + 8 * at.slot, previous);
+    } else {
+      mbarrier_wait(empty + 8 * at.slot, previous);
+    }
+    mbarrier_arrive_expect_tx(full + 8 * at.slot, Config::stage_bytes);
+    return full + 8 * at.slot;
+  }
+
+  // Consumer: to be called once before `release`, by all its threads.
+  __device__ __forceinline__ void join_as_consumer(const Place& place) {
+    const int thread = threadIdx.x % 128;
+    if constexpr (Place::size > 1) {
+      if (thread < partners) released = cluster_address(empty, partner_rank(place, thread));
+    }
+  }
+
+  // Consumer: waits for the bytes of the slot.
+  __device__ __forceinline__ void wait_full(const Position& at) const {
+    mbarrier_wait(full + 8 * at.slot, at.parity);
+  }
+
+  // Consumer: its wgmmas have read the slot. One arrival per warpgroup and partner.
+  __device__ __forceinline__ void release(int slot) const {
+    if (threadIdx.x % 128 < partners) {
+      if constexpr (Place::size > 1) {
+        mbarrier_arrive_cluster(released + 8 * slot);
+      } else {
+        mbarrier_arrive(released + 8 * slot);
+      }
+    }
+  }
+};
+
+}  // namespace tilewright

@@ -1,0 +1,93 @@
+// A consumer of a warp-specialised kernel: a warpgroup that multiplies what the ring brings with
+// wgmma (sm_90a). docs/memory-rules.md has the rules by number.
+#pragma once
+#include "mainloop/pipeline.cuh"
+#include "mainloop/wgmma_storage.cuh"
+#include "ptx/shared_memory.cuh"
+#include "ptx/wgmma.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+// One warpgroup: row_blocks blocks of 64 rows, below each other.
+template <class Config>
+class Consumer {
+  static constexpr int row_blocks = Config::row_blocks;
+  static constexpr int values = Config::tile_n / 2;  // of a lane and row block
+  using Accumulators = float[row_blocks][values];
+  using A = OperandA<Config>;
+  using B = OperandB<Config>;
+
+  const Pipeline<Config>& pipeline;
+  RingPosition<Config::stages> position;
+  uint64_t a, b;  // descriptors of this warpgroup's operands in slot 0
+
+  // One row block times the slot's tile of B.
+  __device__ __forceinline__ void multiply(float (&accumulators)[values], int row_block,
+                                           bool accumulate) const {
+    const uint32_t slot = position.slot * (Config::stage_bytes / 16);
+#pragma unroll
+    for (int k16 = 0; k16 < Config::tile_k / 16; ++k16) {
+      Wgmma::mma(accumulators, a + slot + row_block * A::block_step + k16 * A::k16_step,
+                 b + slot + k16 * B::k16_step, accumulate || k16 > 0);
+    }
+    wgmma_commit();
+  }
+
+ public:
+  __device__ __forceinline__ Consumer(const Storage<Config>& storage, const Pipeline<Config>& ring,
+                                      int index)
+      : pipeline(ring) {
+    const uint32_t slot = shared_address(storage.slots);
+    a = A::descriptor(slot) + index * row_blocks * A::block_step;
+    b = B::descriptor(slot + Config::a_bytes);
+  }
+
+  // The product of one tile, short of waiting for the wgmmas of the last k-block: one group per row
+  // block is under way. `during_first` runs behind the first wgmmas, which overwrite row block 0.
+  template <class During>
+  __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
+                                                During during_first) {
+    pipeline.wait_full(position);
+    wgmma_fence();
+    multiply(accumulators[0], 0, false);
+    during_first();
+#pragma unroll
+    for (int i = 1; i < row_blocks; ++i) {
+      wgmma_fence();
+      multiply(accumulators[i], i, false);
+    }
+#pragma unroll 1
+    for (int k_block = 1; k_block < k_blocks; ++k_block) {
+      const int previous = position.slot;
+      if constexpr (Config::wait_depth == 0) {
+        wgmma_wait<0>();
+        pipeline.release(previous);
+      }
+      position.advance();
+      pipeline.wait_full(position);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < row_blocks; ++i) multiply(accumulators[i], i, true);
+      if constexpr (Config::wait_depth == 1) {
+        wgmma_wait<row_blocks>();
+        pipeline.release(previous);
+      }
+    }
+  }
+
+  // Waits until only the `pending` last row blocks are under way; with 0, the tile's last slot is
+  // free.
+  template <int pending>
+  __device__ __forceinline__ void wait(Accumulators& accumulators) {
+    wgmma_wait<pending>();
+#pragma unroll
+    for (int i = 0; i < row_blocks - pending; ++i) wgmma_results(accumulators[i]);
+    if constexpr (pending == 0) {
+      pipeline.release(position.slot);
+      position.advance();
+    }
+  }
+};
+
+}  // namespace tilewright

@@ -1,0 +1,39 @@
+// Which CTAs of a cluster share operands (sm_90).
+#pragma once
+#include "ptx/cluster.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+// Where this CTA stands in its cluster of cluster_m x cluster_n: the CTAs of one m share A, those
+// of one n share B.
+//
+//                n 0      n 1
+//       m 0    rank 0   rank 2
+//       m 1    rank 1   rank 3
+template <class Config>
+struct ClusterPlace {
+  static constexpr int size = Config::cluster_m * Config::cluster_n;
+  int rank = 0, m = 0, n = 0;
+
+  __device__ __forceinline__ ClusterPlace() {
+    if constexpr (size > 1) {
+      rank = cluster_rank();
+      m = rank % Config::cluster_m;
+      n = rank / Config::cluster_m;
+    }
+  }
+
+  static __device__ __forceinline__ int rank_of(int m, int n) { return m + n * Config::cluster_m; }
+
+  // Everybody who may touch this CTA's SMEM meets.
+  static __device__ __forceinline__ void sync() {
+    if constexpr (size > 1) {
+      cluster_sync();
+    } else {
+      __syncthreads();
+    }
+  }
+};
+
+}  // namespace tilewright

@@ -1,0 +1,32 @@
+"""The errors that tilewright raises for its caller, all of them a `TilewrightError`."""
+
+
+class TilewrightError(Exception):
+    """Base of every error whose message tells the caller what is wrong and what to change.
+
+    Each is also the built-in exception that Python's users expect in its place, so `except ValueError` works too. Any
+    other exception that leaves tilewright is a defect of tilewright.
+    """
+
+
+class ArgumentTypeError(TilewrightError, TypeError):
+    """An argument is of the wrong kind: not an array, an unsupported or mixed dtype, not a Config, not a stream."""
+
+
+class ArgumentValueError(TilewrightError, ValueError):
+    """An argument has the wrong value: shapes, devices, overlap, names, files."""
+
+
+class UnsupportedError(TilewrightError, NotImplementedError):
+    """The request is well posed and tilewright cannot do it."""
+
+
+class UnavailableError(TilewrightError, RuntimeError):
+    """The machine or its state forbids it: no GPU, a missing package, an emulation that takes too long."""
+
+
+def message_of(error: Exception) -> str | None:
+    """What an error says to the caller; None for a defect, whose traceback matters."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's is a RuntimeError
+        return f"not enough memory: take a smaller product ({error})"
+    return str(error) if isinstance(error, TilewrightError) else None

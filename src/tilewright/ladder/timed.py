@@ -1,0 +1,93 @@
+"""The ladder on a GPU: rungs that multiply the same data are timed beside each other and cuBLAS, in one process."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.errors import message_of
+from tilewright.kernels.ladder import before, gains
+from tilewright.ladder.result import RungResult
+
+if TYPE_CHECKING:
+    from tilewright.bench.comparison import Comparison, Progress
+    from tilewright.data import Data
+    from tilewright.measure.protocol import Protocol
+
+CYCLES = 3
+"""Of each protocol. The steps of the ladder are larger than its noise; `tilewright bench` is for the last percent."""
+
+IDLE_SECONDS = 0.5
+"""Rest before a burst."""
+
+
+def time_all(results: Sequence[RungResult], seed: int, settled: bool, progress: Callable[[float], None]) -> bool:
+    """Verify and time every rung that is not skipped; whether Ctrl-C ended it early."""
+    from tilewright.bench import Burst, Settled
+
+    protocols = [Burst(cycles=CYCLES, idle_seconds=IDLE_SECONDS), *([Settled(cycles=CYCLES)] if settled else [])]
+    running = [each for each in results if not each.skipped]
+    groups: dict[tuple[str, str, Data], list[RungResult]] = {}
+    for each in running:
+        groups.setdefault((each.dtype.name, each.rung.layout, each.rung.data), []).append(each)
+    done = 0
+    for group in groups.values():
+
+        def part(share: float, _doing: str, done: int = done, size: int = len(group)) -> None:
+            progress((done + share * size) / len(running))
+
+        if _interrupted(group, seed, protocols, part):
+            break
+        done += len(group)
+    note_gains(running)
+    return done < len(running)
+
+
+def _interrupted(group: Sequence[RungResult], seed: int, protocols: "Sequence[Protocol]", progress: "Progress") -> bool:
+    """Time rungs that multiply the same data; whether Ctrl-C ended it early.
+
+    The data are given up on return, before others are made. Where they cannot be made, the rungs are skipped.
+    """
+    from tilewright.bench import Cublas, Inputs, Shape, Tilewright, compare
+    from tilewright.bench.comparison import first_line
+
+    first = group[0]
+    contenders = [Tilewright(each.rung.name, each.config, name=each.rung.name) for each in group]
+    try:
+        shape = Shape(first.m, first.n, first.k, dtype=first.dtype.name, layout=first.rung.layout)
+        inputs = Inputs(shape, data=first.rung.data, seed=seed)
+        comparison = compare([*contenders, Cublas()], inputs, protocols, baseline="cublas", progress=progress)
+    except KeyboardInterrupt:
+        return True
+    except Exception as error:  # whatever it is: the other rungs are still measured
+        for each in group:
+            each.skipped = message_of(error) or first_line(error)
+        return False
+    for each in group:
+        _note(each, comparison)
+    return comparison.interrupted
+
+
+def _note(result: RungResult, comparison: "Comparison") -> None:
+    """What the comparison says of a rung; where it was interrupted before, nothing."""
+    try:
+        entry = comparison.entry(result.rung.name)
+    except KeyError:
+        return
+    result.verified = False if entry.status == "failed" else entry.verified
+    result.relative_error = entry.relative_error
+    if entry.reason:
+        result.skipped = entry.reason
+    result.measured = {
+        name: measured for name in entry.samples if (measured := comparison.measured(entry, name)) is not None
+    }
+    if (burst := result.measured.get("burst")) is not None:
+        result.time_us, result.tflops = burst["time_us"], burst["tflops"]
+        result.speed_of_light_share = burst["speed_of_light_share"]
+        result.cublas_ratio = burst["ratio"]["median"] if "ratio" in burst else None
+
+
+def note_gains(results: Sequence[RungResult]) -> None:
+    """Each rung's speed against the one before it, of those that were timed."""
+    timed = {each.rung.name: each.time_us for each in results if each.time_us is not None}
+    found, others = gains(timed), before(timed)
+    for each in results:
+        each.gain, each.gain_over = found.get(each.rung.name), others.get(each.rung.name)

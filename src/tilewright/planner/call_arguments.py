@@ -1,0 +1,59 @@
+"""The scalars and the stream of a call: what they may be, and as what they are launched."""
+
+import ctypes
+from typing import Any
+
+from tilewright.backends.protocol import Backend
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
+
+_FP32_MAX = 3.4028234663852886e38
+
+
+def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
+    """alpha and beta rounded to fp32; beta defaults to 1 where c is given, else to 0.
+
+    Raises TypeError or ValueError naming the one that is no such number, or beta where there is no c to scale.
+    """
+    if beta is None:
+        beta = 0.0 if c is None else 1.0
+    elif c is None and beta:
+        raise ArgumentValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
+    if type(alpha) is not float or alpha != 1.0:
+        alpha = _fp32("alpha", alpha)
+    if type(beta) is not float or (beta != 0.0 and beta != 1.0):
+        beta = _fp32("beta", beta)
+    return alpha, beta
+
+
+def _fp32(name: str, value: Any) -> float:
+    if getattr(value, "requires_grad", False):
+        raise UnsupportedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(f"{name}={value!r} is no real number: pass a float") from error
+    if _FP32_MAX < abs(number) < float("inf"):
+        raise ArgumentValueError(
+            f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"
+        )
+    return ctypes.c_float(number).value  # rounded, so that what the kernel sees as 0 counts as 0
+
+
+def stream_handle(stream: Any, backend: Backend) -> int:
+    """The CUstream number of an int, torch or CuPy stream, or anything with `__cuda_stream__`."""
+    if isinstance(stream, int):
+        handle = stream
+    elif hasattr(stream, "__cuda_stream__"):
+        protocol = stream.__cuda_stream__
+        handle = int((protocol() if callable(protocol) else protocol)[1])
+    elif hasattr(stream, "cuda_stream"):  # torch
+        handle = int(stream.cuda_stream)
+    elif hasattr(stream, "ptr"):  # CuPy
+        handle = int(stream.ptr)
+    else:
+        raise ArgumentTypeError(
+            f"stream is a {type(stream).__name__}: pass a CUstream number, a torch or CuPy stream, or anything with "
+            f"__cuda_stream__"
+        )
+    backend.check_stream(handle)
+    return handle
