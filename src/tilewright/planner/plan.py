@@ -72,7 +72,11 @@ class Plan:
         self._slots = tuple(Slot.of(name, array, arguments[name].operand) for name, array in arrays.items())
         self._read = reader(list(arrays.values()), self._slots)
         self._allocate: Callable[[], Any] = self._refuse_to_allocate
-        if all(out.strides[i] == s or out.shape[i] <= 1 for i, s in enumerate(contiguous_strides(out.shape))):
+        packed = contiguous_strides(out.shape)
+        if out.strides == packed or all(
+            stride == wanted or extent <= 1
+            for extent, stride, wanted in zip(out.shape, out.strides, packed, strict=True)
+        ):
             self._allocate = library_of(arrays["a"], "a").allocator(arrays["a"], out.shape, out.dtype, out.device)
         library = library_of(arrays["out"], "out")
         self._stream = library.stream_reader(out.device)
