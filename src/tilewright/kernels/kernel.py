@@ -245,7 +245,7 @@ class Kernel(ABC):
             kernel_header=self.header,
             kernel_template=f"{self.name}_kernel",
             constants=constants.by_name(),
-            static_asserts=[*self.rules, *SAME_PARAMETERS],
+            static_asserts=[*self.rules, SAME_PARAMETERS],
             parameters=[*(("TensorMap", f"map_{name}") for name in mapped), ("GemmParameters", "parameters")],
             launch_bounds=(constants.threads, 1),
             preamble=self.preamble(constants),

@@ -304,8 +304,18 @@ class WgmmaKernel(Kernel):
         return wgmma_wrapper(constants.tile_n, constants.Input.ptx, a, b)
 
 
-@lru_cache(maxsize=64)
+_last: tuple[Problem, _TmaOperands] | None = None
+
+
 def _operands(problem: Problem) -> _TmaOperands:
+    """How TMA walks a problem's operands; kept for the last one, of which `refuses` and what follows it ask in turn."""
+    global _last
+    if (last := _last) is None or last[0] is not problem:
+        last = _last = (problem, _tma_operands(problem))
+    return last[1]
+
+
+def _tma_operands(problem: Problem) -> _TmaOperands:
     m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
     out: tma.TmaTensor | Refusal
     row_bytes = n * problem.out.dtype.nbytes
