@@ -61,13 +61,14 @@ def matmul(
         activation, out_dtype, kernel, config, backend,
     )  # fmt: skip
     try:
-        candidates = _plans.find(key)
+        candidates = _plans.find(key, ())
     except TypeError:  # what cannot be hashed is a wrong argument: planning says which
         candidates = ()
     for known in candidates:
         result = known.try_call(arrays, alpha, beta, stream, direct)
         if result is not None:
-            _plans.used(known)
+            if known is not _plans.latest:
+                _plans.used(known)
             return result
     made = plan(
         a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
@@ -136,10 +137,12 @@ def plan(
         launch = choice.kernel.assemble(choice.config, problem, chosen.hardware)
         compiled = build(launch.source, chosen.hardware.arch)
         prepared = Prepared(choice, compiled, chosen.prepare(compiled, launch.shape, launch.arguments))
+    allocate = None
     if out is None:
-        arrays["out"] = library_of(a, "a").allocator(a, operands["out"].shape, operands["out"].dtype, device)()
+        allocate = library_of(a, "a").allocator(a, operands["out"].shape, operands["out"].dtype, device)
+        arrays["out"] = allocate()
     arguments = {name: Argument(array, operands[name]) for name, array in arrays.items()}
-    return Plan(binding, chosen, prepared, arguments, alpha=alpha, beta=None if c is None else beta)
+    return Plan(binding, chosen, prepared, arguments, alpha=alpha, beta=None if c is None else beta, allocate=allocate)
 
 
 def _backend(wanted: "str | Backend", device: int) -> Backend:

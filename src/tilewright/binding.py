@@ -100,8 +100,10 @@ def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: 
         raise ArgumentValueError(
             f"out with shape {out.shape} and strides {out.strides} names some memory twice: pass an out without overlap"
         )
+    low, high = out.byte_range()
     for name, operand in operands.items():
-        if name == "out" or not out.overlaps(operand):
+        other_low, other_high = operand.byte_range()
+        if name == "out" or high <= other_low or other_high <= low or not out.overlaps(operand):
             continue
         same = operand.pointer == out.pointer and operand.strides == out.strides and operand.shape == out.shape
         if not (name == "c" and same and operand.dtype == out.dtype):

@@ -66,11 +66,11 @@ class Matrix:
         )
         if step != 1:
             return self.dtype.nbytes
-        width = self.alignment
+        nbytes, width = self.dtype.nbytes, self.alignment
         for stride in (other, *self.batch_strides):
-            while (stride * self.dtype.nbytes) % width:
+            while stride * nbytes % width:
                 width //= 2
-        return max(width, self.dtype.nbytes)
+        return max(width, nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Problem:
     @property
     def layout(self) -> str:
         """`nt`, `nn`, `tn` or `tt`: t where the matrix is stored transposed (a as (k, m), b as (n, k))."""
-        return "".join("n" if matrix.is_row_major else "t" for matrix in (self.a, self.b))
+        return ("n" if self.a.is_row_major else "t") + ("n" if self.b.is_row_major else "t")
 
     @property
     def minimum_bytes(self) -> int:

@@ -1,5 +1,6 @@
 """What kernels refuse before anything is compiled: sizes, layouts, and Configs of wrong types."""
 
+import re
 from dataclasses import fields, replace
 
 import pytest
@@ -15,7 +16,7 @@ from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.tiled import MAX_EXTENT
 from tilewright.kernels.wgmma import WgmmaConfig
-from tilewright.problem import ACTIVATIONS, Epilogue, Matrix, Problem
+from tilewright.problem import ACTIVATIONS, OPERANDS, Epilogue, Matrix, Problem
 
 
 def product(dtype, m=64, n=64, k=64, batch=()):
@@ -127,3 +128,8 @@ def test_every_activation_is_a_type_of_the_epilogue(activation):
     problem = replace(product(bf16), epilogue=Epilogue(activation=activation))
     functor = KERNELS["mma"].constants(MmaConfig(), problem).epilogue.Activation.spelling
     assert f"struct {functor} {{" in package_headers()["epilogue/activation.cuh"]
+
+
+def test_cuda_has_the_operands_in_the_order_of_the_table():
+    declared = re.findall(r"^  MatrixParameters (\w+);", package_headers()["parameters.cuh"], re.MULTILINE)
+    assert tuple(declared) == OPERANDS

@@ -24,7 +24,7 @@ def test_the_least_recently_used_plan_makes_room():
         cache.add(key, plan)
     cache.used(first)
     cache.add("d", fourth)
-    assert [cache.find(key) for key in "abcd"] == [(first,), (), (third,), (fourth,)]
+    assert [cache.find(key, ()) for key in "abcd"] == [(first,), (), (third,), (fourth,)]
     assert len(cache) == 3
 
 
@@ -36,8 +36,8 @@ def test_of_one_key_too_the_least_recently_used_makes_room():
     cache.add("a", second)
     cache.used(first)
     cache.add("a", third)
-    assert cache.find("a") == (first, third)
-    assert cache.find("b") == (other,)
+    assert cache.find("a", ()) == (first, third)
+    assert cache.find("b", ()) == (other,)
 
 
 def test_plans_of_one_key_leave_one_by_one():
@@ -46,7 +46,7 @@ def test_plans_of_one_key_leave_one_by_one():
     cache.add("a", first)
     cache.add("a", second)
     cache.add("b", third)
-    assert (cache.find("a"), cache.find("b")) == ((second,), (third,))
+    assert (cache.find("a", ()), cache.find("b", ())) == ((second,), (third,))
 
 
 def test_a_plan_that_has_left_meanwhile_may_have_been_used():
@@ -55,12 +55,12 @@ def test_a_plan_that_has_left_meanwhile_may_have_been_used():
     cache.add("a", first)
     cache.add("b", second)
     cache.used(first)
-    assert (cache.find("a"), cache.find("b"), len(cache)) == ((), (second,), 1)
+    assert (cache.find("a", ()), cache.find("b", ()), len(cache)) == ((), (second,), 1)
 
 
 def test_what_cannot_be_hashed_is_a_type_error():
     with pytest.raises(TypeError):
-        PlanCache().find(([],))
+        PlanCache().find(([],), ())
 
 
 def test_matmul_keeps_the_plans_that_are_used_and_is_never_left_without(monkeypatch):

@@ -35,7 +35,8 @@ def parted(width: float, height: float, *ratios: float, beside: bool = False) ->
 def constants(name: str) -> dict[str, Any]:
     """The constants of the rung's kernel in its usual Config, for a product of 4096^3."""
     kernel, config, problem = _usual(name)
-    return kernel.constants(config, problem).by_name()
+    by_name: dict[str, Any] = kernel.constants(config, problem).by_name()
+    return by_name
 
 
 def ctas(name: str) -> int:

@@ -1,9 +1,9 @@
 """What a kernel is: a CUDA header, its Config, the problems it takes, and how its launches are put together."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, lru_cache
+from functools import cache
 from types import CodeType
 from typing import Any, ClassVar, get_args, get_type_hints
 
@@ -17,10 +17,6 @@ from tilewright.problem import Problem
 
 MAX_TILES = 2**31 - 1
 """The largest grid (CUDA programming guide, "Technical specifications"); kernels number tiles by 32 bits."""
-
-_UNITS_KEPT = 4096
-"""Translation units kept in memory; each is some kilobytes of text."""
-
 
 _FUNCTORS = {
     None: CudaType("Identity"),
@@ -51,15 +47,25 @@ class EpilogueConstants:
     @classmethod
     def of(cls, problem: Problem) -> "EpilogueConstants":
         """The epilogue of a problem, whose stores are of two elements where out is aligned for them."""
-        out, c, bias = problem.out, problem.epilogue.c, problem.epilogue.bias
+        out, epilogue = problem.out, problem.epilogue
+        c = None if epilogue.c is None else epilogue.c.dtype
+        bias = None if epilogue.bias is None else epilogue.bias.dtype
+        pairs = out.vector_bytes("column") >= 2 * out.dtype.nbytes
+        return cls._of(out.dtype, c, bias, epilogue.activation, 2 if pairs else 1)
+
+    @classmethod
+    @cache
+    def _of(
+        cls, out: DType, c: DType | None, bias: DType | None, activation: str | None, store_elements: int
+    ) -> "EpilogueConstants":
         return cls(
-            Output=out.dtype,
-            Addend=(c or out).dtype,
-            Bias=(bias or out).dtype,
+            Output=out,
+            Addend=c or out,
+            Bias=bias or out,
             has_c=c is not None,
             has_bias=bias is not None,
-            Activation=_FUNCTORS[problem.epilogue.activation],
-            store_elements=2 if out.vector_bytes("column") >= 2 * out.dtype.nbytes else 1,
+            Activation=_FUNCTORS[activation],
+            store_elements=store_elements,
         )
 
 
@@ -129,7 +135,11 @@ class Kernel(ABC):
         """The Configs worth considering for a problem that is not refused, the usual choice first."""
 
     @abstractmethod
-    def constants(self, config: Any, problem: Problem) -> Constants:
+    def features(self, problem: Problem) -> Hashable:
+        """What of a problem is compiled in, and all that `derive` is told: equal features are one translation unit."""
+
+    @abstractmethod
+    def derive(self, config: Any, features: Any) -> Constants:
         """Everything that is compiled in."""
 
     @abstractmethod
@@ -157,6 +167,10 @@ class Kernel(ABC):
         values = (getattr(config, name) for name in fields_of(self.config_type))
         words = (str(int(value)) if isinstance(value, int) else str(value) for value in values)
         return "_".join([self.name, problem.a.dtype.name, problem.layout, *words])
+
+    def constants(self, config: Any, problem: Problem) -> Any:
+        """Everything that is compiled in for a problem."""
+        return self.derive(config, self.features(problem))
 
     def check(self, config: Any, problem: Problem, hardware: Hardware) -> Any:
         """The Constants of a Config that obeys every rule; otherwise a ConfigError naming field, rule and remedy."""
@@ -212,28 +226,34 @@ class Kernel(ABC):
 
         Rules are checked as often as a translation unit is written, which is kept; types of fields by `check` alone.
         """
-        constants = self.constants(config, problem)
+        key = (self, config, self.features(problem))
+        if key not in _WRITTEN:
+            constants = self.derive(config, key[-1])
+            self._check_rules(config, constants)
+            maps = self.tensor_maps(constants, problem)
+            entry = self.entry(config, problem)
+            _WRITTEN[key] = constants, self._write(entry, constants, [spec.operand for spec in maps])
+        constants, source = _WRITTEN[key]
         self._check_limits(config, constants, problem, hardware)
         maps = self.tensor_maps(constants, problem)
-        mapped = tuple(spec.operand for spec in maps)
-        source = _source(self, config, constants, self.entry(config, problem), mapped)
         return Launch(source, self.launch_shape(constants, problem, hardware), KernelArguments(maps, problem))
 
+    def _write(self, entry: str, constants: Constants, mapped: Sequence[str]) -> TranslationUnit:
+        """The translation unit of Constants that obey every rule, which takes tensor maps of the operands `mapped`."""
+        return translation_unit(
+            entry=entry,
+            kernel_header=self.header,
+            kernel_template=f"{self.name}_kernel",
+            constants=constants.by_name(),
+            static_asserts=[*self.rules, SAME_PARAMETERS],
+            parameters=[*(("TensorMap", f"map_{name}") for name in mapped), ("GemmParameters", "parameters")],
+            launch_bounds=(constants.threads, 1),
+            preamble=self.preamble(constants),
+        )
 
-@lru_cache(maxsize=_UNITS_KEPT)
-def _source(kernel: Kernel, config: Any, constants: Constants, entry: str, mapped: tuple[str, ...]) -> TranslationUnit:
-    """The translation unit of Constants that obey every rule, which takes tensor maps of the operands `mapped`."""
-    kernel._check_rules(config, constants)
-    return translation_unit(
-        entry=entry,
-        kernel_header=kernel.header,
-        kernel_template=f"{kernel.name}_kernel",
-        constants=constants.by_name(),
-        static_asserts=[*kernel.rules, *SAME_PARAMETERS],
-        parameters=[*(("TensorMap", f"map_{name}") for name in mapped), ("GemmParameters", "parameters")],
-        launch_bounds=(constants.threads, 1),
-        preamble=kernel.preamble(constants),
-    )
+
+_WRITTEN: dict[tuple[Kernel, Any, Any], tuple[Constants, TranslationUnit]] = {}
+"""What was derived and written of each kernel, Config and features: as many as are compiled, which are kept too."""
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.hardware import Hardware
 from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.tiled import TiledConstants, TiledKernel, copy_bytes, oversized
+from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, copy_bytes, oversized
 from tilewright.problem import Problem
 
 
@@ -118,13 +118,13 @@ class MmaKernel(TiledKernel):
         """Loads of single elements are gathered into 16 bytes."""
         return 8 if nbytes == 2 else nbytes // 2
 
-    def constants(self, config: MmaConfig, problem: Problem) -> MmaConstants:
+    def derive(self, config: MmaConfig, features: TiledFeatures) -> MmaConstants:
         """Everything that is compiled in."""
         return MmaConstants(
-            **self.walked(config, problem),
-            Input=problem.a.dtype,
+            **self.walked(config, features),
+            Input=features.Input,
             warp_m=config.tile_m // max(config.warps_m, 1),
             warp_n=config.tile_n // max(config.warps_n, 1),
-            a_copy_bytes=copy_bytes(problem.a),
-            b_copy_bytes=copy_bytes(problem.b),
+            a_copy_bytes=features.a_copy_bytes,
+            b_copy_bytes=features.b_copy_bytes,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import fp32
 from tilewright.hardware import Hardware
 from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.tiled import TiledConstants, TiledKernel, oversized
+from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, oversized
 from tilewright.problem import Problem
 
 
@@ -123,10 +123,10 @@ class SimtKernel(TiledKernel):
         """Four where 16 bytes are aligned, else one."""
         return 4 if nbytes == 16 else 1
 
-    def constants(self, config: SimtConfig, problem: Problem) -> SimtConstants:
+    def derive(self, config: SimtConfig, features: TiledFeatures) -> SimtConstants:
         """Everything that is compiled in."""
         return SimtConstants(
-            **self.walked(config, problem),
+            **self.walked(config, features),
             lanes_m=config.warp_m // max(config.thread_m, 1),
             lanes_n=config.warp_n // max(config.thread_n, 1),
         )

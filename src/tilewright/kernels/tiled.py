@@ -4,8 +4,9 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
@@ -45,6 +46,18 @@ class TiledConstants(Constants):
     b_threads_per_row: int
 
 
+class TiledFeatures(NamedTuple):
+    """What of a Problem is compiled in: how A and B are stored and aligned, and the epilogue."""
+
+    layout: str
+    Input: DType
+    a_k_major: bool
+    a_copy_bytes: int
+    b_k_major: bool
+    b_copy_bytes: int
+    epilogue: EpilogueConstants
+
+
 class TiledKernel(Kernel):
     """A kernel whose CTAs make one tile of out each, and walk A and B along k or along m and n, as these are stored."""
 
@@ -52,20 +65,26 @@ class TiledKernel(Kernel):
     def copy_elements(self, nbytes: int) -> int:
         """Elements of A or B that one copy brings where `nbytes` bytes are aligned everywhere."""
 
-    def walked(self, config: Any, problem: Problem) -> dict[str, Any]:
+    def features(self, problem: Problem) -> TiledFeatures:
+        """How A and B are stored and aligned, and the epilogue."""
+        a, b = problem.a, problem.b
+        epilogue = EpilogueConstants.of(problem)
+        a_k_major, b_k_major = a.is_row_major, not b.is_row_major
+        return TiledFeatures(problem.layout, a.dtype, a_k_major, copy_bytes(a), b_k_major, copy_bytes(b), epilogue)
+
+    def walked(self, config: Any, features: TiledFeatures) -> dict[str, Any]:
         """The fields of TiledConstants and those of the Config, by name."""
-        a_k_major, b_k_major = problem.a.is_row_major, not problem.b.is_row_major
-        a_elements, b_elements = (self.copy_elements(copy_bytes(matrix)) for matrix in (problem.a, problem.b))
+        a_elements, b_elements = map(self.copy_elements, (features.a_copy_bytes, features.b_copy_bytes))
         return values_of(config) | {
             "threads": config.threads,
             "smem_bytes": config.smem_bytes,
-            "epilogue": EpilogueConstants.of(problem),
-            "a_k_major": a_k_major,
+            "epilogue": features.epilogue,
+            "a_k_major": features.a_k_major,
             "a_copy_elements": a_elements,
-            "a_threads_per_row": (config.tile_k if a_k_major else config.tile_m) // a_elements,
-            "b_k_major": b_k_major,
+            "a_threads_per_row": (config.tile_k if features.a_k_major else config.tile_m) // a_elements,
+            "b_k_major": features.b_k_major,
             "b_copy_elements": b_elements,
-            "b_threads_per_row": (config.tile_k if b_k_major else config.tile_n) // b_elements,
+            "b_threads_per_row": (config.tile_k if features.b_k_major else config.tile_n) // b_elements,
         }
 
     def tile_count(self, constants: Tile, problem: Problem) -> int:
@@ -105,10 +124,11 @@ def tile_count(tile: Tile, problem: Problem) -> int:
 
 def oversized(problem: Problem) -> Refusal | None:
     """Why the kernels' 32-bit indices cannot count the problem's rows, columns or batches; None where they can."""
-    extents = {"m": problem.m, "n": problem.n, "k": problem.k, "the batch": problem.batch_count}
-    for name, extent in extents.items():
-        if extent > MAX_EXTENT:
-            return Refusal(f"{name} is {extent} and at most {MAX_EXTENT} is counted: split the product")
+    extents = (problem.m, problem.n, problem.k, problem.batch_count)
+    if max(extents) > MAX_EXTENT:
+        named = zip(("m", "n", "k", "the batch"), extents, strict=True)
+        name, extent = next((name, extent) for name, extent in named if extent > MAX_EXTENT)
+        return Refusal(f"{name} is {extent} and at most {MAX_EXTENT} is counted: split the product")
     if len(problem.batch) > MAX_BATCH_DIMS:
         return Refusal(
             f"batch {problem.batch} has {len(problem.batch)} dimensions and at most {MAX_BATCH_DIMS} are walked"

@@ -60,26 +60,29 @@ def tensor(
     Another layout of the operand would be taken: these refusals are avoidable.
 
     Strides of dimensions of extent 1 do not count. All batches lie one stride apart, or are the same memory. Extents
-    that `tiling.oversized` lets pass are below the 2**31 that coordinates reach.
+    that `tiled.oversized` lets pass are below the 2**31 that coordinates reach.
     """
     if matrix.alignment < ALIGNMENT:
         return _refusal(f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}")
-    by_column = ("column", columns, matrix.column_stride)
-    by_row = ("row", rows, matrix.row_stride)
-    (_, extent, stride), outer = (by_column, by_row) if inner == "column" else (by_row, by_column)
+    row_stride, column_stride = matrix.row_stride, matrix.column_stride
+    if inner == "column":
+        extent, stride, outer, outer_steps, outer_stride = columns, column_stride, "row", rows, row_stride
+    else:
+        extent, stride, outer, outer_steps, outer_stride = rows, row_stride, "column", columns, column_stride
     if extent > 1 and stride != 1:
         return _refusal(
-            f"{operand} has row stride {matrix.row_stride} and column stride {matrix.column_stride}, and TMA needs "
-            "one of them to be 1"
+            f"{operand} has row stride {row_stride} and column stride {column_stride}, and TMA needs one of "
+            "them to be 1"
         )
-    batch_stride = _uniform_stride(batch, matrix.batch_strides)
+    batch_stride = _uniform_stride(batch, matrix.batch_strides) if batch else 0
     if batch_stride is None:
         return _refusal(
             f"{operand} has batch strides {matrix.batch_strides} over {batch} and TMA walks batches by one stride"
         )
     nbytes = matrix.dtype.nbytes
-    shape, strides = [extent], []
-    for name, steps, stride in (outer, ("batch", prod(batch) if batch_stride else 1, batch_stride)):
+    batch_steps = prod(batch) if batch_stride else 1
+    strides = []
+    for name, steps, stride in ((outer, outer_steps, outer_stride), ("batch", batch_steps, batch_stride)):
         stride_bytes = stride * nbytes
         if steps == 1:
             stride_bytes = -(-extent * nbytes // ALIGNMENT) * ALIGNMENT  # any valid one: nothing steps by it
@@ -88,9 +91,8 @@ def tensor(
                 f"{operand} has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
                 f"{ALIGNMENT} bytes up to {MAX_STRIDE}"
             )
-        shape.append(steps)
         strides.append(stride_bytes)
-    return TmaTensor(operand, matrix.dtype, tuple(shape), tuple(strides))
+    return TmaTensor(operand, matrix.dtype, (extent, outer_steps, batch_steps), tuple(strides))
 
 
 def factor(

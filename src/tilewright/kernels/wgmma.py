@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.errors import ArgumentValueError
@@ -116,6 +116,21 @@ class _TmaOperands:
         return _mn_major(self.a), _mn_major(self.b)
 
 
+class WgmmaFeatures(NamedTuple):
+    """What of a Problem is compiled in: how A and B are stored, what out can be written by, and the epilogue."""
+
+    layout: str
+    Input: DType
+    a_mn_major: bool
+    b_mn_major: bool
+    out_by_tma: bool
+    out_by_vectors: bool
+    out_pairs: bool
+    c_pairs: bool
+    bias_pairs: bool
+    epilogue: EpilogueConstants
+
+
 @dataclass(frozen=True, slots=True)
 class _Ring:
     """What a Config takes of shared memory, in bytes: a tile of A, one of B, a box of out, what is staged, and all."""
@@ -194,16 +209,28 @@ class WgmmaKernel(Kernel):
         ranked = sorted(fitted, key=lambda candidate: candidate[1].clocks(m, n, batch_count, steps))
         return [config for config, _ in ranked]
 
-    def constants(self, config: WgmmaConfig, problem: Problem) -> WgmmaConstants:
+    def features(self, problem: Problem) -> WgmmaFeatures:
+        """How A and B are stored, what out can be written by, and the epilogue."""
+        operands, out, n = _operands(problem), problem.out, problem.n
+        out_bytes = out.vector_bytes("column")
+        return WgmmaFeatures(
+            problem.layout,
+            problem.a.dtype,
+            *operands.mn_major,
+            out_by_tma=isinstance(operands.out, tma.TmaTensor),
+            out_by_vectors=out.dtype.nbytes == 2 and n % 8 == 0 and out_bytes == 16,
+            out_pairs=n % 2 == 0 and out_bytes >= 2 * out.dtype.nbytes,
+            c_pairs=_has_pairs(problem.epilogue.c, n),
+            bias_pairs=_has_pairs(problem.epilogue.bias, n),
+            epilogue=EpilogueConstants.of(problem),
+        )
+
+    def derive(self, config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants:
         """The Config's fields, how A and B lie in memory, and the sizes that follow."""
-        operands = _operands(problem)
-        a_mn_major, b_mn_major = operands.mn_major
-        ring = _ring(config, a_mn_major, b_mn_major)
-        out = problem.out
+        ring = _ring(config, features.a_mn_major, features.b_mn_major)
         row_blocks = config.tile_m // (64 * CONSUMERS)
         accumulators = row_blocks * config.tile_n // 2
         tma_epilogue = config.epilogue == "tma"
-        two_bytes = out.dtype.nbytes == 2
         many = accumulators > 200  # the producer then lives on fewer registers
         return WgmmaConstants(
             tile_m=config.tile_m,
@@ -213,19 +240,19 @@ class WgmmaKernel(Kernel):
             smem_bytes=ring.smem_bytes,
             cluster_m=config.cluster_m,
             cluster_n=config.cluster_n,
-            epilogue=EpilogueConstants.of(problem),
+            epilogue=features.epilogue,
             stages=config.stages,
             group_m=config.group_m,
             overlap=config.overlap,
             wait_depth=config.wait_depth,
-            Input=problem.a.dtype,
-            a_mn_major=a_mn_major,
-            b_mn_major=b_mn_major,
+            Input=features.Input,
+            a_mn_major=features.a_mn_major,
+            b_mn_major=features.b_mn_major,
             tma_epilogue=tma_epilogue,
             direct_epilogue=config.epilogue == "direct",
-            out_by_tma=isinstance(operands.out, tma.TmaTensor),
-            output_bytes=out.dtype.nbytes,
-            vector_stores=not tma_epilogue and two_bytes and problem.n % 8 == 0 and out.vector_bytes("column") == 16,
+            out_by_tma=features.out_by_tma,
+            output_bytes=features.epilogue.Output.nbytes,
+            vector_stores=features.out_by_vectors and not tma_epilogue,
             consumers=CONSUMERS,
             row_blocks=row_blocks,
             accumulators=accumulators,
@@ -238,9 +265,9 @@ class WgmmaKernel(Kernel):
             store_buffers=STORE_BUFFERS,
             store_bytes=ring.store_bytes,
             staging_bytes=ring.staging_bytes,
-            out_pairs=_has_pairs(out, problem.n),
-            c_pairs=_has_pairs(problem.epilogue.c, problem.n),
-            bias_pairs=_has_pairs(problem.epilogue.bias, problem.n),
+            out_pairs=features.out_pairs,
+            c_pairs=features.c_pairs,
+            bias_pairs=features.bias_pairs,
         )
 
     def tile_count(self, constants: WgmmaConstants, problem: Problem) -> int:
@@ -277,8 +304,18 @@ class WgmmaKernel(Kernel):
         return wgmma_wrapper(constants.tile_n, constants.Input.ptx, a, b)
 
 
-@lru_cache(maxsize=64)
+_last: tuple[Problem, _TmaOperands] | None = None
+
+
 def _operands(problem: Problem) -> _TmaOperands:
+    """How TMA walks a problem's operands; kept for the last one, of which `refuses` and what follows it ask in turn."""
+    global _last
+    if (last := _last) is None or last[0] is not problem:
+        last = _last = (problem, _tma_operands(problem))
+    return last[1]
+
+
+def _tma_operands(problem: Problem) -> _TmaOperands:
     m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
     out: tma.TmaTensor | Refusal
     row_bytes = n * problem.out.dtype.nbytes

@@ -19,6 +19,9 @@ from tilewright.planner.direct_call import DirectCall, direct_call
 from tilewright.planner.slots import OUT, C, Slot, reader
 from tilewright.problem import ADDENDS, OPERANDS
 
+_CALLS_TO_DIRECT = 1
+"""Calls before the shortest way is built, which costs more than a call."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -53,10 +56,11 @@ class Plan:
         *,
         alpha: float,
         beta: float | None,
+        allocate: Callable[[], Any] | None = None,
     ):
         """Prebuild calls with arrays like those of `arguments`; `prepared` is None where out has no elements.
 
-        `beta` is None without c.
+        `beta` is None without c. `allocate` makes an out; by default one is made like the first call's a.
         """
         self.alpha, self.beta = alpha, beta
         self.problem = binding.problem
@@ -71,33 +75,23 @@ class Plan:
         self._device, self._in_place = out.device, backend.reads_in_place(out.device)
         self._slots = tuple(Slot.of(name, array, arguments[name].operand) for name, array in arrays.items())
         self._read = reader(list(arrays.values()), self._slots)
-        self._allocate: Callable[[], Any] = self._refuse_to_allocate
-        if all(out.strides[i] == s or out.shape[i] <= 1 for i, s in enumerate(contiguous_strides(out.shape))):
-            self._allocate = library_of(arrays["a"], "a").allocator(arrays["a"], out.shape, out.dtype, out.device)
+        self._out_form = out.shape, out.strides, out.dtype
+        self._allocate = allocate
         library = library_of(arrays["out"], "out")
         self._stream = library.stream_reader(out.device)
         self._written = library.written()
         self._address = library.address
-        self._disjoint: list[int] = []  # addresses that were found not to overlap
+        # Addresses that were found not to overlap: `bind` has looked at those that the Plan is made for.
+        self._disjoint = [arguments[name].operand.pointer if name in arguments else 0 for name in OPERANDS]
         self._roles = None if binding.roles == OPERANDS else tuple(OPERANDS.index(name) for name in binding.roles)
         self._multiplies, self._unscaled = alpha != 0, alpha == 1
-        self._inputs = tuple((slot.index, slot.low, slot.high) for slot in self._slots[:-1])
-        self._out_low, self._out_high = self._slots[-1].low, self._slots[-1].high
+        self._bounds: tuple[tuple[int, int, int], ...] = ()
         self._present = tuple(name in arrays for name in ADDENDS)
         self._direct: DirectCall | None = None
+        self._calls_to_direct = _CALLS_TO_DIRECT
         plain = self._multiplies and self._in_place and not any(self._present)
-        if prepared and plain and self._written and all(is_torch(array) for array in arrays.values()):
-            self._direct = direct_call(
-                list(arrays.values()),
-                self._slots,
-                prepared.executable,
-                exchanged=self._roles is not None,
-                device=out.device,
-                stream=TORCH.current_stream() if out.device != HOST else lambda device: 0,
-                allocate=self._allocate,
-                written=self._written,
-                check_overlap=self._check_overlap,
-            )
+        if not (prepared and plain and self._written and all(is_torch(array) for array in arrays.values())):
+            self._calls_to_direct = -1  # never
         c = arguments["c"].operand if "c" in arguments else None
         self._c_may_be_out = c is not None and (c.shape, c.strides, c.dtype) == (out.shape, out.strides, out.dtype)
 
@@ -190,7 +184,7 @@ class Plan:
         handle = None if stream is None else stream_handle(stream, self.backend)
         if out is None:
             with nullcontext() if handle is None else library_of(arrays[0], "a").on_stream(handle, self._device):
-                out = self._allocate()
+                out = (self._allocate or self._allocator(arrays[0]))()
             arrays = (*arrays[:OUT], out)
             pointers[OUT] = self._address(out)
         if pointers != self._disjoint:
@@ -211,7 +205,38 @@ class Plan:
                 counters = executable(by_role, alpha, beta, handle)
         if self._written is not None and arrays[OUT] is not None:
             self._written((out,))
+        if self._calls_to_direct >= 0 and stream is None:
+            self._calls_to_direct -= 1
+            if self._calls_to_direct < 0:
+                self._direct = self._make_direct(arrays)
         return out, counters
+
+    def _make_direct(self, arrays: Sequence[Any]) -> DirectCall | None:
+        """The shortest way for tensors like `arrays`, which fit; a Plan that is called once does without."""
+        a, b, out = arrays[0], arrays[1], arrays[OUT]
+        assert self._executable is not None
+        assert self._written is not None
+        return direct_call(
+            (a, b, out),
+            self._slots,
+            self._executable,
+            exchanged=self._roles is not None,
+            device=self._device,
+            stream=TORCH.current_stream() if self._device != HOST else lambda device: 0,
+            allocate=self._allocate or self._allocator(a),
+            written=self._written,
+            check_overlap=self._check_overlap,
+        )
+
+    def _allocator(self, a: Any) -> Callable[[], Any]:
+        """What makes outs of the library and on the device of `a`; kept from then on."""
+        shape, strides, dtype = self._out_form
+        packed = contiguous_strides(shape)
+        if all(s == p or extent <= 1 for extent, s, p in zip(shape, strides, packed, strict=True)):
+            self._allocate = library_of(a, "a").allocator(a, shape, dtype, self._device)
+        else:
+            self._allocate = self._refuse_to_allocate
+        return self._allocate
 
     def _refuse_to_allocate(self) -> Any:
         strides = self._slots[-1].signature[2]
@@ -220,8 +245,11 @@ class Plan:
         )
 
     def _check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
-        low, high = self._out_low + pointers[OUT], self._out_high + pointers[OUT]
-        for index, first, last in self._inputs:
+        if not self._bounds:
+            self._bounds = tuple((slot.index, *slot.bounds()) for slot in self._slots)
+        *inputs, (_, low, high) = self._bounds
+        low, high = low + pointers[OUT], high + pointers[OUT]
+        for index, first, last in inputs:
             if first + pointers[index] < high and low < last + pointers[index]:
                 if index == C and self._c_may_be_out and pointers[C] == pointers[OUT]:
                     continue

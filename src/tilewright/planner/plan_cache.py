@@ -3,6 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from contextlib import suppress
 
 from tilewright.planner.plan import Plan
 
@@ -18,20 +19,19 @@ class PlanCache:
         self._by_key: dict[Hashable, tuple[Plan, ...]] = {}
         self._keys: OrderedDict[Plan, Hashable] = OrderedDict()  # the least recently used Plan first
         self._adding = threading.Lock()
+        self.find = self._by_key.get
+        """The Plans of a key, or what is given besides; TypeError for a key that cannot be hashed."""
+        self.latest: Plan | None = None
+        """The Plan used last, of which that need not be said again."""
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def find(self, key: Hashable) -> tuple[Plan, ...]:
-        """The Plans of a key; TypeError for one that cannot be hashed."""
-        return self._by_key.get(key, ())
-
     def used(self, plan: Plan) -> None:
         """Remember that a Plan has just been called."""
-        try:  # noqa: SIM105 - on the path of every call, which suppress() would lengthen
+        with suppress(KeyError):  # another thread's Plan may have taken its place meanwhile
             self._keys.move_to_end(plan)
-        except KeyError:  # another thread's Plan has taken its place meanwhile
-            pass
+            self.latest = plan
 
     def add(self, key: Hashable, plan: Plan) -> None:
         """Keep a Plan, as the one used last."""
@@ -44,6 +44,7 @@ class PlanCache:
                 self._drop(*self._keys.popitem(last=False))
             self._by_key[key] = (*self._by_key.get(key, ()), plan)
             self._keys[plan] = key
+            self.latest = plan
 
     def _drop(self, plan: Plan, key: Hashable) -> None:
         if kept := tuple(known for known in self._by_key[key] if known is not plan):

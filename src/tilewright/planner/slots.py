@@ -22,21 +22,26 @@ C, OUT = OPERANDS.index("c"), OPERANDS.index("out")
 class Slot:
     """What one operand of a call looks like.
 
-    `index` counts in OPERANDS; `alignment` is in bytes, at most 16; `low` and `high` are the bytes that the elements
-    span, relative to the address.
+    `index` counts in OPERANDS; `alignment` is in bytes, at most 16; shape, strides and width are the Operand's.
     """
 
     index: int
     signature: Signature
     alignment: int
-    low: int
-    high: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    nbytes: int
 
     @classmethod
     def of(cls, name: str, array: Any, operand: Operand) -> "Slot":
         """The slot that arrays like `array` fit."""
-        low, high = byte_range(0, operand.shape, operand.strides, operand.dtype.nbytes)
-        return cls(OPERANDS.index(name), describe(array, name)[0], operand.alignment, low, high)
+        signature, _ = describe(array, name)
+        width = operand.dtype.nbytes
+        return cls(OPERANDS.index(name), signature, operand.alignment, operand.shape, operand.strides, width)
+
+    def bounds(self) -> tuple[int, int]:
+        """The half-open range of bytes that the elements span, relative to the address."""
+        return byte_range(0, self.shape, self.strides, self.nbytes)
 
     def differences(self, signature: Signature, pointer: int) -> str:
         """How an array differs from the expected, in words; empty where it does not, however well aligned."""

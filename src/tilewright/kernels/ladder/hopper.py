@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar
 
-from tilewright.dtypes import bf16, fp16
+from tilewright.dtypes import DType, bf16, fp16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import wgmma_wrapper
@@ -51,10 +51,10 @@ class HopperKernel(LadderKernel):
                 return Refusal(f"{tensor}: pad it, or take a production kernel")
         return None
 
-    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
+    def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
         """The sizes of the ring."""
         ring = {"stages": self.stages, "consumers": self.consumers, "stage_bytes": (self.tile_m + self.tile_n) * 128}
-        return super().own_constants(config, problem) | ring
+        return super().own_constants(config, dtype) | ring
 
     def tensor_maps(self, constants: LadderConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
         """The maps of A and B, whose boxes are what a CTA loads of one k-block."""
@@ -159,11 +159,11 @@ class Persistent(TwoConsumers):
         """The kernel's own order first, then the others."""
         return tuple(map(ScheduleConfig, sorted(TILE_ORDERS, key=lambda order: order != self.usual)))
 
-    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
+    def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
         """The schedule as its number, and blocks of 16 x 8 tiles, which are a wave of 128 CTAs."""
         order = TILE_ORDERS.index(config.schedule) if config.schedule in TILE_ORDERS else -1
         blocks = {"block_m": 16 // self.cluster_m, "block_n": 8}
-        return super().own_constants(config, problem) | {"schedule": order} | blocks
+        return super().own_constants(config, dtype) | {"schedule": order} | blocks
 
     def launch_shape(self, constants: LadderConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """As few CTAs as make no more waves than a CTA on every SM would: fewer share L2 better."""
@@ -196,9 +196,9 @@ class Registers(Multicast):
     summary = "setmaxnreg gives consumers the producer's registers; the first wgmma overwrites; stores stream"
     header = "ladder/wgmma_registers.cuh"
 
-    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
+    def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
         """Those of `Multicast`, and how registers are shared out."""
-        return super().own_constants(config, problem) | {"producer_registers": 40, "consumer_registers": 232}
+        return super().own_constants(config, dtype) | {"producer_registers": 40, "consumer_registers": 232}
 
 
 class AsyncStore(Registers):

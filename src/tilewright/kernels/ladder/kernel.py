@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
@@ -32,6 +32,13 @@ class LadderConstants(Constants):
         found = super(LadderConstants, self).by_name()
         del found["own"]
         return found | dict(self.own)
+
+
+class LadderFeatures(NamedTuple):
+    """What of a Problem is compiled in: the element type of A and B, and the epilogue."""
+
+    Input: DType
+    epilogue: EpilogueConstants
 
 
 class LadderKernel(Kernel):
@@ -116,13 +123,17 @@ class LadderKernel(Kernel):
         """The one Config, or each value of what it leaves to choose, the usual first."""
         return (self.config_type(),)
 
-    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
+    def features(self, problem: Problem) -> LadderFeatures:
+        """The element type and the epilogue; the layout is the kernel's own."""
+        epilogue = EpilogueConstants.of(problem)
+        return LadderFeatures(problem.a.dtype, epilogue if self.whole_tiles else replace(epilogue, store_elements=1))
+
+    def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
         """The constants that the rung's idea adds: those of its Config, and what a subclass adds."""
         return values_of(config)
 
-    def constants(self, config: Any, problem: Problem) -> LadderConstants:
+    def derive(self, config: Any, features: LadderFeatures) -> LadderConstants:
         """Everything that is compiled in."""
-        epilogue = EpilogueConstants.of(problem)
         return LadderConstants(
             tile_m=self.tile_m,
             tile_n=self.tile_n,
@@ -130,9 +141,9 @@ class LadderKernel(Kernel):
             threads=self.threads,
             smem_bytes=self.smem_bytes,
             cluster_m=self.cluster_m,
-            epilogue=epilogue if self.whole_tiles else replace(epilogue, store_elements=1),
-            Input=problem.a.dtype,
-            own=tuple(self.own_constants(config, problem).items()),
+            epilogue=features.epilogue,
+            Input=features.Input,
+            own=tuple(self.own_constants(config, features.Input).items()),
         )
 
     def entry(self, config: Any, problem: Problem) -> str:

@@ -25,10 +25,10 @@ class WarpTensorCoreKernel(LadderKernel):
     warp_m: ClassVar[int]
     warp_n: ClassVar[int]
 
-    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
+    def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
         """With the warp's block, and how A and B lie."""
         return {
-            **super().own_constants(config, problem),
+            **super().own_constants(config, dtype),
             "warp_m": self.warp_m,
             "warp_n": self.warp_n,
             "a_k_major": self.layout[0] == "n",
@@ -70,9 +70,9 @@ class WmmaSmem(WarpTensorCoreKernel):
     threads = 256
     padding: ClassVar[int] = 0
 
-    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
+    def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
         """With the padding."""
-        return {**super().own_constants(config, problem), "padding": self.padding}
+        return {**super().own_constants(config, dtype), "padding": self.padding}
 
 
 class WmmaPadded(WmmaSmem):
@@ -114,15 +114,15 @@ class MmaWarp(WarpTensorCoreKernel):
         """As the Config says."""
         return parse(config.accumulator, "accumulator")
 
-    def own_constants(self, config: MmaWarpConfig, problem: Problem) -> dict[str, bool | int]:
+    def own_constants(self, config: MmaWarpConfig, dtype: DType) -> dict[str, bool | int]:
         """With what the rules ask."""
-        constants = super().own_constants(config, problem)
+        constants = super().own_constants(config, dtype)
         del constants["accumulator"]
         return {
             **constants,
             "fp32_accumulator": config.accumulator == "fp32",
             "fp16_accumulator": config.accumulator == "fp16",
-            "fp16_input": "fp16" in problem.a.dtype.accumulators,
+            "fp16_input": "fp16" in dtype.accumulators,
         }
 
 
@@ -161,9 +161,9 @@ class MmaSwizzled(FourWarpsKernel):
             return Refusal(f"{self.name} writes 16 bytes at a time, and rows of out do not all start on 16: pad them")
         return super().refuses(problem, hardware)
 
-    def own_constants(self, config: Any, problem: Problem) -> dict[str, bool | int]:
+    def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
         """With the stages."""
-        return {**super().own_constants(config, problem), "stages": self.stages}
+        return {**super().own_constants(config, dtype), "stages": self.stages}
 
 
 class VoltaMma(WarpTensorCoreKernel):

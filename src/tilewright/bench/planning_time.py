@@ -1,0 +1,139 @@
+"""Host time of planning a shape that has not been met before, where its kernel has been compiled and loaded.
+
+    python -m tilewright.bench.planning_time --json results/planning_time.json
+
+On a GPU with torch it times `tilewright.plan` as it is. Elsewhere NumPy arrays are planned for an H200 that is not
+there: all but loading the kernel and prebuilding its launch.
+"""
+
+import argparse
+import datetime
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.api import plan
+from tilewright.backends.protocol import Executable
+from tilewright.bench import torch_on_gpu
+from tilewright.hardware import H200
+from tilewright.jit.compile import CompiledKernel
+from tilewright.kernels.parameters import KernelArguments, LaunchShape
+from tilewright.measure.statistics import median_interval
+from tilewright.operand import Operand
+
+SHAPES = 2000
+"""Shapes that are planned one after another: more than whatever is kept of a Problem."""
+
+CALLS = 200
+"""Plans per sample."""
+
+KERNELS = {"wgmma": ("bfloat16", 64), "mma": ("bfloat16", 63), "simt": ("float32", 64)}
+"""The element type and the extent k for which each kernel is chosen on an H200."""
+
+
+class AbsentGpu:
+    """A Backend that stands for an H200 and never launches anything."""
+
+    name = "absent"
+    hardware = H200
+
+    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> Executable:
+        """Nothing is loaded."""
+
+        def refuse(pointers: list[int], alpha: float, beta: float, stream: int) -> Any:
+            raise AssertionError("only planned for")
+
+        return refuse
+
+    @contextmanager
+    def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
+        """Nothing is copied."""
+        yield {}
+
+    def reads_in_place(self, device: int) -> bool:
+        """As a GPU its own memory."""
+        return True
+
+    def check_stream(self, stream: int) -> None:
+        """Any will do."""
+
+    def is_capturing(self, stream: int) -> bool:
+        """There is no stream."""
+        return False
+
+
+def planners(torch: Any | None) -> dict[str, Callable[[], Any]]:
+    """By kernel, what plans the next of SHAPES shapes: rows of one matrix, from 64 on, with the usual Config."""
+    found: dict[str, Callable[[], Any]] = {}
+    for kernel, (name, k) in KERNELS.items():
+        if torch:
+            options: dict[str, Any] = {"device": "cuda", "dtype": getattr(torch, name)}
+            a, b, out = (torch.empty(*shape, **options) for shape in ((64 + SHAPES, k), (k, 64), (64 + SHAPES, 64)))
+            backend: Any = "gpu"
+        else:
+            dtype = np.dtype("float32" if name == "float32" else "float16")
+            a, b, out = (np.empty(shape, dtype) for shape in ((64 + SHAPES, k), (k, 64), (64 + SHAPES, 64)))
+            backend = AbsentGpu()
+        shapes = [(a[:rows], out[:rows]) for rows in range(64, 64 + SHAPES)]
+        for rows, target in shapes:  # compiles what they need
+            chosen = plan(rows, b, out=target, backend=backend).kernel
+            assert chosen is not None
+            assert chosen.name == kernel
+        upcoming = cycle(shapes)
+
+        def next_plan(upcoming: Any = upcoming, b: Any = b, backend: Any = backend) -> Any:
+            rows, target = next(upcoming)
+            return plan(rows, b, out=target, backend=backend)
+
+        found[f"plan of a new shape, {kernel}"] = next_plan
+    return found
+
+
+def measure(calls: Mapping[str, Callable[[], Any]], samples: int) -> dict[str, list[float]]:
+    """Microseconds per call, kernels interleaved."""
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(samples + 2):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            found[name].append((time.perf_counter() - start) / CALLS * 1e6)
+    return {name: times[2:] for name, times in found.items()}  # the first two warm up
+
+
+def main() -> None:
+    """Measure, print a table and write the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=25)
+    parser.add_argument("--json", type=Path, help="where to write the record")
+    arguments = parser.parse_args()
+    torch = None
+    try:
+        torch = torch_on_gpu()
+    except RuntimeError:
+        print("no GPU with torch: NumPy arrays are planned for an H200 that is not there")
+    found = {name: median_interval(times) for name, times in measure(planners(torch), arguments.samples).items()}
+    for name, interval in found.items():
+        print(f"{interval.median:7.1f} us  [{interval.low:.1f}, {interval.high:.1f}]  {name}")
+    if arguments.json:
+        record = {
+            "gpu": torch.cuda.get_device_name(0) if torch else None,
+            "cpu": platform.processor() or platform.machine(),
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "command": "python -m tilewright.bench.planning_time " + " ".join(sys.argv[1:]),
+            "versions": {"python": sys.version.split()[0], "torch": torch.__version__ if torch else None},
+            "microseconds": {name: interval.as_dict() for name, interval in found.items()},
+        }
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
