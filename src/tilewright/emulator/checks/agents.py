@@ -136,7 +136,7 @@ class AgentChecks:
         """Report writes (lanes, cells) that the asynchronous operations of lanes do not see."""
         ground = self._ground
         if verb != "writes" and not writes.all():
-            self._report_first("uninitialised-shared", site, lanes, cells, writes, writes == 0, verb)
+            self._report_first("uninitialized-shared", site, lanes, cells, writes, writes == 0, verb)
         column, time = column_of(writes), time_of(writes)
         agents = ~ground.clocks.ordinary[column]
         known = np.take_along_axis(rows[KNOWN], column, axis=1) >= time

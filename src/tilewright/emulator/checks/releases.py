@@ -1,4 +1,4 @@
-"""The checks of synchronisation through memory: flags, locks, tickets.
+"""The checks of synchronization through memory: flags, locks, tickets.
 
 A strong store or atomic publishes what its thread released (a fence before it, or .release), and who reads it (with
 .acquire, or a fence after it) knows that too. An atomic carries on what it finds, a store does not ("Observation
@@ -8,7 +8,7 @@ it knows all that the cluster released.
 All that only where scopes include both threads: those of the write and of the read that finds it, and those of the
 release and of the acquire (PTX ISA, "Morally strong operations", "Memory synchronization").
 
-Fences that are sequentially consistent also synchronise with each other, in the order that a run gives them
+Fences that are sequentially consistent also synchronize with each other, in the order that a run gives them
 ("Fence-SC order"). Only what every run gives them in the same way counts: the first happens before a strong write, a
 strong read finds that, and the read happens before the second. No barrier on the way need be the thread's own. So
 strong writes publish what such fences knew as well, and who reads it knows it past the next one.

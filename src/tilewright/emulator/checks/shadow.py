@@ -2,7 +2,7 @@
 
 An access is packed into 62 bits and one flag: when it happened (clocks.py), its column there, and its instruction.
 Accesses of asynchronous agents have the flag, which makes them later than any time. A cell is as wide as the narrowest
-access of the program, so that neighbours never share one.
+access of the program, so that neighbors never share one.
 """
 
 from collections.abc import Callable, Hashable

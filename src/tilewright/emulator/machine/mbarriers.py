@@ -67,7 +67,7 @@ class Mbarriers:
             barrier = self._barriers.setdefault(offset, _Barrier(self._wave.topology.ctas))
             if barrier.valid[cta].any() or np.unique(cta).size < cta.size:
                 raise MbarrierLifetime(
-                    f"{self._at(site)} initialises the mbarrier at {self._wave.words.shared(offset)} again without "
+                    f"{self._at(site)} initializes the mbarrier at {self._wave.words.shared(offset)} again without "
                     "mbarrier.inval in between",
                     address=offset,
                 )
@@ -292,7 +292,7 @@ class Mbarriers:
         barrier = self._barriers.get(offset)
         if barrier is None or not barrier.valid[cta].all():
             raise MbarrierLifetime(
-                f"{self._at(site)} uses the mbarrier at {self._wave.words.shared(offset)}, which is not initialised",
+                f"{self._at(site)} uses the mbarrier at {self._wave.words.shared(offset)}, which is not initialized",
                 address=offset,
             )
         return barrier

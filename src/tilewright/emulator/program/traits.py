@@ -23,7 +23,7 @@ class Traits:
     access. asynchronous: whether bulk copies or wgmma are used. bulk: whether bulk copies are. reductions:
     (instructions,), the bulk reductions, which do not race with each other either. sequential: (instructions,), the
     fence.sc of the whole device. read_only: (instructions,), the loads of what no thread writes. mbarriers:
-    (instructions,), what is done to mbarriers. inits: how many of these instructions initialise one.
+    (instructions,), what is done to mbarriers. inits: how many of these instructions initialize one.
     """
 
     strong: Mask

@@ -2,7 +2,7 @@
 
 A row of A keeps half of its elements, in the fragments of a dense A of half the depth. For each pair of kept units the
 metadata hold two 2-bit positions among four, the first in the lower bits. A unit is an element of 8 or 16 bits, half
-an element of tf32 (so that one of two elements is kept) or two neighbours of 4 bits. Of four consecutive lanes,
+an element of tf32 (so that one of two elements is kept) or two neighbors of 4 bits. Of four consecutive lanes,
 holding rows g and g + 8, these contribute a word of metadata each, in the order of columns:
 
     bits of a row   16-bit elements and tf32                    elements of 8 and 4 bits

@@ -83,7 +83,7 @@ class Fragment:
 
     @property
     def piece(self) -> int:
-        """Neighbours in a line that a lane accesses at once: those of a register, of C and D at least two."""
+        """Neighbors in a line that a lane accesses at once: those of a register, of C and D at least two."""
         return self.per_register if self.matrix in "ab" else 2
 
 
