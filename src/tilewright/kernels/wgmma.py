@@ -102,8 +102,7 @@ class WgmmaConstants(Constants):
     bias_pairs: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _TmaOperands:
+class _TmaOperands(NamedTuple):
     """A, B and out of a problem as TMA walks them, or why it cannot."""
 
     a: tma.TmaFactor | Refusal
