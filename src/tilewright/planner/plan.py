@@ -72,7 +72,8 @@ class Plan:
         out = arguments["out"].operand
         self._device, self._in_place = out.device, backend.reads_in_place(out.device)
         self._slots = tuple(Slot.of(name, array, arguments[name].operand) for name, array in arrays.items())
-        self._read = reader(list(arrays.values()), self._slots)
+        tensors = all(map(is_torch, arrays.values()))
+        self._read = reader(self._slots, tensors)
         self._out_form = out.shape, out.strides, out.dtype
         self._allocate = allocate
         library = library_of(arrays["out"], "out")
@@ -88,7 +89,7 @@ class Plan:
         self._direct: DirectCall | None = None
         self._calls_to_direct = _CALLS_TO_DIRECT
         plain = self._multiplies and self._in_place and not any(self._present)
-        if not (prepared and plain and self._written and all(is_torch(array) for array in arrays.values())):
+        if not (prepared and plain and self._written and tensors):
             self._calls_to_direct = -1  # never
         c = arguments["c"].operand if "c" in arguments else None
         self._c_may_be_out = c is not None and (c.shape, c.strides, c.dtype) == (out.shape, out.strides, out.dtype)

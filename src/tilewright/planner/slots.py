@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from tilewright.arrays import describe, is_torch
+from tilewright.arrays import describe
 from tilewright.operand import HOST, Operand, Signature, byte_range
 from tilewright.problem import OPERANDS
 
@@ -62,9 +62,9 @@ def _said(name: str, value: object) -> object:
     return tuple(value) if isinstance(value, tuple) else value  # torch.Size too reads as a tuple
 
 
-def reader(arrays: Sequence[Any], slots: Sequence[Slot]) -> Reader:
-    """The quickest Reader for arrays of these libraries that fit the slots, with just these alignments."""
-    return _torch_reader(slots) if all(is_torch(array) for array in arrays) else _any_reader(slots)
+def reader(slots: Sequence[Slot], tensors: bool) -> Reader:
+    """The quickest Reader for arrays that fit the slots, with just these alignments; `tensors` if all are torch's."""
+    return _torch_reader(slots) if tensors else _any_reader(slots)
 
 
 def _any_reader(slots: Sequence[Slot]) -> Reader:
