@@ -24,12 +24,13 @@ READY := $(VENV)/.installed-$(CUDA)
 endif
 
 SOURCES := src tests tools
+LINTS := lint-style lint-format lint-types lint-cuda lint-spelling
 FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
 # Tests run side by side, so that each process gets one BLAS thread.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu proof lint format clean python
+.PHONY: help run test test-all test-gpu proof lint $(LINTS) format clean python
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -49,11 +50,21 @@ test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of 
 proof: $(READY)  ## The emulator against a GPU: instructions, TMA and (where ncu may count) memory counters
 	@$(PYTEST) tests/gpu/proof --require-gpu --tb=no -rN --proof results/emulator_proof.json
 
-lint: $(READY)  ## Style, types and spelling
+lint: $(LINTS)  ## Style, types and spelling
+
+lint-style: $(READY)
 	$(BIN)ruff check $(SOURCES)
+
+lint-format: $(READY)
 	$(BIN)ruff format --check $(SOURCES)
+
+lint-types: $(READY)
 	$(BIN)mypy
+
+lint-cuda: $(READY)
 	find src -name '*.cuh' | xargs $(BIN)clang-format --dry-run --Werror
+
+lint-spelling: $(READY)
 	$(BIN)codespell $(SOURCES) docs *.md Makefile pyproject.toml
 
 format: $(READY)  ## Rewrite the sources in the project's style

@@ -54,7 +54,9 @@ def unrecorded(exitstatus):
 
 
 def write_record(path, terminalreporter, config):
-    from tilewright.backends.gpu import backend, checked, driver
+    from cuda.bindings import driver
+
+    from tilewright.backends.gpu import backend, checked
     from tilewright.jit.compile import nvrtc_version
 
     version = checked(driver.cuDriverGetVersion(), "cuDriverGetVersion")

@@ -8,6 +8,7 @@ These are the test data of the emulator that another compiler made. Triton is no
 import gzip
 import sys
 from pathlib import Path
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -55,16 +56,17 @@ def matmul_tma(a, b, c, M, N, K, TILE_M: tl.constexpr, TILE_N: tl.constexpr, TIL
     c.store([m, n], total.to(tl.float16))
 
 
-def compile_ptx(kernel, types, constants, architecture, warps):
+def compile_ptx(kernel: Any, types: dict[str, str], constants: dict[str, int], architecture: int, warps: int) -> str:
     """The PTX of a kernel; `types` of its arguments that are no constants."""
     divisible = {(index,): [["tt.divisibility", 16]] for index in range(9)} if kernel is matmul_kernel else {}
     signature = types | dict.fromkeys(constants, "constexpr")
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=divisible)
     target = GPUTarget("cuda", architecture, 32)
-    return triton.compile(source, target=target, options={"num_warps": warps, "num_stages": 3}).asm["ptx"]
+    compiled = triton.compile(source, target=target, options={"num_warps": warps, "num_stages": 3})
+    return str(compiled.asm["ptx"])
 
 
-def main(folder):
+def main(folder: str) -> None:
     """Write all files."""
     sizes = dict.fromkeys(("M", "N", "K"), "i32")
     pointers = {**dict.fromkeys("abc", "*fp16"), **sizes, **dict.fromkeys(("stride_a", "stride_b", "stride_c"), "i32")}

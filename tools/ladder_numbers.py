@@ -1,11 +1,12 @@
-"""What was measured of the ladder, results/ladder_*.json, as the tables of docs/ladder/; readme_numbers.py writes them.
+"""The measured figures of the ladder, results/ladder_*.json, as the tables of docs/ladder/.
 
-Each record is the output of one `tilewright ladder --json` on a GPU, of any shape; the index has that of 4096^3.
+readme_numbers.py writes these tables. Each record is the output of one `tilewright ladder --json` on a GPU, for any
+shape. The index shows the record of 4096^3.
 """
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache, partial
 from math import prod
@@ -26,12 +27,12 @@ from tilewright.model.l2 import H200_L2, product_reads, simulate  # noqa: E402
 from tilewright.model.raster import TileOrder, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
-LINE_BYTES = 16384  # of the modelled cache: half a tile of B, which is always read as a whole
+LINE_BYTES = 16384  # line of the modeled cache: half a tile of B, which is always read as a whole
 
 
 @cache
 def records(folder: Path = ROOT / "results") -> list[dict[str, Any]]:
-    """The records, the articles' usual shape first, then from small to large; ValueError for two of one shape."""
+    """The records: first the shape that the articles use, then from small to large. ValueError if two share a shape."""
     found: dict[tuple[int, int, int], tuple[Path, dict[str, Any]]] = {}
     for path in sorted(folder.glob("ladder_*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -43,7 +44,7 @@ def records(folder: Path = ROOT / "results") -> list[dict[str, Any]]:
 
 
 def measured(name: str) -> list[str]:
-    """A rung's throughput for each shape, and what was published of such kernels."""
+    """A rung's throughput for each shape, and the published figures of such kernels."""
     shown = [(record, figures[name]) for record in records() if name in (figures := _figures(record))]
     rows = [[_shape_text(_shape(record)), *figures] for record, figures in shown]
     heads = ("m, n, k", "TFLOP/s", "of cuBLAS", "gain over the rung before")
@@ -59,7 +60,7 @@ def measured(name: str) -> list[str]:
 
 
 def _published_gain(name: str, figure: Published) -> str:
-    """What an article gains with the step to a rung, where it has a figure for the one before on the same GPU."""
+    """An article's gain from the rung before, or '' if it has no figure for that rung on the same GPU."""
     rung_before = before(LADDER).get(name)
     others = LADDER[rung_before].published if rung_before else ()
     alike = (
@@ -70,7 +71,7 @@ def _published_gain(name: str, figure: Published) -> str:
 
 
 def schedules() -> list[str]:
-    """What the order of tiles alone makes of a kernel."""
+    """The throughput of one kernel under each order of tiles."""
     record = json.loads((ROOT / "results" / "schedules.json").read_text(encoding="utf-8"))
     (product,) = record["products"]
     timed = [found for found in product["contenders"] if "config" in found]
@@ -86,17 +87,20 @@ def schedules() -> list[str]:
     kernel = next(found["kernel"] for found in product["contenders"] if "kernel" in found)
     shape = _shape_text((product["m"], product["n"], product["k"]))
     return [
-        f"The order alone, of `{kernel}` at {shape}, in TFLOP/s and times cuBLAS in the same run, right after idle and "
-        f"at the power limit; intervals of {min(confidences):.2%} confidence or more:",
+        f"The next table changes only the order of tiles, in `{kernel}` at {shape}.",
+        "Each cell has TFLOP/s and the ratio to cuBLAS in the same run, "
+        "right after idle (burst) and at the power limit (settled).",
+        f"The confidence of each interval is at least {min(confidences):.2%}.",
         "",
-        *_table(("schedule", "burst", "settled", "GB from DRAM, modelled"), rows),
+        *_table(("schedule", "burst", "settled", "GB from DRAM, modeled"), rows),
         "",
-        f"{record['gpu']}, {record['date'][:10]}. Again: `{record['command']}`",
+        f"{record['gpu']}, {record['date'][:10]}.",
+        f"To reproduce: `{record['command']}`",
     ]
 
 
 def _read_from_dram(name: str, schedule: TileOrder, product: dict[str, Any]) -> int:
-    """Bytes of A and B that miss in an H200's L2, by its model, when clusters take tiles in this order."""
+    """Bytes of A and B that miss in the model of an H200's L2 when clusters take tiles in this order."""
     kernel = LADDER[name].kernel
     problem = Product(product["m"], product["n"], product["k"], bf16, bf16, product["layout"]).problem
     config = ScheduleConfig(schedule)
@@ -105,7 +109,10 @@ def _read_from_dram(name: str, schedule: TileOrder, product: dict[str, Any]) -> 
     sizes = {key: int(value) for key, value in constants.by_name().items() if isinstance(value, int)}
     tile_m, tile_n = sizes["tile_m"] * launch.cluster, sizes["tile_n"]
     block = partial(blocked_tile, block_m=sizes["block_m"], block_n=sizes["block_n"])
-    tile = {"row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile}[schedule]
+    orders: dict[TileOrder, Callable[[int, int, int], tuple[int, int]]] = {
+        "row_major": row_major_tile, "blocked": block, "hilbert": hilbert_tile
+    }  # fmt: skip
+    tile = orders[schedule]
     tiles_m, tiles_n = problem.m // tile_m, problem.n // tile_n
     l2 = replace(H200_L2, line_bytes=LINE_BYTES)
     lines = product_reads(
@@ -122,7 +129,7 @@ def _times(measured: dict[str, Any]) -> str:
 
 
 def index() -> list[str]:
-    """Every rung with its idea and its figures at 4096^3, a table a road."""
+    """Every rung with its idea and its figures at 4096^3, one table per road."""
     record = _of_the_yardstick()
     figures = _figures(record)
     lines = []
@@ -145,12 +152,15 @@ def index() -> list[str]:
         )
         lines.append("")
     aside = " and ".join(name for name, rung in LADDER.items() if rung.side_step)
-    gain = f"Gain: over the rung before; {aside} are steps aside, with which none is compared."
-    return [*lines, f"At {_shape_text(YARDSTICK)}. {gain}", "", *_provenance([record])]
+    about = [
+        f"All figures are at {_shape_text(YARDSTICK)}, and each gain is over the rung before.",
+        f"{aside} are side branches; later rungs are not compared with them.",
+    ]
+    return [*lines, *about, *_provenance([record])]
 
 
 def draw(path: Path) -> None:
-    """The index's record as a bar chart."""
+    """Draw the index's record as a bar chart."""
     ladder_plot.draw(_of_the_yardstick(), path)
 
 
@@ -159,7 +169,7 @@ def _of_the_yardstick() -> dict[str, Any]:
 
 
 def documents() -> dict[str, tuple[str, str, list[str]]]:
-    """What stands between two lines of each document: the line before it, the line behind it, and its lines."""
+    """By document: the marker line before the generated part, the marker line after it, and the lines between them."""
     pages = {
         f"docs/ladder/{name}.md": (f"<!-- measured:{name} -->\n", "<!-- end -->\n", measured(name)) for name in LADDER
     }
@@ -176,9 +186,9 @@ def _shape_text(shape: Iterable[int]) -> str:
 
 
 def _figures(record: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
-    """By rung: TFLOP/s, share of cuBLAS in the same run, gain; empty where there is none.
+    """By rung: TFLOP/s, share of cuBLAS in the same run, and gain; a missing figure is ''.
 
-    Rungs that were not measured on the data that are theirs are left out.
+    A rung that was measured on other data than its own is left out.
     """
     rungs = {
         rung["name"]: rung for rung in record["rungs"] if "tflops" in rung and rung["data"] == LADDER[rung["name"]].data
@@ -200,8 +210,12 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def _provenance(shown: Iterable[dict[str, Any]]) -> list[str]:
-    """GPU, date and command of the records that are shown."""
+    """The GPU, date and command of each record that is shown."""
     commands: dict[tuple[str, str], list[str]] = {}
     for record in shown:
         commands.setdefault((record["gpu"], record["date"][:10]), []).append(f"`{record['command']}`")
-    return [f"{gpu}, {date}, in bursts. Again: {', '.join(each)}" for (gpu, date), each in commands.items()]
+    return [
+        line
+        for (gpu, date), each in commands.items()
+        for line in (f"{gpu}, {date}, in bursts.", f"To reproduce: {', '.join(each)}")
+    ]

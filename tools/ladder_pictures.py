@@ -1,6 +1,6 @@
-"""Draws docs/ladder/pictures/NAME.svg for every rung, from the kernels' constants and what the emulator sees.
+"""Draw docs/ladder/pictures/NAME.svg for every rung, from the kernels' constants and the emulator's requests.
 
-python tools/ladder_pictures.py [--check] [NAME...], where --check only says which files differ
+python tools/ladder_pictures.py [--check] [NAME...]; --check only says which files differ
 """
 
 import argparse
@@ -24,11 +24,11 @@ STYLE = {
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
     "font.size": 8.5,
 }
-"""The same bytes each time; text stays text."""
+"""A style that gives the same bytes each time and keeps text as text."""
 
 
 def main() -> int:
-    """Draw, or with --check compare: 1 where a file is not what would be drawn."""
+    """Draw, or with --check compare; returns 1 if a file differs from what would be drawn."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="rungs; all by default")
     parser.add_argument("--check", action="store_true", help="write nothing, and say which files differ")
@@ -43,7 +43,7 @@ def main() -> int:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
     for name in different:
-        print(f"docs/ladder/pictures/{name}.svg is not what the code says", file=sys.stderr)
+        print(f"docs/ladder/pictures/{name}.svg differs from what the code draws", file=sys.stderr)
     return int(bool(different))
 
 

@@ -1,8 +1,8 @@
-"""Runs every mutant of every kernel in the emulator and writes how many it reports to results/mutation_score.json.
+"""Run every mutant of every kernel in the emulator; write the number of reports to results/mutation_score.json.
 
 python tools/mutation_score.py [--processes N] [--only SUBJECT] [--list]
 
-Ctrl-C ends it within one mutant per process and leaves the results as they were.
+Ctrl-C stops within one mutant per process and leaves the results unchanged.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -23,18 +24,26 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support.equivalents import argument_for  # noqa: E402
-from support.mutation import RECORD, SUBJECTS, finding  # noqa: E402
+from support.mutants import Mutant  # noqa: E402
+from support.mutation import RECORD, SUBJECTS, Subject, finding  # noqa: E402
 from tilewright.jit.compile import nvrtc_version  # noqa: E402
 
+Name: TypeAlias = tuple[str, str]
+"""A subject's and a mutant's."""
+Found: TypeAlias = dict[Name, str | None]
+"""What was found about each; None for nothing."""
+Row: TypeAlias = tuple[Subject, Mutant, str | None, str | None]
+"""A mutant, what was found, and the argument that it is equivalent."""
+
 LONGEST = 300
-"""Seconds after which a mutant counts as reported, as one that never ends; all others take a few."""
+"""Seconds after which a mutant counts as reported, because it never ends; all others take a few."""
 
 CRASH = "crash"
-"""How a finding begins that is a fault of the emulator itself; such a mutant is not reported."""
+"""Prefix of a finding that is a bug of the emulator itself; such a mutant does not count as reported."""
 
 
-def main():
-    """Run, show, and write where nothing was left out."""
+def main() -> None:
+    """Run and show the mutants; write the record if none was left out."""
     options = _options()
     subjects = [subject for subject in SUBJECTS if options.only in subject.name]
     jobs = [(subject.name, mutant.name) for subject in subjects for mutant in subject.mutants()]
@@ -48,17 +57,17 @@ def main():
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
 
 
-def _options():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many mutants run at a time")
     parser.add_argument("--only", default="", metavar="TEXT", help="subjects whose name has it; nothing is written")
     parser.add_argument("--list", action="store_true", help="say which mutants there are, and run none")
     return parser.parse_args()
 
 
-def _run(jobs, processes):
-    """What is found about each (subject, mutant), by names."""
-    found = {}
+def _run(jobs: list[Name], processes: int) -> Found:
+    """The finding about each (subject, mutant), by names."""
+    found: Found = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start)
     try:
@@ -75,17 +84,17 @@ def _run(jobs, processes):
     return found
 
 
-def _start():
-    """In each process: Ctrl-C is for the parent to act on."""
+def _start() -> None:
+    """Ignore Ctrl-C in each worker; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def find(subject_name, mutant_name):
-    """The finding about one mutant; what goes wrong in the emulator itself is told apart."""
+def find(subject_name: str, mutant_name: str) -> str | None:
+    """The finding about one mutant; bugs of the emulator itself are marked."""
     subject = next(subject for subject in SUBJECTS if subject.name == subject_name)
     mutant = next(mutant for mutant in subject.mutants() if mutant.name == mutant_name)
 
-    def give_up(number, frame):
+    def give_up(number: int, frame: object) -> None:
         raise TimeoutError
 
     if hasattr(signal, "SIGALRM"):
@@ -102,8 +111,8 @@ def find(subject_name, mutant_name):
             signal.alarm(0)
 
 
-def _record(subjects, found):
-    """All that is kept: numbers by kernel and by kind, and for each subject how each mutant was reported."""
+def _record(subjects: list[Subject], found: Found) -> dict[str, Any]:
+    """The record: numbers by kernel and by kind, and for each subject how each mutant was reported."""
     rows = [
         (subject, mutant, found[subject.name, mutant.name], argument_for(subject, mutant))
         for subject in subjects
@@ -122,8 +131,8 @@ def _record(subjects, found):
     }
 
 
-def _numbers(rows):
-    """Mutants generated, reported, and left out as equivalent; the score is what is reported of the others."""
+def _numbers(rows: list[Row]) -> dict[str, Any]:
+    """Mutants generated, reported, and left out as equivalent; the score is the reported share of the others."""
     reported = sum(is_reported(how) for _, _, how, _ in rows)
     equivalent = sum(not is_reported(how) and argument is not None for _, _, how, argument in rows)
     counted = len(rows) - equivalent
@@ -131,7 +140,7 @@ def _numbers(rows):
     return {"generated": len(rows), "reported": reported, "equivalent": equivalent, "score": score}
 
 
-def _details(rows):
+def _details(rows: list[Row]) -> dict[str, Any]:
     subject = rows[0][0]
     m, n, k = subject.shape
     survivors = [
@@ -155,12 +164,12 @@ def _details(rows):
     }
 
 
-def is_reported(how):
+def is_reported(how: str | None) -> bool:
     """Whether a finding is a report about the kernel."""
     return how is not None and not how.startswith(CRASH)
 
 
-def _show(record):
+def _show(record: dict[str, Any]) -> None:
     for title in ("kinds", "kernels"):
         for name, row in record[title].items():
             print(f"{row['reported']:4} of {row['generated']:4}, {row['equivalent']:2} equivalent  {name}")
@@ -170,7 +179,7 @@ def _show(record):
     print(f"total: {record['total']}")
 
 
-def _list(subjects):
+def _list(subjects: list[Subject]) -> None:
     every = [(subject, mutant) for subject in subjects for mutant in subject.mutants()]
     for subject, mutant in every:
         print(f"{subject.name}: {mutant.name}", mutant.place, sep="\n  ")

@@ -1,8 +1,8 @@
-"""Rewrites the tables between the markers of README.md, docs/emulator.md and docs/ladder/*.md from results/*.json.
+"""Rewrite the tables between the markers of README.md, docs/emulator.md and docs/ladder/*.md from results/*.json.
 
-It draws the ladder's chart as well, where its words and numbers are no longer those of the record.
+The tool also redraws the ladder's chart if its words or numbers differ from the record.
 
-python tools/readme_numbers.py [--check], which only says whether they agree
+python tools/readme_numbers.py [--check]; --check changes nothing and only reports differences.
 """
 
 import json
@@ -12,7 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import ladder_numbers
+import ladder_numbers  # puts src/ on the path
+
+from tilewright.kernels.registry import KERNELS
 
 ROOT = Path(__file__).parents[1]
 CHART = "docs/ladder/pictures/measured.svg"
@@ -43,19 +45,19 @@ def throughput() -> list[str]:
         cluster = f", cluster {config['cluster_m']}x{config['cluster_n']}"
         text = f"{config['tile_m']}x{config['tile_n']}, {config['stages']} stages{cluster}, {config['epilogue']}"
         lines.append(f"| {product['m']}, {product['n']}, {product['k']} | {text} | {' | '.join(cells)} |")
-    about = (
-        f"bf16, layout nt, random normal data, {record['gpu']}, {record['date'][:10]}. Ratio to cuBLAS in the same "
-        f"run: median and interval of paired cycles, of {min(confidences):.2%} confidence or more; TFLOP/s of ours and "
-        "of cuBLAS."
-    )
-    return [about, "", *lines, "", f"Again: `{record['command']}`"]
+    about = [
+        f"bf16, layout nt, random normal data, {record['gpu']}, {record['date'][:10]}.",
+        "Each cell has the ratio to cuBLAS in the same run, its interval, and both rates in TFLOP/s, ours first.",
+        f"The ratio is the median of paired cycles; the confidence of its interval is at least {min(confidences):.2%}.",
+    ]
+    return [*about, "", *lines, "", f"To reproduce: `{record['command']}`"]
 
 
 def peers() -> list[str]:
     """The planner's choice beside other libraries, of the products that were measured to the end."""
     record = json.loads((ROOT / "results" / "peers.json").read_text())
     products = [product for product in record["products"] if not product["interrupted"]]
-    names = {entry["contender"]: entry.get("version", "the planner's choice") for entry in products[0]["contenders"]}
+    names = {entry["contender"]: entry.get("version", "") for entry in products[0]["contenders"]}
     lines = ["| times cuBLAS, burst / settled | " + " | ".join(name for name in names if name != "cublas") + " |"]
     lines.append("|---" * len(names) + "|")
     for product in products:
@@ -66,40 +68,51 @@ def peers() -> list[str]:
             if name == entry["contender"] != "cublas"
         ]
         lines.append(f"| {product['m']}, {product['n']}, {product['k']} | {' | '.join(cells)} |")
-    versions = ", ".join(f"{name}: {version}" for name, version in names.items())
-    cut = ""
+    versions = "; ".join(f"{name}: {version}" for name, version in names.items() if version)
+    cut: list[str] = []
     for product in (product for product in record["products"] if product["interrupted"]):
         bursts = {entry["contender"]: entry["burst"]["ratio"]["median"] for entry in product["contenders"]}
         shape = f"{product['m']}, {product['n']}, {product['k']}"
-        cut += f" {shape} was ended before its settled cycles were complete; its burst: "
-        cut += ", ".join(f"{name} {ratio:.3f}" for name, ratio in bursts.items() if name != "cublas") + "."
-    about = (
-        "bf16, layout nt, random normal data. All that `tilewright bench` knows, in one run, each library tuned as it "
-        "tunes itself (cuBLASLt: the best of the algorithms that it proposes; Triton: torch.compile with max-autotune; "
-        "QuACK: its own search), and no Config of ours searched for. "
-        f"{versions}; {record['gpu']}, {record['date'][:10]}:"
-    )
-    return [about, "", *lines, "", f"Again, with intervals, watts and clocks: `{record['command']}`.{cut}"]
+        figures = ", ".join(f"{name} {ratio:.3f}" for name, ratio in bursts.items() if name != "cublas")
+        cut.append(f"The run of {shape} ended before its settled cycles were complete; in bursts it has {figures}.")
+    about = [
+        "The next run compares every library that `tilewright bench` supports: "
+        "bf16, layout nt, random normal data, " + f"{record['gpu']}, {record['date'][:10]}.",
+        "Each library tunes itself: cuBLASLt takes the best of the algorithms that it proposes, Triton uses "
+        "torch.compile with max-autotune, and QuACK searches.",
+        "tilewright takes the planner's choice without a search.",
+        f"Versions: {versions}.",
+    ]
+    again = f"To reproduce, with intervals, watts and clocks: `{record['command']}`"
+    return [*about, "", *lines, "", *cut, again]
 
 
 def host_time() -> list[str]:
     """What a call costs the host."""
     record = json.loads((ROOT / "results" / "host_time.json").read_text())
     lines = [
-        "Host time of a call on torch tensors (64x64x64, so that the GPU keeps up), one process in a run "
-        "of its own; hosts differ by a quarter, see docs/performance-log.md:",
+        "Host time of one call on torch tensors, in a process of its own.",
+        "The product is 64x64x64, so the GPU keeps up.",
+        "Hosts differ by a quarter; see docs/performance-log.md.",
         "",
     ]
     lines += ["| call | us |", "|---|---|"]
     lines += [f"| `{name}` | {found['median']:.1f} |" for name, found in record["microseconds"].items()]
-    return [*lines, "", f"Again: `{record['command']}`"]
+    return [*lines, "", f"To reproduce: `{record['command']}`"]
 
 
 def verification() -> list[str]:
-    """What the last GPU run proved."""
+    """How many generated products the last GPU run verified, by kernel."""
     record = json.loads((ROOT / "results" / "gpu_verification.json").read_text())
-    counts = ", ".join(f"{count:,} for `{kernel}`" for kernel, count in record["cases"].items())
-    return [f"Generated cases verified on {record['gpu']} ({record['date'][:10]}): {counts}. Again: `make test-gpu`"]
+    counts: dict[str, int] = record["cases"]
+    production = [f"{counts[kernel]:,} of `{kernel}`" for kernel in KERNELS]
+    rungs = [count for kernel, count in counts.items() if kernel not in KERNELS]
+    each = f"{min(rungs):,}" if min(rungs) == max(rungs) else f"{min(rungs):,} to {max(rungs):,}"
+    return [
+        f"Generated products verified on {record['gpu']}, {record['date'][:10]}: {', '.join(production)}, and "
+        f"{each} of each of the {len(rungs)} other ladder kernels.",
+        "To reproduce: `make test-gpu`",
+    ]
 
 
 def proof() -> list[str]:
@@ -114,11 +127,12 @@ def proof() -> list[str]:
     return [
         *lines,
         "",
-        f"{record['gpu']}, {record['date'][:10]}; approximations and sums within a bound, all else bit for bit. "
-        "counters: kernels whose totals are Nsight Compute's, as said below.",
+        f"{record['gpu']}, {record['date'][:10]}.",
+        "Approximations and sums agree within a bound; everything else agrees bit for bit.",
+        "The row `counters` compares totals of whole kernels with Nsight Compute, as described below.",
         "",
-        f"Of {score['generated']} mutants of the kernels the emulator reports {score['reported']}, and "
-        f"{score['equivalent']} are argued to break no rule.",
+        f"The emulator reports {score['reported']} of {score['generated']} mutants of the kernels.",
+        f"The other {score['equivalent']} break no rule; an argument is recorded for each.",
     ]
 
 

@@ -10,19 +10,22 @@ record = tw.ladder.measure(256, ["coalesced", "simt"])
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import matmul, plan
-    from tilewright.backends.gpu import CudaError
-    from tilewright.checking.call import TensorMap, check
-    from tilewright.checking.result import CheckResult
-    from tilewright.errors import TilewrightError
-    from tilewright.jit.compile import CompilationError, CompilerMissing
-    from tilewright.kernels.kernel import ConfigError
-    from tilewright.kernels.ladder.hopper import ScheduleConfig
-    from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
-    from tilewright.kernels.mma import MmaConfig
-    from tilewright.kernels.simt import SimtConfig
-    from tilewright.kernels.wgmma import WgmmaConfig
-    from tilewright.planner.plan import Plan
+    from tilewright.api import matmul as matmul
+    from tilewright.api import plan as plan
+    from tilewright.backends.gpu import CudaError as CudaError
+    from tilewright.checking.call import TensorMap as TensorMap
+    from tilewright.checking.call import check as check
+    from tilewright.checking.result import CheckResult as CheckResult
+    from tilewright.errors import TilewrightError as TilewrightError
+    from tilewright.jit.compile import CompilationError as CompilationError
+    from tilewright.jit.compile import CompilerMissing as CompilerMissing
+    from tilewright.kernels.kernel import ConfigError as ConfigError
+    from tilewright.kernels.ladder.hopper import ScheduleConfig as ScheduleConfig
+    from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig as MmaWarpConfig
+    from tilewright.kernels.mma import MmaConfig as MmaConfig
+    from tilewright.kernels.simt import SimtConfig as SimtConfig
+    from tilewright.kernels.wgmma import WgmmaConfig as WgmmaConfig
+    from tilewright.planner.plan import Plan as Plan
 
 __version__ = "0.1.0"
 

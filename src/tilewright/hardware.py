@@ -1,4 +1,4 @@
-"""What each GPU is, as one frozen dataclass of data-sheet facts; the models and the planner read only this."""
+"""The GPUs as frozen dataclasses of data-sheet facts; the models and the planner read only these."""
 
 import re
 from dataclasses import dataclass, replace
@@ -34,9 +34,15 @@ def rates_of(capability: int) -> Rates:
 class Hardware:
     """Facts of one GPU.
 
-    `arch` is what NVRTC compiles for; `sm_count` multiprocessors; `smem_bytes` the most dynamic shared memory of a
-    block; `memory_bandwidth` (bytes/s); `boost_clock` (Hz); `rates` are dense multiply-adds per clock and SM.
-    Sources: NVIDIA data sheets and the CUDA programming guide's table of compute capabilities.
+    arch: the architecture that NVRTC compiles for.
+    sm_count: number of multiprocessors.
+    smem_bytes: the most dynamic shared memory of a block.
+    memory_bandwidth: bytes per second.
+    tensor_clock, cuda_core_clock: boost clocks (Hz); Hopper's is lower while the tensor cores are in use.
+    rates: dense multiply-adds per clock and SM.
+
+    Sources: NVIDIA's data sheets, the H100 white paper (table 3 has both clocks), and the CUDA programming guide's
+    table of compute capabilities. Of an H20, 148 TFLOP/s in bf16 are published, and tensor_clock follows from that.
     """
 
     name: str
@@ -44,7 +50,8 @@ class Hardware:
     sm_count: int
     smem_bytes: int
     memory_bandwidth: float
-    boost_clock: float
+    tensor_clock: float
+    cuda_core_clock: float
     rates: Rates
 
     @property
@@ -59,10 +66,17 @@ class Hardware:
                 return macs
         raise ArgumentValueError(f"unit={unit!r} of {self.name} has no rate for {dtype}: add it to hardware.py")
 
+    def clock(self, unit: Unit) -> float:
+        """The boost clock (Hz) while `unit` multiplies."""
+        return self.cuda_core_clock if unit == "cuda_cores" else self.tensor_clock
+
     def peak_flops(self, dtype: DType) -> float:
         """Operations per second on elements of `dtype` at the boost clock, with the unit that multiplies them best."""
-        macs = max(macs for _, multiplied, macs in self.rates if multiplied == dtype)
-        return 2.0 * macs * self.sm_count * self.boost_clock
+        return max(
+            2.0 * macs * self.sm_count * self.clock(unit)
+            for unit, multiplied, macs in self.rates
+            if multiplied == dtype
+        )
 
 
 @cache
@@ -70,23 +84,23 @@ def _capability(arch: str) -> int:
     return int("".join(ch for ch in arch if ch.isdigit()))
 
 
-A100 = Hardware("A100", "sm_80", 108, 166_912, 2.039e12, 1.410e9, rates_of(80))
-H100_SXM = Hardware("H100-SXM", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, rates_of(90))
-H100_PCIE = Hardware("H100-PCIe", "sm_90a", 114, 232_448, 2.0e12, 1.620e9, rates_of(90))
-H200 = Hardware("H200", "sm_90a", 132, 232_448, 4.8e12, 1.830e9, rates_of(90))
-H800 = Hardware("H800", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, rates_of(90))
-H20 = Hardware("H20", "sm_90a", 78, 232_448, 4.0e12, 1.830e9, _rates(90, 512, 128))
+A100 = Hardware("A100", "sm_80", 108, 166_912, 2.039e12, 1.410e9, 1.410e9, rates_of(80))
+H100_SXM = Hardware("H100-SXM", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, 1.980e9, rates_of(90))
+H100_PCIE = Hardware("H100-PCIe", "sm_90a", 114, 232_448, 2.039e12, 1.620e9, 1.755e9, rates_of(90))
+H200 = Hardware("H200", "sm_90a", 132, 232_448, 4.8e12, 1.830e9, 1.980e9, rates_of(90))
+H800 = Hardware("H800", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, 1.980e9, rates_of(90))
+H20 = Hardware("H20", "sm_90a", 78, 232_448, 4.0e12, 1.853e9, 1.980e9, _rates(90, 512, 128))
 
 GPUS = {gpu.name: gpu for gpu in (A100, H100_SXM, H100_PCIE, H200, H800, H20)}
 
 _SMEM_BYTES = {80: 166_912, 87: 166_912} | dict.fromkeys((90, 100, 103, 110), 232_448)
-"""The most shared memory of a block by capability (CUDA programming guide)."""
+"""The maximum shared memory of a block by capability (CUDA programming guide)."""
 _LEAST_SMEM_BYTES = 101_376
-"""What a block has since capability 8.0 at least."""
+"""The shared memory that a block has at least, from capability 8.0 on."""
 
 
 def standing_for(arch: str) -> Hardware:
-    """The H200 for sm_90a, the first entry of any other architecture, else an A100 of that `arch` and its SMEM."""
+    """The GPU that stands for `arch`: the H200 for sm_90a, the first entry of another, else an A100 with its SMEM."""
     entry = next((gpu for gpu in (H200, *GPUS.values()) if gpu.arch == arch), None)
     if entry is not None:
         return entry
@@ -94,10 +108,10 @@ def standing_for(arch: str) -> Hardware:
     return replace(unnamed, smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES))
 
 
-def recognise(device_name: str) -> Hardware | None:
-    """The entry whose model the driver's name of a device means ("NVIDIA H100 80GB HBM3"); None where there is none.
+def recognize(device_name: str) -> Hardware | None:
+    """The entry of the model in a driver's device name ("NVIDIA H100 80GB HBM3"); None if there is none.
 
-    The rates per clock and SM are the device's; memory, clocks and SMs differ among the boards of a model.
+    The rates per clock and SM hold for every board of a model; memory, clocks and SM counts differ between boards.
     """
     words = set(re.split(r"[\W_]+", device_name))
     entries = (gpu for gpu in GPUS.values() if gpu.name.split("-")[0] in words)

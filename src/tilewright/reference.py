@@ -1,4 +1,4 @@
-"""The product in float64, and how far from it a kernel that is right may be."""
+"""The product in float64, and the error that a correct kernel may have."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from tilewright.problem import ADDENDS, Epilogue
 Array: TypeAlias = np.ndarray[Any, Any]
 
 FULL_REFERENCE_FLOPS = 2 * 1024**3
-"""Products up to this size are compared as a whole, larger ones on sampled rows and columns."""
+"""Products up to this size are compared completely, larger ones on sampled rows and columns."""
 
 SAMPLED_LINES = 48
-"""Rows, and as many columns, that are compared of a larger product; the first and the last are among them."""
+"""Number of rows, and of columns, that are compared of a larger product, always with the first and the last."""
 
 _erf: Callable[[Array], Array] = np.vectorize(erf, otypes=[np.float64])  # NumPy has none
 
@@ -32,22 +32,22 @@ _NO_EPILOGUE = Epilogue()
 _NO_ADDENDS: Mapping[str, Array] = {}
 
 _LAMBDA = 8
-"""A sum of k errors of either sign exceeds this many times the root of their squares practically never."""
+"""A sum of errors of either sign practically never exceeds this many times the root of the sum of their squares."""
 
 _BLOCK = 16
-"""Products that one mma of 16-bit floats adds, m16n8k16."""
+"""Number of products that one mma of 16-bit floats, m16n8k16, adds per element."""
 
 _STEEPEST = 1.13
-"""The largest slope of any activation (gelu's), by which it can stretch an error."""
+"""The largest slope of any activation (gelu's); an activation can stretch an error by this factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How a result differs from the reference, over the `elements` that were compared: of those that are looked at,
-    the ones whose accumulator cannot have overflowed.
+    """The difference between a result and the reference.
 
-    `verified`: every element is within its own bound. `relative_error` and `error_bound` are the Frobenius norms of
-    the differences and of the bounds, divided by the reference's.
+    verified: every element is within its own bound.
+    relative_error, error_bound: Frobenius norms of the differences and of the bounds, divided by the reference's.
+    elements: number of compared elements; an element whose accumulator may have overflowed is not compared.
     """
 
     verified: bool
@@ -115,7 +115,7 @@ def reference(
     accumulator: Any = fp32,
     out_dtype: Any,
 ) -> tuple[Array, Array]:
-    """The epilogue of a @ b in float64, and per element how far a right result in `out_dtype` can be from it.
+    """The epilogue of a @ b in float64, and per element the error that a correct `out_dtype` result may have.
 
     addends: arrays of out's shape for the operands that the epilogue has.
     """
@@ -136,12 +136,12 @@ def reference(
 
 
 def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:
-    """How far a right sum of a (m, k) @ b (k, n) can be from the exact one; float64, of any array library.
+    """The error that a correct sum of a (m, k) @ b (k, n) may have; float64 arrays of any library.
 
-    A sum in fp16 errs as `_fp16_sum_error` says. In fp32, where tensor cores may truncate, each of its at most k steps
-    errs by at most 2^-23 of a partial sum; for more than 64 steps the bound grows with sqrt(k) instead, as errors of
-    either sign do (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019, with lambda = 8):
-    operands are to be random.
+    For fp16 sums see `_fp16_sum_error`. In fp32, where tensor cores may truncate, each of at most k steps adds an error
+    of at most 2^-23 of a partial sum. Beyond 64 steps the bound grows with sqrt(k) instead, as errors of either sign do
+    (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019, with lambda = 8). This assumes
+    random operands.
     """
     if accumulator is fp16:
         return _fp16_sum_error(a, b)
@@ -150,21 +150,21 @@ def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:
 
 
 def stored_bound(kind: DType, expected: Any, error: Any) -> Any:
-    """How far a result stored as `kind` can be from `expected`, computed within `error`; arrays of any library."""
+    """The error of a result that is computed within `error` of `expected` and stored as `kind`; any array library."""
     smallest = float(np.finfo(np.float16).smallest_subnormal) if kind.name == "fp16" else 2.0**-133
     return error + kind.epsilon / 2 * (abs(expected) + error) + smallest
 
 
 def _fp16_sum_error(a: Any, b: Any) -> Any:
-    """How far a sum of a @ b in fp16 accumulators, float64 (m, k) and (k, n), may be from the exact one.
+    """The error that a sum of a @ b in fp16 accumulators may have; float64 (m, k) and (k, n).
 
     PTX promises that products are exact and that each addition is as good as one in fp16, in any order within an
-    instruction and with any rounding (PTX ISA, "mma": floating point). An instruction adds BLOCK products to the sum
-    that it is given, so that no partial sum in it exceeds |sum before| + |A| |B| of the block, and each addition errs
-    by at most one unit in the last place, 2^-10 of that, or 2^-24 among subnormal numbers. The sum before carries the
-    error so far. Errors add up; of either sign they grow with the root of their squares instead, as in fp32.
+    instruction and with any rounding (PTX ISA, "mma": floating point). An instruction adds _BLOCK products to its input
+    sum. So no partial sum in it exceeds |input sum| + |A| |B| of the block. Each addition errs by at most one unit in
+    the last place, which is 2^-10 of that bound, or 2^-24 among subnormal numbers. The input sum carries the error so
+    far. Errors add up; if they have either sign, they grow with the root of their squares instead, as in fp32.
 
-    Infinite where a partial sum may round to infinity, from 65520 on: nothing is known of such an element.
+    The error is infinite if a partial sum may round to infinity, from 65520 on; nothing is known of such an element.
     """
     linear = squares = error = total = largest = a[:, :0] @ b[:0]
     for start in range(0, a.shape[1], _BLOCK):

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -319,8 +320,8 @@ def test_nvdisasm_is_looked_for_in_each_place(tmp_path, monkeypatch):
         tool.touch(mode=0o755)
         return tool
 
-    if listing.find_spec("triton") is None:
-        with pytest.raises(DisassemblerMissing, match="install"):
+    if find_spec("triton") is None:
+        with pytest.raises(DisassemblerMissing, match="pip install nvidia-cuda-nvdisasm"):
             find_nvdisasm()
     in_triton = install(triton / "backends" / "nvidia" / "bin")
     (triton / "__init__.py").touch()

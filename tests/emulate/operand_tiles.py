@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tilewright.emulator.matrix_descriptor import MatrixDescriptor
-from tilewright.emulator.tensor_map import TensorMap
-from tilewright.emulator.tma import load_tile
+from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor
+from tilewright.emulator.semantics.tensor_map import TensorMap
+from tilewright.emulator.semantics.tma import load_tile
 
 SPANS = [0, 32, 64, 128]
 

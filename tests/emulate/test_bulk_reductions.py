@@ -7,8 +7,8 @@ import pytest
 
 from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device, EmulatorError, Misaligned, UnsupportedInstruction
-from tilewright.emulator.elements import element_dtype
-from tilewright.emulator.reductions import BULK_REDUCTIONS
+from tilewright.emulator.semantics.elements import element_dtype
+from tilewright.emulator.semantics.reductions import BULK_REDUCTIONS
 
 POLICIES = [("eager", 0), ("lazy", 0), ("random", 1), ("random", 2)]
 COUNT = 64  # elements; their bytes are a multiple of 16

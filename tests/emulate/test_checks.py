@@ -16,10 +16,10 @@ import pytest
 import tilewright.emulator as emulator
 from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device
-from tilewright.emulator import device as device_module
-from tilewright.emulator.ptx import Entry, Variable
-from tilewright.emulator.ptx_variables import variable_at
-from tilewright.emulator.rules import RULES
+from tilewright.emulator import launch as launch_module
+from tilewright.emulator.checks.rules import RULES
+from tilewright.emulator.ptx.syntax import Entry, Variable
+from tilewright.emulator.ptx.variables import variable_at
 
 FOLDER = Path(__file__).parent / "checks"
 POLICIES = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(3))]
@@ -332,8 +332,8 @@ extern "C" __global__ void last_block(int* out, const int* in) {
 @pytest.mark.planted_fault
 @pytest.mark.parametrize("fault", [0, 1])
 def test_the_last_block_reads_what_blocks_have_written_that_were_not_resident_with_it(fault, reports, monkeypatch):
-    monkeypatch.setattr(device_module, "RESIDENT_LANES", 128)
-    monkeypatch.setattr(device_module, "CHUNK_LANES", 128)
+    monkeypatch.setattr(launch_module, "RESIDENT_LANES", 128)
+    monkeypatch.setattr(launch_module, "CHUNK_LANES", 128)
     count = 7 * 64
     device = Device(memory_bytes=1 << 20)
     out, values = device.upload(np.zeros(count + 1, np.int32)), device.upload(np.ones(count, np.int32))

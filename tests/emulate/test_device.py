@@ -9,8 +9,8 @@ import pytest
 
 from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device, LaunchError, PtxSyntaxError
-from tilewright.emulator.elements import ELEMENT_NAMES, element_dtype
-from tilewright.emulator.tensor_map import decode_tensor_map
+from tilewright.emulator.semantics.elements import ELEMENT_NAMES, element_dtype
+from tilewright.emulator.semantics.tensor_map import decode_tensor_map
 
 ARGUMENTS = """
 struct Pair { int a, b; };

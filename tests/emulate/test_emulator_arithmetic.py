@@ -362,8 +362,8 @@ def test_fma_at_the_ends_of_float64(lane, expected):
 @pytest.mark.parametrize(
     ("body", "remedy"),
     [
-        ("prmt.b32.f5e %d, %a, %b, %c;", r"add it to tilewright\.emulator\.instruction_forms and to the emitter"),
-        ("tex.1d.v4.f32.s32 %d, %a;", r"write an emitter, @emits\('tex'\), in one of the modules tilewright\.emulator"),
+        ("prmt.b32.f5e %d, %a, %b, %c;", r"add it to tilewright\.emulator\.ptx\.forms and to the emitter"),
+        ("tex.1d.v4.f32.s32 %d, %a;", r"write an emitter, @emits\('tex'\), in a module of tilewright"),
     ],
 )
 def test_unknown_instructions_are_named_with_the_place_to_add_them(body, remedy):

@@ -9,10 +9,11 @@ from ml_dtypes import bfloat16
 from emulate.nvrtc import compile_ptx
 from support.ring_gemm import RING_GEMM
 from tilewright.emulator import Device
-from tilewright.emulator.counters import Counts, shared_wavefronts
-from tilewright.emulator.ptx_lexical import short_names
-from tilewright.emulator.tensor_map import TensorMap
-from tilewright.emulator.tma import bytes_read
+from tilewright.emulator.counts.counters import Counts
+from tilewright.emulator.counts.memory import shared_wavefronts
+from tilewright.emulator.ptx.lexical import short_names
+from tilewright.emulator.semantics.tensor_map import TensorMap
+from tilewright.emulator.semantics.tma import bytes_read
 
 COPY = """
 extern "C" __global__ void copy(float* out, const float* in, int stride) {

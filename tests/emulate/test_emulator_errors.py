@@ -16,8 +16,8 @@ from tilewright.emulator import (
     OutOfBounds,
     PtxSyntaxError,
     UnsupportedInstruction,
-    machine,
 )
+from tilewright.emulator.machine import machine
 
 ACCESS = """
 __device__ __noinline__ int nothing() { return 0; }

@@ -77,8 +77,8 @@ def test_an_mbarrier_expects_at_most_what_its_count_can_say(form):
 
 
 def test_the_first_cta_of_a_later_batch_is_named_by_its_number(monkeypatch):
-    monkeypatch.setattr("tilewright.emulator.device.RESIDENT_LANES", 0)
-    monkeypatch.setattr("tilewright.emulator.device.CHUNK_LANES", 1)
+    monkeypatch.setattr("tilewright.emulator.launch.RESIDENT_LANES", 0)
+    monkeypatch.setattr("tilewright.emulator.launch.CHUNK_LANES", 1)
     third = "mov.u32 %r0, %ctaid.x; setp.eq.u32 %p, %r0, 2;\n"
     error = fails(f"{INIT}{third}@%p mbarrier.arrive.shared.b64 _, [full], 2;", BarrierProtocol, grid=4)
     assert "of CTA 2 takes 1 arrivals" in str(error)

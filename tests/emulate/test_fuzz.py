@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from emulate.nvrtc import compile_ptx
 from emulate.test_checks import CASES, HEADER, launch, without_lines
 from tilewright.emulator import Device, EmulatorError, LaunchError, PtxSyntaxError, StepLimit
-from tilewright.emulator.instruction_forms import FORMS
+from tilewright.emulator.ptx.forms import FORMS
 
 NAMES = [
     "transpose", "cp_async_wait_without_barrier", "flag_with_acquire_and_release", "slot_refilled_while_it_is_read",

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from emulate.nvrtc import compile_ptx
-from tilewright.emulator import Device, checker, releases
-from tilewright.emulator import device as device_module
-from tilewright.emulator.carried import ALL, SEEN, Past
-from tilewright.emulator.clocks import Clocks, nbytes_of_lane
-from tilewright.emulator.history import History
-from tilewright.emulator.releases import Releases
+from tilewright.emulator import Device
+from tilewright.emulator import launch as launch_module
+from tilewright.emulator.checks import checker, ground, releases
+from tilewright.emulator.checks.carried import ALL, SEEN, Past
+from tilewright.emulator.checks.clocks import Clocks, nbytes_of_lane
+from tilewright.emulator.checks.history import History
+from tilewright.emulator.checks.releases import Releases
 
 COLUMNS = 300
 
@@ -129,8 +130,8 @@ def launched(monkeypatch):
 
         return Watched
 
-    for original in (Clocks, Releases):
-        monkeypatch.setattr(checker, original.__name__, watched(original))
+    for module, original in ((ground, Clocks), (checker, Releases)):
+        monkeypatch.setattr(module, original.__name__, watched(original))
 
     def launch(source, grid, block, cluster=1):
         device = Device(memory_bytes=1 << 20)
@@ -144,8 +145,8 @@ def launched(monkeypatch):
 
 @pytest.mark.parametrize("grid", [16, 128])
 def test_ctas_that_have_ended_take_one_column_for_each_place(grid, launched, monkeypatch):
-    monkeypatch.setattr(device_module, "RESIDENT_LANES", 0)
-    monkeypatch.setattr(device_module, "CHUNK_LANES", 8 * 32)
+    monkeypatch.setattr(launch_module, "RESIDENT_LANES", 0)
+    monkeypatch.setattr(launch_module, "CHUNK_LANES", 8 * 32)
     clocks, _ = launched(LAST_BLOCK, grid, 32)
     assert len(clocks) == grid // 8
     *columns, last = [len(each.clusters) for each in clocks]

@@ -8,6 +8,7 @@ import pytest
 
 from tilewright.emulator import Device, LaunchError, OutOfBounds
 from tilewright.emulator import device as device_module
+from tilewright.emulator import launch as launch_module
 
 MEBIBYTE = 1 << 20
 KERNEL = """
@@ -38,9 +39,15 @@ def traced():
         gc.enable()
 
 
+def limit_bytes(monkeypatch, nbytes):
+    """What the CTAs that run together may take on the host."""
+    for module in (launch_module, device_module):
+        monkeypatch.setattr(module, "MACHINE_BYTES", nbytes)
+
+
 @pytest.mark.parametrize("checks", [True, False])
 def test_batches_of_a_grid_take_turns_in_memory(monkeypatch, checks):
-    monkeypatch.setattr(device_module, "MACHINE_BYTES", 16 * MEBIBYTE)
+    limit_bytes(monkeypatch, 16 * MEBIBYTE)
     device = Device(memory_bytes=MEBIBYTE, checks=checks)
     kernel = device.load(local(4096))
     with traced() as allocated:
@@ -60,7 +67,7 @@ def test_a_launch_that_an_error_ends_frees_its_memory():
 
 
 def test_the_checks_of_shared_memory_count(monkeypatch):
-    monkeypatch.setattr(device_module, "MACHINE_BYTES", 32 * MEBIBYTE)
+    limit_bytes(monkeypatch, 32 * MEBIBYTE)
     device = Device(memory_bytes=MEBIBYTE)
     kernel = device.load(KERNEL.format(variable=".shared .align 16 .b8 held[100000]", space="shared", offset=0))
     with traced() as allocated:
@@ -91,7 +98,7 @@ def mbarriers(sites):
 
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_the_checks_of_mbarriers_count(monkeypatch, cluster):
-    monkeypatch.setattr(device_module, "MACHINE_BYTES", 64 * MEBIBYTE)
+    limit_bytes(monkeypatch, 64 * MEBIBYTE)
     device = Device(memory_bytes=MEBIBYTE)
     kernel = device.load(mbarriers(64))
     with traced() as allocated:
@@ -101,7 +108,7 @@ def test_the_checks_of_mbarriers_count(monkeypatch, cluster):
 
 
 def test_mbarriers_that_no_estimate_knows_are_refused(monkeypatch):
-    monkeypatch.setattr(device_module, "MACHINE_BYTES", 64 * MEBIBYTE)
+    limit_bytes(monkeypatch, 64 * MEBIBYTE)
     device = Device(memory_bytes=MEBIBYTE)
     words = r"`mbarrier.init\S*` \(PTX line 9\) initialises the \d+th mbarrier of 512 CTAs .* than 67108864 bytes"
     with pytest.raises(LaunchError, match=words):
@@ -111,7 +118,7 @@ def test_mbarriers_that_no_estimate_knows_are_refused(monkeypatch):
 
 
 def test_a_cta_that_takes_too_much_is_refused(monkeypatch):
-    monkeypatch.setattr(device_module, "MACHINE_BYTES", MEBIBYTE)
+    limit_bytes(monkeypatch, MEBIBYTE)
     device = Device(memory_bytes=MEBIBYTE)
     words = (
         r"a cluster of hold takes \d+ bytes to emulate, of which local memory and registers 1048\d+ .*limit is 1048576"

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tilewright.emulator.matrix_descriptor import MatrixDescriptor, operand_chunks, operand_extent
+from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor, operand_chunks, operand_extent
 
 SPANS = [0, 32, 64, 128]
 XOR_MASK = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}

@@ -9,7 +9,7 @@ import pytest
 from support.equivalents import EQUIVALENTS, MOST_SHARE
 from support.mutants import MOST_COPIES, generate, read_statements
 from support.mutation import RECORD, SUBJECTS, finding
-from tilewright.emulator.ptx_parser import parse
+from tilewright.emulator.ptx.parser import parse
 
 PARTS = 4
 """Tests per subject, so that they spread over processes."""

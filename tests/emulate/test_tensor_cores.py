@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from emulate.operand_tiles import SPANS, place_operand
-from tilewright.emulator.matrix_descriptor import MatrixDescriptor
-from tilewright.emulator.tensor_cores import ldmatrix, mma_sync, stmatrix, wgmma
+from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor
+from tilewright.emulator.semantics.tensor_cores import WgmmaForm, ldmatrix, mma_sync, stmatrix, wgmma
 
 DTYPES = {
     "f16": np.float16,
@@ -224,18 +224,13 @@ def test_wgmma_of_operands_that_tma_loaded(a_major, b_major, span):
     c, registers, read = accumulators(rng, warpgroups, ctas, n, "f32")
     for k in range(0, depth, 16):
         wgmma(
-            n,
-            "f16",
-            "f16",
-            "f32",
+            WgmmaForm(n, "f16", "f16", "f32", a_major, b_major),
             np.array([[at(k) for at in line] for line in descriptors_a], np.uint64),
             np.array([[at(k) for at in descriptors_b]] * warpgroups, np.uint64),
             shared,
             shared_base,
             registers,
             accumulate=True,
-            a_major=a_major,
-            b_major=b_major,
         )
     np.testing.assert_array_equal(read(), c + a.astype(int) @ b.astype(int).swapaxes(1, 2))
 
@@ -279,10 +274,7 @@ def test_wgmma_types_with_a_in_registers_and_in_shared_memory(
     operand_a = fragments_a if from_registers else descriptors[0]
     c, registers, read = accumulators(rng, warpgroups, ctas, n, acc_type)
     wgmma(
-        n,
-        a_type,
-        b_type,
-        acc_type,
+        WgmmaForm(n, a_type, b_type, acc_type),
         operand_a,
         descriptors[1],
         shared,
@@ -301,19 +293,8 @@ def test_wgmma_negates_its_operands(negate_a, negate_b):
     at_a, at_b = place_operand(shared, 0, 0, a, "k", 32), place_operand(shared, 0, 0x2000, b, "k", 32)
     c, registers, read = accumulators(rng, 1, 1, 8, "f32")
     descriptors = np.array([[[at_a(0)]], [[at_b(0)]]], np.uint64)
-    wgmma(
-        8,
-        "f16",
-        "f16",
-        "f32",
-        *descriptors,
-        shared,
-        base,
-        registers,
-        accumulate=True,
-        negate_a=negate_a,
-        negate_b=negate_b,
-    )
+    form = WgmmaForm(8, "f16", "f16", "f32", negate_a=negate_a, negate_b=negate_b)
+    wgmma(form, *descriptors, shared, base, registers, accumulate=True)
     sign = 1 if negate_a == negate_b else -1
     np.testing.assert_array_equal(read()[0], c[0] + sign * (a.astype(int) @ b.astype(int).T))
 
@@ -321,22 +302,11 @@ def test_wgmma_negates_its_operands(negate_a, negate_b):
 def test_wgmma_refuses_what_does_not_exist():
     shared, base = np.zeros(1 << 16, np.uint8), np.zeros(1, np.int64)
     descriptors, d = np.zeros((1, 1), np.uint64), np.zeros((4, 4, 32, 1), np.float32)
+    form = WgmmaForm(8, "e4m3", "e4m3", "f32", b_major="mn")
     with pytest.raises(ValueError, match="wgmma of e4m3 takes K-major operands only"):
-        wgmma(
-            8,
-            "e4m3",
-            "e4m3",
-            "f32",
-            descriptors,
-            descriptors,
-            shared,
-            base,
-            d,
-            accumulate=False,
-            b_major="mn",
-        )
+        wgmma(form, descriptors, descriptors, shared, base, d, accumulate=False)
     with pytest.raises(ValueError, match="product of bf16 and bf16 accumulated in f16"):
-        wgmma(8, "bf16", "bf16", "f16", descriptors, descriptors, shared, base, d, accumulate=False)
+        wgmma(WgmmaForm(8, "bf16", "bf16", "f16"), descriptors, descriptors, shared, base, d, accumulate=False)
     beyond = np.array([[MatrixDescriptor(0xFF00, 0, 1024, 128).encode()]], np.uint64)
     with pytest.raises(IndexError):
-        wgmma(8, "f16", "f16", "f32", beyond, descriptors, shared, base, d, accumulate=False)
+        wgmma(WgmmaForm(8, "f16", "f16", "f32"), beyond, descriptors, shared, base, d, accumulate=False)

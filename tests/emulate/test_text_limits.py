@@ -5,8 +5,8 @@ import tracemalloc
 import pytest
 
 from tilewright.emulator import Device, PtxSyntaxError, UnsupportedInstruction
-from tilewright.emulator.blocks import build_blocks
-from tilewright.emulator.ptx_parser import parse
+from tilewright.emulator.program.blocks import build_blocks
+from tilewright.emulator.ptx.parser import parse
 
 HEADER = ".version 8.5\n.target sm_90a\n.address_size 64\n"
 REGISTERS = ".reg .b32 %r<8>; .reg .b64 %d; .reg .pred %p;\n"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.emulator.elements import element_dtype
-from tilewright.emulator.tensor_map import ELEMENT_TYPES, TensorMap
-from tilewright.emulator.tma import extent, load_tile, reduce_tile, store_tile
+from tilewright.emulator.semantics.elements import element_dtype
+from tilewright.emulator.semantics.tensor_map import ELEMENT_TYPES, TensorMap
+from tilewright.emulator.semantics.tma import extent, load_tile, reduce_tile, store_tile
 
 ARENA_BASE = 0x7000_0000
 FILL = 0xA5

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tilewright.emulator.ptx import TYPE_BITS, Instruction
-from tilewright.emulator.traits import traits_of
+from tilewright.emulator.program.traits import traits_of
+from tilewright.emulator.ptx.syntax import TYPE_BITS, Instruction
 
 MEMORY_TYPES = {kind: bits for kind, bits in TYPE_BITS.items() if kind != "pred"}
 

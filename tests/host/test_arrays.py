@@ -14,6 +14,8 @@ from tilewright.arrays.cupy import CUPY
 from tilewright.arrays.dlpack import DLPACK
 from tilewright.arrays.jax import JAX
 from tilewright.arrays.numpy import NUMPY, NUMPY_SUBCLASSES
+from tilewright.arrays.torch import TORCH
+from tilewright.errors import TilewrightError
 from tilewright.operand import HOST
 
 
@@ -61,6 +63,60 @@ def cupy(pretend):
     cuda = SimpleNamespace(entered=[], Device=OnDevice, ExternalStream=OnDevice)
     cuda.get_current_stream = lambda device: SimpleNamespace(ptr=100 + device)
     return pretend("cupy", ndarray=ndarray, cuda=cuda, empty=lambda shape, dtype: (shape, dtype, list(cuda.entered)))
+
+
+@pytest.fixture
+def torch(pretend):
+    class Tensor:
+        layout, dtype, device = "strided", "torch.float16", SimpleNamespace(type="cuda")
+        requires_grad = False
+
+        def __init__(self, array, number=0):
+            self._array, self._number, self.shape = array, number, array.shape
+
+        def stride(self):
+            return tuple(step // self._array.itemsize for step in self._array.strides)
+
+        def get_device(self):
+            return self._number
+
+        def data_ptr(self):
+            return self._array.ctypes.data
+
+        def is_neg(self):
+            return False
+
+        is_conj = is_neg
+
+    core = SimpleNamespace(
+        _cuda_getCurrentRawStream=lambda device: 200 + device, _increment_version=lambda tensors: None
+    )
+    return pretend(
+        "torch", Tensor=Tensor, strided="strided", _C=core, is_grad_enabled=lambda: True, empty=lambda *_, **__: None
+    )
+
+
+def test_a_tensor_says_what_its_operand_is(torch):
+    array = np.zeros((4, 6), np.float16)[:, ::2]
+    tensor = torch.Tensor(array, number=3)
+    assert library_of(tensor, "a") is TORCH
+    operand = adopt(tensor, "a")
+    assert (operand.pointer, operand.shape, operand.strides, operand.device) == (array.ctypes.data, (4, 3), (6, 2), 3)
+    assert describe(tensor, "a") == (("torch.float16", (4, 3), (6, 2), 3, True), array.ctypes.data)
+    assert TORCH.address(tensor) == array.ctypes.data
+    assert TORCH.stream_reader(3)(tensor, 3) == TORCH.current_stream()(3) == 203
+    assert TORCH.stream_reader(HOST)(tensor, HOST) == 0
+    assert TORCH.written() is torch._C._increment_version
+    for name, value, message in (
+        ("layout", "sparse", r"a has layout sparse.*call \.to_dense"),
+        ("requires_grad", True, r"a requires grad.*pass a\.detach"),
+        ("device", SimpleNamespace(type="mps"), "a is on device.*move it there"),
+        ("is_neg", lambda: True, r"a is a lazily negated.*call \.resolve_neg"),
+    ):
+        wrong = torch.Tensor(array)
+        setattr(wrong, name, value)
+        with pytest.raises(TilewrightError, match=message):
+            adopt(wrong, "a")
 
 
 def test_each_array_has_its_library(cupy, jax):

@@ -13,7 +13,6 @@ from tilewright.bench.contenders import PEERS, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
 from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.wgmma import WgmmaConfig
-from tilewright.measure import protocol
 from tilewright.measure.sensors import Reading
 
 PROTOCOLS = (Burst(cycles=3), Settled(cycles=2, slice_seconds=0.1, warmup_seconds=0.1))
@@ -21,7 +20,7 @@ PROTOCOLS = (Burst(cycles=3), Settled(cycles=2, slice_seconds=0.1, warmup_second
 
 @pytest.fixture(autouse=True)
 def no_rest(monkeypatch):
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
 def test_contenders_that_are_right_are_timed_by_each_protocol():
@@ -141,11 +140,11 @@ def test_who_cannot_be_given_up_is_timed_all_the_same_and_the_reason_is_said():
     record = compare([held, FakeContender("ours")], FakeInputs(), PROTOCOLS)
     assert record.entry("held").verified is True
     assert record.entry("held").samples.keys() == {"burst", "settled"}
-    assert record.entry("held").reason == "when it was given up: ZeroDivisionError: division by zero"
+    assert record.entry("held").reason == "on release: ZeroDivisionError: division by zero"
 
 
 def test_contenders_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="same name"):
+    with pytest.raises(ValueError, match="share a name"):
         compare([FakeContender("ours"), FakeContender("ours")], FakeInputs())
 
 
@@ -206,6 +205,7 @@ def test_without_torch_inputs_say_what_is_missing(monkeypatch):
 def test_contenders_are_found_by_name_and_once():
     found = contenders_named(["cublas", "tilewright", "tilewright:mma", "cublas"])
     assert [each.name for each in found] == ["cublas", "tilewright", "tilewright:mma"]
+    assert isinstance(found[2], Tilewright)
     assert found[2].kernel == "mma"
     for name in ("mkl", "tilewright:none", "cublas:mma"):
         with pytest.raises(ValueError, match="does not exist: use tilewright, cublas, cublaslt, triton, quack"):

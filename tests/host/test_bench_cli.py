@@ -11,7 +11,6 @@ from support.contenders import FakeContender, FakeInputs
 from tilewright.bench import contenders, session, suites
 from tilewright.bench.inputs import Shape
 from tilewright.cli import app
-from tilewright.measure import protocol
 from tilewright.measure.sensors import Reading
 
 LLAMA = ("2048x12288x4096", "2048x4096x4096", "2048x11008x4096", "2048x4096x11008", "2048x32000x4096")
@@ -46,7 +45,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(session, "machine", lambda: {"gpu": "a GPU", "date": "2026-11-21T12:00:00", "command": "bench"})
     monkeypatch.setattr("tilewright.api.gpu_count", lambda: 1)
     monkeypatch.setattr("tilewright.bench.inputs.torch_on_gpu", lambda: None)
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     return made
 
 
@@ -364,9 +363,9 @@ def test_a_suite_of_the_users_own(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("shapes = ", "is no TOML"),
+        ("shapes = ", "is not TOML"),
         ("", "has no shapes"),
-        ("shapes = [1]", "is no table"),
+        ("shapes = [1]", "is not a table"),
         ("[[shapes]]\nm = 1\nn = 1", "has no k"),
         ("[[shapes]]\nm = 0\nn = 1\nk = 1", "has m=0: write a whole number from 1 on"),
         ("[[shapes]]\nm = true\nn = 1\nk = 1", "has m=True"),

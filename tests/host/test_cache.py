@@ -242,10 +242,11 @@ def test_a_process_killed_while_compiling_blocks_nobody(compiler, folder):
 
 def test_a_process_killed_while_writing_leaves_a_usable_cache(compiler, folder):
     def write_half_and_hang():
-        Path.write_bytes = lambda path, content: (
-            path.open("wb").write(content[: len(content) // 2]),
-            time.sleep(60),
-        )
+        def write_half(path, content):
+            path.open("wb").write(content[: len(content) // 2])
+            time.sleep(60)
+
+        Path.write_bytes = write_half
         KernelCache(folder).get_or_compile(UNIT)
 
     run_and_kill(write_half_and_hang, until=lambda: list(folder.glob("*.tmp")))

@@ -12,7 +12,7 @@ from tilewright.checking.kernels import KernelCheck
 from tilewright.checking.product import Product
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.cli.check.arguments import FILLS
-from tilewright.cli.output import _compact, console
+from tilewright.cli.output import compact, console
 from tilewright.dtypes import fp32
 from tilewright.kernels.ladder import LADDER
 
@@ -52,7 +52,7 @@ def test_check_runs_every_schedule():
     ],
 )
 def test_numbers_of_the_line_table(value, text):
-    assert _compact(value) == text
+    assert compact(value) == text
 
 
 @pytest.mark.parametrize(

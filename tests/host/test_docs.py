@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -86,7 +87,7 @@ def test_documents_show_commands():
 
 @pytest.mark.parametrize("words", TILEWRIGHT, ids=" ".join)
 def test_commands_parse(words):
-    group = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
     name, arguments = words[1], words[2:]
     assert name in group.commands, f"`{' '.join(words)}` names no command of the program"
     group.commands[name].make_context(name, arguments)  # raises where the arguments do not parse

@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.dtypes import bf16, fp16, fp32
-from tilewright.hardware import A100, GPUS, H20, H100_PCIE, H100_SXM, H200, H800, rates_of, recognise
+from tilewright.hardware import A100, GPUS, H20, H100_PCIE, H100_SXM, H200, H800, rates_of, recognize
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ from tilewright.hardware import A100, GPUS, H20, H100_PCIE, H100_SXM, H200, H800
         ("", None),
     ],
 )
-def test_a_device_is_recognised_by_its_model(name, entry):
-    assert recognise(name) is entry
+def test_a_device_is_recognized_by_its_model(name, entry):
+    assert recognize(name) is entry
 
 
 @pytest.mark.parametrize("entry", GPUS.values(), ids=GPUS)
-def test_entries_recognise_themselves(entry):
-    assert recognise(entry.name) is entry
+def test_entries_recognize_themselves(entry):
+    assert recognize(entry.name) is entry
 
 
 def test_rates_are_of_a_unit_and_an_element_type():
@@ -44,7 +44,19 @@ def test_rates_are_of_a_unit_and_an_element_type():
 
 def test_peak_is_that_of_the_unit_that_multiplies_the_type_best():
     assert H200.peak_flops(bf16) == pytest.approx(989.4e12, rel=1e-3)
-    assert H200.peak_flops(fp32) == pytest.approx(61.8e12, rel=1e-3)
+    assert H200.peak_flops(fp32) == pytest.approx(66.9e12, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("entry", "tensor", "cuda_cores", "ridge"),
+    [(A100, 312, 19.5, 153), (H100_SXM, 989.4, 66.9, 295), (H100_PCIE, 756, 51.2, 371), (H20, 148, None, 37)],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_peaks_and_ridges_are_the_published_ones(entry, tensor, cuda_cores, ridge):
+    """TFLOP/s in bf16 and fp32, and FLOP per byte at which memory no longer limits bf16."""
+    assert entry.peak_flops(bf16) == pytest.approx(tensor * 1e12, rel=2e-3)
+    assert entry.peak_flops(bf16) / entry.memory_bandwidth == pytest.approx(ridge, rel=5e-3)
+    assert cuda_cores is None or entry.peak_flops(fp32) == pytest.approx(cuda_cores * 1e12, rel=2e-3)
 
 
 def test_gpus_that_are_not_in_the_table_have_the_rates_of_their_capability():

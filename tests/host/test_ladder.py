@@ -178,7 +178,7 @@ def test_two_of_four_are_what_the_sparse_rung_multiplies():
     assert instructions[0] == 2 * instructions[1]
     assert sparse["verified"] is True
     text = invoke("ladder", "--backend", "emulator", "--rungs", "sparse_mma", "--shape", "128,128,32").stdout
-    assert "sparse_mma: of an A that is 2:4 sparse" in text
+    assert "sparse_mma: its A is 2:4 sparse" in text
 
 
 @pytest.mark.parametrize("layout", ["nn", "tn"])

@@ -18,7 +18,6 @@ from tilewright.ladder import measure
 from tilewright.ladder.climb import begun
 from tilewright.ladder.options import LadderOptions
 from tilewright.ladder.timed import time_all
-from tilewright.measure import protocol
 
 
 def test_side_steps_have_no_gain_and_others_pass_over_them():
@@ -41,7 +40,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(bench, "Inputs", FakeInputs)
     monkeypatch.setattr(bench, "Tilewright", lambda *_, name: made.get(name, FakeContender(name, 2e-3)))
     monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas", 1.5e-3))
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     return made
 
 
@@ -212,7 +211,7 @@ def test_rungs_are_timed_beside_cublas_on_the_same_data(monkeypatch):
     monkeypatch.setattr(bench, "Inputs", Inputs)
     monkeypatch.setattr(bench, "Tilewright", lambda kernel, config, name: FakeContender(name, seconds[kernel]))
     monkeypatch.setattr(bench, "Cublas", lambda: FakeContender("cublas", 1.5e-3))
-    monkeypatch.setattr(protocol.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     results = [begun(LADDER[name], (4096, 2048, 1024), LadderOptions(), H200) for name in seconds]
     assert time_all(results, 0, False, lambda share: None) is False
     assert met == [("fp16", "nn", "randn"), ("fp16", "tn", "randn"), ("fp16", "nn", "2:4")]

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from cuda.bindings import driver
 
 from tilewright.ladder.timed import CYCLES, IDLE_SECONDS
 from tilewright.measure import protocol, sensors
@@ -65,7 +66,7 @@ class Machine:
 def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long was slept; nobody waits."""
     slept: list[float] = []
-    monkeypatch.setattr(protocol.time, "sleep", slept.append)
+    monkeypatch.setattr("time.sleep", slept.append)
     return slept
 
 
@@ -221,7 +222,7 @@ class Nvml:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     time = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(sensors.time, "perf_counter", lambda: time.now)
+    monkeypatch.setattr("time.perf_counter", lambda: time.now)
     return time
 
 
@@ -254,8 +255,8 @@ def test_a_board_that_does_not_tell_its_power_gives_no_reading(clock: SimpleName
 
 def test_sensors_read_the_board_that_cuda_means(monkeypatch: pytest.MonkeyPatch) -> None:
     """The board at 3B:00 is CUDA's device 0, whatever NVML calls it."""
-    success = sensors.driver.CUresult.CUDA_SUCCESS
-    driver = SimpleNamespace(
+    success = driver.CUresult.CUDA_SUCCESS
+    double = SimpleNamespace(
         cuInit=lambda flags: (success,),
         cuDeviceGet=lambda device: (success, f"handle {device}"),
         cuDeviceGetPCIBusId=lambda length, handle: (
@@ -263,9 +264,9 @@ def test_sensors_read_the_board_that_cuda_means(monkeypatch: pytest.MonkeyPatch)
             {"handle 0": b"0000:3B:00.0"}[handle].ljust(13, b"\0").ljust(length),
         ),
     )
-    monkeypatch.setattr(sensors, "driver", driver)
+    monkeypatch.setattr(sensors, "driver", double)
     nvml = Nvml(SimpleNamespace(now=0.0))
-    monkeypatch.setattr(sensors.ctypes, "CDLL", lambda name: nvml)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: nvml)
     with sensors.Sensors(0, period_seconds=1e-3) as reader:
         while (reading := reader.reading()) is None:
             time.sleep(1e-3)

@@ -1,5 +1,6 @@
 """What a machine lacks, or has set wrongly, is said in a line that tells what to do."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cli import doctor
-from tilewright.planner.plan_cache import PlanCache
+from support.commands import in_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,20 +19,28 @@ def test_doctor_looks_at_every_directory_of_the_cache(tmp_path, monkeypatch):
     (there / "0.kernel").write_bytes(bytes(1_500_000))
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(there))
     monkeypatch.setenv("TILEWRIGHT_CACHE_PATH", f"{there}:{missing}")
-    extra, gone, own = doctor._cache()
-    assert extra.detail == own.detail == f"{there}: 1 kernel, 1.5 MB"
-    assert (extra.status, gone.status, own.status) == ("ok", "warn", "ok")
-    assert str(missing) in gone.detail
-    assert "TILEWRIGHT_CACHE_PATH" in gone.remedy
+    extra, gone, own = (finding for finding in in_json("doctor")["findings"] if "cache" in finding["name"])
+    assert extra["detail"] == own["detail"] == f"{there}: 1 kernel, 1.5 MB"
+    assert (extra["status"], gone["status"], own["status"]) == ("ok", "warn", "ok")
+    assert str(missing) in gone["detail"]
+    assert "TILEWRIGHT_CACHE_PATH" in gone["remedy"]
 
 
 @pytest.mark.parametrize("value", ["abc", "nan", "0"])
-def test_doctor_blames_an_environment_variable_that_is_wrong(monkeypatch, value):
-    monkeypatch.setattr("tilewright.api._plans", PlanCache())
-    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", value)
-    (finding,) = doctor._guarded(doctor._self_test)
-    assert finding.status == "fail"
-    assert finding.remedy == "correct the environment variable TILEWRIGHT_EMULATOR_SECONDS, or unset it"
+def test_doctor_blames_an_environment_variable_that_is_wrong_and_exits_with_1(value):
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "doctor", "--json"],
+        env={**os.environ, "TILEWRIGHT_EMULATOR_SECONDS": value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    record = json.loads(done.stdout)
+    assert record["ok"] is False
+    (finding,) = (finding for finding in record["findings"] if finding["status"] == "fail")
+    assert finding["name"] == "self test"
+    assert finding["remedy"] == "correct the environment variable TILEWRIGHT_EMULATOR_SECONDS, or unset it"
 
 
 @pytest.mark.parametrize(("lacking", "arguments"), [("typer", "doctor"), ("numpy", "run 8 8 8"), ("rich", "doctor")])

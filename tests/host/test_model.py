@@ -55,7 +55,7 @@ def test_products_with_few_rows_are_bound_by_memory(m, n, k, us):
 
 def test_fp32_runs_on_the_cuda_cores_at_their_boost_clock():
     prediction = predict(product(8192, 8192, 8192, fp32), H200, 128, 128, 132, unit="cuda_cores")
-    assert prediction.clock == H200.boost_clock
+    assert prediction.clock == H200.cuda_core_clock
     assert prediction.tflops == pytest.approx(50.5, rel=0.05)
 
 
@@ -88,9 +88,9 @@ def test_a_grid_that_leaves_multiprocessors_idle_counts_as_quantization():
 
 def test_power_limits_only_gpus_whose_tensor_cores_can_exceed_it():
     problem = product(4096, 4096, 4096)
-    assert predict(problem, H200, 128, 256, 132).clock < H200.boost_clock
-    assert predict(problem, H20, 128, 256, 78).clock == H20.boost_clock
-    assert predict(problem, A100, 128, 256, 108, unit="mma").clock == A100.boost_clock
+    assert predict(problem, H200, 128, 256, 132).clock < H200.tensor_clock
+    assert predict(problem, H20, 128, 256, 78).clock == H20.tensor_clock
+    assert predict(problem, A100, 128, 256, 108, unit="mma").clock == A100.tensor_clock
 
 
 def test_an_empty_sum_costs_the_overhead_and_the_writing():

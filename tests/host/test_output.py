@@ -14,7 +14,7 @@ ROWS = [("name", "us", "TFLOP/s"), ("short", "1.5", "800"), ("a.name::that.is:lo
 @pytest.fixture
 def terminal(monkeypatch):
     """Sets the width of the terminal."""
-    return lambda width: monkeypatch.setattr(output, "_width", lambda: width)
+    return lambda width: monkeypatch.setattr(output, "terminal_width", lambda: width)
 
 
 def printed(capsys, rows, **options):

@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cuda.bindings import driver
 
 import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend
 from tilewright import api
-from tilewright.backends.gpu import GpuBackend, driver
+from tilewright.backends.gpu import GpuBackend
 
 
 @pytest.fixture

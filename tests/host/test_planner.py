@@ -33,8 +33,8 @@ def problem(text):
 
     def stored(rows, columns, transposed):
         pad = alignment // dtype.nbytes if alignment < 16 else 0
-        strides = (1, rows + pad) if transposed else (columns + pad, 1)
-        return Matrix(dtype, *strides, (rows * columns + 16 * max(strides),) * len(batch), alignment)
+        row, column = (1, rows + pad) if transposed else (columns + pad, 1)
+        return Matrix(dtype, row, column, (rows * columns + 16 * max(row, column),) * len(batch), alignment)
 
     return Problem(
         m, n, k, stored(m, k, layout[0] == "t"), stored(k, n, layout[1] == "t"),

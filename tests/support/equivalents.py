@@ -5,6 +5,7 @@ are left out of the mutation score.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 MOST_SHARE = 0.1
 """Of all mutants, how many may be argued away."""
@@ -35,7 +36,7 @@ class Equivalent:
         )
 
 
-def argument_for(subject, mutant):
+def argument_for(subject: Any, mutant: Any) -> str | None:
     """Why a mutant is as good as the original; None where nobody has argued so."""
     return next((entry.argument for entry in EQUIVALENTS if entry.covers(subject, mutant)), None)
 
@@ -67,11 +68,11 @@ _WARPGROUP_HAS_READ = (
     "warpgroup's, and the thread that loads again has waited for it itself (wgmma.wait_group)"
 )
 _MORALLY_STRONG = (
-    "an acquire synchronises only with a release whose scope includes its thread, and the arrivals from other CTAs "
+    "an acquire synchronizes only with a release whose scope includes its thread, and the arrivals from other CTAs "
     "that this wait observes are .release.cta: a wider scope of the wait adds nothing to them (Memory Consistency "
     "Model: Morally strong operations)"
 )
-_INITIALISATIONS = (
+_INITIALIZATIONS = (
     "the initialisations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
     "releases them also to a relaxed arrival, which is what it is for (membar/fence: fence.mbarrier_init)"
 )
@@ -177,7 +178,7 @@ EQUIVALENTS = (
     ),
     *(
         Equivalent(
-            kernel, "weaken barrier.cluster.arrive to .relaxed", ("cluster_sync();", "place.sync();"), _INITIALISATIONS
+            kernel, "weaken barrier.cluster.arrive to .relaxed", ("cluster_sync();", "place.sync();"), _INITIALIZATIONS
         )
         for kernel in _IN_CLUSTERS
     ),

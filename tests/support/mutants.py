@@ -1,4 +1,4 @@
-"""Mutants of a kernel: its PTX with one synchronising instruction, or one constant of its pipeline, made wrong.
+"""Mutants of a kernel: its PTX with one synchronizing instruction, or one constant of its pipeline, made wrong.
 
 This works on the text alone. It knows the instruction set, not the emulator and nothing of what it checks: what is
 generated must not depend on what is found.

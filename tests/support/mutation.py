@@ -15,8 +15,8 @@ from support.rungs import RUNGS
 from tilewright import dtypes
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.emulator import device as emulated_device
-from tilewright.emulator.asynchrony import Asynchrony
 from tilewright.emulator.errors import EmulatorError, PtxSyntaxError, UnsupportedInstruction
+from tilewright.emulator.machine.asynchrony import Asynchrony
 from tilewright.hardware import H200
 from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers
@@ -73,7 +73,7 @@ class Subject:
         """Its translation unit, run as it is."""
         return _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
 
-    def mutants(self):
+    def mutants(self) -> tuple[mutants.Mutant, ...]:
         """All mutants of its PTX."""
         return _mutants(self)
 
@@ -124,7 +124,7 @@ SUBJECTS = (
     _rung("async_copies", (128, 128, 64)),
     _rung("warp_tiles", (128, 128, 64)),
 )  # fmt: skip
-"""Every kernel of the registry that synchronises, in variants that do so differently.
+"""Every kernel of the registry that synchronizes, in variants that do so differently.
 
 The code of wgmma_hilbert is that of wgmma_async_store.
 """
@@ -216,6 +216,6 @@ def _product(subject, shape):
 
 
 @cache
-def _mutants(subject):
+def _mutants(subject: Subject) -> tuple[mutants.Mutant, ...]:
     sources = {SOURCE_ROOT + name: text for name, text in package_headers().items()}
     return tuple(mutants.generate(subject.plain, sources))

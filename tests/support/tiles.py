@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from support.launches import Launch, Tensor
-from tilewright.emulator.elements import element_dtype
-from tilewright.emulator.reductions import BULK_REDUCTIONS
+from tilewright.emulator.semantics.elements import element_dtype
+from tilewright.emulator.semantics.reductions import BULK_REDUCTIONS
 
 THREADS = 128
 GUARD_BYTES = 1024

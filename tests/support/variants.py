@@ -19,7 +19,7 @@ class Variant:
 
     `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it,
     exactly: "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c`
-    and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbours along a row of
+    and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbors along a row of
     theirs can be read at once. n is a multiple of `n_multiple`.
     """
 

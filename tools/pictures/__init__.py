@@ -1,1 +1,1 @@
-"""What tools/ladder_pictures.py draws with: requests recorded from the emulator, and panels."""
+"""Helpers of tools/ladder_pictures.py: requests recorded from the emulator, and panels."""

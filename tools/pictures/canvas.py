@@ -17,13 +17,13 @@ CUBE = 4096
 
 
 def figure(width: float, height: float, **grid: Any) -> tuple[Figure, list[Axes]]:
-    """A white figure of so many inches and its panels, row by row; grid: what `Figure.subplots` takes."""
+    """A white figure of this size in inches and its panels, row by row; grid: arguments of `Figure.subplots`."""
     found = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     return found, list(found.subplots(squeeze=False, **grid).flat)
 
 
 def parted(width: float, height: float, *ratios: float, beside: bool = False) -> tuple[Figure, list[SubFigure]]:
-    """A white figure and its parts, below each other or beside each other, each to have panels of its own."""
+    """A white figure and its parts, stacked or side by side; each gets its own panels."""
     found = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     grid: dict[str, Any] = (
         {"ncols": len(ratios), "width_ratios": ratios} if beside else {"nrows": len(ratios), "height_ratios": ratios}
@@ -33,13 +33,14 @@ def parted(width: float, height: float, *ratios: float, beside: bool = False) ->
 
 @cache
 def constants(name: str) -> dict[str, Any]:
-    """What the rung's kernel is compiled with in its usual Config for a product of 4096^3."""
+    """The constants of the rung's kernel in its usual Config, for a product of 4096^3."""
     kernel, config, problem = _usual(name)
-    return kernel.constants(config, problem).by_name()
+    by_name: dict[str, Any] = kernel.constants(config, problem).by_name()
+    return by_name
 
 
 def ctas(name: str) -> int:
-    """How many CTAs an H200 runs for it."""
+    """Number of CTAs that an H200 runs for the rung."""
     kernel, config, problem = _usual(name)
     return kernel.assemble(config, problem, H200).shape.grid
 

@@ -28,7 +28,7 @@ FLOAT = 4
 
 
 def one_element(name: str) -> Figure:
-    """What the lanes of a warp ask of A, of B and of out, where a thread makes one element."""
+    """The requests of a warp's lanes to A, B and out, if a thread computes one element."""
     size = constants(name)["tile_m"]
     shape = (size, size, size)
     drawing, panels = figure(9.6, 3.7, ncols=3)
@@ -46,7 +46,7 @@ def smem_tiles() -> Figure:
     for step in range(4):
         product.a((tile, step * tile, tile, tile), BLUE, f"step {step}", pale=step > 0)
         product.b((step * tile, 2 * tile, tile, tile), ORANGE, f"step {step}", pale=step > 0)
-    product.out((tile, 2 * tile, tile, tile), GREEN, f"{tile}x{tile}\na thread\neach")
+    product.out((tile, 2 * tile, tile, tile), GREEN, f"{tile}x{tile}\none per\nthread")
     product.parts((0, 0, whole, whole), 4, 4)
     lines = (
         "Both tiles of a step are in SMEM,",
@@ -58,7 +58,7 @@ def smem_tiles() -> Figure:
 
 
 def register_tiles() -> Figure:
-    """The block of one thread in the tile of its CTA, and what a quarter of its warp asks of SMEM."""
+    """The block of one thread in the tile of its CTA, and the SMEM requests of a quarter of its warp."""
     sizes = constants("register_tiles")
     m, n, k = (sizes[name] for name in ("tile_m", "tile_n", "tile_k"))
     side = 8
@@ -70,13 +70,13 @@ def register_tiles() -> Figure:
     product.b((0, column, k, side), ORANGE)
     product.out((row, column, side, side), GREEN)
     threads = f"{m // side}x{n // side} threads; one makes {side}x{side} elements of {side} of A and {side} of B"
-    left.set_title(f"{m}x{n} of out, {k} of k a step\n{threads}", fontsize=8.5, loc="left")
+    left.set_title(f"{m}x{n} of out, {k} of k per step\n{threads}", fontsize=8.5, loc="left")
     quarter_of_b(right, "register_tiles")
     return drawing
 
 
 def quarter_of_b(axes: Axes, name: str) -> None:
-    """The banks of what lanes 0 to 7 read of B at once."""
+    """The banks that lanes 0 to 7 use when they read B together."""
     sizes = constants(name)
     shape = (sizes["tile_m"], sizes["tile_n"], 2 * sizes["tile_k"])
     header, text = B_LINES[name]
@@ -91,7 +91,7 @@ B_LINES = {
 
 
 def quarter_on_banks(axes: Axes, request: Request, title: str) -> None:
-    """The first eight lanes of a request of 16 bytes a lane, which are served together."""
+    """The first eight lanes of a request of 16 bytes per lane; they are served together."""
     quarter = request.offsets[:8].tolist()
 
     def readers(offset: int) -> str:
@@ -137,7 +137,7 @@ def async_copies() -> Figure:
             note(axes, 28, 69.5, "st.shared", size=7, side="center")
         else:
             arrow(axes, (14, 22), (14, 78))
-            note(axes, 28, 50, f"{copied} bytes a thread, past the registers", size=7, side="center")
+            note(axes, 28, 50, f"{copied} bytes per thread, past the registers", size=7, side="center")
     return drawing
 
 

@@ -23,11 +23,11 @@ from pictures.panels import (
 )
 from pictures.record import of_line
 from pictures.timelines import LOAD, LOAD_CLOCKS, MULTIPLY, STORE, Ring, Span, multiply_clocks, timeline
-from tilewright.emulator.swizzle import swizzle
+from tilewright.emulator.semantics.swizzle import swizzle
 from tilewright.model.raster import blocked_tile, hilbert_tile, row_major_tile
 
 ROW_BYTES, CHUNK_BYTES = 128, 16
-"""Of a swizzled row in SMEM, and what a swizzle keeps together."""
+"""Bytes of a swizzled row in SMEM, and of a chunk that the swizzle keeps together."""
 
 CLOCKS = f"clocks, if a load takes {LOAD_CLOCKS}"
 
@@ -39,7 +39,7 @@ def tile_of(name: str) -> tuple[int, int, int]:
 
 
 def ring(name: str, blocks: int, tiles: int, *, ahead: bool = True, overlapped: bool = False) -> Ring:
-    """The rung's ring over so many tiles of so many k-blocks."""
+    """The rung's ring over a number of tiles and k-blocks."""
     return Ring(constants(name)["stages"], multiply_clocks(*tile_of(name)), blocks, tiles, ahead, overlapped)
 
 
@@ -107,7 +107,7 @@ def pipelined() -> Figure:
     slots = [name for name in found if name.startswith("slot")]
     wide = 62 / len(slots)
     for number, name in enumerate(slots):
-        doing = next((colour for begin, end, _, colour in found[name] if begin <= moment < end), GREY)
+        doing = next((color for begin, end, _, color in found[name] if begin <= moment < end), GREY)
         text = {LOAD: "loading", MULTIPLY: "multiplied", GREY: "full"}[doing]
         box(above, (4, 19 + number * wide, 10, wide), doing, f"{name}\n{text}", pale=True, size=7)
     arrow(above, (9, 15), (9, 19))
@@ -127,11 +127,11 @@ def two_consumers() -> Figure:
     drawing, (above, below) = parted(9.6, 6.4, 1.5, 1)
     product = Product(above.subplots(), m, n, k)
     product.b((0, 0, k, n), ORANGE, "B: read by both")
-    colours = (GREEN, PURPLE)
-    for half, colour in enumerate(colours):
+    colors = (GREEN, PURPLE)
+    for half, color in enumerate(colors):
         place = half * m // consumers
-        product.a((place, 0, m // consumers, k), colour)
-        product.out((place, 0, m // consumers, n), colour, f"consumer {half}: {m // consumers}x{n}", pale=True)
+        product.a((place, 0, m // consumers, k), color)
+        product.out((place, 0, m // consumers, n), color, f"consumer {half}: {m // consumers}x{n}", pale=True)
     product.axes.set_title(
         f"{m}x{n} of out: each consumer has {m // consumers} rows of A, and all of B", fontsize=8.5, loc="left"
     )
@@ -144,7 +144,7 @@ def two_consumers() -> Figure:
                 begin + half * (end - begin) / consumers,
                 begin + (half + 1) * (end - begin) / consumers,
                 text,
-                colours[half],
+                colors[half],
             )
             for begin, end, text, _ in products
         ]
@@ -204,7 +204,7 @@ def lean_barriers() -> Figure:
 
 
 def multicast() -> Figure:
-    """What each CTA of the cluster loads, and for whom."""
+    """The loads of each CTA of the cluster, and their destinations."""
     name = "wgmma_multicast"
     sizes = constants(name)
     (m, n, _), consumers, size = tile_of(name), sizes["consumers"], sizes["cluster_m"]
@@ -213,17 +213,17 @@ def multicast() -> Figure:
     note(axes, 2, 0, "L2, one k-block")
     half = n // size
     parts = [f"A, rows 0-{m - 1}", f"B, columns 0-{half - 1}", f"B, columns {half}-{n - 1}", f"A, rows {m}-{2 * m - 1}"]
-    colours = (BLUE, BLUE, ORANGE, ORANGE)
-    for number, (text, colour) in enumerate(zip(parts, colours, strict=True)):
-        box(axes, (5, number * 41, 9, 37), colour, text, size=7.5)
+    colors = (BLUE, BLUE, ORANGE, ORANGE)
+    for number, (text, color) in enumerate(zip(parts, colors, strict=True)):
+        box(axes, (5, number * 41, 9, 37), color, text, size=7.5)
     for cta in range(size):
         left = cta * 84
         note(axes, 62, left, f"SMEM of CTA {cta}: full = 1 arrival and {sizes['stage_bytes']:,} bytes", size=7)
-        slots = ((parts[cta * 3], colours[cta * 3]), (parts[1], BLUE), (parts[2], ORANGE))
-        for number, (text, colour) in enumerate(slots):
-            box(axes, (50, left + number * 25.5, 8, 25), colour, text.replace("columns ", "cols "), pale=True, size=6.5)
+        slots = ((parts[cta * 3], colors[cta * 3]), (parts[1], BLUE), (parts[2], ORANGE))
+        for number, (text, color) in enumerate(slots):
+            box(axes, (50, left + number * 25.5, 8, 25), color, text.replace("columns ", "cols "), pale=True, size=6.5)
             source = (cta * 3, 1, 2)[number]
-            arrow(axes, (14, source * 41 + 18.5), (50, left + number * 25.5 + 12.5), colour)
+            arrow(axes, (14, source * 41 + 18.5), (50, left + number * 25.5 + 12.5), color)
     title = "Blue: ordered by CTA 0, orange: by CTA 1. Each half of B is read once and arrives in both"
     arrivals = f"empty = {size * consumers} arrivals: of {consumers} consumers in each of {size} CTAs"
     axes.set_title(f"{title}\n{arrivals}", fontsize=8.5, loc="left")
@@ -275,7 +275,7 @@ def async_store() -> Figure:
         right,
         line.offsets.tolist(),
         line.width,
-        "One store of a warp, 4 bytes a lane",
+        "One store of a warp, 4 bytes per lane",
         lambda at: f"row {at // (2 * n)}",
     )
     return drawing
@@ -296,7 +296,7 @@ def hilbert() -> Figure:
 
 
 def stmatrix() -> Figure:
-    """Which lane gives the address of which chunk, and the banks of eight of them."""
+    """The lane that gives each chunk's address, and the banks of eight chunks."""
     name = "wgmma_stmatrix"
     m, n, k = tile_of(name)
     request = of_line(name, (2 * m, n, k), "ladder/wgmma_stmatrix.cuh", "stmatrix_x4(")[0]
@@ -309,7 +309,7 @@ def stmatrix() -> Figure:
     for chunk in range(9):
         left.axvline(chunk, color="#d0d5d9", linewidth=0.4)
     left.set_title(
-        "16 rows of a panel of 64 columns: who gives which chunk's address\none colour for each 8x8 block",
+        "16 rows of a panel of 64 columns: the lane that gives each chunk's address\none color per 8x8 block",
         fontsize=8.5,
         loc="left",
     )

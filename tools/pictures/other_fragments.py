@@ -1,4 +1,4 @@
-"""Pictures of the two steps aside on the tensor cores of a warp: quad pairs, and two of four."""
+"""Pictures of the two side branches on the tensor cores of a warp: quad pairs, and two of four."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ from pictures.panels import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, arrow, blank
 from pictures.record import of_line, requests
 
 CHUNK, LINE = 16, 128
-"""Bytes of a lane's access, and of one word of each bank."""
+"""Bytes of one lane's access, and of one line across all banks."""
 
 HALF = 2
 """Bytes of an element."""
@@ -20,7 +20,7 @@ Chunks = dict[tuple[int, int], tuple[int, int]]
 """(line, position) in SMEM -> (row k, chunk) in GMEM."""
 
 ROWS = (BLUE, ORANGE, GREEN, PURPLE)
-"""Colours of the rows k of a block."""
+"""Colors of the rows k of a block."""
 
 VOLTA = "ladder/volta_mma.cuh"
 
@@ -32,7 +32,7 @@ def one_tile(name: str) -> tuple[int, int, int]:
 
 
 def permuted(operand: str) -> Chunks:
-    """Where the chunks of the first 4 rows by 8 chunks of A or B go, by what threads load and then store."""
+    """The new places of the first 4 rows by 8 chunks of A or B, from the threads' loads and stores."""
     shape = one_tile("volta_mma")
     row_bytes = shape["ab".index(operand)] * HALF
     found: Chunks = {}
@@ -102,7 +102,7 @@ def split(group: Sequence[str]) -> tuple[list[int], list[int]]:
 
 
 def sparse_mma() -> Figure:
-    """Groups of four in two parts, who puts their places together, and blocks that take one product or two."""
+    """Groups of four in two parts, the lanes that combine their places, and blocks that take one product or two."""
     drawing, panels = figure(9.6, 3.6, ncols=3)
     blank(panels[0], 13, 11, "Groups of four of A, and their two parts")
     for number, group in enumerate(("0x0y", "xyzw", "000x")):

@@ -1,6 +1,6 @@
-"""Panels of lanes, banks, tiles and orders: each draws into one matplotlib Axes what it is given, and computes no more.
+"""Panels of lanes, banks, tiles and orders. Each draws its arguments into one matplotlib Axes and computes nothing.
 
-Colours are those of one palette that is told apart by colour-blind readers too; every panel stands on white.
+Colors come from one palette that color-blind readers can tell apart; every panel has a white background.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,8 @@ from matplotlib.patches import FancyArrowPatch, PathPatch, Rectangle
 from matplotlib.path import Path
 
 from pictures.record import Request
-from tilewright.emulator.counters import BANK_BYTES, BANKS, SECTOR_BYTES
+from tilewright.emulator.counts.memory import BANK_BYTES, BANKS
+from tilewright.emulator.semantics.sectors import SECTOR_BYTES
 
 BLUE, ORANGE, GREEN, RED, GREY, PURPLE = "#3b7ea1", "#e69f00", "#4c9a2a", "#c8442e", "#9aa5ad", "#8e63a8"
 PALE = {BLUE: "#d3e5ef", ORANGE: "#fbe7bd", GREEN: "#d9ecd0", RED: "#f6d5cf", GREY: "#e9ecee", PURPLE: "#e7dbee"}
@@ -35,19 +36,19 @@ def blank(axes: Axes, width: float, height: float, title: str = "") -> None:
         axes.set_title(title, fontsize=TEXT, color=INK, loc="left")
 
 
-def box(axes: Axes, place: Box, colour: str, text: str = "", *, pale: bool = False, size: float = TEXT) -> None:
+def box(axes: Axes, place: Box, color: str, text: str = "", *, pale: bool = False, size: float = TEXT) -> None:
     """A filled rectangle with text in its middle."""
     row, column, height, width = place
-    face = PALE[colour] if pale else colour
+    face = PALE[color] if pale else color
     axes.add_patch(Rectangle((column, row), width, height, facecolor=face, edgecolor=INK, linewidth=0.6))
     if text:
-        tone = INK if pale or colour in (ORANGE, GREY) else "white"
+        tone = INK if pale or color in (ORANGE, GREY) else "white"
         middle = (column + width / 2, row + height / 2)
         axes.text(*middle, text, ha="center", va="center", fontsize=size, color=tone)
 
 
-def fill(axes: Axes, places: Sequence[Box], colour: str) -> None:
-    """Rectangles without edges, as one path; there may be none."""
+def fill(axes: Axes, places: Sequence[Box], color: str) -> None:
+    """Rectangles without edges, as one path; the list may be empty."""
     if not places:
         return
     vertices = [
@@ -58,11 +59,11 @@ def fill(axes: Axes, places: Sequence[Box], colour: str) -> None:
         )
     ]  # fmt: skip
     codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * len(places)
-    axes.add_patch(PathPatch(Path(vertices, codes), facecolor=colour, edgecolor="none"))
+    axes.add_patch(PathPatch(Path(vertices, codes), facecolor=color, edgecolor="none"))
 
 
-def lattice(axes: Axes, place: Box, rows: int, columns: int, colour: str = GRID, width: float = 0.4) -> None:
-    """Lines that part a box into so many rows and columns, its edges included, as one path."""
+def lattice(axes: Axes, place: Box, rows: int, columns: int, color: str = GRID, width: float = 0.4) -> None:
+    """Lines that divide a box into rows and columns, with its edges, as one path."""
     row, column, high, wide = place
     levels, sides = ([start + length * i / parts for i in range(parts + 1)] for start, length, parts in (
         (row, high, rows), (column, wide, columns)
@@ -70,21 +71,21 @@ def lattice(axes: Axes, place: Box, rows: int, columns: int, colour: str = GRID,
     across = [point for level in levels for point in ((column, level), (column + wide, level))]
     down = [point for side in sides for point in ((side, row), (side, row + high))]
     codes = [Path.MOVETO, Path.LINETO] * ((len(across) + len(down)) // 2)
-    axes.add_patch(PathPatch(Path(across + down, codes), facecolor="none", edgecolor=colour, linewidth=width))
+    axes.add_patch(PathPatch(Path(across + down, codes), facecolor="none", edgecolor=color, linewidth=width))
 
 
 def note(axes: Axes, row: float, column: float, text: str, *, size: float = TEXT, side: str = "left") -> None:
-    """Text at a place: it begins there, or ends there with side="right", or is centred and hides what it is on."""
+    """Text that begins at a place, ends there with side="right", or is centered there and hides what is below."""
     ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if side == "center" else None
     axes.text(column, row, text, ha=side, va="center", fontsize=size, color=INK, bbox=ground)
 
 
-def arrow(axes: Axes, begin: tuple[float, float], end: tuple[float, float], colour: str = INK, bend: float = 0) -> None:
+def arrow(axes: Axes, begin: tuple[float, float], end: tuple[float, float], color: str = INK, bend: float = 0) -> None:
     """From one (row, column) to another."""
     style = f"arc3,rad={bend}"
     points = [(column, row) for row, column in (begin, end)]
     axes.add_patch(
-        FancyArrowPatch(*points, arrowstyle="-|>", mutation_scale=9, color=colour, linewidth=1.2, connectionstyle=style)
+        FancyArrowPatch(*points, arrowstyle="-|>", mutation_scale=9, color=color, linewidth=1.2, connectionstyle=style)
     )
 
 
@@ -100,16 +101,16 @@ def lanes_on_matrix(axes: Axes, request: Request, shape: tuple[int, int], row_by
     by_place: dict[int, list[int]] = {}
     for lane, offset in zip(request.lanes, request.offsets.tolist(), strict=True):
         by_place.setdefault(offset, []).append(lane)
-    for turn, colour in enumerate((BLUE, ORANGE)):
+    for turn, color in enumerate((BLUE, ORANGE)):
         here = sectors[turn::2]
         touched = [divmod(sector * SECTOR_BYTES, row_bytes) for sector in here]
         wanted = [divmod(offset, row_bytes) for offset in by_place if offset // SECTOR_BYTES in here]
-        fill(axes, [(row, at / element, 1, SECTOR_BYTES / element) for row, at in touched], PALE[colour])
-        fill(axes, [(row, at / element, 1, request.width / element) for row, at in wanted], colour)
+        fill(axes, [(row, at / element, 1, SECTOR_BYTES / element) for row, at in touched], PALE[color])
+        fill(axes, [(row, at / element, 1, request.width / element) for row, at in wanted], color)
         for row, at in wanted:
             lanes = by_place[row * row_bytes + at]
             middle = ((at + request.width / 2) / element, row + 0.53)
-            tone, text = ("white" if colour == BLUE else INK), (str(lanes[0]) if len(lanes) == 1 else "all")
+            tone, text = ("white" if color == BLUE else INK), (str(lanes[0]) if len(lanes) == 1 else "all")
             axes.text(*middle, text, ha="center", va="center", fontsize=4.3, color=tone)
     lattice(axes, (0, 0, rows, columns), rows, columns)
     count = f"{len(sectors)} sector{'s' if len(sectors) > 1 else ''}"
@@ -119,7 +120,7 @@ def lanes_on_matrix(axes: Axes, request: Request, shape: tuple[int, int], row_by
 
 
 def rows_on_banks(axes: Axes, offsets: Iterable[int], width: int, title: str, row_of: Callable[[int], str]) -> None:
-    """What is served together, `width` bytes at each offset in SMEM, on the 32 banks; a bank asked twice is red.
+    """Accesses that are served together, `width` bytes at each SMEM offset, on the 32 banks; conflicts are red.
 
     row_of: what stands before each offset's row.
     """
@@ -137,15 +138,15 @@ def rows_on_banks(axes: Axes, offsets: Iterable[int], width: int, title: str, ro
         note(axes, row + 0.5, -0.4, name, size=SMALL, side="right")
         for bank in {(offset // BANK_BYTES + i) % BANKS for offset in members for i in range(each)}:
             (shared if asked[bank] > 1 else alone).append((row, bank, 1, 1))
-    for places, colour in ((alone, BLUE), (shared, RED)):
-        fill(axes, sorted(places), colour)
+    for places, color in ((alone, BLUE), (shared, RED)):
+        fill(axes, sorted(places), color)
     lattice(axes, (0, 0, len(groups), BANKS), len(groups), BANKS)
     note(axes, len(groups) + 0.5, -0.4, "bank", size=SMALL, side="right")
     for bank in range(0, BANKS, 4):
         axes.text(bank, len(groups) + 0.5, str(bank), fontsize=SMALL, color=INK, va="center")
     most = int(asked.max())
     served = (
-        f"{most} wavefronts, as a bank serves one word at a time" if most > 1 else "1 wavefront: no bank is asked twice"
+        f"{most} wavefronts, as a bank serves one word at a time" if most > 1 else "1 wavefront: no bank is used twice"
     )
     axes.set_title(f"{title}\n{served}", fontsize=TEXT, color=INK, loc="left")
 
@@ -178,25 +179,25 @@ class Product:
         row, column, height, width = place
         return row + self.k + self.gap, column + self.k + self.gap, height, width
 
-    def a(self, place: Box, colour: str, text: str = "", *, pale: bool = False, size: float = TEXT) -> None:
+    def a(self, place: Box, color: str, text: str = "", *, pale: bool = False, size: float = TEXT) -> None:
         """A part of A."""
-        box(self.axes, self._a(place), colour, text, pale=pale, size=size)
+        box(self.axes, self._a(place), color, text, pale=pale, size=size)
 
-    def b(self, place: Box, colour: str, text: str = "", *, pale: bool = False, size: float = TEXT) -> None:
+    def b(self, place: Box, color: str, text: str = "", *, pale: bool = False, size: float = TEXT) -> None:
         """A part of B."""
-        box(self.axes, self._b(place), colour, text, pale=pale, size=size)
+        box(self.axes, self._b(place), color, text, pale=pale, size=size)
 
-    def out(self, place: Box, colour: str, text: str = "", *, pale: bool = False, size: float = TEXT) -> None:
+    def out(self, place: Box, color: str, text: str = "", *, pale: bool = False, size: float = TEXT) -> None:
         """A part of out."""
-        box(self.axes, self._out(place), colour, text, pale=pale, size=size)
+        box(self.axes, self._out(place), color, text, pale=pale, size=size)
 
     def parts(self, place: Box, rows: int, columns: int) -> None:
-        """Lines that part some of out."""
+        """Lines that divide a part of out."""
         lattice(self.axes, self._out(place), rows, columns, INK)
 
 
 def lanes_of_elements(axes: Axes, holders: Sequence[Sequence[int]], title: str) -> None:
-    """A matrix with the lane that holds each element, neighbours of one lane together; lanes 0 to 3 stand out."""
+    """A matrix with the lane that holds each element, neighbors of one lane together; lanes 0 to 3 stand out."""
     rows, columns = len(holders), len(holders[0])
     blank(axes, columns, rows)
     places: dict[str, list[Box]] = {}
@@ -208,8 +209,8 @@ def lanes_of_elements(axes: Axes, holders: Sequence[Sequence[int]], title: str) 
             places.setdefault(shade if lane < 4 else PALE[shade], []).append((row, column, 1, width))
             axes.text(column + width / 2, row + 0.53, str(lane), ha="center", va="center", fontsize=5.5, color=INK)
             column += width
-    for colour, boxes in places.items():
-        fill(axes, boxes, colour)
+    for color, boxes in places.items():
+        fill(axes, boxes, color)
     lattice(axes, (0, 0, rows, columns), rows, 1)
     axes.set_title(title, fontsize=TEXT, color=INK, loc="left")
 
@@ -222,7 +223,7 @@ def order(axes: Axes, places: Sequence[tuple[int, int]], shape: tuple[int, int],
     for number, shade in enumerate(shades):
         last = None if number == len(shades) - 1 else (number + 1) * wave
         together = sorted(places[number * wave : last])
-        runs = groupby(enumerate(together), lambda item: (item[1][0], item[1][1] - item[0]))  # of neighbours in a row
+        runs = groupby(enumerate(together), lambda item: (item[1][0], item[1][1] - item[0]))  # of neighbors in a row
         rows_of_wave = [[place for _, place in members] for _, members in runs]
         fill(axes, [(*run[0], 1, len(run)) for run in rows_of_wave], shade)
     lattice(axes, (0, 0, rows, columns), rows, columns)

@@ -1,20 +1,22 @@
 """The first request to memory of each instruction of a rung, as the emulator's counters see it while the PTX runs."""
 
 import importlib.resources
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.api import matmul
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.emulator.counters import Chain, Counters, MemoryCounter
-from tilewright.emulator.lanes import WARP
+from tilewright.emulator.counts.counters import Chain
+from tilewright.emulator.counts.memory import rows_of_warps
+from tilewright.emulator.lanes import Group
+from tilewright.emulator.machine.observer import Observer
+from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import GLOBAL_BASE
 from tilewright.kernels.ladder import LADDER
 from tilewright.operand import Operand
@@ -56,6 +58,26 @@ class _RecordingBackend(EmulatedBackend):
         return max((item for item in self.starts.items() if item[1] <= offset), key=lambda item: item[1])
 
 
+class _Recorder(Observer):
+    """The observer that keeps the first access of each instruction: its space, its width and the offsets by warp."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[int, str], tuple[str, int, Offsets]] = {}
+
+    def began(self, words: Words) -> None:
+        self.words = words
+
+    def accessed(
+        self, site: int, kind: str, space: str, group: Group, where: Offsets, width: int, chosen: Offsets | None
+    ) -> None:
+        if kind == "cp.async" and space == "global":
+            kind = "ld"
+        by_warp = rows_of_warps(group, where, chosen)
+        if (used := by_warp[(by_warp >= 0).any(axis=1)]).size and space != "local":
+            seen = used[:1] if kind in ("ldmatrix", "stmatrix") else used
+            self.seen.setdefault((site, kind), (space, width, seen))
+
+
 @cache
 def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
     """The first requests of each warp, one an instruction (of cp.async two), in the order in which they came.
@@ -66,44 +88,19 @@ def requests(name: str, shape: tuple[int, int, int]) -> list[Request]:
     m, n, k = shape
     kind = rung.inputs[0].numpy_dtype
     a, b = np.ones((m, k), kind, order=_ORDER[rung.layout[0]]), np.ones((k, n), kind, order=_ORDER[rung.layout[1]])
-    seen: dict[tuple[int, str], tuple[str, int, Offsets]] = {}
+    recorder = _Recorder()
+    backend = _RecordingBackend(observers=[recorder])
+    matmul(a, b, kernel=name, backend=backend)
     found: list[Request] = []
-
-    def access(_: Any, site: int, kind: str, space: str, width: int, group: Any, where: Any, chosen: Any) -> None:
-        offsets = np.full(group.size, -1, np.int64)
-        offsets[slice(None) if chosen is None else chosen] = where
-        tiles = group.warps.spread(offsets)
-        if group.warps.present is not None:
-            tiles = np.where(group.warps.present, tiles, -1)
-        by_warp = tiles.swapaxes(1, 2).reshape(-1, WARP)
-        if (used := by_warp[(by_warp >= 0).any(axis=1)]).size:
-            seen.setdefault((site, kind), (space, width, used))
-
-    def matrix(_: Any, site: int, kind: str, rows: Any, count: int) -> None:
-        offsets = rows.swapaxes(1, 2).reshape(-1, WARP)[0].copy()
-        offsets[8 * count :] = -1
-        seen.setdefault((site, kind), ("shared", 16, offsets[None]))
-
-    def summed(_: Any, instructions: Sequence[Any]) -> Counters:
-        for (site, kind), (space, width, by_warp) in seen.items():
-            location = instructions[site].location
+    for (site, action), (space, width, by_warp) in recorder.seen.items():
+        location = recorder.words.instruction(site).location
+        for warp, offsets in enumerate(by_warp):
+            lanes = np.flatnonzero(offsets >= 0)
+            first = int(offsets[lanes].min())
+            operand, start = backend.operand_at(first) if space == "global" else ("", first // 128 * 128)
+            places = offsets[lanes] - start
             chain = location.chain if location else ()
-            for warp, offsets in enumerate(by_warp):
-                lanes = np.flatnonzero(offsets >= 0)
-                first = int(offsets[lanes].min())
-                operand, start = backend.operand_at(first) if space == "global" else ("", first // 128 * 128)
-                places = offsets[lanes] - start
-                found.append(Request(chain, kind, warp, operand, width, tuple(lanes.tolist()), places, start))
-        return Counters()
-
-    backend = _RecordingBackend(count_memory=True)
-
-    with (
-        mock.patch.object(MemoryCounter, "access", access),
-        mock.patch.object(MemoryCounter, "matrix", matrix),
-        mock.patch.object(Counters, "summed", summed),
-    ):
-        matmul(a, b, kernel=name, backend=backend)
+            found.append(Request(chain, action, warp, operand, width, tuple(lanes.tolist()), places, start))
     return found
 
 

@@ -9,28 +9,28 @@ from matplotlib.patches import Rectangle
 from pictures.panels import BLUE, GREEN, GREY, INK, ORANGE, PALE, SMALL, TEXT
 
 LOAD, MULTIPLY, STORE, WAIT = BLUE, GREEN, ORANGE, GREY
-"""Colours of what takes time."""
+"""Colors of activities."""
 
 Span = tuple[float, float, str, str]
-"""Begin, end, text and colour."""
+"""Begin, end, text and color."""
 
 MULTIPLY_ADDS_A_CLOCK = 2048
-"""Of one SM of Hopper in 2-byte floats."""
+"""Rate of one SM of Hopper on 2-byte floats."""
 
 LOAD_CLOCKS, STORE_CLOCKS = 1000, 900
-"""What a load from L2 or memory and a tile's store may take, for the pictures' sake."""
+"""Invented durations of a load from L2 or memory and of a tile's store, for the pictures."""
 
 
 def timeline(axes: Axes, rows: Mapping[str, Sequence[Span]], title: str, unit: str = "") -> None:
     """One row for each name, with a bar for each span."""
     end = max(span[1] for spans in rows.values() for span in spans)
     for row, spans in enumerate(rows.values()):
-        for begin, stop, text, colour in spans:
+        for begin, stop, text, color in spans:
             axes.add_patch(
-                Rectangle((begin, row + 0.1), stop - begin, 0.8, facecolor=colour, edgecolor="white", linewidth=0.8)
+                Rectangle((begin, row + 0.1), stop - begin, 0.8, facecolor=color, edgecolor="white", linewidth=0.8)
             )
             if text:
-                tone = INK if colour in (STORE, WAIT, *PALE.values()) else "white"
+                tone = INK if color in (STORE, WAIT, *PALE.values()) else "white"
                 axes.text((begin + stop) / 2, row + 0.52, text, ha="center", va="center", fontsize=SMALL, color=tone)
     axes.set_xlim(0, end)
     axes.set_ylim(len(rows), 0)
@@ -48,10 +48,11 @@ def timeline(axes: Axes, rows: Mapping[str, Sequence[Span]], title: str, unit: s
 
 @dataclass(frozen=True)
 class Ring:
-    """How long things take on an SM that makes one tile after the other through a ring.
+    """The timing of an SM that makes one tile after another through a ring.
 
-    stages: slots. multiply: clocks of the tensor cores for a k-block. blocks: k-blocks of a tile. ahead: the producer
-    goes on with the next tile while the results are stored. overlapped: so do the consumers.
+    stages: slots. multiply: clocks of the tensor cores per k-block. blocks: k-blocks per tile.
+    ahead: the producer continues with the next tile while the results are stored.
+    overlapped: the consumers do so too.
     """
 
     stages: int

@@ -20,14 +20,14 @@ from pictures.panels import (
 )
 from pictures.record import Request, of_line, of_operand, requests
 from pictures.timelines import LOAD, MULTIPLY, STORE, Span, timeline
-from tilewright.emulator.fragments import accumulate_fragments, matrix_of_a, matrix_of_b
+from tilewright.emulator.semantics.fragments import accumulate_fragments, matrix_of_a, matrix_of_b
 
 HALF = 2
 """Bytes of an element of A and B."""
 
 
 def shape_of(name: str, tiles: int = 1) -> tuple[int, int, int]:
-    """One tile of out, and so many along k."""
+    """The product of one tile of out and several tiles along k."""
     sizes = constants(name)
     return sizes["tile_m"], sizes["tile_n"], tiles * sizes["tile_k"]
 
@@ -45,12 +45,12 @@ def blocks(axes: Axes, name: str, warp: int) -> None:
         product.b((0, column * warp_n, k, warp_n), ORANGE, pale=column != here[1])
         place = (row * warp_m, column * warp_n, warp_m, warp_n)
         product.out(place, GREEN, f"warp {number}", pale=number != warp, size=7)
-    title = f"{m}x{n} of out, {k} of k a step, {sizes['threads'] // 32} warps\nWarp {warp} makes {warp_m}x{warp_n}"
+    title = f"{m}x{n} of out, {k} of k per step, {sizes['threads'] // 32} warps\nWarp {warp} makes {warp_m}x{warp_n}"
     axes.set_title(title, fontsize=8.5, loc="left")
 
 
 def eight_rows(axes: Axes, request: Request, row_bytes: int, title: str) -> None:
-    """What is served together of a fragment: 8 rows of 16 bytes."""
+    """The part of a fragment that is served together: 8 rows of 16 bytes."""
     matrix = request.kind.endswith("matrix")
     offsets = sorted((request.offsets[:8] if matrix else request.offsets).tolist())
     first = min(offset // 16 * 16 for offset in offsets)
@@ -94,7 +94,7 @@ def wmma_padded() -> Figure:
 
 
 def mma_warp() -> Figure:
-    """Which lane holds what of A, B and out, and the rows whose addresses lanes give to ldmatrix."""
+    """The lanes that hold the elements of A, B and out, and the rows whose addresses lanes give to ldmatrix."""
     lanes = np.repeat(np.arange(32, dtype=np.float16), 2).view(np.uint32)
     a = matrix_of_a(np.tile(lanes, 4).reshape(4, 1, 32, 1), "f16")[0, 0]
     b = matrix_of_b(np.tile(lanes, 2).reshape(2, 1, 32, 1), "f16")[0, 0]
@@ -104,7 +104,7 @@ def mma_warp() -> Figure:
     out[of_lane[:, 0, :, 0].astype(np.int64)] = np.arange(32)
     drawing, panels = figure(9.6, 3.9, ncols=4, width_ratios=(2, 1, 1, 2))
     for axes, holders, title in (
-        (panels[0], a, "A (16, 16) by lane: a pair a register"),
+        (panels[0], a, "A (16, 16) by lane: one pair per register"),
         (panels[1], b, "B (16, 8)"),
         (panels[2], out.reshape(16, 8), "out (16, 8)"),
     ):
@@ -113,7 +113,9 @@ def mma_warp() -> Figure:
     addresses = np.zeros(16 * 16, np.int64)
     for lane, offset in zip(request.lanes, request.offsets.tolist(), strict=True):
         addresses[offset // HALF : offset // HALF + 8] = lane
-    lanes_of_elements(panels[3], addresses.reshape(16, 16).tolist(), "ldmatrix of A: who gives which row's address")
+    lanes_of_elements(
+        panels[3], addresses.reshape(16, 16).tolist(), "ldmatrix of A: the lane that gives each row's address"
+    )
     return drawing
 
 
@@ -158,7 +160,7 @@ def mma_swizzled() -> Figure:
     timeline(
         below.subplots(),
         rows,
-        f"{stages} stages: while one is multiplied, the {stages - 1} tiles behind it are on their way",
+        f"{stages} stages: while one is multiplied, the next {stages - 1} tiles are in flight",
     )
     return drawing
 

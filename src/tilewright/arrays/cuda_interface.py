@@ -85,7 +85,7 @@ def _device_of(pointer: int, argument: str) -> int:
     status, ordinal = driver.cuPointerGetAttribute(attribute, pointer)
     if status != driver.CUresult.CUDA_SUCCESS:
         raise ArgumentValueError(
-            f"{argument} has address {pointer:#x}, which the CUDA driver does not know: is it freed?"
+            f"{argument} has address {pointer:#x}, which the CUDA driver does not know: pass an array that is not freed"
         )
     return int(ordinal)
 

@@ -35,7 +35,7 @@ class TorchLibrary(Library):
             )
         if array.device.type not in ("cpu", "cuda"):
             raise ArgumentValueError(
-                f"{argument} is on device {array.device}: tilewright runs on CUDA GPUs and on the CPU"
+                f"{argument} is on device {array.device}: tilewright runs on CUDA GPUs and on the CPU; move it there"
             )
         if array.is_neg() or array.is_conj():
             raise ArgumentValueError(

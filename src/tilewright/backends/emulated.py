@@ -2,14 +2,14 @@
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 
 from tilewright.backends.protocol import mirrored
-from tilewright.emulator import Counters, Device
+from tilewright.emulator import Counters, Device, Observer
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
@@ -23,8 +23,8 @@ class EmulatedBackend:
 
     `asynchrony` decides when asynchronous copies and products complete: "eager", "lazy" (as late as allowed) or
     "random" with `seed`. A result that depends on it is a race. `checks` looks for races and other broken rules, which
-    `device.reports` then lists. `progress` is called with the share of a launch that is
-    done.
+    `device.reports` then lists. `progress` is called with the share of a launch that is done. `observers` are told of
+    all that happens (`tilewright.emulator.Observer`).
     """
 
     name = "emulator"
@@ -38,11 +38,17 @@ class EmulatedBackend:
         count_memory: bool = False,
         checks: bool = False,
         progress: Callable[[float], None] | None = None,
+        observers: Sequence[Observer] = (),
     ):
         self.hardware = hardware
         self._turn = threading.Lock()
         self.device = Device(
-            asynchrony=asynchrony, seed=seed, count_memory=count_memory, checks=checks, progress=progress
+            asynchrony=asynchrony,
+            seed=seed,
+            count_memory=count_memory,
+            checks=checks,
+            progress=progress,
+            observers=observers,
         )
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "EmulatedExecutable":

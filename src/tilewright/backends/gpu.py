@@ -13,7 +13,7 @@ from cuda.bindings import driver
 
 from tilewright.backends.protocol import mirrored
 from tilewright.errors import ArgumentValueError, TilewrightError
-from tilewright.hardware import Hardware, rates_of, recognise
+from tilewright.hardware import Hardware, rates_of, recognize
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import (
     GemmParameters,
@@ -85,7 +85,9 @@ class GpuBackend:
     def __init__(self, device: int = 0):
         count = device_count()
         if device >= count:
-            raise ArgumentValueError(f"device={device} does not exist: this machine has {count} usable GPU(s)")
+            raise ArgumentValueError(
+                f"device={device} does not exist: this machine has {count} usable GPU(s); name one of them"
+            )
         self.device = device
         self._handle = checked(driver.cuDeviceGet(device), "cuDeviceGet")
         self.context = checked(driver.cuDevicePrimaryCtxRetain(self._handle), "cuDevicePrimaryCtxRetain")
@@ -163,7 +165,7 @@ class GpuBackend:
         capability = 10 * self._attribute("COMPUTE_CAPABILITY_MAJOR") + self._attribute("COMPUTE_CAPABILITY_MINOR")
         sm_count = self._attribute("MULTIPROCESSOR_COUNT")
         smem_bytes = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-        if known := recognise(name):
+        if known := recognize(name):
             return replace(known, sm_count=sm_count, smem_bytes=smem_bytes)
         return Hardware(
             name=name.removeprefix("NVIDIA "),
@@ -175,7 +177,8 @@ class GpuBackend:
             * (self._attribute("MEMORY_CLOCK_RATE") or 1_000_000)
             * self._attribute("GLOBAL_MEMORY_BUS_WIDTH")
             / 8,
-            boost_clock=1e3 * self._attribute("CLOCK_RATE"),
+            tensor_clock=1e3 * self._attribute("CLOCK_RATE"),
+            cuda_core_clock=1e3 * self._attribute("CLOCK_RATE"),
             rates=rates_of(capability),
         )
 

@@ -1,4 +1,4 @@
-"""Everything that runs plans to time them: contenders, their inputs, and the record of a comparison.
+"""Benchmarks: contenders, their inputs, and the record of a comparison.
 
     from tilewright.bench import Inputs, Shape, Tilewright, Cublas, compare
 

@@ -1,4 +1,4 @@
-"""Contenders verified and timed against each other on the same inputs, and the record of it."""
+"""Verifies contenders, times them against each other on the same inputs, and records the result."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,18 +17,20 @@ from tilewright.measure.statistics import Interval, median_interval, paired_rati
 Status = Literal["unfinished", "right", "wrong", "absent", "failed"]
 
 Progress: TypeAlias = Callable[[float, str], None]
-"""Told the share that is done, from 0 to 1, and what is being done."""
+"""A callback that gets the finished share, from 0 to 1, and a description of the current work."""
 
 GRAPH_BELOW_SECONDS = 300e-6
-"""Where a contender's launch is shorter, all are replayed from graphs: some libraries' calls cost the host 100 us."""
+"""If a contender's launch is shorter, all are replayed from graphs, since some libraries' calls take 100 us of host."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """What is known of one contender.
+    """The record of one contender.
 
-    `status` is "unfinished" until it is verified, and "right" where it then is; only those have `samples`, by protocol,
-    one of each complete cycle. `reason` says why it is absent, wrong or failed. `about`: version, or kernel and Config.
+    status: "unfinished" until the contender is verified, then "right" or "wrong".
+    reason: why it is absent, wrong or failed.
+    about: its version, or its kernel and Config.
+    samples: by protocol, one sample per complete cycle; only right contenders have any.
     """
 
     contender: str
@@ -40,21 +42,21 @@ class Entry:
 
     @property
     def verified(self) -> bool | None:
-        """Whether its result is right; None where there is none."""
+        """Whether its result is right; None without a result."""
         return {"right": True, "wrong": False}.get(self.status)
 
     def seconds(self, protocol: str) -> list[float]:
-        """Per launch, one of each cycle."""
+        """Seconds per launch, one value per cycle."""
         return [sample.seconds for sample in self.samples.get(protocol, ())]
 
     def reading(self, protocol: str) -> Reading | None:
-        """Medians of what the board reported while it was this contender's turn."""
+        """Medians of the board's readings during this contender's turns."""
         return combined((sample.reading for sample in self.samples.get(protocol, ())), median)
 
 
 @dataclass(slots=True)
 class Comparison:
-    """The record of one product. `baseline` is whom ratios are to; None where that contender was not measured."""
+    """The record of one product. Ratios are to `baseline`; None if that contender was not measured."""
 
     product: dict[str, Any]
     flops: float
@@ -65,19 +67,19 @@ class Comparison:
     entries: list[Entry] = field(default_factory=list)
 
     def entry(self, contender: str) -> Entry:
-        """That of a contender; a KeyError where it was not asked for, or the interruption came before it."""
+        """The entry of a contender. KeyError if it was not requested, or if an interruption came before it."""
         for entry in self.entries:
             if entry.contender == contender:
                 return entry
         raise KeyError(contender)
 
     def ratio(self, protocol: str, contender: str, to: str) -> Interval | None:
-        """How many times faster a contender is than another, by the cycles of both; None without any."""
+        """How many times faster a contender is than another, from the cycles of both; None without cycles."""
         ours, theirs = self.entry(contender).seconds(protocol), self.entry(to).seconds(protocol)
         return paired_ratio(ours, theirs) if ours and theirs else None
 
     def measured(self, entry: Entry, protocol: str) -> dict[str, Any] | None:
-        """A contender under a protocol, for JSON: medians with their intervals and ratios; None where not measured."""
+        """One contender under one protocol, for JSON: medians with intervals and ratios; None if not measured."""
         seconds = entry.seconds(protocol)
         if not seconds:
             return None
@@ -119,7 +121,7 @@ class Comparison:
         }
 
     def add(self, protocol: str, cycle: Cycle) -> None:
-        """Note a complete cycle."""
+        """Record a complete cycle."""
         for name, sample in cycle.items():
             self.entry(name).samples.setdefault(protocol, []).append(sample)
 
@@ -132,15 +134,15 @@ def compare(
     baseline: str | None = None,
     progress: Progress = lambda share, doing: None,
 ) -> Comparison:
-    """Verify the contenders on every set of inputs, and time those that are right under each protocol.
+    """Verify the contenders on every set of inputs, and time the right ones under each protocol.
 
-    A contender that is absent, fails or is wrong is recorded with the reason and not timed. `baseline` names the one
-    that ratios are to. Ctrl-C ends it: the record then holds the complete cycles and is `interrupted`.
+    A contender that is absent, fails or is wrong is recorded with the reason and not timed. Ratios are to `baseline`.
+    After Ctrl-C the record holds the complete cycles and is `interrupted`.
     """
     names = [contender.name for contender in contenders]
     if len(set(names)) < len(names):
         raise ArgumentValueError(
-            f"contenders have the same name, and records tell them apart by it: {', '.join(names)}"
+            f"contenders share a name, but records tell them apart by name: {', '.join(names)}; give each its own"
         )
     comparison = Comparison(inputs.as_dict(), inputs.shape.flops, inputs.light_seconds)
     try:
@@ -161,7 +163,7 @@ def _verified(
     given_up: ExitStack,
     progress: Progress,
 ) -> dict[str, Work]:
-    """The work of those that are right, of graphs where that is to be; all are entered into the comparison."""
+    """The work of the right contenders, as graphs if launches are short; every contender gets an entry."""
     right: dict[str, Prepared] = {}
     works: dict[str, Work] = {}
     for contender in contenders:
@@ -177,7 +179,7 @@ def _verified(
                 right[contender.name], works[contender.name] = prepared, work
         except Absent as reason:
             entry.status, entry.reason = "absent", str(reason)
-        except Exception as error:  # whatever a library raises: the others are still compared
+        except Exception as error:  # a library may raise anything; the others are still compared
             entry.status, entry.reason = "failed", first_line(error)
     comparison.graphs = any(
         work.run(len(inputs.sets)) < GRAPH_BELOW_SECONDS * len(inputs.sets) for work in works.values()
@@ -197,7 +199,7 @@ def _verified(
 
 
 def _verify(entry: Entry, inputs: Inputs, work: Work, prepared: Prepared) -> bool:
-    """Whether what is to be timed leaves the right results in all sets."""
+    """Whether the work to be timed leaves right results in all sets."""
     rounds = math.ceil(len(inputs.sets) / work.launches)
     verdict = inputs.verify(lambda: work.run(rounds), prepared.accumulator, prepared.outs)
     known = math.isfinite(verdict.relative_error)
@@ -213,15 +215,15 @@ def _verify(entry: Entry, inputs: Inputs, work: Work, prepared: Prepared) -> boo
 
 
 def _release(entry: Entry, prepared: Prepared) -> None:
-    """Give up a contender; what was measured before stays."""
+    """Release a contender; its measurements stay."""
     try:
         prepared.release()
     except Exception as error:
-        entry.reason = "; ".join(filter(None, (entry.reason, f"when it was given up: {first_line(error)}")))
+        entry.reason = "; ".join(filter(None, (entry.reason, f"on release: {first_line(error)}")))
 
 
 def first_line(error: Exception) -> str:
-    """The kind of an error and what it says first; compilers say much more."""
+    """The type of an error and the first line of its message; compilers print many more lines."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 

@@ -1,6 +1,6 @@
-"""Who multiplies: tilewright's own kernels and the libraries that are found on the machine.
+"""Contenders: tilewright's own kernels and the libraries that are installed.
 
-A peer runs at the best setting that it offers; all keep their sums in fp32.
+Each peer runs at its best setting, and all sum in fp32.
 """
 
 from abc import ABC, abstractmethod
@@ -21,15 +21,18 @@ OURS = "tilewright"
 
 
 class Absent(Exception):
-    """A contender is not on this machine or does not take the product; the message says why."""
+    """A contender is not installed or does not take the product; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A contender that is ready: how it is launched, what a record should say of it, and how it is given up.
+    """A contender that is ready to launch.
 
-    `accumulator` is the type that it sums in. `outs` are where the results of the sets lie after their launches, of a
-    contender that does not write those of the inputs.
+    launch: launches the product of a set.
+    about: what a record says about the contender.
+    release: frees its resources.
+    accumulator: the type that it sums in.
+    outs: the results of the sets, if the contender does not write into those of the inputs.
     """
 
     launch: Launch
@@ -40,24 +43,24 @@ class Prepared:
 
 
 class Contender(ABC):
-    """One way to multiply. `name` is what tables and records call it."""
+    """One way to multiply. Tables and records call it `name`."""
 
     name: str
 
     @abstractmethod
     def prepare(self, inputs: Inputs) -> Prepared:
-        """Compile and tune for these inputs; raises Absent where that is not possible here."""
+        """Compile and tune for these inputs; raises Absent if that is not possible here."""
 
 
 class Tilewright(Contender):
-    """A Plan: the planner's, or that of a kernel or a Config."""
+    """A Plan: the planner's choice, or that of a given kernel or Config."""
 
     def __init__(self, kernel: str = "auto", config: Any = None, name: str | None = None):
         self.kernel, self.config = kernel, config
         self.name = name or (OURS if kernel == "auto" and config is None else f"{OURS}:{described(kernel, config)}")
 
     def prepare(self, inputs: Inputs) -> Prepared:
-        """Plan for the first set; the others are laid out and aligned alike."""
+        """Plan for the first set; the others have the same layout and alignment."""
         a, b, out = inputs.sets[0]
         try:
             planned = plan(a, b, out=out, kernel=self.kernel, config=self.config)
@@ -75,7 +78,7 @@ class Tilewright(Contender):
 
 
 def described(kernel: str, config: Any) -> str:
-    """A kernel's name, and the fields of a Config that are not the usual ones; where there is one field, that."""
+    """A kernel's name and the Config fields that differ from the defaults; a single field is always shown."""
     if config is None:
         return kernel
     usual, fields = asdict(type(config)()), asdict(config)
@@ -84,12 +87,12 @@ def described(kernel: str, config: Any) -> str:
 
 
 class Cublas(Contender):
-    """cuBLAS as torch calls it."""
+    """cuBLAS, called through torch."""
 
     name = "cublas"
 
     def prepare(self, inputs: Inputs) -> Prepared:
-        """Nothing: cuBLAS chooses by heuristics of its own."""
+        """Prepare nothing: cuBLAS chooses by its own heuristics."""
         torch = inputs.torch
 
         def launch(number: int) -> None:
@@ -100,13 +103,13 @@ class Cublas(Contender):
 
 
 class CublasLt(Contender):
-    """cuBLASLt through nvmath-python, the quickest of up to 64 algorithms."""
+    """cuBLASLt through nvmath-python, with the fastest of up to 64 algorithms."""
 
     name = "cublaslt"
     algorithms: ClassVar[int] = 64
 
     def prepare(self, inputs: Inputs) -> Prepared:
-        """Tune on the first set; each set has an object of its own with the algorithm that won."""
+        """Tune on the first set; each set gets its own object with the winning algorithm."""
         advanced = _imported("nvmath.linalg.advanced", "nvmath-python")
         in_fp32 = advanced.MatmulReductionScheme.COMPUTE_TYPE
         preferences = advanced.MatmulPlanPreferences(limit=self.algorithms, reduction_scheme_mask=in_fp32)
@@ -136,7 +139,7 @@ class CublasLt(Contender):
 
 
 class Triton(Contender):
-    """Triton's templates, tuned by torch.compile; ATen, which would be cuBLAS again, is left out."""
+    """Triton's templates, tuned by torch.compile, without ATen, which would be cuBLAS again."""
 
     name = "triton"
 
@@ -200,7 +203,7 @@ PEERS: dict[str, Callable[[], Contender]] = {peer.name: peer for peer in (Cublas
 
 
 def contenders_named(names: Sequence[str]) -> list[Contender]:
-    """The contenders of these names; `tilewright:KERNEL` is a plan of that kernel. A ValueError lists what there is."""
+    """The contenders of these names; `tilewright:KERNEL` is a plan of that kernel. A ValueError lists all names."""
     return [_contender(name) for name in dict.fromkeys(names)]
 
 

@@ -21,11 +21,11 @@ from tilewright.bench import torch_on_gpu
 from tilewright.measure.statistics import median_interval
 
 CALLS = 400
-"""Calls per sample: few enough that the launch queue never fills up and makes the host wait."""
+"""Calls per sample: so few that the launch queue never fills up and makes the host wait."""
 
 
 def contenders(torch: Any) -> dict[str, Callable[[], Any]]:
-    """What is timed, on 64x64x64 bf16: so small that the GPU keeps up with the host."""
+    """The timed calls, on 64x64x64 bf16, which is so small that the GPU keeps up with the host."""
     a, b, out = (torch.randn(64, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     planned = plan(a, b, out=out)
     planned(a, b, out=out)
@@ -41,7 +41,7 @@ def contenders(torch: Any) -> dict[str, Callable[[], Any]]:
 
 
 def measure(torch: Any, samples: int) -> dict[str, list[float]]:
-    """Microseconds per call, contenders interleaved."""
+    """Microseconds per call, with the calls interleaved."""
     calls = contenders(torch)
     found: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(samples + 2):

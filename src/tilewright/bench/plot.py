@@ -1,4 +1,4 @@
-"""The picture of a record: bars of TFLOP/s with their intervals, by shape and contender."""
+"""A bar chart of a record: TFLOP/s with intervals, by shape and contender."""
 
 from pathlib import Path
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from tilewright.errors import ArgumentValueError, UnavailableError
 
 _LOGARITHMIC = 20
-"""Where the quickest is so many times the slowest, bars are drawn on a logarithmic scale."""
+"""If the fastest is more than this many times the slowest, the scale is logarithmic."""
 
 _LETTERS_PER_INCH, _SWATCH = 13, 7
-"""Of the legend's text, and what a swatch with its blanks takes, in letters: so wide are its columns."""
+"""Letters of the legend's text per inch, and the width of a swatch with its blanks in letters."""
 
 
 def pyplot(path: Path) -> Any:
-    """matplotlib, drawing into a file whose ending says the format (PNG, SVG, PDF).
+    """matplotlib, ready to draw into a file; its suffix names the format (PNG, SVG, PDF).
 
     Raises RuntimeError, naming the extra, where it is not installed, ValueError for an ending that it does not know.
     """
@@ -24,7 +24,7 @@ def pyplot(path: Path) -> Any:
             "--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'"
         ) from None
     matplotlib.use("agg")
-    matplotlib.rcParams["svg.fonttype"] = "none"  # words stay words, which are found and read aloud
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text, for search and screen readers
     from matplotlib import backend_bases, pyplot
 
     if path.suffix.removeprefix(".") not in backend_bases.FigureCanvasBase.filetypes:
@@ -33,7 +33,7 @@ def pyplot(path: Path) -> Any:
 
 
 def draw(record: dict[str, Any], path: Path) -> bool:
-    """Draw a record of `tilewright bench`; whether it holds a measurement, without which there is nothing to draw."""
+    """Draw a record of `tilewright bench`. Returns False, and draws nothing, if it holds no measurement."""
     plt = pyplot(path)
     products = record["products"]
     protocols = [name for name in record["protocols"] if _bars(products, name)]
@@ -63,7 +63,7 @@ def _titles() -> dict[str, str]:
 
 
 def _bars(products: list[dict[str, Any]], protocol: str) -> dict[str, list[tuple[int, dict[str, float]]]]:
-    """Rates with their intervals by contender, each with the number of its product; the baseline comes first."""
+    """By contender, the rates with intervals, each with the number of its product; the baseline comes first."""
     bars: dict[str, list[tuple[int, dict[str, float]]]] = {product["baseline"]: [] for product in products}
     for number, product in enumerate(products):
         for entry in product["contenders"]:
@@ -80,7 +80,7 @@ def _panel(
     for name, rates in bars.items():
         places, medians, below, above = [], [], [], []
         for number, rate in rates:
-            here = present[number]  # the bars of a product stand together, around its tick
+            here = present[number]  # a product's bars stand together around its tick
             places.append(number + (here.index(name) - (len(here) - 1) / 2) * thickness)
             medians.append(rate["median"])
             below.append(rate["median"] - rate["low"])

@@ -1,4 +1,4 @@
-"""Suites: the shapes that are timed together, in TOML files; those of the package are in bench/suites.
+"""Suites: shapes that are timed together, in TOML files; the package's own are in bench/suites.
 
 summary = "What the shapes have in common"
 dtype = "bf16"       # bf16 by default
@@ -28,7 +28,7 @@ _DEFAULTS = {"dtype": "bf16", "layout": "nt"}
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Shapes to be timed one after the other, and what they have in common."""
+    """Shapes to be timed one after the other. `summary` says what they have in common."""
 
     name: str
     summary: str
@@ -41,13 +41,13 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Suite:
-    """The suite of that name, or of the TOML file at that path; a ValueError that says what is wrong with it."""
+    """The suite of that name, or of the TOML file at that path. A ValueError says what is wrong with it."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         if name.endswith(".toml"):
-            raise ArgumentValueError(f"suite {name} cannot be read: {error.strerror}") from None
+            raise ArgumentValueError(f"suite {name} cannot be read: {error.strerror}; name another file") from None
         raise ArgumentValueError(
             f"suite {name!r} does not exist: use {', '.join(names())}, or a path: of a suite of your own, in "
             ".toml, or of a record to be shown again, in .json"
@@ -55,17 +55,17 @@ def load(name: str) -> Suite:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ArgumentValueError(f"suite {name} is no TOML: {error}") from None
+        raise ArgumentValueError(f"suite {name} is not TOML: {error}") from None
     return parse(content, path.stem)
 
 
 def parse(content: dict[str, Any], name: str) -> Suite:
-    """The suite that a TOML document describes; a ValueError names the key that is wrong and the rule it breaks."""
+    """The suite that a TOML document describes. A ValueError names the wrong key and the rule that it breaks."""
     where = f"suite {name}"
     _refuse_others(content, {"summary", "shapes", *_DEFAULTS}, where)
     tables = content.get("shapes")
     if not isinstance(tables, list) or not tables:
-        raise ArgumentValueError(f"{where} has no shapes: add a table [[shapes]] with m, n and k")
+        raise ArgumentValueError(f"{where} has no shapes: add a [[shapes]] table with m, n and k")
     common = {key: content.get(key, default) for key, default in _DEFAULTS.items()}
     shapes: list[Shape] = []
     for number, table in enumerate(tables, 1):
@@ -75,7 +75,7 @@ def parse(content: dict[str, Any], name: str) -> Suite:
 
 def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
     if not isinstance(table, dict):
-        raise ArgumentValueError(f"{where} is no table: write [[shapes]] and below it m, n and k")
+        raise ArgumentValueError(f"{where} is not a table: write [[shapes]], and m, n and k below it")
     _refuse_others(table, {"m", "n", "k", "label", *_DEFAULTS}, where)
     settings = common | {key: table[key] for key in _DEFAULTS if key in table}
     kind = dtypes.by_name(settings["dtype"]) if isinstance(settings["dtype"], str) else None

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from tilewright.errors import ArgumentValueError
+from tilewright.reference import Array
 
 if TYPE_CHECKING:
     from tilewright.emulator import Device
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class Buffer(Protocol):

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tilewright.backends.protocol import merge_ranges
-from tilewright.checking.arguments import Arguments, Array, Buffer, Item, Pointer, TensorMapOf
+from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, TensorMapOf
 from tilewright.checking.asynchrony import asynchronies
 from tilewright.checking.launch import Launch, Source, require_kinds
 from tilewright.checking.result import CheckResult
@@ -18,6 +18,7 @@ from tilewright.checking.runs import Results
 from tilewright.checking.wording import PYTHON
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import byte_range
+from tilewright.reference import Array
 
 KernelArgument: TypeAlias = "Array | TensorMap | int | float | bytes | np.generic | None"
 

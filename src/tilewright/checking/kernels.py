@@ -11,11 +11,12 @@ from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.checking.asynchrony import Asynchrony
 from tilewright.checking.product import NotTaken, Product, first_accepted, whole_tiles
 from tilewright.checking.result import CheckResult, Findings
-from tilewright.checking.runs import Array, Run, ignored, run_under_each
+from tilewright.checking.runs import Run, ignored, run_under_each
 from tilewright.emulator import Counters, Device
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.hardware import H200, Hardware
 from tilewright.kernels.kernel import Kernel
+from tilewright.reference import Array
 
 SHAPES = ((151, 77, 203), (264, 328, 456))
 """Tried in this order: nothing is a multiple of anything; then rows of whole 16 bytes, for kernels that need TMA.

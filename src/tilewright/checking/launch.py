@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tilewright.checking.arguments import Arguments, Array
+from tilewright.checking.arguments import Arguments
 from tilewright.checking.asynchrony import Asynchrony, asynchronies
 from tilewright.checking.memory import available_memory
 from tilewright.checking.parameters import fit
@@ -18,9 +18,10 @@ from tilewright.checking.runs import Results, Run, ignored, run_under_each
 from tilewright.checking.time_limit import TimeLimit, share_together
 from tilewright.checking.wording import Wording
 from tilewright.emulator import Counters, Device, Kernel
-from tilewright.emulator.ptx_parser import COMPILED
-from tilewright.emulator.rules import RULES
+from tilewright.emulator.checks.rules import RULES
+from tilewright.emulator.ptx.parser import COMPILED
 from tilewright.errors import ArgumentValueError
+from tilewright.reference import Array
 
 COPIES = 5
 """How often a buffer is in memory at most: initially, on two devices, and as the results of two runs."""
@@ -55,7 +56,7 @@ class Source:
         try:
             text = path.read_text(encoding="utf-8").rstrip("\0")
         except OSError as error:
-            raise ArgumentValueError(f"{path} cannot be read: {error.strerror}") from error
+            raise ArgumentValueError(f"{path} cannot be read: {error.strerror}; name a PTX file") from error
         except UnicodeDecodeError as error:
             raise ArgumentValueError(
                 f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary"

@@ -6,13 +6,13 @@ import numpy as np
 
 from tilewright.checking.arguments import Arguments, Item, Pointer, TensorMapOf
 from tilewright.checking.wording import Wording
-from tilewright.emulator.ptx import TYPE_BITS
-from tilewright.emulator.tensor_map import TENSOR_MAP_BYTES
+from tilewright.emulator.ptx.syntax import TYPE_BITS
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.emulator import Kernel
-    from tilewright.emulator.ptx import Parameter
+    from tilewright.emulator.ptx.syntax import Parameter
 
 
 def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
@@ -28,7 +28,7 @@ def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
         given = words.given.format(count=count, times="once" if count == 1 else f"{count} times")
         raise ArgumentValueError(
             f"{given} and {kernel.name} takes {len(parameters) or 'no'} "
-            f"argument{'s' * (len(parameters) != 1)}{':' if wanted else ''}{wanted}"
+            f"argument{'s' * (len(parameters) != 1)}: give {'one for each' if wanted else 'none'}{wanted}"
         )
     for number, (parameter, label, item) in enumerate(zip(parameters, arguments.labels, arguments.items, strict=True)):
         if isinstance(item, int) and _is_float(parameter):

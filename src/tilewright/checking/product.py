@@ -72,7 +72,7 @@ class Product:
     def operands(self, seed: int, data: Data = "randn") -> dict[str, Array]:
         """Normally distributed a, b and perhaps bias, in host memory and in the product's layout.
 
-        Of data "2:4" a is zero but for the larger two of four neighbours along k, of which there are whole groups.
+        Of data "2:4" a is zero but for the larger two of four neighbors along k, of which there are whole groups.
         """
         rng = np.random.default_rng(seed)
 

@@ -87,7 +87,7 @@ class Findings:
         address: int | None = None,
     ) -> None:
         """Add a finding that no check of the device reported; of an error, with its rule."""
-        from tilewright.emulator.rules import ERRORS
+        from tilewright.emulator.checks.rules import ERRORS
 
         rule = ERRORS.get(kind)
         found = {"kind": kind, "message": message, "locations": locations, "threads": threads}

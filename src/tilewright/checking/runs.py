@@ -14,11 +14,11 @@ from tilewright.emulator import (
     PtxSyntaxError,
     UnsupportedInstruction,
 )
+from tilewright.reference import Array
 
 if TYPE_CHECKING:
     from tilewright.emulator import Device
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Results: TypeAlias = Mapping[str, Array]
 Run: TypeAlias = Callable[[], tuple[Results, Counters | None]]
 """Runs the kernel once; returns its results by name, and what was counted."""

@@ -3,7 +3,7 @@
 import time
 
 from tilewright.backends.emulation_limit import emulation_limit, long_emulation
-from tilewright.emulator.device import CHUNK_LANES, RESIDENT_LANES
+from tilewright.emulator.launch import CHUNK_LANES, RESIDENT_LANES
 
 SETTLING_SECONDS = 2.0
 """Before an estimate counts: the first blocks are compiled meanwhile."""

@@ -216,7 +216,7 @@ def _tools() -> Iterator[Finding]:
     try:
         yield Finding("nvdisasm", "ok", str(find_nvdisasm()))
     except DisassemblerMissing:
-        remedy = "only `tilewright inspect --sass` needs it: the CUDA toolkit, conda's cuda-nvdisasm and Triton have it"
+        remedy = "only `tilewright inspect --sass` needs it: pip install nvidia-cuda-nvdisasm"
         yield Finding("nvdisasm", "warn", "not found", remedy)
 
 

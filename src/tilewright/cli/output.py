@@ -44,7 +44,7 @@ def console() -> "Console":
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
-def _width() -> int:
+def terminal_width() -> int:
     """Columns of a line: elsewhere than in a terminal as many as it takes."""
     return console().width if console().is_terminal else sys.maxsize
 
@@ -53,8 +53,8 @@ def paragraph(text: str, indent: int) -> None:
     """Lines behind an indent; what a terminal wraps goes two columns further in."""
     for line in text.splitlines():
         console().out(textwrap.fill(
-            line, _width(), initial_indent=" " * indent, subsequent_indent=" " * (indent + 2), break_long_words=False,
-            break_on_hyphens=False, drop_whitespace=True,
+            line, terminal_width(), initial_indent=" " * indent, subsequent_indent=" " * (indent + 2),
+            break_long_words=False, break_on_hyphens=False, drop_whitespace=True,
         ), highlight=False)  # fmt: skip
 
 
@@ -114,15 +114,15 @@ def line_table(by_line: dict[str, dict[str, Any]]) -> None:
     shown = {line: row for line, row in totals.items() if any(row[name] for name in events)} or totals
     names = [instructions, *(name for name in events if any(row[name] for row in shown.values()))]
     rows = [["", *(LINE_COLUMNS[name][0] for name in names)], ["line", *(LINE_COLUMNS[name][1] for name in names)]]
-    rows += [[line, *(_compact(row[name]) for name in names)] for line, row in shown.items()]
+    rows += [[line, *(compact(row[name]) for name in names)] for line, row in shown.items()]
     others = [row[instructions] for line, row in totals.items() if line not in shown]
     if others:
         name = f"{len(others)} other line{'s' * (len(others) > 1)}"
-        rows.append([name, _compact(sum(others)), *[""] * (len(names) - 1)])
+        rows.append([name, compact(sum(others)), *[""] * (len(names) - 1)])
     columns(rows, indent=2, gap=2)
 
 
-def _compact(value: int) -> str:
+def compact(value: int) -> str:
     """At most six characters, with three digits or more; nothing for zero."""
     if value < 10_000:
         return f"{value:,}" if value else ""
@@ -167,7 +167,7 @@ def columns(rows: Sequence[Sequence[str]], *, indent: int = 0, gap: int = 1, hea
     """
     names, *others = zip(*rows, strict=True) if rows else ((),)
     widths = [max(map(len, column)) for column in others]
-    room = _width() - indent - sum(width + gap for width in widths)
+    room = terminal_width() - indent - sum(width + gap for width in widths)
     longest = max((len(name) for name in names if len(name) <= room), default=0)
     for number, (name, *cells) in enumerate(rows):
         style = "bold" if number < headings else ""

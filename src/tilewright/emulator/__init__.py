@@ -1,19 +1,10 @@
 """Runs PTX on the CPU: the kernels that the GPU runs, in NumPy, with checks that the hardware does not have.
 
-`Device` is the host's side. PTX goes through `ptx_parser` (text to data), `blocks` (control flow), `codegen` with its
-instruction tables (blocks to Python functions) and `machine` (which lanes run next).
+`Device` is the host's side. PTX goes through `ptx` (text to data), `program` (data to Python functions, by the meanings
+in `semantics`) and `machine` (which lanes run next); `checks` and `counts` listen to what the machine tells.
 """
 
-# The instruction tables register themselves.
-from tilewright.emulator import (
-    arithmetic_instructions,
-    barrier_instructions,
-    integer_instructions,
-    matrix_instructions,
-    memory_instructions,
-    movement_instructions,
-)
-from tilewright.emulator.counters import Counters
+from tilewright.emulator.counts.counters import Counters
 from tilewright.emulator.device import Device, Kernel
 from tilewright.emulator.errors import (
     AsyncHazard,
@@ -32,6 +23,7 @@ from tilewright.emulator.errors import (
     UndefinedBranch,
     UnsupportedInstruction,
 )
+from tilewright.emulator.machine.observer import Observer
 
 __all__ = [
     "AsyncHazard",
@@ -47,15 +39,10 @@ __all__ = [
     "MbarrierState",
     "Misaligned",
     "MisdirectedStore",
+    "Observer",
     "OutOfBounds",
     "PtxSyntaxError",
     "StepLimit",
     "UndefinedBranch",
     "UnsupportedInstruction",
-    "arithmetic_instructions",
-    "barrier_instructions",
-    "integer_instructions",
-    "matrix_instructions",
-    "memory_instructions",
-    "movement_instructions",
 ]

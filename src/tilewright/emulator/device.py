@@ -1,50 +1,42 @@
 """The emulated GPU as a host sees it: memory, tensor maps, kernels and launches."""
 
-import operator
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.agents import nbytes_of_mbarriers
-from tilewright.emulator.arguments import Argument, pack
-from tilewright.emulator.asynchrony import POLICIES, Asynchrony, Policy
-from tilewright.emulator.clocks import nbytes_of_lane
-from tilewright.emulator.codegen import compile_entry
-from tilewright.emulator.counters import Counters, Counts
+from tilewright.emulator.checks.checker import Checker
+from tilewright.emulator.checks.launch_state import LaunchState
+from tilewright.emulator.checks.rules import Reports
+from tilewright.emulator.counts.counters import Counters, Counts
+from tilewright.emulator.counts.events import EventCounter
+from tilewright.emulator.counts.memory import MemoryCounter
 from tilewright.emulator.errors import EmulatorError, LaunchError
-from tilewright.emulator.launch_state import LaunchState
-from tilewright.emulator.machine import Machine
+from tilewright.emulator.launch import (
+    MACHINE_BYTES,
+    MAX_STEPS,
+    Argument,
+    Extents,
+    check_launch,
+    extent_of,
+    pack,
+    resident_ctas,
+)
+from tilewright.emulator.machine.asynchrony import POLICIES, Asynchrony, Policy
+from tilewright.emulator.machine.machine import Machine
+from tilewright.emulator.machine.observer import Observer
+from tilewright.emulator.machine.wave import Launch, Wave
 from tilewright.emulator.memory import GlobalMemory
-from tilewright.emulator.program import Program
-from tilewright.emulator.ptx import Module, Parameter, Variable
-from tilewright.emulator.ptx_parser import parse
-from tilewright.emulator.rules import Reports
-from tilewright.emulator.shadow import nbytes_of_shared
-from tilewright.emulator.specials import Extent
-from tilewright.emulator.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
-
-Extents: TypeAlias = int | Sequence[int]
-"""How many along x, or along x, y and z; those that are left out are 1."""
-RESIDENT_LANES = 1 << 16
-"""A grid with at most so many threads is resident as a whole, as a persistent or cooperative kernel needs."""
-CHUNK_LANES = 1 << 14
-"""Threads that run together in a larger grid: enough to amortise Python, few enough for the caches."""
-MAX_SHARED_BYTES = 227 * 1024
-MAX_THREADS = 1024
-MAX_BLOCK = (1024, 1024, 64)
-MAX_CLUSTER = 16
-MAX_GRID = (2**31 - 1, 65535, 65535)
-MAX_LOCAL_BYTES = 512 * 1024
-MACHINE_BYTES = 1 << 31
-"""What the registers, memories and clocks of resident CTAs may take on the host; what they release comes on top."""
-MAX_STEPS = 10_000_000
-"""Steps of a launch, far beyond what anybody waits for."""
+from tilewright.emulator.program.compile import compile_entry
+from tilewright.emulator.program.program import Program
+from tilewright.emulator.ptx.parser import parse
+from tilewright.emulator.ptx.syntax import Module, Parameter, Variable
+from tilewright.emulator.semantics.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,7 +60,7 @@ class Device:
     operations take effect (see the module asynchrony). progress: called with the finished fraction of a launch,
     again and again; a TimeoutError that it raises ends the launch, with a note on what ran, as KeyboardInterrupt gets.
     count_memory: also count sectors and wavefronts, which costs time. checks: check the order of all accesses; what is
-    found is added to `reports`.
+    found is added to `reports`. observers: also told of all that happens (see Observer).
     """
 
     def __init__(
@@ -80,13 +72,14 @@ class Device:
         progress: Callable[[float], None] | None = None,
         count_memory: bool = False,
         checks: bool = True,
+        observers: Sequence[Observer] = (),
     ) -> None:
         if asynchrony not in POLICIES:
             raise ValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
         self._memory = GlobalMemory(memory_bytes)
         self._asynchrony, self._seed = asynchrony, seed
         self._progress, self._count_memory = progress, count_memory
-        self._checks, self.reports = checks, Reports()
+        self._checks, self.reports, self._observers = checks, Reports(), tuple(observers)
         self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
     def allocate(self, nbytes: int, *, align: int = 256) -> int:
@@ -206,54 +199,58 @@ class Device:
             StepLimit: if it takes more steps.
             EmulatorError: whatever the kernel did wrong; its `counters` are those up to there.
         """
-        grid_, block_, cluster_ = _extent("grid", grid), _extent("block", block), _extent("cluster", cluster)
-        self._check_launch(kernel, grid_, block_, cluster_, smem)
-        parameters = pack(kernel.name, kernel.program.entry, args)
+        program, entry = kernel.program, kernel.program.entry
+        grid_, block_, cluster_ = extent_of("grid", grid), extent_of("block", block), extent_of("cluster", cluster)
+        check_launch(entry, grid_, block_, cluster_, smem)
+        parameters = pack(kernel.name, entry, args)
+        total = prod(grid_)
+        resident = resident_ctas(program, total, prod(block_), prod(cluster_), smem, self._checks)
+        if -(-total // resident) > max_steps:
+            raise LaunchError(
+                f"grid {grid_} has {total} CTAs, of which {resident} run together: more turns than max_steps, "
+                f"{max_steps}"
+            )
         by_site: defaultdict[int, Counts] = defaultdict(Counts)
-        asynchrony = Asynchrony(self._asynchrony, self._seed)
-        total = grid_[0] * grid_[1] * grid_[2]
-        resident = _resident_ctas(kernel, total, _volume(block_), _volume(cluster_), smem, self._checks)
-        _require(
-            -(-total // resident) <= max_steps,
-            f"grid {grid_} has {total} CTAs, of which {resident} run together: more turns than max_steps, {max_steps}",
-        )
-        steps = 0
         state = LaunchState(self.reports, MACHINE_BYTES) if self._checks else None
+        counters = [EventCounter(by_site), *([MemoryCounter(by_site, entry)] if self._count_memory else [])]
         address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
+        launch = Launch(
+            program, self._memory, grid_, block_, cluster_, smem, parameters, address, kernel.variables,
+            Asynchrony(self._asynchrony, self._seed),
+        )  # fmt: skip
+        steps = 0
         try:
             self.write(address, np.frombuffer(parameters, np.uint8))
             for first in range(0, total, resident):
                 last = min(first + resident, total)
-                steps += Machine(
-                    kernel.program,
-                    self._memory,
-                    grid=grid_,
-                    block=block_,
-                    cluster=cluster_,
-                    cta_numbers=np.arange(first, last),
-                    shared_bytes=smem,
-                    parameters=parameters,
-                    parameters_address=address,
-                    variables=kernel.variables,
-                    asynchrony=asynchrony,
-                    counters=by_site,
-                    count_memory=self._count_memory,
-                    checks=state,
-                    max_steps=max_steps - steps,
-                    on_progress=lambda done, first=first, last=last: self._report(  # type: ignore[misc]
-                        (first + done * (last - first)) / total
-                    ),
-                ).run()
+                wave = Wave(launch, np.arange(first, last))
+                progress = partial(self._tell_progress, first / total, (last - first) / total)
+                steps += self._run(wave, counters, state, max_steps - steps, progress)
         except EmulatorError as error:
-            error.counters = Counters.summed(by_site, kernel.program.entry.instructions)
+            error.counters = Counters.summed(by_site, entry.instructions)
+            error.reported = any(report.message == str(error) for report in self.reports)
             raise
         finally:
             self._memory.free(address)
-        return Counters.summed(by_site, kernel.program.entry.instructions)
+        return Counters.summed(by_site, entry.instructions)
 
-    def _report(self, fraction: float) -> None:
+    def _run(
+        self,
+        wave: Wave,
+        counters: Sequence[Observer],
+        state: LaunchState | None,
+        max_steps: int,
+        progress: Callable[[float], None],
+    ) -> int:
+        """Run a wave, of which nothing is left then; returns the number of steps."""
+        checks = [] if state is None else [Checker(wave, state)]
+        wave.tell.listen([*counters, *checks, *self._observers])
+        wave.tell.began(wave.words)
+        return Machine(wave, max_steps, progress).run()
+
+    def _tell_progress(self, before: float, share: float, done: float) -> None:
         if self._progress is not None:
-            self._progress(fraction)
+            self._progress(before + done * share)
 
     def _allocate_variables(self, ptx: str, module: Module) -> dict[str, int]:
         """Addresses of the module's variables, which are shared by its kernels on this device."""
@@ -270,43 +267,6 @@ class Device:
         self.write(address, np.frombuffer(initial, np.uint8))
         return address
 
-    def _check_launch(self, kernel: Kernel, grid: Extent, block: Extent, cluster: Extent, smem: int) -> None:
-        entry = kernel.program.entry
-        threads = _volume(block)
-        _require(threads <= MAX_THREADS, f"block {block} has {threads} threads; the limit is {MAX_THREADS}")
-        for name, extent, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
-            within = all(size <= limit for size, limit in zip(extent, limits, strict=True))
-            _require(within, f"{name} {extent} has an extent above the limits, {limits}")
-        _require(smem >= 0, f"smem is {smem} and must not be negative")
-        total = entry.dynamic_offset + smem
-        _require(
-            total <= MAX_SHARED_BYTES,
-            f"{kernel.name} needs {total} bytes of shared memory; a CTA has {MAX_SHARED_BYTES}",
-        )
-        _require(
-            all(extent % size == 0 for extent, size in zip(grid, cluster, strict=True)),
-            f"grid {grid} must be a multiple of cluster {cluster} in each dimension",
-        )
-        _require(
-            entry.local_bytes <= MAX_LOCAL_BYTES,
-            f"{kernel.name} needs {entry.local_bytes} bytes of local memory; a thread has {MAX_LOCAL_BYTES}",
-        )
-        _require(_volume(cluster) <= MAX_CLUSTER, f"cluster {cluster} has more than {MAX_CLUSTER} CTAs")
-        required = entry.directives.get("reqntid")
-        if required is not None:
-            needed = (*required, 1, 1)[:3]
-            _require(block == needed, f"{kernel.name} requires blocks of {needed} threads, not {block}")
-        most = entry.directives.get("maxntid")
-        if most is not None:
-            _require(
-                threads <= prod(most),
-                f"{kernel.name} is compiled for at most {prod(most)} threads in a block, not {threads}",
-            )
-        clustered = entry.directives.get("reqnctapercluster")
-        if clustered:
-            needed = (*clustered, 1, 1)[:3]
-            _require(cluster == needed, f"{kernel.name} requires clusters of {needed} CTAs, not {cluster}")
-
 
 def _text(ptx: str | bytes) -> str:
     if not isinstance(ptx, str | bytes):
@@ -322,47 +282,3 @@ def _parse(ptx: str) -> Module:
 @lru_cache(maxsize=64)
 def _compile(ptx: str, entry: str) -> Program:
     return compile_entry(_parse(ptx), entry)
-
-
-def _resident_ctas(kernel: Kernel, total: int, threads: int, cluster: int, smem: int, checks: bool) -> int:
-    """How many CTAs run together: all of a small grid, else whole clusters up to CHUNK_LANES threads.
-
-    Raises LaunchError if MACHINE_BYTES are too few for one cluster.
-    """
-    program = kernel.program
-    kept = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
-    kept += program.entry.local_bytes * (1 + checks)
-    wanted = total if total * threads <= RESIDENT_LANES else max(CHUNK_LANES // (threads * cluster), 1) * cluster
-    clocks = nbytes_of_lane(program.traits, threads, cluster, wanted // cluster) if checks else 0
-    shared = program.entry.dynamic_offset + smem
-    shadow = nbytes_of_shared(shared, program.traits.shared_cell, threads, cluster > 1) if checks else 0
-    mbarriers = nbytes_of_mbarriers(program.traits, threads, cluster, clocks) if checks else 0
-    followed = threads * clocks + mbarriers
-    nbytes = threads * kept + followed + shared + shadow
-    most = MACHINE_BYTES // max(nbytes * cluster, 1) * cluster
-    _require(
-        most > 0,
-        f"a cluster of {kernel.name} takes {nbytes * cluster} bytes to emulate, of which local memory and registers "
-        f"{threads * cluster * kept} and checks {cluster * followed}; the limit is {MACHINE_BYTES}",
-    )
-    return min(wanted, most)
-
-
-def _extent(name: str, extents: Extents) -> Extent:
-    try:
-        sizes = tuple(map(operator.index, extents if isinstance(extents, Sequence | np.ndarray) else (extents,)))
-    except TypeError:  # no sequence, or not of integers
-        sizes = ()
-    if isinstance(extents, bytes) or not 1 <= len(sizes) <= 3 or min(sizes) < 1:
-        raise LaunchError(f"{name} is {extents!r} and must be one to three integers from 1 on: give n, or (x, y, z)")
-    x, y, z = (*sizes, 1, 1)[:3]
-    return x, y, z
-
-
-def _volume(extent: Extent) -> int:
-    return extent[0] * extent[1] * extent[2]
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise LaunchError(message)

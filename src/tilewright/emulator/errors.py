@@ -1,26 +1,25 @@
 """Everything the emulator can find wrong with a kernel, its PTX or its launch."""
 
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
+from tilewright.emulator.lanes import Indices
 from tilewright.errors import TilewrightError
 
-if TYPE_CHECKING:
-    from tilewright.emulator.counters import Counters
-    from tilewright.emulator.lanes import Indices
-
 _INSTRUCTION = re.compile(r"`[^`\n]+`(?: at [^`\n]+?)? \(PTX line \d+\)")
-"""As messages tell of one: str of a `tilewright.emulator.ptx.Instruction`."""
+"""As messages tell of one: str of a `tilewright.emulator.ptx.syntax.Instruction`."""
 
 
 class EmulatorError(TilewrightError):
     """Base of all errors of the emulator.
 
     threads, address: who did it, in words, and where, None if that is not known. lane: who did it, of the machine that
-    finds the words. reported: whether the checks have reported it. counters: of a launch until it ended so.
+    finds the words. reported: whether a report says the same. counters: the `Counters` of a launch until it ended so,
+    None of others.
     """
 
-    counters: "Counters | None" = None
+    counters: Any = None
+    reported = False
 
     def __init__(
         self,
@@ -28,11 +27,10 @@ class EmulatorError(TilewrightError):
         *,
         threads: str | None = None,
         address: int | None = None,
-        lane: "Indices | None" = None,
-        reported: bool = False,
+        lane: Indices | None = None,
     ) -> None:
         super().__init__(message)
-        self.threads, self.address, self.lane, self.reported = threads, address, lane, reported
+        self.threads, self.address, self.lane = threads, address, lane
 
     @property
     def locations(self) -> tuple[str, ...]:

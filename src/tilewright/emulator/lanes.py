@@ -13,6 +13,10 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 Indices: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Active: TypeAlias = "Mask | np.bool_ | None"
+"""Where a guard holds: None for all lanes, one truth value for all, or one for each lane of a group."""
+Extent: TypeAlias = tuple[int, int, int]
+"""How many along x, y and z: CTAs of a grid or cluster, threads of a block."""
 
 WARP = 32
 WARPGROUP = 128
@@ -97,8 +101,8 @@ class Group:
             return self.topology.group(chosen + self.lanes.start)
         return self.topology.group(self.lanes[chosen])
 
-    def active(self, active: Any) -> "Group":
-        """The lanes where a guard holds: None for all, one truth value, or one for each lane."""
+    def active(self, active: Active) -> "Group":
+        """The lanes where a guard holds."""
         return self if active is None else self.take(np.broadcast_to(active, (self.size,)))
 
     def __str__(self) -> str:
@@ -189,3 +193,19 @@ def ranges(values: npt.NDArray[np.int64]) -> str:
     edges = np.flatnonzero(np.diff(values) != 1) + 1
     runs = np.split(values, edges)
     return ", ".join(f"{run[0]}" if run.size == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def lanes_of(value: Any, size: int) -> Array:
+    """A value per lane."""
+    return np.broadcast_to(value, (size,))
+
+
+def lane_values(value: Any, size: int, chosen: Indices | None) -> Array:
+    """A value for each of the chosen lanes, or for all of them."""
+    lanes = lanes_of(value, size)
+    return lanes if chosen is None else lanes[chosen]
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The smallest multiple that is not below value."""
+    return -(-value // multiple) * multiple

@@ -1,9 +1,9 @@
 """Compiled kernels on disk and in memory, shared by any number of processes.
 
 An entry is one file, named by a digest of everything that goes into a compilation. It is written to a
-temporary file under the key's lock and renamed, so a reader sees a whole entry or none; a checksum catches
-the rest. Locks are the operating system's: a process that dies holding one releases it. Where the disk cannot
-be written, kernels are compiled as if there were no cache.
+temporary file under the key's lock and then renamed, so a reader sees a whole entry or none. A checksum catches
+other damage. The locks are the operating system's, so a process that dies releases its locks. If the disk
+cannot be written, kernels are compiled as if there were no cache.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ from tilewright.jit.source import TranslationUnit, headers_digest
 
 logger = logging.getLogger(__name__)
 
-# Raised when an entry's layout, or what `compile` makes of the same options, changes. The fields of an entry
-# are those of CompiledKernel and part of the key by themselves.
+# Increment this when the layout of an entry changes, or the result of `compile` for the same options. The fields
+# of CompiledKernel are part of the key anyway.
 ENTRY_FORMAT = 1
 _SUFFIX = ".kernel"
 _BINARY_FIELDS = ("ptx", "cubin")
@@ -34,7 +34,7 @@ _METADATA_FIELDS = tuple(field.name for field in dataclasses.fields(CompiledKern
 
 
 class CorruptEntry(Exception):
-    """A cache file is not what was once written."""
+    """A cache file differs from what was written."""
 
 
 def _user_directory() -> Path:
@@ -59,9 +59,9 @@ def contents(directory: Path) -> tuple[int, int]:
 class KernelCache:
     """A directory of compiled kernels.
 
-    `directory` is TILEWRIGHT_CACHE_DIR by default, or else the user's cache directory. `extra_directories`,
-    those of TILEWRIGHT_CACHE_PATH by default (separated as in PATH), are only read: caches filled elsewhere.
-    In all of them `~` is the user's home, and relative ones are below what was the current directory here.
+    `directory` is TILEWRIGHT_CACHE_DIR by default, or else the user's cache directory. `extra_directories` are
+    only read; by default they are those of TILEWRIGHT_CACHE_PATH, separated as in PATH. In all of them `~` is the
+    user's home. Relative ones are below the directory that is current when the cache is made.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class KernelCache:
         self._warned_of_disk = False
 
     def key(self, unit: TranslationUnit, arch: str) -> str:
-        """SHA-256 in hexadecimal over all that decides the compiled kernel; no compiler is loaded for it."""
+        """SHA-256 in hexadecimal over everything that determines the compiled kernel. It needs no compiler."""
         ingredients = [
             ENTRY_FORMAT,
             _METADATA_FIELDS,
@@ -93,14 +93,14 @@ class KernelCache:
         return hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()
 
     def get_or_compile(self, unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
-        """The entry of `unit` for `arch`, compiled if there is none; processes that ask at once compile once.
+        """The entry of `unit` for `arch`, compiled if there is none. Processes that ask together compile once.
 
-        Raises what `compile` raises. Trouble with the disk is logged, never raised.
+        Raises what `compile` raises. Problems with the disk are logged and never raised.
         """
         found = self._find(self.key(unit, arch))
         if found is not None:
             return found
-        # With the compiler loaded its version is certain, and the key may turn out to be another one.
+        # Once the compiler is loaded, its version is certain, and the key may differ.
         compiler.load_nvrtc()
         key = self.key(unit, arch)
         with self._locked(key) as may_write:
@@ -113,9 +113,9 @@ class KernelCache:
         return kernel
 
     def clear(self) -> None:
-        """Remove every entry, quarantined ones too, and what killed processes left behind.
+        """Remove every entry, the quarantined ones, and the temporary files of killed processes.
 
-        Lock files stay: removing one that is held would let two processes believe they hold it.
+        Lock files stay, because removing a held one would let two processes believe that they hold it.
         """
         for path in [*self.directory.glob(f"*{_SUFFIX}"), *self.quarantine.glob(f"*{_SUFFIX}")]:
             path.unlink(missing_ok=True)
@@ -125,17 +125,17 @@ class KernelCache:
 
     @property
     def quarantine(self) -> Path:
-        """Where corrupt entries are kept."""
+        """The directory of corrupt entries."""
         return self.directory / "quarantine"
 
     def _find(self, key: str, report: bool = False) -> CompiledKernel | None:
-        """The entry of `key` in any directory. `report` a corrupt one, and move ours out of the way."""
+        """The entry of `key` in any directory. With `report`, log a corrupt one, and quarantine it if it is ours."""
         for folder in (self.directory, *self.extra_directories):
             path = folder / f"{key}{_SUFFIX}"
             try:
                 return decode_entry(path.read_bytes(), key)
             except OSError:
-                continue  # the usual miss; a directory that cannot be read has no entries either
+                continue  # the usual miss, or a directory that cannot be read
             except CorruptEntry as error:
                 if report:
                     logger.warning("the cache entry %s is corrupt: %s; it is compiled again", path, error)
@@ -149,7 +149,7 @@ class KernelCache:
             os.replace(path, self.quarantine / path.name)
 
     def _write(self, key: str, kernel: CompiledKernel) -> None:
-        # The lock is held, so the name is ours; what a killed process left under it is overwritten.
+        # We hold the lock, so the name is ours; this overwrites a file that a killed process left.
         temporary = self.directory / f"{key}.tmp"
         with self._disk_may_fail():
             temporary.write_bytes(encode_entry(kernel, key))
@@ -160,7 +160,7 @@ class KernelCache:
 
     @contextlib.contextmanager
     def _locked(self, key: str) -> Iterator[bool]:
-        """Hold the lock of `key`; yields False where the directory cannot be written or locked."""
+        """Hold the lock of `key`; yields False if the directory cannot be written or locked."""
         lock = self._lock(key)
         with self._disk_may_fail():
             (self.directory / "locks").mkdir(parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ class KernelCache:
 
     @contextlib.contextmanager
     def _disk_may_fail(self) -> Iterator[None]:
-        """Turn an OSError into one warning for the life of this cache."""
+        """Turn OSErrors into one warning per cache object."""
         try:
             yield
         except (OSError, NotImplementedError) as error:  # filelock raises the second one without flock
@@ -196,7 +196,7 @@ def encode_entry(kernel: CompiledKernel, key: str) -> bytes:
 
 
 def decode_entry(content: bytes, key: str) -> CompiledKernel:
-    """The inverse of `encode_entry`; raises CorruptEntry for anything that it did not make under this key."""
+    """The inverse of `encode_entry`. Raises CorruptEntry for content that it did not make under this key."""
     digest, _, rest = content.partition(b"\n")
     if hashlib.sha256(rest).hexdigest().encode() != digest:
         raise CorruptEntry("its checksum does not match")
@@ -212,7 +212,7 @@ def decode_entry(content: bytes, key: str) -> CompiledKernel:
 
 @functools.cache
 def default_cache() -> KernelCache:
-    """The cache of this process, where the environment said when it was first used."""
+    """The cache of this process, at the place that the environment named at its first use."""
     return KernelCache()
 
 
@@ -221,7 +221,7 @@ _build_locks: dict[tuple[TranslationUnit, str], threading.Lock] = {}
 
 
 def build(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
-    """The compiled kernel from memory, else from the default cache, else from the compiler. Thread-safe."""
+    """The compiled kernel, from memory, from the default cache or from the compiler. Thread-safe."""
     request = (unit, arch)
     kernel = _built.get(request)
     if kernel is None:

@@ -1,7 +1,7 @@
-"""NVRTC: one translation unit to the PTX that is emulated and the cubin that is launched, in one run.
+"""NVRTC compiles one translation unit, in one run, to the PTX for the emulator and the cubin for the GPU.
 
-The PTX and the cubin come from the same compilation for the real architecture, so what the emulator checks is
-what the GPU runs. No driver and no CUDA toolkit are needed.
+The PTX and the cubin come from the same compilation for the real architecture, so the emulator checks what the
+GPU runs. No driver and no CUDA toolkit are needed.
 """
 
 import functools
@@ -17,17 +17,16 @@ from tilewright.errors import ArgumentValueError, TilewrightError, UnavailableEr
 from tilewright.jit.source import TranslationUnit
 
 # -v makes ptxas report registers and spills; line information maps PTX and SASS back to the headers.
-# NVRTC has a disk cache of its own, which gives back no log and so no registers: --no-cache.
+# NVRTC has a disk cache of its own, which returns no log and so no register count: --no-cache.
 OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 
-# Line information names files below this root instead of the directory that happened to be current: the same
-# source compiles to the same bytes everywhere.
+# Line information names files below this root instead of the current directory, so the same source compiles to the
+# same bytes everywhere.
 SOURCE_ROOT = "/tilewright/"
 
 _INSTALL = "install it with: pip install 'tilewright[cu13]' (driver 580 or later), or 'tilewright[cu12]'"
 _ERROR_LINE = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error", re.MULTILINE)
-# Warnings of the compiler and numbered remarks of ptxas: setmaxnreg ignored (C7508), wgmma serialised (C7510
-# to C7518).
+# Compiler warnings and numbered ptxas remarks: setmaxnreg ignored (C7508), wgmma serialized (C7510 to C7518).
 _WARNING_LINE = re.compile(r"^.*(?:\bwarning\s*[#:]|\(C7\d{3}\)).*$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -36,7 +35,7 @@ class CompilerMissing(UnavailableError):
 
 
 class CompilationError(TilewrightError, RuntimeError):
-    """NVRTC refused a translation unit; `log` is all that it said."""
+    """NVRTC refused a translation unit; `log` is its complete log."""
 
     def __init__(self, message: str, log: str):
         super().__init__(message)
@@ -45,10 +44,10 @@ class CompilationError(TilewrightError, RuntimeError):
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel compiled for one architecture, with what ptxas said about its resources.
+    """One kernel compiled for one architecture, with the resources that ptxas reported.
 
     `registers` counts 32-bit registers per thread; `spill_bytes` adds stores and loads; `stack_bytes` is per
-    thread, `static_smem_bytes` per CTA; `warnings` are one line each, ptxas' performance remarks included.
+    thread, `static_smem_bytes` per CTA; `warnings` are one line each, with ptxas' performance remarks.
     """
 
     name: str
@@ -65,7 +64,7 @@ class CompiledKernel:
 
 
 def compile(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
-    """Compile `unit` for the real architecture `arch` ("sm_80", "sm_90a"...), whatever GPU the machine has.
+    """Compile `unit` for the real architecture `arch` ("sm_80", "sm_90a"...), on a machine with any GPU or none.
 
     Raises CompilationError with the log and the source around each error, CompilerMissing without NVRTC.
     """
@@ -127,7 +126,7 @@ def _checked(result: tuple[Any, ...]) -> Any:
     """The value of an NVRTC call, whose first element is the status."""
     status, *values = result
     if status.value != 0:
-        raise UnavailableError(f"NVRTC failed with {status.name}; that is a defect, of tilewright or of the compiler")
+        raise UnavailableError(f"NVRTC failed with {status.name}; this is a bug in tilewright or in the compiler")
     return values[0] if values else None
 
 
@@ -150,7 +149,7 @@ _loaded: tuple[ModuleType, str] | None = None
 
 
 def load_nvrtc() -> ModuleType:
-    """The binding `cuda.bindings.nvrtc`, its library loaded; CompilerMissing names the extra to install."""
+    """The binding `cuda.bindings.nvrtc` with its library loaded; CompilerMissing names the extra to install."""
     global _loaded
     with _load_lock:
         if _loaded is None:
@@ -167,16 +166,16 @@ def load_nvrtc() -> ModuleType:
 
 
 def compilable() -> list[int]:
-    """The compute capabilities, times ten, that NVRTC compiles for; CompilerMissing without it."""
+    """The compute capabilities, times ten, that NVRTC compiles for; raises CompilerMissing without NVRTC."""
     return list(_checked(load_nvrtc().nvrtcGetSupportedArchs()))
 
 
 def nvrtc_version() -> str:
     """The NVRTC that this process compiles with: "13.5.37" for the wheel's, "13.5 at PATH" for another one.
 
-    Importing the binding and loading its library takes 30 to 150 ms, so until something is compiled the
-    answer is the wheel's version from its metadata (the loader prefers the wheel to a toolkit). A process in
-    which another libnvrtc was loaded already learns so from `load_nvrtc`, and the answer is that one then.
+    Importing the binding and loading its library takes 30 to 150 ms. So until something is compiled, the answer
+    is the wheel's version from its metadata; the loader prefers the wheel to a toolkit. If the process has
+    already loaded another libnvrtc, `load_nvrtc` finds out, and from then on the answer is that one.
     """
     if _loaded is None:
         wheel = _nvrtc_wheel()
@@ -199,7 +198,7 @@ def _name_loaded_version(major_minor: str) -> str:
 
 @functools.cache
 def _nvrtc_wheel() -> importlib.metadata.Distribution | None:
-    """The wheel that goes with the installed cuda-bindings, if it is there."""
+    """The NVRTC wheel that belongs to the installed cuda-bindings, or None."""
     try:
         bindings = importlib.metadata.version("cuda-bindings")
         suffix = "-cu12" if bindings.startswith("12.") else ""

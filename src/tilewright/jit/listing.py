@@ -1,4 +1,4 @@
-"""What a compiled kernel consists of: its PTX, its SASS, the instructions in them, the resources it takes."""
+"""Views of a compiled kernel: its PTX, its SASS, the instructions in them, and the resources it takes."""
 
 import os
 import re
@@ -23,7 +23,7 @@ _CHARACTERISTIC = (
     *("HGMMA", "WARPGROUP", "HMMA", "FFMA", "LDSM", "STSM", "UTMALDG", "UTMASTG", "LDGSTS", "SYNCS", "FENCE"),
     *("USETMAXREG", "UCGABAR_ARV", "UCGABAR_WAIT", "BAR"),
 )
-"""First words of opcodes that tell GEMM kernels apart: multiplication, its operands' way, synchronization."""
+"""First words of opcodes that tell GEMM kernels apart: multiplication, movement of operands, synchronization."""
 
 
 class DisassemblerMissing(UnavailableError):
@@ -31,14 +31,14 @@ class DisassemblerMissing(UnavailableError):
 
 
 def ptx_listing(compiled: CompiledKernel) -> str:
-    """The PTX, as it is emulated and as the cubin was assembled from it."""
+    """The PTX, which the emulator runs and from which the cubin was assembled."""
     return compiled.ptx
 
 
 def sass_listing(compiled: CompiledKernel, nvdisasm: Path | None = None) -> str:
-    """The machine code with its source lines, by `nvdisasm` (found by `find_nvdisasm` by default).
+    """The machine code with its source lines, printed by `nvdisasm` (by default the one of `find_nvdisasm`).
 
-    Raises DisassemblerMissing where there is none, RuntimeError when it does not read the cubin.
+    Raises DisassemblerMissing if there is no nvdisasm, and RuntimeError if it cannot read the cubin.
     """
     tool = nvdisasm or find_nvdisasm()
     with tempfile.TemporaryDirectory() as folder:
@@ -75,13 +75,13 @@ def find_nvdisasm() -> Path:
         if tool.is_file():
             return tool
     raise DisassemblerMissing(
-        "SASS needs nvdisasm, which is not on PATH, in CUDA_HOME, in an NVIDIA package or in Triton; install "
-        "the CUDA toolkit, conda's cuda-nvdisasm, or Triton (pip install triton), which contains it"
+        "SASS needs nvdisasm, which is not on PATH, in CUDA_HOME, in an NVIDIA package or in Triton: "
+        "pip install nvidia-cuda-nvdisasm, or install the CUDA toolkit, conda's cuda-nvdisasm or Triton"
     )
 
 
 def instruction_mix(text: str, kind: Literal["ptx", "sass"]) -> dict[str, int]:
-    """How often each opcode, modifiers included, stands in a PTX or SASS listing; the most frequent first."""
+    """How often each opcode, with its modifiers, occurs in a PTX or SASS listing, the most frequent first."""
     if kind == "sass":
         opcodes = _SASS_OPCODE.findall(text)
     else:
@@ -99,7 +99,7 @@ def characteristic(mix: dict[str, int]) -> dict[str, int]:
 
 
 def resources(compiled: CompiledKernel) -> dict[str, Any]:
-    """What the kernel takes of the machine and what its compilation took, ready for JSON."""
+    """The resources that the kernel takes and the time of its compilation, ready for JSON."""
     return {
         "kernel": compiled.name,
         "arch": compiled.arch,

@@ -71,7 +71,9 @@ def translation_unit(
     names = [entry, kernel_template, *constants, *(name for _, name in parameters)]
     for name in names:
         if not _IDENTIFIER.match(name):
-            raise ArgumentValueError(f"{name!r} in translation unit {entry!r} is not a C++ identifier")
+            raise ArgumentValueError(
+                f"{name!r} in translation unit {entry!r} is not a C++ identifier; name it with letters, digits and _"
+            )
     asserts = [f"  static_assert({rule}, {_string_literal(message)});" for rule, message in static_asserts]
     # East const: it then binds to the parameter itself, for pointers too, as __grid_constant__ demands.
     formal = ",\n    ".join(f"{cuda_type} const __grid_constant__ {name}" for cuda_type, name in parameters)
@@ -100,7 +102,7 @@ def _member(name: str, value: Constant) -> str:
         case int() if -(2**31) <= value < 2**31:
             return f"  static constexpr int {name} = {value};"
         case int():
-            raise ArgumentValueError(f"constant {name} = {value} does not fit a 32-bit int")
+            raise ArgumentValueError(f"constant {name} = {value} does not fit a 32-bit int; make it smaller")
         case _:
             raise ArgumentTypeError(
                 f"constant {name} is a {type(value).__name__}; a Config holds bool, int and CudaType: name C++ types "
@@ -121,9 +123,9 @@ def wgmma_wrapper(n: int, input_type: str, a_major: Major = "K", b_major: Major 
     text as `preamble` to `translation_unit`. PTX ISA: "wgmma.mma_async".
     """
     if n not in range(8, 257, 8):
-        raise ArgumentValueError(f"n = {n}: wgmma takes n = 8, 16, ... 256")
+        raise ArgumentValueError(f"n = {n}: wgmma takes n = 8, 16, ... 256; use one of these")
     if input_type not in ("bf16", "f16"):
-        raise ArgumentValueError(f"input_type = {input_type!r}: wgmma m64nNk16 takes 'bf16' or 'f16'")
+        raise ArgumentValueError(f"input_type = {input_type!r}: wgmma m64nNk16 takes 'bf16' or 'f16'; use one of these")
     transposed = {"K": 0, "MN": 1}
     for argument, major in (("a_major", a_major), ("b_major", b_major)):
         if major not in transposed:

@@ -1,1 +1,1 @@
-"""The only code that measures time. Knows no kernel: it times whatever a callable launches."""
+"""The only code that measures time. It knows nothing of kernels and times whatever a callable launches."""

@@ -1,8 +1,8 @@
 """How contenders are timed against each other: burst (right after idle) and settled (at the power limit).
 
-Both protocols interleave the contenders and go through them forwards and backwards (A B B A), so that a drift of clocks
-and temperature meets all alike; a sample is the mean of both passes. Work that is slow has one pass, whose place in the
-order changes from cycle to cycle.
+Both protocols interleave the contenders and go through them forward and backward (A B B A), so a drift of clocks and
+temperature affects all alike. A sample is the mean of both passes. Slow work gets one pass, and its place in the order
+changes from cycle to cycle.
 """
 
 import time
@@ -16,14 +16,15 @@ from typing import ClassVar, TypeAlias
 from tilewright.measure.sensors import Reading, Sensors, combined
 
 SLOW_SECONDS = 0.2
-"""Work that takes longer once is its own warm-up and is done as seldom as a sample of every cycle allows."""
+"""Work that takes longer than this once is its own warm-up, and runs once per cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is timed: `run(times)` does it so many times and returns the GPU seconds of all of them together.
+    """Work to be timed.
 
-    Once is `launches` launches, such as those of one CUDA graph.
+    run: does the work the given number of times and returns the GPU seconds of all of them together.
+    launches: launches in one repetition, such as those of one CUDA graph.
     """
 
     run: Callable[[int], float]
@@ -32,19 +33,19 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Seconds per launch, and what the board reported meanwhile; None where that took too short a time to be read."""
+    """One measurement: seconds per launch, and the board's reading; None if the time was too short for one."""
 
     seconds: float
     reading: Reading | None = None
 
 
 Cycle: TypeAlias = dict[str, Sample]
-"""One sample of each contender, taken next to each other."""
+"""One sample of each contender, taken in the same cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol(ABC):
-    """How often contenders take turns, and what a turn is."""
+    """A way of timing: how often contenders take turns, and what a turn does."""
 
     name: ClassVar[str]
     cycles: int
@@ -52,14 +53,14 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def turn_seconds(self) -> float:
-        """About how long a turn takes; each contender has two in a cycle, or one where its work is slow."""
+        """Approximate duration of a turn. Each contender has two per cycle, or one if its work is slow."""
 
     @abstractmethod
     def turn(self, work: Work, once: float, sensors: Sensors | None) -> Sample:
-        """Measure one contender, whose work takes about `once` seconds."""
+        """Measure one contender. Its work takes about `once` seconds."""
 
     def measure(self, contenders: Mapping[str, Work], sensors: Sensors | None = None) -> Iterator[Cycle]:
-        """Run all cycles; each is yielded when it is complete, so that an interruption loses one at most."""
+        """Run all cycles, and yield each one when it is complete, so an interruption loses at most one."""
         once = {name: _once(work) for name, work in contenders.items()}
         for cycle in range(self.cycles):
             order = list(contenders)[:: 1 if cycle % 2 == 0 else -1]
@@ -74,8 +75,8 @@ class Protocol(ABC):
 class Burst(Protocol):
     """Time `launches` right after `idle_seconds` of rest and `warmups` untimed launches.
 
-    Short launches are timed for `least_seconds`, which the clock resolves; long ones are cut to `most_seconds`, after
-    which power would limit the clocks.
+    Short launches are timed for at least `least_seconds`, which the clock resolves. Long ones are timed for at most
+    `most_seconds`, because power would then limit the clocks.
     """
 
     name: ClassVar[str] = "burst"
@@ -88,7 +89,7 @@ class Burst(Protocol):
 
     @property
     def turn_seconds(self) -> float:
-        """Mostly rest."""
+        """The rest, which takes most of a turn."""
         return self.idle_seconds
 
     def turn(self, work: Work, once: float, sensors: Sensors | None) -> Sample:
@@ -106,7 +107,7 @@ class Burst(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settled(Protocol):
-    """Keep the GPU busy throughout, `slice_seconds` a contender; the second half of each slice is measured."""
+    """Keep the GPU busy throughout, with `slice_seconds` per contender; measure the second half of each slice."""
 
     name: ClassVar[str] = "settled"
     cycles: int = 7
@@ -125,7 +126,7 @@ class Settled(Protocol):
         yield from Protocol.measure(self, contenders, sensors)
 
     def turn(self, work: Work, once: float, sensors: Sensors | None) -> Sample:
-        """Half a slice until clocks and sensors are this contender's, and half that counts."""
+        """Run half a slice until clocks and sensors reflect this contender, and measure the other half."""
         if once < SLOW_SECONDS:
             self._keep_busy(work, once, self.slice_seconds / 2)
         if sensors is None:
@@ -135,7 +136,7 @@ class Settled(Protocol):
         return Sample(seconds, sensors.reading())
 
     def _keep_busy(self, work: Work, once: float, seconds: float) -> float:
-        """Work, in batches that hide what the host does between them, until `seconds` have passed; those per launch."""
+        """Work for `seconds`, in batches that hide the host's time between them; returns the seconds per launch."""
         batch = max(1, int(0.02 / once))
         spent, times = 0.0, 0
         while spent < seconds:
@@ -145,7 +146,7 @@ class Settled(Protocol):
 
 
 def _once(work: Work) -> float:
-    """About how long the work takes, once it is warm."""
+    """Approximate seconds of the work once it is warm."""
     first = work.run(1)
     return first if first > SLOW_SECONDS else max(work.run(1), 1e-7)
 

@@ -1,6 +1,6 @@
-"""What the board reports while it works: watts, SM clock and temperature, sampled through NVML.
+"""Watts, SM clock and temperature that the board reports while it works, sampled through NVML.
 
-NVML is part of the driver; the few functions that are needed are called as they are in C
+NVML is part of the driver. This module calls the few functions that it needs directly, as in C
 (NVML API reference, "Device Queries").
 """
 
@@ -25,7 +25,7 @@ _SUCCESS, _SM_CLOCK, _GPU_TEMPERATURE = 0, 1, 0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Over an interval: mean board power in W, median SM clock in MHz and temperature in degrees Celsius."""
+    """A reading over an interval: mean board power (W), median SM clock (MHz), median temperature (Celsius)."""
 
     watts: float
     sm_clock_mhz: float
@@ -42,9 +42,10 @@ class _Sample:
 
 
 class Sensors:
-    """Samples a GPU in a background thread while the `with` block runs; without NVML there are no readings.
+    """A sampler that reads a GPU's sensors in a background thread while the `with` block runs.
 
-    `device` is CUDA's number of it, which CUDA_VISIBLE_DEVICES changes and NVML's index does not follow.
+    Without NVML there are no readings. `device` is CUDA's device number, which depends on CUDA_VISIBLE_DEVICES;
+    NVML's index does not.
     """
 
     def __init__(self, device: int = 0, period_seconds: float = 0.01):
@@ -75,10 +76,10 @@ class Sensors:
             time.sleep(self._period)
 
     def reading(self) -> Reading | None:
-        """What was sampled since the last call; None where nothing was.
+        """The reading since the last call, or None without samples.
 
-        The power is that of the energy counter between the first and the last time it was seen to move, since it moves
-        some ten times a second; over shorter intervals, or without a counter, it is the board's own mean.
+        The energy counter moves about ten times a second, so the power is taken between its first and its last
+        observed change. Over shorter intervals, or without the counter, the power is the board's own mean.
         """
         samples, self._samples = self._samples, []
         if not samples:
@@ -97,7 +98,7 @@ class Sensors:
 
 
 def combined(readings: Iterable[Reading | None], by: Callable[[list[float]], float]) -> Reading | None:
-    """The means or medians of several intervals, as `by` makes of numbers; None where there is no reading."""
+    """Several readings combined by `by`, a mean or a median; None without readings."""
     known = [reading for reading in readings if reading is not None]
     if not known:
         return None
@@ -110,7 +111,7 @@ def combined(readings: Iterable[Reading | None], by: Callable[[list[float]], flo
 
 @contextmanager
 def _board(device: int) -> Iterator[tuple[Any, Any] | None]:
-    """NVML and its handle of CUDA's device, until it is left; None where there is no NVML or it has no such board."""
+    """NVML and its handle of CUDA's device inside the `with` block; None without NVML or without such a board."""
     try:
         nvml = ctypes.CDLL(LIBRARY)
     except OSError:
@@ -127,7 +128,7 @@ def _board(device: int) -> Iterator[tuple[Any, Any] | None]:
 
 
 def _sample(nvml: Any, handle: Any) -> _Sample | None:
-    """One look at the board; None where it does not tell its power, clock or temperature."""
+    """One sample of the board; None if it does not report its power, clock or temperature."""
     milliwatts, clock, celsius = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_uint()
     millijoules = ctypes.c_ulonglong()
     refused = (
@@ -143,7 +144,7 @@ def _sample(nvml: Any, handle: Any) -> _Sample | None:
 
 
 def _pci_bus_id(device: int) -> bytes:
-    """Where CUDA's device sits, such as `0000:3B:00.0`: the one name that both libraries share."""
+    """The PCI bus id of CUDA's device, such as `0000:3B:00.0`: the one name that CUDA and NVML share."""
     checked(driver.cuInit(0))
     bus_id: bytes = checked(driver.cuDeviceGetPCIBusId(32, checked(driver.cuDeviceGet(device))))
     return bus_id.split(b"\0")[0]

@@ -10,9 +10,9 @@ from tilewright.errors import ArgumentValueError
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A median with the interval that holds the true median with at least the stated confidence.
+    """A median, and an interval that contains the true median with at least the stated confidence.
 
-    `confidence` is lower than asked for where there are too few samples: the interval is then their whole range.
+    With too few samples the interval is their whole range, and `confidence` is lower than requested.
     """
 
     low: float
@@ -26,13 +26,13 @@ class Interval:
 
 
 def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Interval:
-    """The sign-test interval of the median: order statistics, no assumption about the distribution.
+    """The sign-test interval of the median. It uses order statistics and assumes nothing about the distribution.
 
-    Of n independent samples the i-th smallest and the i-th largest enclose the median with probability
+    The i-th smallest and the i-th largest of n independent samples enclose the median with probability
     1 - 2 P(Binomial(n, 1/2) < i).
     """
     if not samples:
-        raise ArgumentValueError("samples is empty: a median needs at least one measurement")
+        raise ArgumentValueError("samples is empty: a median needs at least one measurement; pass one")
     ordered = sorted(samples)
     n = len(ordered)
 
@@ -46,5 +46,5 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Inter
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float], confidence: float = 0.95) -> Interval:
-    """How many times faster `ours` is than `theirs`: times taken next to each other, one ratio a pair."""
+    """How many times faster `ours` is than `theirs`, from one ratio per pair of times measured together."""
     return median_interval([t / o for o, t in zip(ours, theirs, strict=True)], confidence)

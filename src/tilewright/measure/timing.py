@@ -1,4 +1,4 @@
-"""GPU time of a launch, by CUDA events around replays of a graph, so that the host's speed plays no part."""
+"""GPU time of a launch, measured by CUDA events around replays of a graph, so the host's speed does not matter."""
 
 import statistics
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from cuda.bindings import driver
 from tilewright.errors import UnavailableError
 
 SAMPLE_SECONDS = 2e-3
-"""GPU time that one sample spans at least: the events resolve about half a microsecond."""
+"""Minimum GPU time of one sample; the events resolve about half a microsecond."""
 
 MAX_LAUNCHES = 500
 
@@ -29,11 +29,11 @@ class Timing:
 
 
 def time_launches(launch: Callable[[int], object], *, samples: int = 15) -> Timing:
-    """Time what `launch(stream)` puts on the CUDA stream of that handle.
+    """Time the work that `launch(stream)` puts on the CUDA stream with that handle.
 
-    The GPU's context must be current in this thread, and `launch` may only launch: it is captured into a graph.
-    Everything already under way on the GPU is finished first. Successive launches find their operands in L2 where those
-    fit; no idling, rotation or power protocol is applied.
+    The GPU's context must be current in this thread. `launch` must only launch, because it is captured into a graph.
+    Work already under way on the GPU is finished first. Successive launches find their operands in L2 if they fit.
+    There is no idling, no rotation of operands and no power protocol.
     """
     checked(driver.cuCtxSynchronize())
     with _stream() as stream, _event() as start, _event() as end:
@@ -98,7 +98,7 @@ def _captured(launch: Callable[[int], object], launches: int, stream: Any) -> It
 
 
 def checked(result: tuple[Any, ...]) -> Any:
-    """The value of a driver call; a RuntimeError where it failed."""
+    """The value of a driver call; raises RuntimeError if the call failed."""
     status, *values = result
     if status != driver.CUresult.CUDA_SUCCESS:
         raise UnavailableError(f"the CUDA driver failed with {status.name} while measuring")

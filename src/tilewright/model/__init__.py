@@ -1,1 +1,1 @@
-"""Pure arithmetic about the machine. Runs nothing, measures nothing, and imports only what is asked and on what."""
+"""Pure arithmetic about the machine. It runs and measures nothing, and imports only problems and hardware."""

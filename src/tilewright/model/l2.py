@@ -1,4 +1,4 @@
-"""A minimal set-associative L2, and what a tiled product reads through it: the price of an order of tiles in DRAM."""
+"""A minimal set-associative L2, and the reads of a tiled product: how many of them go to DRAM in an order of tiles."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """`nbytes` of lines of `line_bytes`, each kept in one of the `ways` places of its set; least recently used goes.
+    """A cache of `nbytes` in lines of `line_bytes`, `ways` lines per set; the least recently used line is evicted.
 
-    Lines here are larger than a GPU's 128 bytes, so that a simulation takes seconds: a piece of a tile is read as a
-    whole anyway.
+    Lines are larger than a GPU's 128 bytes, so a simulation takes only seconds. Pieces of a tile are read as a whole
+    anyway.
     """
 
     nbytes: int
@@ -19,29 +19,29 @@ class Cache:
 
     @property
     def sets(self) -> int:
-        """Number of sets; lines are spread over them by their number."""
+        """Number of sets; a line's number chooses its set."""
         return max(1, self.nbytes // (self.ways * self.line_bytes))
 
 
 H200_L2 = Cache(60 << 20)
-"""What an H200 reports as its L2 (seen on one); its hardware splits it in two, which is not modelled."""
+"""The L2 size that an H200 reports (observed on one); the hardware splits it in two, which is not modeled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a stream of reads did: `lines` in all, of which `misses` came from DRAM."""
+    """The result of a stream of reads: the number of `lines`, and the `misses` that came from DRAM."""
 
     lines: int
     misses: int
 
     @property
     def hit_rate(self) -> float:
-        """Share of the reads that the cache served."""
+        """The share of reads that the cache served."""
         return 1 - self.misses / self.lines if self.lines else 1.0
 
 
 def simulate(lines: Iterable[int], cache: Cache) -> Reads:
-    """Read lines, by number, in order, from a cache that is empty at first."""
+    """Read the lines of these numbers, in order, from a cache that starts empty."""
     sets: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(cache.sets)]
     total = misses = 0
     for line in lines:

@@ -1,12 +1,12 @@
 """Orders in which CTAs take the tiles of out: the arithmetic of cuda/layout/raster.cuh in Python.
 
-Each function takes the tile's number and how many tiles there are along m and n, and returns its place (m, n) in tiles.
+Each function takes a tile's number and the number of tiles along m and n, and returns its place (m, n) in tiles.
 """
 
 from typing import Literal, get_args
 
 TileOrder = Literal["row_major", "blocked", "hilbert"]
-"""Orders of which a kernel of the ladder can be given any."""
+"""Orders that the ladder's persistent kernels accept."""
 
 TILE_ORDERS: tuple[TileOrder, ...] = get_args(TileOrder)
 
@@ -25,7 +25,7 @@ def grouped_tile(index: int, tiles_m: int, tiles_n: int, group_m: int) -> tuple[
 
 
 def blocked_tile(index: int, tiles_m: int, tiles_n: int, block_m: int, block_n: int) -> tuple[int, int]:
-    """Blocks of `block_m` x `block_n` tiles, cut off at the edges, row by row, and within each its tiles row by row."""
+    """Blocks of `block_m` x `block_n` tiles, cut off at the edges: row by row, and row by row within each block."""
     band, in_band = divmod(index, min(block_m, tiles_m) * tiles_n)
     first_m = band * block_m
     height = min(block_m, tiles_m - first_m)
@@ -36,10 +36,11 @@ def blocked_tile(index: int, tiles_m: int, tiles_n: int, block_m: int, block_n: 
 
 
 def hilbert_tile(index: int, tiles_m: int, tiles_n: int) -> tuple[int, int]:
-    """Along Hilbert's curve through the smallest square of 2^i x 2^i tiles that covers all, of those that exist.
+    """Along Hilbert's curve through the smallest square of 2^i x 2^i tiles that covers all tiles.
 
-    The curve goes through the quadrants of a square one after another: upper left, upper right, lower right, lower
-    left, of which the first is transposed, and the last transposed and turned by 180 degrees.
+    Only tiles that exist are numbered. The curve goes through the quadrants of a square one after another: upper
+    left, upper right, lower right, lower left. The first is transposed; the last is transposed and turned by 180
+    degrees.
     """
     m = n = 0
     transposed = turned = False

@@ -1,4 +1,4 @@
-"""How long a product must take at least, and how long a tiled kernel should take, on a GPU that need not be present."""
+"""The least time of a product and the expected time of a tiled kernel, on a GPU that need not be present."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -9,27 +9,28 @@ from tilewright.model import cost
 from tilewright.problem import Problem
 
 Power = Literal["settled", "burst"]
-"""At the power limit after the clocks settled, or right after idle."""
+"""The power state: at the power limit after the clocks settled, or right after idle."""
 
-ISSUE_RATE = {"wgmma": 0.975, "mma": 0.35, "cuda_cores": 0.82}
+ISSUE_RATE = {"wgmma": 0.975, "mma": 0.35, "cuda_cores": 0.76}
 """Share of the unit's clocks in which a good kernel multiplies.
 
-wgmma: 96-99% of clocks, measured on an H200 with a warp-specialised kernel. mma: what kernel
-`mma` reaches on Hopper, 298-375 TFLOP/s on an H200 (docs/performance-log.md); earlier GPUs have no other way to their
-tensor cores and get wgmma's share. cuda_cores: cuBLAS SGEMM on an H200, 50-51 TFLOP/s.
+wgmma: 96-99% of clocks, measured on an H200 with a warp-specialized kernel.
+mma: the kernel `mma` on an H200, 298-375 TFLOP/s (docs/performance-log.md). On earlier GPUs, mma is the only way to the
+tensor cores and gets wgmma's share.
+cuda_cores: cuBLAS SGEMM on an H200, 50-51 of 67 TFLOP/s.
 """
 
 POWER_LIMITED_MACS = {"settled": 2048 * 132 * 1.32e9, "burst": 2048 * 132 * 1.60e9}
-"""Tensor-core multiply-adds per second that 700 W pay for, on random data, by the clocks inside kernels on an H200.
+"""Tensor-core multiply-adds per second at 700 W on random data, from clocks read inside kernels on an H200.
 
-Data of zeros runs 13% above it. Hopper boards with another limit, such as H100-PCIe, are not told apart.
+Data of zeros runs 13% faster. Hopper boards with another limit, such as H100-PCIe, get the same figures.
 """
 
 DRAM_RATE = 0.93
 """Share of the data sheet's memory bandwidth that streaming reads reach: 4.23-4.57 of 4.8 TB/s on an H200."""
 
 OVERHEAD_SECONDS = 3.0e-6
-"""Launch, filling of the pipeline and last epilogue: what a 512^3 product on an H200 takes beyond its arithmetic."""
+"""Launch, filling of the pipeline and last epilogue: the time of a 512^3 product on an H200 beyond its arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,10 @@ def predict(
     unit: Unit = "wgmma",
     power: Power = "settled",
 ) -> Prediction:
-    """The time of `problem` cut into (tile_m, tile_n) tiles, of which `cta_count` are worked on at once, one per SM.
+    """The time of `problem` in (tile_m, tile_n) tiles, with `cta_count` tiles at a time, one per SM.
 
-    Within 10% of cuBLAS on an H200 from 2048^3 to 16384^3 (tests/host/test_model.py); smaller products are
-    dominated by the overhead and only as good as that constant.
+    It is within 10% of cuBLAS on an H200 from 2048^3 to 16384^3 (tests/host/test_model.py). For smaller products the
+    overhead dominates, so the prediction is only as good as that constant.
     """
     tile_count = problem.batch_count * ceil(problem.m / tile_m) * ceil(problem.n / tile_n)
     ctas = max(1, min(cta_count, hardware.sm_count))
@@ -128,6 +129,6 @@ def _issue_rate(hardware: Hardware, unit: Unit) -> float:
 def _clock(hardware: Hardware, unit: Unit, power: Power, macs_per_clock: float) -> float:
     """The boost clock, or less where tensor cores at such a rate per SM would exceed the power limit."""
     if unit == "cuda_cores" or hardware.capability < 90:
-        return hardware.boost_clock
+        return hardware.clock(unit)
     full = macs_per_clock * hardware.sm_count / ISSUE_RATE["wgmma"]
-    return min(hardware.boost_clock, POWER_LIMITED_MACS[power] / full)
+    return min(hardware.clock(unit), POWER_LIMITED_MACS[power] / full)

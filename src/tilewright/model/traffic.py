@@ -1,4 +1,4 @@
-"""What counters of memory traffic say about a kernel: how requests fit sectors and banks, what is read again."""
+"""Figures derived from counters of memory traffic: how requests fit sectors and banks, and what is read again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,16 @@ SECTOR_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What one product moved.
+    """The memory traffic of one product.
 
-    flops: of the product. minimum_bytes: A, B and out once. loads: requests of warps to read GMEM, cp.async included;
-    load_sectors, store_sectors: 32-byte sectors of reads and of writes. tma_read_bytes, tma_stored_bytes: of TMA,
-    across L2; tma_loaded_bytes: what it leaves in SMEM. wgmma_read_bytes: of operands, from there. shared_requests,
-    shared_wavefronts, shared_conflicts: of ld, st, ldmatrix, stmatrix and cp.async.
+    flops: operations of the product.
+    minimum_bytes: A, B and out once.
+    loads: warp requests that read GMEM, including cp.async.
+    load_sectors, store_sectors: 32-byte sectors of reads and of writes.
+    tma_read_bytes, tma_stored_bytes: bytes that TMA moves across L2.
+    tma_loaded_bytes: bytes that TMA leaves in SMEM.
+    wgmma_read_bytes: bytes of operands that wgmma reads from SMEM.
+    shared_requests, shared_wavefronts, shared_conflicts: those of ld, st, ldmatrix, stmatrix and cp.async.
     """
 
     flops: int
@@ -31,32 +35,32 @@ class Traffic:
 
     @property
     def sectors_per_load(self) -> float | None:
-        """Mean sectors of a request of a warp to read GMEM; None where only TMA does."""
+        """Mean sectors per warp request that reads GMEM; None if only TMA reads it."""
         return self.load_sectors / self.loads if self.loads else None
 
     @property
     def conflicts_per_request(self) -> float | None:
-        """Wavefronts beyond those without bank conflicts, per request to SMEM; None where there is no request."""
+        """Extra wavefronts from bank conflicts per request to SMEM; None without requests."""
         return self.shared_conflicts / self.shared_requests if self.shared_requests else None
 
     @property
     def l2_bytes(self) -> int:
-        """What crosses between the SMs and L2 if nothing hits in L1."""
+        """Bytes between the SMs and L2 if nothing hits in L1."""
         return (self.load_sectors + self.store_sectors) * SECTOR_BYTES + self.tma_read_bytes + self.tma_stored_bytes
 
     @property
     def smem_bytes(self) -> int:
-        """What crosses SMEM's banks: 128 bytes a wavefront, conflicts included, and what TMA and wgmma move."""
+        """Bytes across SMEM's banks: 128 per wavefront, conflicts included, plus those of TMA and wgmma."""
         return self.shared_wavefronts * 128 + self.tma_loaded_bytes + self.tma_stored_bytes + self.wgmma_read_bytes
 
     @property
     def flops_per_smem_byte(self) -> float | None:
-        """Arithmetic intensity at SMEM; None where it is not used."""
+        """Arithmetic intensity at SMEM; None if SMEM is not used."""
         return self.flops / self.smem_bytes if self.smem_bytes else None
 
     @property
     def rereads(self) -> float:
-        """How often each byte of A, B and out crosses between the SMs and L2, in the mean."""
+        """How often each byte of A, B and out crosses between the SMs and L2, on average."""
         return self.l2_bytes / self.minimum_bytes if self.minimum_bytes else 0.0
 
     @property
@@ -67,21 +71,21 @@ class Traffic:
     def explanation(self, scattered_line: str, conflicts_line: str) -> str:
         """The most striking of these numbers in one sentence.
 
-        scattered_line: a source line whose loads touch many more sectors than they need; conflicts_line: where most
-        bank conflicts are. Empty where there is none.
+        scattered_line: a source line whose loads touch many more sectors than they need, or "".
+        conflicts_line: the source line with most bank conflicts, or "".
         """
         if scattered_line:
-            return f"lanes side by side do not read neighbours in GMEM at {scattered_line}"
+            return f"neighboring lanes do not read neighboring elements of GMEM at {scattered_line}"
         if self.shared_conflicts * 8 > self.shared_wavefronts:
             share = self.shared_conflicts / self.shared_wavefronts
             return f"{share:.0%} of SMEM wavefronts are bank conflicts, most at {conflicts_line}"
         if not self.shared_requests and not self.tma_read_bytes:
-            return "nothing is reused on chip but what L1 holds"
-        return f"A, B and out cross between SMs and L2 {self.rereads:.1f} times"
+            return "only L1 reuses data on chip"
+        return f"A, B and out cross between the SMs and L2 {self.rereads:.1f} times"
 
 
 def traffic(flops: int, minimum_bytes: int, counters: Mapping[str, int | Mapping[str, int]]) -> Traffic:
-    """From counters by name (totals, or their parts by kind), as `tilewright.emulator.Counters` has them."""
+    """Traffic from counters by name, either totals or parts by kind, as in `tilewright.emulator.Counters`."""
 
     def total(name: str) -> int:
         value = counters[name]

@@ -77,8 +77,10 @@ def pytest_terminal_summary(terminalreporter):
 
 def _about():
     """Which GPU and driver this is."""
+    from cuda.bindings import driver
+
     from tilewright import api
-    from tilewright.backends.gpu import backend, checked, driver
+    from tilewright.backends.gpu import backend, checked
 
     if not api.gpu_count():
         return {"gpu": None}

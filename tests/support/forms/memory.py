@@ -3,7 +3,7 @@
 from itertools import product
 
 from support.forms.form import written
-from tilewright.emulator.reductions import BULK_REDUCTIONS
+from tilewright.emulator.semantics.reductions import BULK_REDUCTIONS
 
 _ATOMICS = {
     "add": ("u32", "s32", "u64", "f32", "f64", "f16x2", "bf16x2", "f16", "bf16"),

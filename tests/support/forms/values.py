@@ -92,9 +92,9 @@ def _special_floats(dtype):
         extremes = [info.max, info.smallest_normal, info.smallest_subnormal, 3 * float(info.smallest_subnormal)]
         one = np.array([1], dtype)
         bits = one.view(f"u{one.itemsize}")
-        neighbours = np.concatenate([bits + 1, bits - 1]).astype(bits.dtype).view(dtype)
+        neighbors = np.concatenate([bits + 1, bits - 1]).astype(bits.dtype).view(dtype)
         below = (np.array([info.smallest_normal], dtype).view(bits.dtype) - 1).astype(bits.dtype).view(dtype)
-        positive = np.concatenate([numbers, np.array(extremes).astype(dtype), neighbours, below])
+        positive = np.concatenate([numbers, np.array(extremes).astype(dtype), neighbors, below])
         positive = np.concatenate([positive, np.array([np.inf, np.nan]).astype(dtype)])
     return np.concatenate([positive, -positive])
 

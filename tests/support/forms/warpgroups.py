@@ -12,7 +12,7 @@ import numpy as np
 
 from support.forms.agreement import agree, shown, without_signs
 from support.launches import Launch
-from tilewright.emulator.matrix_descriptor import MatrixDescriptor
+from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor
 
 SHARED_BYTES = 1 << 16
 _B = 1 << 14

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.checking.arguments import Arguments, Array, Item, Pointer, TensorMapOf
-from tilewright.emulator.elements import element_dtype
-from tilewright.emulator.ptx_lexical import split_list
+from tilewright.checking.arguments import Arguments, Item, Pointer, TensorMapOf
+from tilewright.emulator.ptx.lexical import split_list
+from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.errors import ArgumentValueError
+from tilewright.reference import Array
 
 _ARRAY = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)\s*=\s*)?(?P<type>\w+)\s*\[(?P<shape>[^\]]*)\](?::(?P<fill>.+))?")
 _TYPED = re.compile(r"(?P<type>\w+):(?P<value>.+)")
@@ -73,7 +74,8 @@ class WrittenBuffer:
             raise ArgumentValueError(f"{self.fill} cannot be loaded: {error}") from error
         if array.shape != self.shape or array.dtype.itemsize != self.dtype.itemsize:
             raise ArgumentValueError(
-                f"{self.fill} holds {array.dtype}{list(array.shape)}, not {self.dtype}{list(self.shape)}"
+                f"{self.fill} holds {array.dtype}{list(array.shape)}, not {self.dtype}{list(self.shape)}; "
+                f"write its type and shape"
             )
         return np.ascontiguousarray(array).view(self.dtype)
 
@@ -115,7 +117,7 @@ def parse_arguments(texts: Sequence[str]) -> Arguments:
     for label, item in zip(labels, written, strict=True):
         if isinstance(item, Pointer | _WrittenTensorMap) and item.buffer not in {None, *buffers}:
             known = ", ".join(buffers) or "none"
-            raise ArgumentValueError(f"{label}: no array is named {item.buffer!r}: there are {known}")
+            raise ArgumentValueError(f"{label}: no array is named {item.buffer!r}: there are {known}; name one of them")
         items.append(item.of(buffers) if isinstance(item, _WrittenTensorMap) else item)
     return Arguments(dict(buffers), items, labels)
 
@@ -184,7 +186,9 @@ def _number(text: str, dtype: "np.dtype[Any]") -> "np.generic[Any]":
         raise ArgumentValueError(f"{text!r} is not an integer, nor one of {', '.join(FILLS)} or an .npy file")
     value, limits = int(text, 0), np.iinfo(dtype)
     if not limits.min <= value <= limits.max:
-        raise ArgumentValueError(f"{value} does not fit {dtype}, which holds {limits.min} to {limits.max}")
+        raise ArgumentValueError(
+            f"{value} does not fit {dtype}, which holds {limits.min} to {limits.max}: write one of these"
+        )
     return _scalar(value, dtype)
 
 

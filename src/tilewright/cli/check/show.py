@@ -67,7 +67,7 @@ def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
 
 def _show_report(report: dict[str, Any], stated: set[str]) -> None:
     """Tell people about a report; a rule that is in `stated` is known, any other is then."""
-    from tilewright.emulator.rules import ERRORS
+    from tilewright.emulator.checks.rules import ERRORS
 
     message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
     paragraph(message, 2)

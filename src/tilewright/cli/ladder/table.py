@@ -89,7 +89,7 @@ _MEASURED_LEGEND = (
     "the same run. Gain: over the rung before on the road, steps aside left out."
 )
 _COUNTED_LEGEND = (
-    "Sectors: of 32 bytes, 4 where the lanes of a warp read neighbouring floats. Conflicts: wavefronts that they "
+    "Sectors: of 32 bytes, 4 where the lanes of a warp read neighboring floats. Conflicts: wavefronts that they "
     "add to a request to SMEM. flop/B: operations for each byte that crosses the banks of SMEM, or that would cross "
     "between the SMs and L2 if L1 caught nothing."
 )

@@ -2,7 +2,7 @@
 
 from tilewright.dtypes import fp32
 from tilewright.kernels.ladder.kernel import LadderKernel
-from tilewright.kernels.ladder.rung import GEMM_CHAPTER, GORDIC, Published, Rung
+from tilewright.kernels.ladder.rung import GEMM_CHAPTER, GORDIC, SHANKHDHAR, Published, Rung
 from tilewright.kernels.simt import SimtKernel
 
 
@@ -92,14 +92,14 @@ RUNGS = (
         Uncoalesced(),
         "CUDA cores",
         "Uncoalesced",
-        "One thread for each element of out, and threads side by side take elements below each other.",
+        "Each thread computes one element of out, and neighboring threads take elements of one column.",
         (Published(0.243, (4096, 4096, 4096), "H100 PCIe", GORDIC),),
     ),
     Rung(
         Coalesced(),
         "CUDA cores",
         "Coalesced",
-        "Threads side by side take elements side by side, so that a warp uses every byte of the sectors it reads.",
+        "Neighboring threads take elements of one row, so a warp uses every byte of the sectors it reads.",
         (Published(3.171, (4096, 4096, 4096), "H100 PCIe", GORDIC),),
     ),
     Rung(
@@ -113,32 +113,32 @@ RUNGS = (
         RegisterTiles(),
         "CUDA cores",
         "Tiles in registers",
-        "Each thread makes 8x8 elements of out, so that what it reads from shared memory is used eight times.",
+        "Each thread computes 8x8 elements of out, so each value from shared memory is used eight times.",
         (Published(7.0, (1024, 1024, 1024), "A100", GEMM_CHAPTER, upto=9.0),),
     ),
     Rung(
         DoubleBuffered(),
         "CUDA cores",
         "Double-buffered",
-        "The next tiles are loaded while the present ones are multiplied, through registers into a second buffer.",
+        "While the current tiles are multiplied, the next ones are loaded through registers into a second buffer.",
     ),
     Rung(
         AsyncCopies(),
         "CUDA cores",
         "Asynchronous copies",
-        "cp.async brings the next tiles into shared memory past the registers.",
+        "cp.async copies the next tiles into shared memory without using registers.",
     ),
     Rung(
         WarpTiles(),
         "CUDA cores",
         "Warp tiles",
-        "Each warp makes a 64x64 block and each thread 8x16 of it, read in float4 without bank conflicts.",
-        (Published(32.0, (8192, 8192, 8192), "H100", GORDIC),),
+        "Each warp computes a 64x64 block and each thread 8x16 of it, with float4 reads that have no bank conflicts.",
+        (Published(32.4, (8192, 8192, 8192), "H100 SXM, bf16 inputs", SHANKHDHAR),),
     ),
     Rung(
         SimtKernel(),
         "CUDA cores",
         "simt, the production kernel",
-        "Warp tiles for every shape and stride, whose threads read from shared memory one step ahead of the products.",
+        "The production kernel takes every shape and stride, and reads shared memory one step ahead of the products.",
     ),
 )

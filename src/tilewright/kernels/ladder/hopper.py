@@ -12,7 +12,7 @@ from tilewright.jit.source import wgmma_wrapper
 from tilewright.kernels import tma
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderConstants, LadderKernel
-from tilewright.kernels.ladder.rung import GORDIC, Published, Rung
+from tilewright.kernels.ladder.rung import SHANKHDHAR, Published, Rung
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.wgmma import WgmmaKernel
@@ -240,7 +240,7 @@ class Stmatrix(Hilbert):
 
 
 def _rung(kernel: Kernel, title: str, idea: str, h100: float | None = None) -> Rung:
-    published = (Published(h100, (4096, 4096, 4096), "H100 SXM", GORDIC),) if h100 else ()
+    published = (Published(h100, (4096, 4096, 4096), "H100 SXM", SHANKHDHAR),) if h100 else ()
     return Rung(kernel, "Hopper", title, idea, published)
 
 
@@ -248,43 +248,43 @@ RUNGS = (
     _rung(
         Basic(),
         "TMA and wgmma",
-        "One thread orders tiles from TMA, and four warps together multiply them where they lie in SMEM.",
+        "One thread orders tiles from TMA, and four warps together multiply them straight from SMEM.",
         317,
     ),
     _rung(
         LargerTile(),
         "A larger tile",
-        "A tile of 128 x 128 uses each byte that is loaded twice as often.",
+        "A 128 x 128 tile uses each loaded byte twice as often.",
         423,
     ),
     _rung(
         Pipelined(),
         "A ring between producer and consumer",
-        "One warpgroup loads while another multiplies, with five slots and two mbarriers for each between them.",
+        "One warpgroup loads while another multiplies; between them are five slots with two mbarriers each.",
         498,
     ),
     _rung(
         TwoConsumers(),
         "Two consumers",
-        "Two warpgroups hold the accumulators of a tile of 128 x 256, which is too large for one.",
+        "Two warpgroups share the accumulators of a 128 x 256 tile, which is too large for one.",
         610,
     ),
     _rung(
         Persistent(),
         "Persistent CTAs",
-        "CTAs stay: the ring fills for the next tile while the last is stored, and the order of tiles can be chosen.",
+        "CTAs stay: the ring fills for the next tile while the last one is stored, and the order of tiles is free.",
         660,
     ),
     _rung(
         LeanBarriers(),
         "Lean barriers",
-        "The bytes themselves say that a slot is full, and one thread of a warpgroup says that it is empty.",
+        "The bytes themselves say that a slot is full, and one thread per warpgroup says that it is empty.",
         704,
     ),
     _rung(
         Multicast(),
         "Clusters and multicast",
-        "Two CTAs read their common columns of B once, each a half, which TMA delivers to both.",
+        "Two CTAs read their common columns of B once: each reads half, and TMA delivers it to both.",
         734,
     ),
     _rung(
@@ -297,23 +297,23 @@ RUNGS = (
     _rung(
         AsyncStore(),
         "Results by TMA",
-        "Warps leave results in SMEM for TMA to write while they multiply the next tile.",
+        "Warps write results to SMEM, and TMA stores them while the warps multiply the next tile.",
         758,
     ),
     _rung(
         Hilbert(),
         "Hilbert's curve",
-        "Tiles are taken along a curve of which any run stays close together, and so finds its operands in L2.",
+        "Tiles follow Hilbert's curve: consecutive tiles lie close together, so they find their operands in L2.",
         764,
     ),
     _rung(
         Stmatrix(),
         "stmatrix",
-        "One instruction lays 16 x 16 results out in SMEM, swizzled so that no two rows meet in a bank.",
+        "One instruction writes 16 x 16 results to SMEM, swizzled so that no two rows share a bank.",
     ),
     _rung(
         WgmmaKernel(),
         "The production kernel",
-        "Any shape, stride and layout; the last tile's results are stored behind the next tile's first products.",
+        "The production kernel takes any layout, and stores each tile's results behind the next tile's first products.",
     ),
 )

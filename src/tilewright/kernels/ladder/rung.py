@@ -70,7 +70,10 @@ class Rung:
 
 
 GORDIC = "Gordić, Inside NVIDIA GPUs: anatomy of high performance matmul kernels (2025)"
-"""The article that most rungs follow; its Hopper figures are Pranjal Shankhdhar's."""
+"""The article that most rungs follow."""
+
+SHANKHDHAR = "Shankhdhar, Outperforming cuBLAS on H100: a worklog, and fast.cu (2024); quoted by Gordić"
+"""The source of the Hopper figures; the fast.cu repository has their size, 4096, and their GPU, an H100 SXM."""
 
 GEMM_CHAPTER = "GEMM in depth, chapter 9 of a CUDA course"
-"""A chapter without a name of its author: register tiles, and a first kernel on wmma."""
+"""A course chapter that does not name its author: register tiles, and a first kernel on wmma."""

@@ -1,0 +1,257 @@
+"""`tilewright run`: multiply real data, verify it, time it or count it, and say what happened."""
+
+import dataclasses
+from collections.abc import Callable
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.command import NOT_VERIFIED, command
+from tilewright.cli.options import (
+    ActivationOption,
+    BackendName,
+    BackendOption,
+    DTypeName,
+    DTypeOption,
+    Json,
+    K,
+    Layout,
+    LayoutOption,
+    M,
+    N,
+    Seed,
+    shape_of,
+    wants_gpu,
+)
+from tilewright.cli.output import counter_rows, facts, print_json, progress, table
+
+if TYPE_CHECKING:
+    from tilewright.checking.product import Product
+    from tilewright.planner.plan import Plan
+    from tilewright.reference import Comparison
+
+GPU_SHAPE = (4096, 4096, 4096)
+EMULATED_SHAPE = (1024, 1024, 1024)
+"""Without M N K: the usual yardstick on a GPU, and what the emulator multiplies in seconds."""
+
+
+@command
+def run(
+    m: M = None,
+    n: N = None,
+    k: K = None,
+    dtype: DTypeOption = DTypeName.bf16,
+    out_dtype: Annotated[
+        DTypeName | None, typer.Option("--out-dtype", help="Element type of the result; A's by default.")
+    ] = None,
+    layout: LayoutOption = Layout.nt,
+    kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
+    activation: ActivationOption = None,
+    bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = False,
+    backend: BackendOption = BackendName.auto,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Multiply random matrices, verify the product against float64, and time it (GPU) or count it (emulator).
+
+    Without M N K it takes a size that suits this machine.
+
+    \b
+    Examples:
+      tilewright run
+      tilewright run 4096 4096 4096 --dtype bf16
+      tilewright run 300 200 100 --kernel mma --layout tn --bias --activation gelu
+      tilewright run 256 256 256 --backend emulator --json
+    """
+    shape = shape_of(m, n, k)
+    from tilewright import dtypes
+    from tilewright.checking.product import Product
+
+    on_gpu = wants_gpu(backend)
+    kind = dtypes.parse(dtype.value, "--dtype")
+    product = Product(
+        *(shape or GPU_SHAPE),
+        dtype=kind,
+        out_dtype=dtypes.parse(out_dtype.value, "--out-dtype") if out_dtype else kind,
+        layout=layout.value,
+        bias=bias,
+        activation=activation.value if activation else None,
+    )
+    outcome = _on_gpu(product, kernel, seed) if on_gpu else _emulated(product, shape or EMULATED_SHAPE, kernel, seed)
+    if as_json:
+        print_json(outcome.record)
+    else:
+        facts(outcome.facts)
+        if outcome.record.get("counters"):
+            table("\nWhat the emulator counted", counter_rows(outcome.record["counters"]))
+    if not outcome.record["verified"]:
+        raise typer.Exit(NOT_VERIFIED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What `run` found: for programs, and by name for people."""
+
+    record: dict[str, Any]
+    facts: dict[str, str]
+
+
+def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
+    import numpy as np
+
+    from tilewright.api import plan
+    from tilewright.cli.run.placement import gpu_placement
+
+    product.require_memory()
+    operands = product.operands(seed)
+    placement = gpu_placement(product.dtype)
+    arrays = {name: placement.from_numpy(array) for name, array in operands.items()}
+    # NaN shows where nothing was written.
+    out = placement.from_numpy(np.full((product.m, product.n), np.nan, product.out_dtype.numpy_dtype))
+    a, b, bias = arrays["a"], arrays["b"], arrays.get("bias")
+    planned = plan(a, b, bias=bias, activation=product.activation, out=out, kernel=kernel, backend="gpu")
+    planned(a, b, bias=bias, out=out)
+    comparison = product.verify(placement.to_numpy(out), operands, planned.accumulator)
+    outcome = _outcome(product, planned, comparison, planned.reason)
+    if planned.kernel is not None:
+        _time(planned, lambda stream: planned(a, b, bias=bias, out=out, stream=stream), outcome)
+        outcome.facts["operands"] = placement.name
+    return outcome
+
+
+def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) -> None:
+    """Time launches and set them against the speed of light."""
+    from tilewright.backends.gpu import GpuBackend
+    from tilewright.measure.timing import time_launches
+    from tilewright.model.speed_of_light import speed_of_light
+
+    problem, gpu = planned.problem, planned.backend
+    assert isinstance(gpu, GpuBackend)
+    with gpu.current():
+        timing = time_launches(launch)
+    light = speed_of_light(problem, gpu.hardware)
+    share = light.seconds / timing.median
+    tflops = problem.flops / timing.median / 1e12
+    outcome.record.update({"time_us": timing.median * 1e6, "tflops": tflops, "speed_of_light_share": share})
+    if light.bound == "memory":
+        limit = f"memory at {gpu.hardware.memory_bandwidth / 1e12:.1f} TB/s"
+    else:
+        cores, clock = "the CUDA cores", gpu.hardware.cuda_core_clock
+        if problem.a.dtype.nbytes == 2:
+            cores, clock = "the tensor cores", gpu.hardware.tensor_clock
+        limit = f"{cores} at {clock / 1e9:.2f} GHz"
+    outcome.facts["time"] = (
+        f"{timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}), "
+        f"{tflops:.3g} TFLOP/s"
+    )
+    outcome.facts["share"] = f"{share:.1%} of the speed of light, which is {light.seconds * 1e6:.1f} us by {limit}"
+
+
+def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed: int) -> Outcome:
+    """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator stands for."""
+    from tilewright.api import plan
+    from tilewright.backends.emulated import EmulatedBackend
+    from tilewright.backends.emulation_limit import refuse_long_emulation
+    from tilewright.kernels.registry import KERNELS
+    from tilewright.planner.choose import choose
+
+    small = product.resized(*shape)
+    with progress(f"emulating {small}") as report:
+        backend = EmulatedBackend(count_memory=True, progress=report)
+        config, reason = None, ""
+        small.require_memory()
+        if not product.problem.is_empty:
+            choice = choose(product.problem, backend.hardware, kernel=kernel)
+            kernel, config, reason = choice.kernel.name, choice.config, choice.reason
+            refuse_long_emulation(small.problem, choice.kernel.unit)
+        operands = small.operands(seed)
+        a, b, bias = operands["a"], operands["b"], operands.get("bias")
+        planned = plan(
+            a,
+            b,
+            bias=bias,
+            activation=small.activation,
+            out_dtype=small.out_dtype.name,
+            kernel=kernel,
+            config=config,
+            backend=backend,
+        )
+        out, counters = planned.counted(a, b, bias=bias)
+    outcome = _outcome(small, planned, small.verify(out, operands, planned.accumulator), reason or planned.reason)
+    if planned.kernel is not None:
+        outcome.record["counters"] = counters.as_dict()
+        if small != product:
+            outcome.facts["smaller"] = f"it has the kernel and Config of {product}, which is too much for the emulator"
+        if planned.kernel.name in KERNELS:
+            _predict(product, planned, outcome)
+    return outcome
+
+
+def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
+    """What the model says of `product` on the GPU that the emulator stands for; it knows production kernels alone."""
+    from tilewright.model.speed_of_light import predict
+
+    problem, hardware = product.problem, planned.backend.hardware
+    assert planned.kernel is not None
+    assert planned.config is not None
+    ctas = planned.kernel.assemble(planned.config, problem, hardware).shape.grid
+    prediction = predict(
+        problem,
+        hardware,
+        planned.config.tile_m,
+        planned.config.tile_n,
+        ctas,
+        unit=planned.kernel.unit,
+    )
+    outcome.record.update({"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops})
+    outcome.facts["predicted"] = (
+        f"{prediction.seconds * 1e6:.1f} us on an {hardware.name} for {product}, {prediction.tflops:.3g} TFLOP/s"
+    )
+    useful = f"{prediction.quantization:.1%}" if prediction.quantization >= 0.001 else "less than 0.1%"
+    outcome.facts["because"] = (
+        f"tiles {prediction.tile_count:,}, waves {prediction.waves:,} ({useful} of their arithmetic useful), "
+        f"at {prediction.clock / 1e9:.2f} GHz"
+    )
+
+
+def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> Outcome:
+    """What is the same on a GPU and in the emulator."""
+    total = product.m * product.n
+    record = {
+        "kernel": planned.kernel.name if planned.kernel else None,
+        "config": dataclasses.asdict(planned.config) if planned.config else None,
+        "backend": planned.backend.name,
+        "gpu": planned.backend.hardware.name,
+        "m": product.m,
+        "n": product.n,
+        "k": product.k,
+        "dtype": product.dtype.name,
+        "out_dtype": product.out_dtype.name,
+        "layout": product.layout,
+        "verified": comparison.verified,
+        # JSON has no NaN, which an element that was not written leaves behind.
+        "relative_error": comparison.relative_error if isfinite(comparison.relative_error) else None,
+        "error_bound": comparison.error_bound,
+        "checked_elements": comparison.elements,
+        "total_elements": total,
+        "reason": reason,
+    }
+    hardware = planned.backend.hardware.name
+    place = f"on {hardware}" if planned.backend.name == "gpu" else f"in the emulator, which stands for an {hardware}"
+    facts = {"product": f"{product}, {place}"}
+    if planned.kernel is None:
+        return Outcome(record, facts | {"kernel": "none", "why": reason})
+    compared = f"all {total:,} elements"
+    if comparison.elements < total:
+        compared = f"{comparison.elements:,} of {total:,} elements (sampled rows and columns)"
+    return Outcome(
+        record,
+        facts
+        | {
+            "kernel": f"{planned.kernel.name} as {planned.config}",
+            "why": reason.removeprefix(f"{planned.kernel.name}: "),
+            "result": f"{'right' if comparison.verified else 'WRONG'}: relative error {comparison.relative_error:.2e} "
+            f"against float64, bound {comparison.error_bound:.2e}, over {compared}",
+        },
+    )

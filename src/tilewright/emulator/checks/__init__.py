@@ -1,0 +1,1 @@
+"""Observers that report what breaks a rule of the PTX manual."""

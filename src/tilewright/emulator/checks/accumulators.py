@@ -1,0 +1,108 @@
+"""The checks of wgmma's registers, accumulators and fragments of A: nobody may access them between issue and wait.
+
+Nor between wgmma.fence and issue. Reads count as writes do, as the manual speaks of accesses; only wgmmas may follow
+each other on one accumulator, and read one fragment. Source: PTX ISA, "wgmma.fence", "wgmma.wait_group".
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.emulator.checks.ground import Ground
+from tilewright.emulator.lanes import WARPGROUP, Array, Group, Indices
+
+
+class AccumulatorChecks:
+    """By number of the register (Program.watched) and warpgroup (of all resident CTAs).
+
+    changed, used: when the last wgmma with the register as accumulator, and as fragment of A, was issued. issuer: the
+    later one. touched: the instruction, plus 1, that last accessed the register since the warpgroup's last wgmma.fence.
+    fenced: the instruction, plus 1, of that fence.
+    """
+
+    def __init__(self, ground: Ground, registers: int) -> None:
+        topology = ground.topology
+        self._ground, self._ctas = ground, topology.ctas
+        warpgroups = -(-topology.threads // WARPGROUP) * topology.ctas
+        self._changed, self._used, self._issuer, self._touched = (
+            np.zeros((registers, warpgroups), np.int64) for _ in range(4)
+        )
+        self._retired = np.zeros(warpgroups, np.int64)
+        self._fenced = np.zeros(warpgroups, np.int64)
+        self._has_fragments = False  # whether any wgmma had A in registers
+
+    def touch(self, site: int, group: Group, number: int) -> None:
+        """Lanes read or write a register otherwise than by wgmma."""
+        slots = self._slots(group)
+        self._require_retired(site, self._changed, (number, slots), slots)
+        self._require_retired(site, self._used, (number, slots), slots)
+        self._touched[number, slots] = site + 1
+
+    def fence(self, site: int, group: Group) -> None:
+        """wgmma.fence."""
+        slots = self._slots(group)
+        self._touched[:, slots] = 0
+        self._fenced[slots] = site + 1
+
+    def multiply(
+        self, site: int, group: Group, rows: slice | tuple[int, ...], fragments: tuple[int, ...], time: int
+    ) -> None:
+        """wgmma.mma_async with some accumulators and some fragments of A."""
+        slots = self._slots(group)
+        index = (slice(rows.start, rows.stop), slots) if isinstance(rows, slice) else np.ix_(np.array(rows), slots)
+        touched = self._has_touched(site, index, slots, "changes")
+        if fragments:
+            self._has_fragments = True
+            of_a = np.ix_(np.array(fragments), slots)
+            touched |= self._has_touched(site, of_a, slots, "reads")
+            self._require_retired(site, self._changed, of_a, slots)
+        if self._has_fragments:
+            self._require_retired(site, self._used, index, slots)
+        if not touched and not self._fenced[slots].all():
+            self._report("wgmma-fence", site, site, int(slots[self._fenced[slots].argmin()]), "changes")
+        self._changed[index], self._issuer[index] = time, site
+        if fragments:
+            self._used[of_a], self._issuer[of_a] = time, site
+
+    def retire(self, lane: int, time: int) -> None:
+        """The warpgroup of a lane has waited for its wgmmas up to a time."""
+        topology = self._ground.topology
+        slot = topology.thread[lane] // WARPGROUP * self._ctas + topology.cta[lane]
+        self._retired[slot] = max(int(self._retired[slot]), time)
+
+    def _has_touched(self, site: int, index: Any, slots: Indices, verb: str) -> bool:
+        """Report an access of some registers since the fence, if there was one."""
+        touched = self._touched[index]
+        if not touched.any():
+            return False
+        place = np.unravel_index(int((touched > 0).argmax()), touched.shape)
+        self._report("wgmma-fence", site, int(touched[place]) - 1, int(slots[place[-1]]), verb)
+        return True
+
+    def _require_retired(self, site: int, issued: Array, index: Any, slots: Indices) -> None:
+        """Report the use of some registers that wgmmas issued at these times may still access."""
+        late = issued[index] > self._retired[slots]
+        if late.any():
+            place = np.unravel_index(int(late.argmax()), late.shape)
+            other = int(self._issuer[index][place])
+            self._report("accumulator-before-wait", site, other, int(slots[place[-1]]), "accesses")
+
+    def _slots(self, group: Group) -> Indices:
+        """The warpgroups of a group."""
+        slots: Indices = np.unique(group.thread // WARPGROUP * self._ctas + group.cta)
+        return slots
+
+    def _report(self, kind: str, site: int, other: int, slot: int, verb: str) -> None:
+        ground = self._ground
+        warpgroup, cta = divmod(slot, self._ctas)
+        lanes = np.arange(WARPGROUP) * self._ctas + warpgroup * WARPGROUP * self._ctas + cta
+        group = ground.topology.group(lanes[lanes < ground.topology.lanes])
+        describe = ground.words.describe
+        past = "" if other == site else f" that {describe(other)} accesses too"
+        if kind == "wgmma-fence" and other != site and (fence := int(self._fenced[slot])):
+            past += (
+                f", after {describe(fence - 1)}: if the source has it before that fence, the compiler has moved it, "
+                "and the order of the PTX counts"
+            )
+        sites = (site,) if other == site else (site, other)
+        ground.report(kind, f"{describe(site)} {verb} registers{past}", sites, group, None)

@@ -1,0 +1,21 @@
+"""What the checks remember from one batch of resident CTAs to the next."""
+
+from tilewright.emulator.checks.carried import Published
+from tilewright.emulator.checks.history import History
+from tilewright.emulator.checks.rules import Reports
+from tilewright.emulator.checks.shadow import GlobalShadow
+
+
+class LaunchState:
+    """Time and global memory.
+
+    most_bytes: what the clocks and mbarriers of a batch may take.
+    """
+
+    def __init__(self, reports: Reports, most_bytes: int) -> None:
+        self.reports, self.most_bytes = reports, most_bytes
+        self.now = 0
+        self.global_proxies = False  # whether threads have written global memory, and bulk copies may read it
+        self.allocations: dict[int, GlobalShadow] = {}
+        self.published: Published = {}  # in global memory
+        self.histories: dict[int, History] = {}  # by cluster

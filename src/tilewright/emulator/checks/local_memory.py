@@ -1,0 +1,40 @@
+"""The checks of local memory: what a thread has not written it must not load."""
+
+import numpy as np
+
+from tilewright.emulator.checks.ground import Ground
+from tilewright.emulator.lanes import Indices
+from tilewright.emulator.ptx.syntax import Entry
+
+
+class LocalChecks:
+    """The local memories of a wave's lanes, which lie one behind the other.
+
+    written: (bytes of all lanes,), which of them hold something. The arguments and results of calls count as written:
+    a function may leave out a member that nobody uses.
+    """
+
+    def __init__(self, ground: Ground, entry: Entry) -> None:
+        self._ground, self._nbytes = ground, entry.local_bytes  # of one thread
+        written = np.zeros((ground.topology.lanes, entry.local_bytes), np.bool_)
+        for variable in (entry.local[name] for name in entry.arguments):
+            written[:, variable.offset : variable.offset + variable.size] = True
+        self._written = written.reshape(-1)
+
+    def access(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
+        """A ld or st of lanes at flat offsets. A load that finds a part of its bytes copies a structure's padding."""
+        places = where[:, None] + np.arange(width)
+        if kind != "ld":
+            self._written[places] = True
+            return
+        missing = ~self._written[places].any(axis=1)
+        if not missing.any():
+            return
+        first, ground = int(missing.argmax()), self._ground
+        address = int(where[first]) % self._nbytes
+        message = (
+            f"{ground.words.describe(site)} reads local address {address:#x}, which "
+            f"{ground.name_of_lane(int(lanes[first]))} has not written"
+        )
+        group = ground.topology.group(lanes[first : first + 1])
+        ground.report("uninitialised-local", message, (site,), group, address)

@@ -1,0 +1,203 @@
+"""What the checks report: one entry per rule of the PTX manual, and the reports themselves."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilewright.emulator.ptx.syntax import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of the PTX ISA manual in one sentence, and the section that states it."""
+
+    sentence: str
+    section: str
+
+
+RULES = {
+    "race": Rule(
+        "two accesses to one place, of which one writes, need a barrier or another synchronisation between them",
+        "Memory Consistency Model: Data races",
+    ),
+    "proxy-fence": Rule(
+        "what ordinary stores wrote is visible to asynchronous operations (bulk copies, wgmma) only after "
+        "fence.proxy.async between the stores and the operation",
+        "Memory Consistency Model: Proxies; Async proxy",
+    ),
+    "read-before-wait": Rule(
+        "what an asynchronous operation writes may be read only after the wait that observes its completion: the "
+        "mbarrier it signals, cp.async.wait_group or wgmma.wait_group",
+        "Data Movement: Completion mechanisms of asynchronous copies; wgmma.wait_group",
+    ),
+    "overwrite-before-wait": Rule(
+        "what an asynchronous operation reads or writes may be overwritten only after the wait that observes its "
+        "completion (wgmma.wait_group, cp.async.bulk.wait_group, or the mbarrier it signals); and it may overwrite "
+        "what threads read only after they are known to have done so, by a barrier or an mbarrier on which they then "
+        "arrive",
+        "wgmma.mma_async; cp.async.bulk.wait_group; mbarrier.arrive; mbarrier.try_wait",
+    ),
+    "uninitialised-shared": Rule(
+        "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
+    ),
+    "uninitialised-local": Rule(
+        "local memory holds nothing before its thread writes to it", "State Spaces: Local State Space"
+    ),
+    "read-only-load": Rule(
+        "ld.global.nc and ldu, and so __ldg and loads through const __restrict__, are for data that nobody writes "
+        "while the kernel runs: their path is not coherent, and no fence or barrier covers it",
+        "ld.global.nc; ldu",
+    ),
+    "uninitialised-register": Rule(
+        "a register has no value before an instruction gives it one, nor where a shuffle took it from a thread that "
+        "takes no part, is not in the member mask or has no value itself",
+        "State Spaces: Register State Space; shfl.sync",
+    ),
+    "mbarrier-init": Rule(
+        "an mbarrier may be used by another thread only after a barrier that follows its mbarrier.init, and from "
+        "another CTA only if fence.mbarrier_init or fence.proxy.async stands between the two",
+        "mbarrier.init; membar/fence: fence.mbarrier_init",
+    ),
+    "mbarrier-access": Rule(
+        "from its mbarrier.init to its mbarrier.inval, nothing but mbarrier instructions may access an mbarrier",
+        "mbarrier; mbarrier.inval",
+    ),
+    "wgmma-fence": Rule(
+        "wgmma.fence must stand between another access to a register and the wgmma.mma_async that uses it as an "
+        "accumulator or as a fragment of A",
+        "wgmma.fence",
+    ),
+    "accumulator-before-wait": Rule(
+        "the accumulators of a wgmma.mma_async, and registers with fragments of its A, may be accessed only after the "
+        "wgmma.wait_group that covers its group",
+        "wgmma.wait_group",
+    ),
+    "cluster-exit": Rule(
+        "a CTA may exit only after every access to its shared memory, by others or by copies under way, is known to "
+        "be over",
+        "Distributed shared memory; mapa",
+    ),
+    "register-budget": Rule(
+        "after setmaxnreg the warps of a CTA may not hold more registers than it was launched with", "setmaxnreg"
+    ),
+    "setmaxnreg": Rule(
+        "all warps of a warpgroup execute the same setmaxnreg, and synchronise before they execute another; .dec "
+        "leaves a warp no more registers than it has, and .inc no fewer",
+        "setmaxnreg",
+    ),
+    "member-mask": Rule(
+        "the member mask of a warp collective names the threads that execute it: each is in its own mask, and each of "
+        "the mask that has not exited executes it with the same qualifiers and the same mask",
+        "shfl.sync; vote.sync; match.sync; redux.sync; elect.sync; bar.warp.sync",
+    ),
+    "divergent-collective": Rule(
+        "all threads of a warp must execute an .aligned instruction together", "barrier{.cta}; wgmma; Warp-level matrix"
+    ),
+}
+
+ERRORS = {
+    "OutOfBounds": Rule(
+        "an access must lie within an object of the memory that its address names",
+        "Operands: Addresses as Operands; State Spaces",
+    ),
+    "UndefinedBranch": Rule("the index of brx.idx must lie within its list of targets", "brx.idx"),
+    "Misaligned": Rule("an address must be a multiple of the size of the access", "Operands: Addresses as Operands"),
+    "Deadlock": Rule(
+        "a wait ends only when all arrivals, bytes or threads that it waits for come",
+        "barrier{.cta}; mbarrier.test_wait / try_wait; bar.warp.sync",
+    ),
+    "AsyncHazard": Rule(
+        "a thread may overwrite what an asynchronous operation reads, and exit, only after the wait that observes its "
+        "completion: wgmma.wait_group or cp.async.bulk.wait_group",
+        "wgmma.mma_async; cp.async.bulk.wait_group",
+    ),
+    "KernelTrap": Rule("trap ends the launch, as a failed assertion does", "trap"),
+    "BarrierProtocol": Rule(
+        "a barrier takes as many arrivals as it was given, and as many bytes as it can count, and all who meet there "
+        "expect the same",
+        "barrier{.cta}; barrier.cluster; mbarrier",
+    ),
+    "MbarrierLifetime": Rule(
+        "an mbarrier is initialised once, and used from its mbarrier.init to its mbarrier.inval while its CTA lives",
+        "mbarrier.init; mbarrier.inval",
+    ),
+    "MbarrierState": Rule(
+        "an mbarrier is asked by a state of its own for the current phase or the one before",
+        "mbarrier.test_wait / try_wait",
+    ),
+    "MisdirectedStore": Rule(
+        "st.async and red.async are for clusters of several CTAs and signal an mbarrier of the CTA that they write to, "
+        "which for red.async is another than their own",
+        "st.async; red.async",
+    ),
+}
+"""What the errors that end a launch are about, by their classes' names."""
+
+
+def verb_of(instruction: Instruction) -> str:
+    """What an instruction does to memory, in a word; bulk copies read one place and write another."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode == "wmma":
+        return "reads" if instruction.action == "load" else "writes"
+    if opcode == "cp":
+        return "accesses" if "bulk" in modifiers else "writes"
+    verbs = {"ld": "reads", "ldu": "reads", "ldmatrix": "reads", "wgmma": "reads", "st": "writes", "stmatrix": "writes"}
+    return {**verbs, "atom": "updates", "red": "updates"}.get(opcode, "accesses")
+
+
+def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
+    """What another did by an instruction at a place that an asynchronous operation reads or writes, in words."""
+    if kind == "mbarrier-access":
+        return "occupies until an mbarrier.inval that is ordered before"
+    if kind == "proxy-fence":
+        return "has written, without fence.proxy.async in between"
+    return f"{verb_of(instruction)} asynchronously" if asynchronous else f"{verb_of(instruction)} without order"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A rule that a kernel broke.
+
+    kind: a key of RULES. message: what happened, in a sentence. locations: the instructions with their source lines,
+    the one that broke the rule first. threads: who executed it. address: where, None for registers.
+    """
+
+    kind: str
+    message: str
+    locations: tuple[str, ...]
+    threads: str
+    address: int | None
+
+    @property
+    def rule(self) -> str:
+        """The rule in a sentence."""
+        return RULES[self.kind].sentence
+
+    @property
+    def section(self) -> str:
+        """The section of the PTX ISA manual that states the rule."""
+        return RULES[self.kind].section
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {**asdict(self), "rule": self.rule, "section": self.section}
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}", *(f"  at {where}" for where in self.locations)]
+        return "\n".join([*lines, f"  rule: {self.rule} (PTX ISA, {self.section})"])
+
+
+class Reports(list[Report]):
+    """What the checks of a device found; one report for each pair of instructions, and at most MOST."""
+
+    MOST = 100
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[tuple[object, ...]] = set()
+
+    def add(self, key: tuple[object, ...], make: Callable[[], Report]) -> None:
+        """Keep the report that `make` gives, unless one with this key is there."""
+        if key not in self._seen and len(self) < self.MOST:
+            self._seen.add(key)
+            self.append(make())

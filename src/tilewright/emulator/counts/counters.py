@@ -1,0 +1,134 @@
+"""What a launch did, in total and per source line: instructions, memory requests, tensor-core work, bytes moved by TMA.
+
+While a kernel runs, every event is added to the `Counts` of the PTX instruction that caused it. At the end they are
+summed per source line. PTX is not SASS: what ptxas merges, splits or drops is counted as the PTX says.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from math import prod
+from typing import Any, TypeAlias
+
+from tilewright.emulator.ptx.syntax import Instruction
+
+Chain: TypeAlias = tuple[str, ...]
+"""A source line and the lines that it is inlined at, innermost first."""
+
+
+@dataclass
+class Counts:
+    """What one instruction, source line or launch did.
+
+    warp_instructions: executions per warp, by opcode with modifiers. tensor_instructions: of mma and wmma (per warp)
+    and wgmma (per warpgroup), by kind, shape and the types of accumulator, A and B. tensor_flops: their floating-point
+    or integer operations, two per multiply-add. tma_loaded_bytes: whole boxes, as mbarriers count them; a multicast
+    load counts once per destination. tma_read_bytes: whole sectors that those loads bring from L2, once per load, for
+    what is out of bounds too. multicast_saved_bytes: what else they would bring if each destination had its own load.
+    tma_stored_bytes: whole sectors that stores write, within bounds. wgmma_read_bytes: what wgmma reads of A and B from
+    shared memory. barrier_waits, mbarrier_waits: times that a warp waited at a CTA or cluster barrier, or at an
+    mbarrier, satisfied ones included.
+
+    Only with Device(count_memory=True): global_requests and shared_requests (warps that access), global_sectors
+    (32-byte sectors touched), global_ideal_sectors (what as many bytes side by side would touch), shared_wavefronts
+    (passes over the 32 banks) and shared_conflicts (wavefronts beyond those of the same access without bank conflicts).
+    Keys say what accesses: "ld", "st" or "atom", in shared memory also "ldmatrix", "stmatrix" and "cp.async"; in global
+    memory cp.async is an "ld". Wavefronts of cp.async.ca are those of its reads from L1 or of its writes, whichever are
+    more: what an H200 takes, unless both have bank conflicts, when it takes more still.
+    """
+
+    warp_instructions: Counter[str] = field(default_factory=Counter)
+    tensor_instructions: Counter[str] = field(default_factory=Counter)
+    tensor_flops: int = 0
+    global_requests: Counter[str] = field(default_factory=Counter)
+    global_sectors: Counter[str] = field(default_factory=Counter)
+    global_ideal_sectors: Counter[str] = field(default_factory=Counter)
+    shared_requests: Counter[str] = field(default_factory=Counter)
+    shared_wavefronts: Counter[str] = field(default_factory=Counter)
+    shared_conflicts: Counter[str] = field(default_factory=Counter)
+    tma_loaded_bytes: int = 0
+    tma_read_bytes: int = 0
+    multicast_saved_bytes: int = 0
+    tma_stored_bytes: int = 0
+    wgmma_read_bytes: int = 0
+    barrier_waits: int = 0
+    mbarrier_waits: int = 0
+
+    @property
+    def sectors_per_request(self) -> dict[str, float]:
+        """Mean number of sectors of a global request, by what accesses; 4 is ideal for 4 bytes per lane."""
+        return {kind: self.global_sectors[kind] / requests for kind, requests in self.global_requests.items()}
+
+    def multiply(self, kind: str, shape: str, types: Sequence[str], executions: int) -> None:
+        """Count tensor-core instructions. shape: as in PTX, such as "m16n8k16"; types: of accumulator, A and B."""
+        self.tensor_instructions[".".join((kind, shape, *types))] += executions
+        self.tensor_flops += 2 * prod(map(int, re.findall(r"\d+", shape))) * executions
+
+    def load_by_tma(self, box_bytes: int, read_bytes: int, destinations: int) -> None:
+        """Count bulk loads to so many CTAs each. Bytes: of the whole boxes, and what is read for them."""
+        self.tma_loaded_bytes += box_bytes * destinations
+        self.tma_read_bytes += read_bytes
+        self.multicast_saved_bytes += read_bytes * (destinations - 1)
+
+    def add(self, other: "Counts") -> None:
+        """Add what another did."""
+        for item in fields(Counts):
+            mine, theirs = getattr(self, item.name), getattr(other, item.name)
+            if isinstance(mine, Counter):
+                mine.update(theirs)
+            else:
+                setattr(self, item.name, mine + theirs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        values = {item.name: getattr(self, item.name) for item in fields(Counts)}
+        plain = {name: dict(value) if isinstance(value, Counter) else value for name, value in values.items()}
+        return {**plain, "sectors_per_request": self.sectors_per_request}
+
+
+@dataclass
+class Counters(Counts):
+    """The totals of a launch, and their parts by source line.
+
+    by_chain: counts by source line and where that is inlined. Lines are "file:line"; without line information in the
+    PTX (-lineinfo) they are "PTX:line".
+    """
+
+    by_chain: dict[Chain, Counts] = field(default_factory=dict)
+
+    @classmethod
+    def summed(cls, by_site: Mapping[int, Counts], instructions: Sequence[Instruction]) -> "Counters":
+        """From the counts of each instruction of an entry, by its index."""
+        counters = cls()
+        for site, counts in sorted(by_site.items()):
+            instruction = instructions[site]
+            chain = instruction.location.chain if instruction.location else (f"PTX:{instruction.ptx_line}",)
+            counters.by_chain.setdefault(chain, Counts()).add(counts)
+            counters.add(counts)
+        return counters
+
+    @cached_property
+    def by_line(self) -> dict[str, Counts]:
+        """Counts by the innermost source line: what stands on that line itself."""
+        return _grouped((chain[:1], counts) for chain, counts in self.by_chain.items())
+
+    @cached_property
+    def by_line_inclusive(self) -> dict[str, Counts]:
+        """Counts by source line, including what was inlined into it."""
+        return _grouped(self.by_chain.items())
+
+
+def _grouped(parts: Iterable[tuple[Chain, Counts]]) -> dict[str, Counts]:
+    """Sums over lines; a part belongs once to each line of its chain. Sorted by file and line."""
+    lines: dict[str, Counts] = {}
+    for chain, counts in parts:
+        for line in dict.fromkeys(chain):
+            lines.setdefault(line, Counts()).add(counts)
+    return {line: lines[line] for line in sorted(lines, key=_file_and_line)}
+
+
+def _file_and_line(line: str) -> tuple[str, int]:
+    file, _, number = line.rpartition(":")
+    return file, int(number)

@@ -1,0 +1,148 @@
+"""Requests, sectors and wavefronts of memory accesses."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.emulator.counts.counters import Counts
+from tilewright.emulator.lanes import WARP, Group, Indices
+from tilewright.emulator.machine.observer import Observer
+from tilewright.emulator.ptx.syntax import Entry
+from tilewright.emulator.semantics.sectors import SECTOR_BYTES
+
+BANK_BYTES = 4
+BANKS = 32
+
+
+class MemoryCounter(Observer):
+    """The counter of requests, sectors and wavefronts, which it adds to the counts of the instructions."""
+
+    def __init__(self, by_site: Mapping[int, Counts], entry: Entry) -> None:
+        self._by_site, self._entry = by_site, entry
+        self._source: tuple[Indices, Indices | None] | None = None  # of the cp.async that is told now
+
+    def accessed(
+        self, site: int, kind: str, space: str, group: Group, where: Indices, width: int, chosen: Indices | None
+    ) -> None:
+        """Count one access of a group."""
+        if space == "local":
+            return
+        copies = kind == "cp.async"
+        if copies and space == "global":
+            self._source = where, chosen
+        elif copies and self._source is not None and "ca" in self._entry.instructions[site].modifiers:
+            self._copy_through_l1(site, width, group, *self._source, where)
+            return
+        by_warp = rows_of_warps(group, where, chosen)
+        by_warp = by_warp[(by_warp >= 0).any(axis=1)]
+        if not by_warp.size:
+            return
+        counts = self._by_site[site]
+        if space == "global":
+            kind = "ld" if copies else kind
+            counts.global_requests[kind] += len(by_warp)
+            counts.global_sectors[kind] += int(_distinct(by_warp, width, SECTOR_BYTES).sum())
+            nbytes = np.count_nonzero(by_warp >= 0, axis=1) * width
+            counts.global_ideal_sectors[kind] += int((-(-nbytes // SECTOR_BYTES)).sum())
+            return
+        counts.shared_requests[kind] += len(by_warp)
+        if kind in ("ldmatrix", "stmatrix"):  # of which a pass moves one matrix
+            passes = by_warp.reshape(-1, 8)
+            self._add_wavefronts(counts, kind, int(_most_words_in_a_bank(passes, width).sum()), _used(passes))
+        else:
+            self._add_wavefronts(counts, kind, *shared_wavefronts(by_warp, width, kind == "ld"))
+
+    def _copy_through_l1(
+        self, site: int, width: int, group: Group, source: Indices, reading: Indices | None, destination: Indices
+    ) -> None:
+        """Count the writes of cp.async.ca, for which the reading lanes read L1's banks at `source`.
+
+        A wavefront takes each word of the source to one lane only (seen on an H200).
+        """
+        lanes = WARP // max(1, width // BANK_BYTES)
+        written, read = rows_of_warps(group, destination, None), rows_of_warps(group, source, reading)
+        counts = self._by_site[site]
+        counts.shared_requests["cp.async"] += len(written)
+        written, read = written.reshape(-1, lanes), read.reshape(-1, lanes)
+        passes = np.maximum(_most_words_in_a_bank(written, width), _most_words_in_a_bank(read, width, broadcast=False))
+        self._add_wavefronts(counts, "cp.async", int(passes.sum()), _used(written))
+
+    def _add_wavefronts(self, counts: Counts, kind: str, wavefronts: int, ideal: int) -> None:
+        counts.shared_wavefronts[kind] += wavefronts
+        counts.shared_conflicts[kind] += wavefronts - ideal
+
+
+def rows_of_warps(group: Group, where: Indices, chosen: Indices | None) -> Indices:
+    """Byte offsets of the chosen lanes of a group as (warps, 32), -1 for none."""
+    offsets = np.full(group.size, -1, np.int64)
+    offsets[slice(None) if chosen is None else chosen] = where
+    warps = group.warps
+    tiles = warps.spread(offsets)
+    if warps.present is not None:
+        tiles = np.where(warps.present, tiles, -1)
+    rows: Indices = tiles.swapaxes(1, 2).reshape(-1, WARP)
+    return rows
+
+
+def shared_wavefronts(by_warp: Indices, width: int, loads: bool) -> tuple[int, int]:
+    """Passes of accesses of `width` bytes at offsets (warps, 32), -1 for none; and how many without bank conflicts.
+
+    A pass serves each bank once, all lanes that read the same word together. 8-byte accesses go in halves of a warp and
+    16-byte ones in quarters, as a pass moves at most 128 bytes. Twice as many lanes of a load go together where all
+    lanes of the warp that differ in bit 0 of their number, or all that differ in bit 1, have the same address
+    (documented by NVIDIA for compute capability 7.x).
+    """
+    parts = max(1, width // BANK_BYTES)
+    if parts == 1 or not loads:
+        return _passes(by_warp, width, parts)
+    paired = _pairs_coincide(by_warp)
+    alone, together = _passes(by_warp[~paired], width, parts), _passes(by_warp[paired], width, parts // 2)
+    return alone[0] + together[0], alone[1] + together[1]
+
+
+def _passes(by_warp: Indices, width: int, parts: int) -> tuple[int, int]:
+    """Wavefronts, and how many of the parts of a warp have an access at all."""
+    lanes = by_warp.reshape(-1, WARP // parts)
+    return int(_most_words_in_a_bank(lanes, width).sum()), _used(lanes)
+
+
+def _used(rows: Indices) -> int:
+    """How many rows have an access at all."""
+    return int((rows >= 0).any(axis=1).sum())
+
+
+def _pairs_coincide(by_warp: Indices) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """For each warp whether lanes n and n ^ 1, or n and n ^ 2, have the same address wherever both are active."""
+    coincide = np.zeros(len(by_warp), np.bool_)
+    lanes = np.arange(WARP)
+    for bit in (1, 2):
+        other = by_warp[:, lanes ^ bit]
+        coincide |= ((by_warp == other) | (by_warp < 0) | (other < 0)).all(axis=1)
+    return coincide
+
+
+def _most_words_in_a_bank(offsets: Indices, width: int, broadcast: bool = True) -> Indices:
+    """For each row of offsets the largest number of words in one bank; with broadcast, a word of many lanes is one."""
+    each = max(1, width // BANK_BYTES)
+    words = np.repeat(offsets // BANK_BYTES, each, axis=1) + np.tile(np.arange(each), offsets.shape[1])
+    words = np.sort(np.where(np.repeat(offsets < 0, each, axis=1), -1, words), axis=1)
+    counted = words >= 0
+    if broadcast:
+        counted[:, 1:] &= words[:, 1:] != words[:, :-1]
+    row = np.broadcast_to(np.arange(len(offsets))[:, None], words.shape)
+    counts = np.bincount((row * BANKS + words % BANKS)[counted], minlength=len(offsets) * BANKS)
+    result: Indices = counts.reshape(-1, BANKS).max(axis=1, initial=0)
+    return result
+
+
+def _distinct(offsets: Indices, width: int, unit: int) -> Indices:
+    """For each row of offsets (-1 for none) the number of `unit`-byte pieces that are touched."""
+    pieces = np.where(offsets < 0, -1, offsets // unit)
+    if width > unit:
+        raise ValueError(f"an access of {width} bytes is wider than {unit}")
+    ordered = np.sort(pieces, axis=1)
+    new = ordered >= 0
+    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    result: Indices = new.sum(axis=1)
+    return result

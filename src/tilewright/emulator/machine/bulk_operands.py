@@ -1,0 +1,159 @@
+"""What bulk copies name, checked: places in shared memory, ranges of global memory, tensor maps and boxes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.emulator.errors import EmulatorError, Misaligned, OutOfBounds
+from tilewright.emulator.lanes import Active, Array, Group, Indices, lane_values, lanes_of
+from tilewright.emulator.machine.wave import Wave
+from tilewright.emulator.memory import GLOBAL_BASE, Bytes
+from tilewright.emulator.semantics import tma
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, TensorMap, decode_tensor_map
+
+_ALIGNMENT = 16
+"""Bytes of which the size and the addresses of a plain copy are multiples."""
+
+
+class BulkOperands:
+    """The operands of a wave's bulk copies."""
+
+    def __init__(self, wave: Wave) -> None:
+        self._wave, self._words = wave, wave.words
+
+    def issues(
+        self,
+        site: int,
+        group: Group,
+        shared: Sequence[Array],
+        values: Sequence[Array],
+        mask: Array | None,
+        active: Active,
+    ) -> "list[Issue]":
+        """What each active lane asks for: places in shared memory, and plain values."""
+        lanes = group.active(active)
+        if not lanes.size:
+            return []
+        chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
+        access = self._wave.access
+        places = []
+        for address in shared:
+            cta, offset = access.cta_and_offset(site, lanes, "cluster", lane_values(address, group.size, chosen))
+            places.append(list(zip(cta.tolist(), offset.tolist(), strict=True)))
+        plain = [lane_values(value, group.size, chosen).tolist() for value in values]
+        masks = [None] * lanes.size if mask is None else lane_values(mask, group.size, chosen).tolist()
+        return [
+            Issue(lane, [of[index] for of in places], [of[index] for of in plain], masks[index],
+                   access.topology.cluster_size)
+            for index, lane in enumerate(lanes.indices.tolist())
+        ]  # fmt: skip
+
+    def tensor_map(self, site: int, address: int) -> TensorMap:
+        """The tensor map at an address."""
+        if address < 1 << 32:  # of the parameter space, which the instruction takes as it is
+            address += int(self._wave.launch.parameters_address)
+        try:
+            data = self._wave.access.memory.slice(address, TENSOR_MAP_BYTES)
+        except ValueError as error:
+            raise OutOfBounds(f"{self._words.describe(site)} takes a tensor map from bad memory: {error}") from error
+        try:
+            tensor_map = decode_tensor_map(data.tobytes())
+        except ValueError as error:
+            what = f"the tensor map at {address:#x} has been overwritten, or never was one: {error}"
+            raise EmulatorError(f"{self._words.describe(site)}: {what}", address=address) from error
+        if tensor_map is None:
+            what = f"there is no tensor map at {address:#x}"
+            raise EmulatorError(f"{self._words.describe(site)}: {what}", address=address)
+        return tensor_map
+
+    def check_tiles(self, site: int, tensor_map: TensorMap, boxes: Indices, offsets: Indices) -> None:
+        """Raise for a tile outside shared memory or misaligned, or a box outside its allocation."""
+        for offset in np.unique(offsets).tolist():
+            if offset % tma.TILE_ALIGNMENT:
+                raise Misaligned(
+                    f"{self._words.describe(site)} has its tile at {self._words.shared(offset)}, which is not a "
+                    f"multiple of {tma.TILE_ALIGNMENT}"
+                )
+            self.check_range(site, offset, tensor_map.shared_bytes)
+        if boxes.shape[1] != len(tensor_map.shape):
+            raise EmulatorError(
+                f"{self._words.describe(site)} takes {boxes.shape[1]} coordinates and its tensor map has "
+                f"{len(tensor_map.shape)} dimensions"
+            )
+        uneven = boxes[:, 0] * tensor_map.element_bytes % tma.BOX_ALIGNMENT != 0
+        if uneven.any():
+            raise Misaligned(
+                f"{self._words.describe(site)} has its box at {tuple(boxes[uneven.argmax()].tolist())}, "
+                f"{int(boxes[uneven.argmax(), 0]) * tensor_map.element_bytes} bytes into a row, no multiple of "
+                f"{tma.BOX_ALIGNMENT}: an H200 stops with an illegal instruction"
+            )
+        first, last, inside = tma.extents(tensor_map, boxes)
+        memory = self._wave.access.memory
+        if not inside.any() or memory.encloses(int(first[inside].min()), int(last[inside].max())):
+            return
+        for box, low, high in zip(boxes[inside].tolist(), first[inside].tolist(), last[inside].tolist(), strict=True):
+            if not memory.encloses(low, high):
+                raise OutOfBounds(
+                    f"{self._words.describe(site)} with coordinates {tuple(box)} touches global addresses {low:#x} "
+                    f"to {high:#x}, which are not in one allocation: {memory.describe(high - GLOBAL_BASE)}"
+                )
+
+    def require_cluster(self, site: int) -> None:
+        """Raise for a reduction to shared memory in a launch without clusters."""
+        if self._wave.topology.cluster_size == 1:
+            raise EmulatorError(
+                f"{self._words.describe(site)} reduces to shared memory in a launch without clusters: an H200 stops "
+                "with an illegal instruction; launch clusters of 2 or more"
+            )
+
+    def check_range(self, site: int, offset: int, size: int) -> None:
+        """Raise for a range past the end of shared memory."""
+        limit = self._wave.access.shared_limit
+        if offset + size > limit:
+            raise OutOfBounds(
+                f"{self._words.describe(site)} moves {size} bytes at {self._words.shared(offset)}, past the end "
+                f"of the CTA's shared memory at {limit:#x}"
+            )
+
+    def shared_range(self, site: int, cta: int, offset: int, size: int) -> Bytes:
+        """A view of a CTA's shared memory."""
+        self._check_alignment(site, offset, size)
+        self.check_range(site, offset, size)
+        start = cta * self._wave.topology.shared_stride + offset
+        return self._wave.access.shared.bytes[start : start + size]
+
+    def global_range(self, site: int, address: int, size: int) -> Bytes:
+        """A view of global memory."""
+        self._check_alignment(site, address, size)
+        try:
+            return self._wave.access.memory.slice(address, size)
+        except ValueError as error:
+            raise OutOfBounds(f"{self._words.describe(site)}: {error}") from error
+
+    def _check_alignment(self, site: int, address: int, size: int) -> None:
+        if address % _ALIGNMENT or size % _ALIGNMENT:
+            raise Misaligned(
+                f"{self._words.describe(site)} moves {size} bytes at {address:#x}: both must be multiples of "
+                f"{_ALIGNMENT}"
+            )
+
+
+class Issue:
+    """A bulk copy of one thread. places: (CTA slot, shared offset) pairs; values: other operands."""
+
+    def __init__(
+        self, lane: int, places: list[tuple[int, int]], values: list[int], mask: int | None, cluster_size: int
+    ) -> None:
+        self.lane, self.places, self.values = lane, places, values
+        self._mask, self._cluster_size = mask, cluster_size
+
+    def destinations(self, cta: int) -> list[int]:
+        """CTA slots that get the data: those of the multicast mask, in the cluster of `cta`, or `cta` itself."""
+        if self._mask is None:
+            return [cta]
+        first = cta // self._cluster_size * self._cluster_size
+        return [first + rank for rank in range(16) if self._mask >> rank & 1]
+
+    def signal_cta(self, destination: int) -> int:
+        """The CTA whose mbarrier hears of the arrival in `destination`."""
+        return self.places[1][0] if self._mask is None else destination

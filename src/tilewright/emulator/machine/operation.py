@@ -1,0 +1,94 @@
+"""Asynchronous operations in one shape, as observers hear of them.
+
+An operation has one part for each lane that issues it; arrays have an entry for each part.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.emulator.lanes import Group, Indices
+from tilewright.emulator.semantics.swizzle import CHUNK
+from tilewright.emulator.semantics.tma import Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedRegion:
+    """What the parts access of shared memory: `nbytes` at an offset, of one or more CTAs.
+
+    ctas: (parts, places), slots of CTAs. offsets: (parts,), shared addresses. chunks: of a part by its index, the
+    16-byte chunks, numbered from shared address 0, where the bytes are not consecutive. alike: (parts,), keys; parts
+    with the same key access the same offsets, each of its own CTA.
+    """
+
+    ctas: Indices
+    offsets: Indices
+    nbytes: int
+    chunks: Callable[[int], Indices] | None = None
+    alike: Sequence[Hashable] | None = None
+
+    def chunks_of(self, part: int) -> Indices:
+        """The 16-byte chunks of a CTA's shared memory that a part accesses."""
+        if self.chunks is not None:
+            return self.chunks(part)
+        first = int(self.offsets[part])
+        return np.arange(first // CHUNK.itemsize, (first + self.nbytes) // CHUNK.itemsize)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GlobalRegion:
+    """What the parts access of global memory.
+
+    rows_of: what a part accesses, by its index; None for nothing. bounds: addresses of the first and the last byte of
+    all parts, where these are known without asking for the rows.
+    """
+
+    rows_of: Callable[[int], Rows | None]
+    bounds: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queue:
+    """An end by commit groups: a wait of the issuing lane tells it.
+
+    name: "cp.async", "bulk" or "wgmma". numbers: (parts,), of the groups, counted by each lane.
+    """
+
+    name: str
+    numbers: Indices
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signal:
+    """An end by mbarriers: (parts, places), the slots of their CTAs; (parts,), their shared addresses."""
+
+    ctas: Indices
+    offsets: Indices
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WatchedRegisters:
+    """The registers of a wgmma, by their numbers in Program.watched: accumulators, and fragments of A."""
+
+    group: Group
+    accumulators: slice | tuple[int, ...]
+    fragments: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """An asynchronous operation that one instruction issues.
+
+    site: the instruction. kind: "cp.async", "bulk" (copies and reductions), "send" (st.async, red.async) or "wgmma".
+    lanes: (parts,), who issues; of a wgmma the first lane of each warpgroup. ends: what tells that it is over.
+    registers: of a wgmma.
+    """
+
+    site: int
+    kind: str
+    lanes: Indices
+    ends: Queue | Signal
+    reads: SharedRegion | GlobalRegion | None = None
+    writes: SharedRegion | GlobalRegion | None = None
+    registers: WatchedRegisters | None = None

@@ -1,0 +1,77 @@
+"""The CTAs that run together, as the parts of a machine share them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from tilewright.emulator.lanes import Array, Extent, Group, Indices, Topology, round_up
+from tilewright.emulator.machine.access import Access
+from tilewright.emulator.machine.asynchrony import Asynchrony
+from tilewright.emulator.machine.observer import Observers
+from tilewright.emulator.machine.words import Words
+from tilewright.emulator.memory import SHARED_START, GlobalMemory
+from tilewright.emulator.program.program import Program
+from tilewright.emulator.semantics.scalars import Values
+
+_STRIDE_UNIT = 1024
+"""Bytes of which the shared memories of CTAs begin at multiples, so that swizzles act on all of them alike."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """What all waves of a launch share.
+
+    shared_bytes: dynamic shared memory of a CTA. parameters: the bytes of the parameter space, which also lie at
+    `parameters_address` in global memory. variables: addresses of the module's variables.
+    """
+
+    program: Program
+    memory: GlobalMemory
+    grid: Extent
+    block: Extent
+    cluster: Extent
+    shared_bytes: int
+    parameters: bytes
+    parameters_address: int
+    variables: dict[str, int]
+    asynchrony: Asynchrony
+
+
+class Wave:
+    """The resident CTAs of a launch and the state of their threads.
+
+    cta_numbers: linear indices in the grid (see Specials). banks: the register file, (rows, lanes), of predicates and
+    of registers of 2, 4 and 8 bytes. uniforms: the registers with one value for the whole launch. alive: (lanes,), who
+    has not exited. alive_threads: (ctas,). block: the index of the block that runs. push: lets a group go on at a
+    block.
+    """
+
+    def __init__(self, launch: Launch, cta_numbers: Indices) -> None:
+        program = launch.program
+        self.launch, self.program, self.cta_numbers, self.asynchrony = launch, program, cta_numbers, launch.asynchrony
+        threads, cluster_size = prod(launch.block), prod(launch.cluster)
+        limit = SHARED_START + program.entry.dynamic_offset + launch.shared_bytes
+        self.topology = Topology(cta_numbers.size, threads, cluster_size, round_up(limit, _STRIDE_UNIT))
+        lanes, rows = self.topology.lanes, program.bank_sizes
+        self.words, self.tell = Words(program.entry, self.topology, cta_numbers), Observers()
+        self.access = Access(launch.memory, self.topology, limit, self.words, self.tell)
+        self.banks: tuple[Array, ...] = (
+            np.zeros((rows[1], lanes), np.bool_),
+            *(np.zeros((rows[width], lanes), f"u{width}") for width in (2, 4, 8)),
+        )
+        self.uniforms: list[Values] = program.initial_uniforms()
+        self.alive = np.ones(lanes, np.bool_)
+        self.alive_threads = np.full(self.topology.ctas, threads)
+        self.block = 0
+        self.push: Callable[[int, Group], None] = _nowhere
+
+    def let_go(self) -> None:
+        """Free all that this holds: its parts name each other, and would stay until Python looks for cycles."""
+        for owner in (self.tell, self.topology, self):
+            vars(owner).clear()
+
+
+def _nowhere(block: int, group: Group) -> None:
+    raise AssertionError(f"no machine runs this wave: {block}, {group}")

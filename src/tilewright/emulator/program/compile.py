@@ -1,0 +1,40 @@
+"""An entry of a module as a program: its functions are generated and compiled."""
+
+from typing import Any
+
+import tilewright.emulator.program.emitters  # noqa: F401  (the emitters register themselves)
+from tilewright.emulator.errors import UnsupportedInstruction
+from tilewright.emulator.program.blocks import build_blocks
+from tilewright.emulator.program.program import Program, place_registers
+from tilewright.emulator.program.suspects import suspect_registers
+from tilewright.emulator.program.writer import BlockWriter
+from tilewright.emulator.ptx.availability import check_available
+from tilewright.emulator.ptx.conformance import check_form
+from tilewright.emulator.ptx.syntax import Module
+from tilewright.emulator.semantics import conversions, directed_rounding, integers, scalars
+
+
+def compile_entry(module: Module, name: str) -> Program:
+    """Generate and compile the functions of an entry.
+
+    Raises:
+        UnsupportedInstruction, PtxSyntaxError: naming the instruction and its line.
+    """
+    entry = module.entries[name]
+    if entry.refusal:
+        raise UnsupportedInstruction(entry.refusal)
+    for instruction in entry.instructions:
+        check_available(instruction, module)
+        check_form(instruction)
+    blocks = build_blocks(entry)
+    program = Program(entry, blocks)
+    place_registers(program)
+    suspects, program.without_value = suspect_registers(blocks)
+    program.suspects = {register: number for number, register in enumerate(suspects)}
+    namespace: dict[str, Any] = {"__constants__": {}}
+    for definitions in (scalars, integers, conversions, directed_rounding):
+        namespace |= vars(definitions)
+    program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
+    exec(compile(program.source, f"<{entry.name}>", "exec"), namespace)
+    program.functions = [namespace[f"block_{block.index}"] for block in blocks]
+    return program

@@ -1,0 +1,294 @@
+"""Emitters of memory accesses, asynchronous copies and warp collectives.
+
+They evaluate operands and call the machine's services, which act on all lanes of the group at once.
+"""
+
+from tilewright.emulator.program.code import DTYPES
+from tilewright.emulator.program.emitters.operands import address_of as _address
+from tilewright.emulator.program.emitters.operands import count_of as _count
+from tilewright.emulator.program.emitters.operands import elements_of as _elements
+from tilewright.emulator.program.emitters.operands import immediate_of as _immediate
+from tilewright.emulator.program.emitters.operands import mbarrier_space
+from tilewright.emulator.program.emitters.operands import space_of as _space
+from tilewright.emulator.program.writer import BlockWriter, emits, pair_of
+from tilewright.emulator.ptx.syntax import Address, Instruction, Register, Sink, Symbol
+from tilewright.emulator.semantics.reductions import require_bulk_reduction
+
+_ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
+
+
+def _writable_space(instruction: Instruction) -> str:
+    space = _space(instruction)
+    if space == "param" or "const" in instruction.modifiers:
+        raise ValueError("a space that nobody writes to")
+    return space
+
+
+def _vector_length(instruction: Instruction) -> int:
+    return next((int(m[1:]) for m in instruction.modifiers if m in ("v2", "v4", "v8")), 1)
+
+
+@emits("ld", "ldu")
+def _load(w: BlockWriter, i: Instruction) -> None:
+    dtype, space, count = DTYPES[i.modifiers[-1]], _space(i), _vector_length(i)
+    targets, address = _elements(i.operands[0]), i.operands[1]
+    if space == "param" and isinstance(address, Address) and isinstance(address.base, Symbol):
+        if address.base.space != "param":
+            raise ValueError("the argument of a call")
+        name = address.base.name
+        start = next(p.offset for p in w.program.entry.parameters if p.name == name) + address.offset
+        for index, target in enumerate(targets):
+            w.assign(target, f"m.parameter({start + index * int(dtype[1:])}, {dtype})", dtype)
+        return
+    where = _address(w, address, space)
+    if space == "param":
+        where = w.variable(f"{where} + m.parameters_address")
+    loaded = w.variable(f"m.access.load({w.site}, g, {space!r}, {where}, {dtype}, {count}, {w.active})")
+    for index, target in enumerate(targets):
+        w.assign(target, f"{loaded}[{index}]", dtype)
+
+
+@emits("st")
+def _store(w: BlockWriter, i: Instruction) -> None:
+    if i.action == "async":
+        _send(w, i)
+        return
+    dtype, space = DTYPES[i.modifiers[-1]], _writable_space(i)
+    where = _address(w, i.operands[0], space)
+    values = ", ".join(w.read(element, dtype) for element in _elements(i.operands[1]))
+    w.emit(f"m.access.store({w.site}, g, {space!r}, {where}, [{values}], {w.active})")
+
+
+@emits("atom", "red")
+def _atomic(w: BlockWriter, i: Instruction) -> None:
+    if i.action == "async":
+        _send(w, i)
+        return
+    kind, space = i.modifiers[-1], _writable_space(i)
+    operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
+    if kind == "b128":
+        _atomic_of_pairs(w, i, operation, space)
+        return
+    dtype = DTYPES[kind]
+    returns = i.opcode == "atom"
+    address, *rest = i.operands[returns:]
+    where = _address(w, address, space)
+    if operation in ("exch", "cas", "and", "or", "xor"):
+        dtype = "u" + dtype[1:]
+    targets = _elements(i.operands[0]) if returns else ()
+    compare = w.read(rest.pop(0), dtype) if operation == "cas" else None
+    for index, element in enumerate(_elements(rest[0])):
+        place = w.variable(f"{where} + {index * int(dtype[1:])}") if index else where
+        value = w.read(element, dtype)
+        form = w.constant((operation, kind))
+        call = f"m.access.atomic({w.site}, g, {space!r}, {place}, {form}, {value}, {compare}, {w.active})"
+        if returns and not isinstance(targets[index], Sink):
+            w.assign(targets[index], w.variable(call), dtype)
+        else:
+            w.emit(call)
+
+
+def _atomic_of_pairs(w: BlockWriter, i: Instruction, operation: str, space: str) -> None:
+    """atom.exch and atom.cas of b128, which registers hold in halves."""
+    where = _address(w, i.operands[1], space)
+    pairs = [_elements(operand) for operand in i.operands[2 : 4 if operation == "cas" else 3]]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError("values of 128 bits that are not in registers")
+    *compare, value = (w.variable(f"pair({w.read(low, 'u8')}, {w.read(high, 'u8')})") for low, high in pairs)
+    expected = compare[0] if compare else None
+    form = w.constant((operation, "b128"))
+    found = w.variable(f"m.access.atomic({w.site}, g, {space!r}, {where}, {form}, {value}, {expected}, {w.active})")
+    for part, target in zip(("low", "high"), _elements(i.operands[0]), strict=False):
+        w.assign(target, f"{found}[{part!r}]", "u8")
+
+
+def _send(w: BlockWriter, i: Instruction) -> None:
+    """st.async and red.async, to shared memory and with an mbarrier."""
+    kind, space = i.modifiers[-1], _space(i)
+    operation = next((modifier for modifier in i.modifiers if modifier in _ATOMICS), None)
+    form = operation and w.constant((operation, kind))
+    where, barrier = _address(w, i.operands[0], space), _address(w, i.operands[2], space)
+    values = ", ".join(w.read(element, DTYPES[kind]) for element in _elements(i.operands[1]))
+    w.emit(f"m.remote.send({w.site}, g, {space!r}, {where}, [{values}], {form}, {barrier}, {w.active})")
+
+
+@emits("mapa")
+def _map_to_cta(w: BlockWriter, i: Instruction) -> None:
+    dtype = DTYPES[i.modifiers[-1]]
+    address, rank = w.read(i.operands[1], dtype), w.read(i.operands[2], "u4")
+    w.assign(i.operands[0], f"m.access.map_to_cta({address}, {rank})", dtype)
+
+
+@emits("getctarank")
+def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
+    address = w.read(i.operands[1], "u4" if "shared::cluster" in i.modifiers else "u8")
+    w.assign(i.operands[0], f"m.access.rank_of({address}, g)", "u4")
+
+
+# Warp collectives ----------------------------------------------------------------------------------------------------
+
+
+@emits("shfl")
+def _shuffle(w: BlockWriter, i: Instruction) -> None:
+    value, unset = w.suspects.read_if_taken(i.operands[1], "u4")
+    lane, clamp = (w.read(operand, "u4") for operand in i.operands[2:4])
+    first, second = pair_of(i.operands[0])
+    result = w.exchange("m.collectives.shuffle", i, repr(i.modifiers[1]), value, lane, clamp, unset)
+    w.assign(first, f"{result}[0]", "u4")
+    w.suspects.lose(first, f"{result}[2]")
+    w.assign(second, f"{result}[1]", "b1")
+
+
+@emits("vote")
+def _vote(w: BlockWriter, i: Instruction) -> None:
+    mode = i.modifiers[1]
+    result = w.exchange("m.collectives.vote", i, repr(mode), w.read(i.operands[1], "b1"))
+    w.assign(i.operands[0], result, "u4" if mode == "ballot" else "b1")
+
+
+@emits("match")
+def _match(w: BlockWriter, i: Instruction) -> None:
+    value = w.read(i.operands[1], DTYPES[i.modifiers[-1]])
+    first, second = pair_of(i.operands[0])
+    result = w.exchange("m.collectives.match", i, repr(i.modifiers[0]), value)
+    w.assign(first, f"{result}[0]", "u4")
+    w.assign(second, f"{result}[1]", "b1")
+
+
+@emits("redux")
+def _reduce(w: BlockWriter, i: Instruction) -> None:
+    dtype = DTYPES[i.modifiers[-1]]
+    value = w.read(i.operands[1], dtype)
+    w.assign(i.operands[0], w.exchange("m.collectives.reduce", i, repr(i.modifiers[1]), value), dtype)
+
+
+@emits("elect")
+def _elect(w: BlockWriter, i: Instruction) -> None:
+    first, second = pair_of(i.operands[0])
+    result = w.exchange("m.collectives.elect", i)
+    w.assign(first, f"{result}[0]", "u4")
+    w.assign(second, f"{result}[1]", "b1")
+
+
+@emits("activemask")
+def _active_mask(w: BlockWriter, i: Instruction) -> None:
+    w.assign(i.operands[0], "m.collectives.active_mask(g)", "u4")
+
+
+def _matrix_form(i: Instruction) -> tuple[int, bool]:
+    """Number of matrices and whether they are transposed, of ldmatrix and stmatrix."""
+    return next(int(m[1]) for m in i.modifiers if m in ("x1", "x2", "x4")), "trans" in i.modifiers
+
+
+@emits("ldmatrix")
+def _load_matrix(w: BlockWriter, i: Instruction) -> None:
+    count, transpose = _matrix_form(i)
+    where = _address(w, i.operands[1], "shared")
+    loaded = w.variable(f"m.tensor_cores.load_matrix({w.site}, g, {where}, {count}, {transpose})")
+    for index, target in enumerate(_elements(i.operands[0])):
+        w.assign(target, f"{loaded}[{index}]", "u4")
+
+
+@emits("stmatrix")
+def _store_matrix(w: BlockWriter, i: Instruction) -> None:
+    _, transpose = _matrix_form(i)
+    where = _address(w, i.operands[0], "shared")
+    values = ", ".join(w.read(element, "u4") for element in _elements(i.operands[1]))
+    w.emit(f"m.tensor_cores.store_matrix({w.site}, g, {where}, [{values}], {transpose})")
+
+
+# Asynchronous copies -------------------------------------------------------------------------------------------------
+
+
+@emits("cp")
+def _copy(w: BlockWriter, i: Instruction) -> None:
+    modifiers = i.modifiers
+    if "bulk" in modifiers:
+        _bulk(w, i)
+    elif "commit_group" in modifiers:
+        w.emit(f"m.copies.groups.commit(g, {w.active})")
+    elif "wait_group" in modifiers or "wait_all" in modifiers:
+        if "wait_all" in modifiers:
+            w.emit(f"m.copies.groups.commit(g, {w.active})")
+        pending = _count(i.operands[0]) if i.operands else 0
+        w.emit(f"m.copies.groups.wait(g, {pending}, {w.active})")
+    elif "mbarrier" in modifiers:
+        space = mbarrier_space(i)
+        where = _address(w, i.operands[0], space)
+        w.emit(f"m.copies.arrive_when_done({w.site}, g, {space!r}, {where}, {'noinc' in modifiers}, {w.active})")
+    else:
+        _copy_async(w, i)
+
+
+def _copy_async(w: BlockWriter, i: Instruction) -> None:
+    """cp.async of 4, 8 or 16 bytes per thread; bytes beyond the source size are zeros."""
+    destination, source, size, *rest = i.operands
+    if "L2::cache_hint" in i.modifiers:
+        rest.pop()
+    if _immediate(size) not in (4, 8, 16):
+        raise ValueError("a copy is of 4, 8 or 16 bytes")
+    to, of = _address(w, destination, "shared"), _address(w, source, "global")
+    taken = None
+    if rest and isinstance(rest[0], Register) and rest[0].bits == 1:  # ignore-src
+        taken = w.variable(f"np.where({w.read(rest[0], 'b1')}, u4(0), {w.constant(_immediate(size), 'u4')})")
+    elif rest:
+        taken = w.read(rest[0], "u4")
+    w.emit(f"m.copies.copy({w.site}, g, {to}, {of}, {_immediate(size)}, {taken}, {w.active})")
+
+
+def _bulk(w: BlockWriter, i: Instruction) -> None:
+    modifiers, operands = i.modifiers, list(i.operands)
+    if "commit_group" in modifiers:
+        w.emit(f"m.bulk.groups.commit(g, {w.active})")
+        return
+    if "wait_group" in modifiers:
+        w.emit(f"m.bulk.groups.wait(g, {_count(operands[0])}, {w.active}, {'read' in modifiers})")
+        return
+    if "prefetch" in modifiers:
+        return
+    reduction = _bulk_reduction(i)
+    if "L2::cache_hint" in modifiers:
+        operands.pop()
+    mask = w.read(operands.pop(), "u2") if "multicast::cluster" in modifiers else None
+    loads = "bulk_group" not in modifiers
+    if "tensor" in modifiers:
+        shared, tensor = operands[:2] if loads else operands[1::-1]
+        assert isinstance(tensor, Address)
+        dimensions = next(int(modifier[0]) for modifier in modifiers if modifier[0].isdigit())
+        if len(tensor.coordinates) != dimensions:
+            raise ValueError(f"{len(tensor.coordinates)} coordinates in {dimensions} dimensions")
+        handle = _address(w, Address(tensor.base, tensor.offset), "generic")
+        coordinates = ", ".join(w.read(coordinate, "i4") for coordinate in tensor.coordinates)
+        where = _address(w, shared, "cluster")
+        if loads:
+            barrier = _address(w, operands[2], "cluster")
+            arguments = f"{where}, {handle}, [{coordinates}], {barrier}, {mask}, {w.active}"
+            w.emit(f"m.bulk.load_tensor({w.site}, g, {arguments})")
+        else:
+            operation = reduction and reduction[0]
+            w.emit(f"m.bulk.store_tensor({w.site}, g, {where}, {handle}, [{coordinates}], {operation!r}, {w.active})")
+        return
+    size = w.read(operands[2], "u4")
+    if not loads:
+        to, of = _address(w, operands[0], "global"), _address(w, operands[1], "cluster")
+        w.emit(f"m.bulk.store({w.site}, g, {to}, {of}, {size}, {reduction}, {w.active})")
+        return
+    of_shared = "shared::cta" in modifiers and "global" not in modifiers
+    to, of = _address(w, operands[0], "cluster"), _address(w, operands[1], "cluster" if of_shared else "global")
+    barrier = _address(w, operands[3], "cluster")
+    arguments = f"{to}, {of}, {size}, {barrier}, {of_shared}, {mask}, {reduction}, {w.active}"
+    w.emit(f"m.bulk.load({w.site}, g, {arguments})")
+
+
+def _bulk_reduction(i: Instruction) -> tuple[str, str] | None:
+    """Operation and type of cp.reduce.async.bulk, the type of a tensor's being its map's; None for a copy."""
+    if "reduce" not in i.modifiers:
+        return None
+    operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)
+    if "tensor" in i.modifiers:
+        return operation, ""
+    kind = i.modifiers[-1]
+    require_bulk_reduction("global" if "bulk_group" in i.modifiers else "shared", operation, kind)
+    if ("noftz" in i.modifiers) != (operation == "add" and kind in ("f16", "bf16")):
+        raise ValueError(".noftz belongs to .add of .f16 and .bf16, and must stand there")
+    return operation, kind

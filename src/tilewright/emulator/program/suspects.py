@@ -1,0 +1,150 @@
+"""Registers that may have no value, and how a block tells the checks which lanes have none.
+
+What has no value may be copied, computed with, and offered to a shuffle. It is used, and reported, where it reaches
+memory, an address, a guard, a tensor core or anything else than registers.
+"""
+
+from collections.abc import Callable, Iterable
+
+from tilewright.emulator.program.blocks import Block
+from tilewright.emulator.program.code import Code
+from tilewright.emulator.program.dataflow import PURE, definitions, registers_of, sources
+from tilewright.emulator.ptx.syntax import Instruction, Operand, Register
+
+_PASSES_ON = PURE | {
+    "addc", "copysign", "cos", "dp2a", "dp4a", "ex2", "fns", "lg2", "mad24", "madc", "mul24", "rcp", "rsqrt", "sad",
+    "sin", "sqrt", "subc", "tanh", "testp",
+}  # fmt: skip
+
+
+def suspect_registers(blocks: list[Block]) -> tuple[list[Register], int]:
+    """Registers that may be used without a value, and how many of them have none at first; these come first.
+
+    They are those that some path from the start may use before any instruction gives them a value, those that shuffles
+    write, and what is computed from either.
+    """
+    suspects = dict.fromkeys(sorted(blocks[0].live_in, key=lambda register: register.name) if blocks else ())
+    without_value, found = len(suspects), -1
+    instructions = [instruction for block in blocks for instruction in block.instructions]
+    while len(suspects) > found:
+        found = len(suspects)
+        for instruction in instructions:
+            if instruction.opcode == "shfl" or (
+                instruction.opcode in _PASSES_ON and any(register in suspects for register in sources(instruction))
+            ):
+                suspects.update(dict.fromkeys(definitions(instruction)))
+    return list(suspects), without_value
+
+
+class SuspectWriter:
+    """The writer of statements about suspects; D[number] says whether some lane has no value."""
+
+    def __init__(self, code: Code, numbers: dict[Register, int], read: Callable[[Operand, str], str]) -> None:
+        self._code, self._numbers, self._read = code, numbers, read
+        self._required: set[Register] = set()  # that have a value, or else are reported
+        self._passes_on = False  # whether the current instruction carries on what has no value
+
+    def enter(self, instruction: Instruction) -> None:
+        """An instruction comes; one that carries on what has no value says so before it is executed, or in `join`."""
+        self._passes_on = instruction.opcode in _PASSES_ON
+        targets = definitions(instruction)
+        if self._passes_on and not _joins(instruction) and any(target in self._numbers for target in targets):
+            self._pass_on(instruction, targets, self._unset_by(instruction))
+
+    def leave(self, instruction: Instruction) -> None:
+        """The instruction is written."""
+        self._passes_on = False
+        self._required.difference_update(definitions(instruction))
+
+    def require(self, register: Register) -> None:
+        """A register is read: it needs a value where the guard holds, unless the instruction carries it on."""
+        if register in self._numbers and not self._passes_on and register not in self._required:
+            number, active = self._numbers[register], self._code.active
+            self._code.emit(f"if D[{number}]: m.poison.require({self._code.site}, g, {number}, {active})")
+            if not active:
+                self._required.add(register)
+
+    def give(self, register: Register) -> None:
+        """A register has got a value where the guard holds, unless `enter` has said what it got."""
+        if register in self._numbers and not self._passes_on:
+            number, active = self._numbers[register], self._code.active
+            self._code.emit(f"if D[{number}]: m.poison.leave(g, ({number},), (), False, {active})")
+
+    def accumulate(self, registers: Iterable[Register], keep: str) -> None:
+        """Registers have got values, made from those they had where `keep` holds, which are needed there."""
+        if numbers := tuple(self._numbers[register] for register in registers if register in self._numbers):
+            code = self._code
+            chosen = code.constant(numbers)
+            code.emit(f"m.poison.accumulate({code.site}, g, {chosen}, {keep}, {code.active})")
+
+    def read_if_taken(self, operand: Operand, dtype: str) -> tuple[str, str]:
+        """A value that other lanes may take or not, and an expression for the lanes that have none, None for all."""
+        self._passes_on = True
+        value = self._read(operand, dtype)
+        self._passes_on = False
+        number = self._numbers.get(operand) if isinstance(operand, Register) else None
+        return value, "None" if number is None else f"m.poison.unset_in(g, {number}) if D[{number}] else None"
+
+    def lose(self, destination: Operand, unset: str) -> None:
+        """After `assign`: a register has got no value in some lanes after all, if not None."""
+        if isinstance(destination, Register):
+            arguments = f"{self._code.site}, g, {self._numbers[destination]}, {unset}"
+            self._code.emit(f"if {unset} is not None: m.poison.lose({arguments})")
+
+    def join(self, instruction: Instruction, comparisons: Iterable[tuple[Operand, str]]) -> None:
+        """Before setp gives its destinations the values of these comparisons, maybe joined with a predicate."""
+        if not _joins(instruction):
+            return
+        *compared, predicate = instruction.operands[1:]
+        given = self._read(predicate, "b1"), self._unset(predicate)
+        of_compared, conjunction = " | ".join(map(self._unset, compared)), "and" in instruction.modifiers
+        # A destination that is the predicate too comes last: before, the expression for the other asks for it.
+        for target, value in sorted(comparisons, key=lambda item: item[0] in [*registers_of(predicate)]):
+            if isinstance(target, Register) and target in self._numbers:
+                self._pass_on(instruction, [target], _unless_decided(conjunction, (value, of_compared), given))
+
+    def _pass_on(self, instruction: Instruction, registers: Iterable[Register], unset: str) -> None:
+        """Of what an instruction writes, registers get no value in the lanes of an expression."""
+        targets = [self._numbers[register] for register in registers if register in self._numbers]
+        origins = sorted({self._numbers[register] for register in sources(instruction) if register in self._numbers})
+        doubts = " or ".join(f"D[{number}]" for number in sorted({*targets, *origins}))
+        arguments = f"g, {tuple(targets)}, {tuple(origins)}, {unset}, {self._code.active}"
+        self._code.emit(f"if {doubts}: m.poison.leave({arguments})")
+
+    def _unset_by(self, instruction: Instruction) -> str:
+        """An expression for the lanes in which an instruction has no result."""
+        read, operands = self._read, instruction.operands[1:]
+        if instruction.opcode in ("selp", "slct"):
+            of_first, of_second, of_choice = map(self._unset, operands)
+            kind = "b1" if instruction.opcode == "selp" else "i4" if instruction.modifiers[-1] == "s32" else "f4"
+            choice = read(operands[2], kind)
+            choice = f"flush({choice})" if "ftz" in instruction.modifiers else choice
+            first = choice if instruction.opcode == "selp" else f"{choice} >= 0"
+            return f"np.where({first}, {of_first}, {of_second}) | {of_choice}"
+        if instruction.opcode in ("and", "or") and instruction.modifiers == ("pred",):
+            one, other = ((read(operand, "b1"), self._unset(operand)) for operand in operands)
+            return _unless_decided(instruction.opcode == "and", one, other)
+        return self._any_unset(sources(instruction))
+
+    def _unset(self, operand: Operand) -> str:
+        return self._any_unset(registers_of(operand))
+
+    def _any_unset(self, registers: Iterable[Register]) -> str:
+        """An expression for the lanes in which one of several registers has no value."""
+        numbers = dict.fromkeys(self._numbers[register] for register in registers if register in self._numbers)
+        return " | ".join(f"m.poison.unset_in(g, {number})" for number in numbers) or "False"
+
+
+def _joins(instruction: Instruction) -> bool:
+    """Whether this joins a comparison with a predicate that may decide alone."""
+    return instruction.opcode == "setp" and not {"and", "or"}.isdisjoint(instruction.modifiers)
+
+
+def _unless_decided(conjunction: bool, first: tuple[str, str], second: tuple[str, str]) -> str:
+    """An expression for the lanes in which `and`, else `or`, has no result, from the operands' values and unset lanes.
+
+    One operand decides alone: of `and` if it is false, of `or` if it is true.
+    """
+    (value, unset), (other, other_unset) = first, second
+    no = "" if conjunction else "~"
+    return f"({unset} | {other_unset}) & ({unset} | {no}{value}) & ({other_unset} | {no}{other})"

@@ -1,0 +1,1 @@
+"""PTX text becomes data, or is refused."""

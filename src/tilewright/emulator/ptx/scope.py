@@ -1,0 +1,99 @@
+"""A scope of a body: the names that are declared between one pair of braces, and what operands mean there."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tilewright.emulator.ptx.lexical import parse_constant, split_list
+from tilewright.emulator.ptx.syntax import (
+    Address,
+    Integer,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
+
+_OFFSET = re.compile(r"([^+]*?) ?\+ ?([-\w]+)$")
+
+
+class Scope:
+    """Names declared between one pair of braces."""
+
+    def __init__(self, parent: "Scope | None") -> None:
+        self.parent = parent
+        self.names: dict[str, Operand] = {}
+        self.labels: dict[str, int] = {}
+        self.tables: dict[str, list[str]] = {}  # of branches
+
+    def chain(self) -> "Iterator[Scope]":
+        """This scope and those around it, the innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def operand(self, text: str) -> Operand:
+        """What an operand means here. Raises ValueError if it means nothing."""
+        for scope in self.chain():
+            if (known := scope.names.get(text)) is not None:
+                return known
+        head = text[:1]
+        if head == "[":
+            operand: Operand = self._address(text[1:-1].strip())
+        elif head == "{":
+            operand = Vector(tuple(self.operand(item) for item in split_list(text[1:-1])))
+        elif text == "_":
+            operand = Sink()
+        elif head == "!":
+            register = self.operand(text[1:].lstrip(" !"))
+            if not isinstance(register, Register) or text[1:].lstrip().startswith("!"):
+                raise ValueError(f"{text!r} negates something that is not a register")
+            operand = Negated(register)
+        elif "|" in text:
+            first, *others = text.split("|")
+            if len(others) > 1:
+                raise ValueError(f"{text!r} is no pair")
+            operand = Pair(self.operand(first.strip()), self.operand(others[0].strip()))
+        elif (constant := parse_constant(text)) is not None:
+            operand = constant
+        elif head == "%":
+            operand = Special(text[1:])
+        elif match := _OFFSET.match(text):
+            operand = self._beyond(match)
+        else:
+            raise ValueError(f"{text!r} is not declared")
+        return operand
+
+    def _address(self, text: str) -> Address:
+        items = split_list(text)
+        if not items or (len(items) == 1 and items[0][:1] in ("[", "{")):
+            raise ValueError(f"[{text}] is no address")
+        if len(items) == 2:
+            if items[0][:1] == "[" or items[1][:1] == "[":  # would nest without end
+                raise ValueError(f"[{text}] is no address")
+            coordinates = self.operand(items[1])
+            if not isinstance(coordinates, Vector):
+                raise ValueError(f"[{text}] is not a tensor address")
+            base = self._address(items[0])
+            return Address(base.base, base.offset, coordinates.elements)
+        if match := _OFFSET.match(items[0]):
+            return Address(self.operand(match[1]), _offset_of(match))
+        return Address(self.operand(items[0]))
+
+    def _beyond(self, match: re.Match[str]) -> Symbol:
+        symbol = self.operand(match[1])
+        if not isinstance(symbol, Symbol):
+            raise ValueError(f"{match[0]!r} is no address of a variable")
+        return replace(symbol, offset=symbol.offset + _offset_of(match))
+
+
+def _offset_of(match: re.Match[str]) -> int:
+    offset = parse_constant(match[2])
+    if not isinstance(offset, Integer):
+        raise ValueError(f"{match[2]!r} is no offset of an address")
+    return offset.value

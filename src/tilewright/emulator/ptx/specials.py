@@ -1,0 +1,15 @@
+"""The names of special registers: %tid, %ctaid and the like. Source: PTX ISA, "Special Registers"."""
+
+LANE_SPECIALS = frozenset(
+    [f"{name}.{axis}" for name in ("tid", "ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"]
+    + ["laneid", "warpid", "nwarpid", "smid", "cluster_ctarank", "clock", "clock_hi", "clock64", "globaltimer"]
+    + [f"lanemask_{relation}" for relation in ("eq", "le", "lt", "ge", "gt")]
+)
+"""Those that may differ between threads or moments."""
+
+UNIFORM_SPECIALS = frozenset(
+    [f"{name}.{axis}" for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "xyz"]
+    + ["cluster_nctarank", "nsmid", "WARP_SZ", "dynamic_smem_size", "total_smem_size", "aggr_smem_size"]
+    + ["gridid", "is_explicit_cluster"]
+)
+"""Those that are the same for the whole launch."""

@@ -1,0 +1,58 @@
+"""Where the variables of an entry lie in shared and local memory."""
+
+import re
+from collections.abc import Iterator
+
+from tilewright.emulator.lanes import round_up
+from tilewright.emulator.ptx.syntax import Address, Entry, Instruction, Module, Operand, Symbol, Variable
+
+
+def place_variables(module: Module, entry: Entry) -> None:
+    """Give shared and local variables their offsets; dynamic shared memory comes last."""
+    used = {base.name for base in _symbols(entry.instructions) if base.space == "shared"}
+    entry.shared.update({name: module.shared[name] for name in used if name in module.shared})
+    entry.shared_bytes = _place(entry.shared)
+    entry.local_bytes = round_up(_place(entry.local), 16)  # threads lie next to each other: keep vectors aligned
+    dynamic = [module.dynamic_shared[name] for name in used if name in module.dynamic_shared]
+    align = max([variable.align for variable in dynamic], default=16)
+    entry.dynamic_offset = round_up(entry.shared_bytes, align)
+    for variable in dynamic:
+        entry.shared[variable.name] = Variable(variable.name, variable.align, 0, entry.dynamic_offset)
+
+
+def variable_at(entry: Entry, offset: int) -> str:
+    """Which shared variable lies at an offset of an entry's shared memory, such as "tile + 64"; empty if none does."""
+    before = [variable for variable in entry.shared.values() if variable.offset <= offset]
+    variable = max(before, key=lambda variable: variable.offset, default=None)
+    if variable is None or 0 < variable.size <= offset - variable.offset:  # what is dynamic has no size
+        return ""
+    within = offset - variable.offset
+    return _unmangled(variable.name) + (f" + {within}" if within else "")
+
+
+def _unmangled(name: str) -> str:
+    """The last part of a C++ name, which its length precedes; other names as they are."""
+    lengths = re.finditer(r"(?<!\d)\d{1,6}(?!\d)", name if name.startswith("_Z") else "")
+    starts = [match.end() for match in lengths if int(match[0]) == len(name) - match.end()]
+    return name[starts[-1] :] if starts else name
+
+
+def _place(variables: dict[str, Variable]) -> int:
+    end = 0
+    for variable in sorted(variables.values(), key=lambda variable: (-variable.align, variable.name)):
+        offset = round_up(end, variable.align)
+        end = offset + variable.size
+        variables[variable.name] = Variable(variable.name, variable.align, variable.size, offset)
+    return end
+
+
+def _symbols(instructions: list[Instruction]) -> Iterator[Symbol]:
+    def walk(operand: Operand) -> Iterator[Symbol]:
+        if isinstance(operand, Symbol):
+            yield operand
+        elif isinstance(operand, Address):
+            yield from walk(operand.base)
+
+    for instruction in instructions:
+        for operand in instruction.operands:
+            yield from walk(operand)

@@ -1,0 +1,1 @@
+"""What instructions mean: pure functions of arrays, which know no machine."""

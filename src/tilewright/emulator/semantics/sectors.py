@@ -1,0 +1,19 @@
+"""Sectors, the pieces in which global memory is moved."""
+
+import numpy as np
+
+from tilewright.emulator.lanes import Indices
+
+SECTOR_BYTES = 32
+PIECE_BYTES = 128
+
+
+def whole_sectors(starts: Indices, nbytes: int | Indices) -> int:
+    """Bytes of the sectors that TMA moves for ranges of so many bytes at these addresses.
+
+    It does so in pieces of 128 bytes (seen on an H200): a sector between two of them is moved with each.
+    """
+    pieces, rest = np.divmod(nbytes, PIECE_BYTES)
+    begun = starts % SECTOR_BYTES
+    sectors = pieces * -(-(begun + PIECE_BYTES) // SECTOR_BYTES) + np.where(rest, -(-(begun + rest) // SECTOR_BYTES), 0)
+    return SECTOR_BYTES * int(sectors.sum())

@@ -1,0 +1,100 @@
+"""mma.sp: A with two of four elements, and metadata that say which. Source: PTX ISA, "Sparse matrix storage".
+
+A row of A keeps half of its elements, in the fragments of a dense A of half the depth. For each pair of kept units the
+metadata hold two 2-bit positions among four, the first in the lower bits. A unit is an element of 8 or 16 bits, half
+an element of tf32 (so that one of two elements is kept) or two neighbours of 4 bits. Of four consecutive lanes,
+holding rows g and g + 8, these contribute a word of metadata each, in the order of columns:
+
+    bits of a row   16-bit elements and tf32                    elements of 8 and 4 bits
+         16         lane `selector`: row g in the low half,
+                    g + 8 in the high half
+         32         lanes 2 selector, + 1, likewise             lanes 2 selector (row g) and + 1 (row g + 8)
+         64                                                     lanes 0 and 2 (row g), 1 and 3 (row g + 8)
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.emulator.semantics.fragments import (
+    ELEMENT_TYPES,
+    Array,
+    Values,
+    Words,
+    accumulate_fragments,
+    check_types,
+    matrix_of_a,
+    matrix_of_b,
+)
+
+_DEPTHS = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "fp8": (64,), "integer": (32, 64), "int4": (64, 128)}
+"""Type family -> what K may be."""
+
+
+def sparse_mma(
+    shape: str,
+    a_type: str,
+    b_type: str,
+    acc_type: str,
+    selector: int,
+    a: Words,
+    b: Words,
+    c: Array,
+    metadata: Words,
+    *,
+    saturate: bool = False,
+) -> Array:
+    """D = A B + C of mma.sp.sync.aligned.m16n8kK.row.col for every warp.
+
+    Arguments and result as for tensor_cores.mma_sync, with a of half the depth; metadata: (1, W, 32, C).
+
+    Raises ValueError for an unsupported combination.
+    """
+    element = check_types(a_type, b_type, acc_type)
+    depth = int(shape.removeprefix("m16n8k"))
+    step = 4 * element.per_register
+    if depth not in _DEPTHS.get(element.family, ()) or (len(a), len(b)) != (depth // step, depth // step):
+        raise ValueError(
+            f"sparse mma shape {shape} for {a_type} with {len(a)} and {len(b)} registers is not supported: "
+            f"K is one of {', '.join(map(str, _DEPTHS.get(element.family, ())))}, and A and B have K / {step} registers"
+        )
+    kept, places = matrix_of_a(a, a_type), _places(metadata[0], selector, depth, a_type)
+    product = _product(kept, places, matrix_of_b(b, b_type))
+    return accumulate_fragments(product, acc_type, c, np.empty(c.shape, c.dtype), saturate=saturate)
+
+
+def _product(kept: Values, places: npt.NDArray[np.int64], b: Values) -> Values:
+    """(W, C, 16, 8): what is kept of A, (W, C, 16, K / 2), times the rows of B, (W, C, K, 8), at these places.
+
+    An infinity or a NaN of B that meets no kept element does not count, so there A is not filled up with zeros.
+    """
+    if np.isfinite(b).all():
+        dense = np.zeros((*kept.shape[:-1], b.shape[2]), kept.dtype)
+        np.put_along_axis(dense, places, kept, axis=3)
+        return np.asarray(np.matmul(dense, b))
+    selected = np.take_along_axis(b[:, :, None], places[..., None], axis=3)
+    return np.asarray(np.matmul(kept[..., None, :], selected)[..., 0, :])
+
+
+def _places(metadata: Words, selector: int, depth: int, a_type: str) -> npt.NDArray[np.int64]:
+    """The columns (W, C, 16, K / 2) of the elements that are kept."""
+    row_bits = {"tf32": 2 * depth, "s4": depth // 2, "u4": depth // 2}.get(a_type, depth)
+    wide = ELEMENT_TYPES[a_type].per_register <= 2
+    warps, _, ctas = metadata.shape
+    lanes = metadata.reshape(warps, 8, 4, ctas).transpose(0, 3, 1, 2)  # (W, C, g, lane of four)
+    count = row_bits // 16 if wide else row_bits // 32 * 2
+    if not 0 <= selector < 4 // count:
+        raise ValueError(f"the sparsity selector is {selector}; of this shape and type it is below {4 // count}")
+    words = np.ascontiguousarray(lanes[..., selector * count : (selector + 1) * count])
+    # (W, C, g, piece, row half) for wide elements, else in whole words; pieces follow each other along a row.
+    pieces: npt.NDArray[Any] = words.view(np.uint16) if wide else words
+    by_row = pieces.reshape(warps, ctas, 8, -1, 2).transpose(0, 1, 4, 2, 3)
+    rows = np.ascontiguousarray(by_row).reshape(warps, ctas, 16, -1).view(np.uint8)
+    codes = (rows[..., None] >> np.arange(0, 8, 2, dtype=np.uint8) & 3).reshape(warps, ctas, 16, -1).astype(np.int64)
+    units = codes + np.arange(codes.shape[-1]) // 2 * 4
+    if a_type == "tf32":
+        return units[..., ::2] // 2
+    if ELEMENT_TYPES[a_type].per_register == 8:
+        return (2 * units[..., None] + np.arange(2)).reshape(*units.shape[:-1], -1)
+    return units

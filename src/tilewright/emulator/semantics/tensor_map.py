@@ -1,0 +1,206 @@
+"""Tensor maps: what cuTensorMapEncodeTiled describes, and the 128 opaque bytes that kernels get of it.
+
+Source: CUDA driver API, cuTensorMapEncodeTiled; PTX ISA, "Tensors".
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.emulator.semantics.elements import element_dtype
+from tilewright.emulator.semantics.swizzle import SWIZZLE_SPANS
+
+ELEMENT_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32")
+"""The driver's element types, named as in PTX; its variants that flush subnormals are not among them."""
+TENSOR_MAP_BYTES = 128
+_TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int32": "s32", "int64": "s64"}
+_MAGIC = 0x70_616D_726F_736E  # "nsormap" of an encoded tensor map
+_LAYOUT = struct.Struct("<QQBBBB5Q4Q5H5B")
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor in global memory and the box of it that one TMA instruction moves.
+
+    Dimensions run from the innermost, which is contiguous, to the outermost.
+
+    address: of the first element. element_type: one of ELEMENT_TYPES. shape: elements per dimension. strides: bytes
+    from one index to the next in dimensions 1 and up (so one fewer than the rank). box: elements per dimension that
+    are traversed. swizzle: span in bytes, one of SWIZZLE_SPANS. element_strides: every how many of the box's elements
+    one is moved, per dimension; of dimension 0 it makes no difference. Empty: all of them. oob_nan: whether loads fill
+    in NaN out of bounds, and not zeros.
+
+    Raises ValueError where cuTensorMapEncodeTiled would refuse.
+    """
+
+    address: int
+    element_type: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+    element_strides: tuple[int, ...] = ()
+    oob_nan: bool = False
+
+    def __post_init__(self) -> None:
+        rank = len(self.shape)
+        require(1 <= rank <= 5, "shape", self.shape, "must have 1 to 5 dimensions")
+        require(len(self.box) == rank, "box", self.box, f"must have as many dimensions as shape, {rank}")
+        require(
+            len(self.element_strides) in (0, rank),
+            "element_strides",
+            self.element_strides,
+            f"must have as many dimensions as shape, {rank}",
+        )
+        require(
+            len(self.strides) == rank - 1,
+            "strides",
+            self.strides,
+            f"must have one entry for each dimension but the innermost, {rank - 1}",
+        )
+        require(
+            self.element_type in ELEMENT_TYPES,
+            "element_type",
+            self.element_type,
+            f"must be one of {', '.join(ELEMENT_TYPES)}",
+        )
+        require(
+            self.address > 0 and self.address % 16 == 0,
+            "address",
+            self.address,
+            "must be positive and 16-byte aligned",
+        )
+        for d, extent in enumerate(self.shape):
+            require(1 <= extent <= 1 << 32, f"shape[{d}]", extent, "must be in 1..2**32")
+        for d, stride in enumerate(self.strides):
+            require(
+                0 <= stride < 1 << 40 and stride % 16 == 0,
+                f"strides[{d}]",
+                stride,
+                "must be a multiple of 16 bytes below 2**40: pad the leading dimension",
+            )
+        for d, side in enumerate(self.box):
+            require(1 <= side <= 256, f"box[{d}]", side, "must be in 1..256")
+        for d, step in enumerate(self.element_strides):
+            require(1 <= step <= 8, f"element_strides[{d}]", step, "must be in 1..8")
+        row = self.box[0] * self.element_bytes
+        require(row % 16 == 0, "box[0]", self.box[0], f"must span a multiple of 16 bytes, not {row}")
+        require(self.swizzle in SWIZZLE_SPANS, "swizzle", self.swizzle, f"must be one of {SWIZZLE_SPANS}")
+        require(
+            self.swizzle == 0 or row <= self.swizzle,
+            "box[0]",
+            self.box[0],
+            f"spans {row} bytes and must span at most the swizzle's {self.swizzle}: load several boxes",
+        )
+        require(
+            not self.oob_nan or "f" in self.element_type,
+            "oob_fill",
+            "'nan'",
+            f"needs floating-point elements, not {self.element_type}: fill with zeros",
+        )
+
+    @cached_property
+    def element_bytes(self) -> int:
+        """Bytes of an element: 1, 2, 4 or 8."""
+        return element_dtype(self.element_type).itemsize
+
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """From one element that is moved to the next, per dimension."""
+        return (1, *self.element_strides[1:]) if self.element_strides else (1,) * len(self.box)
+
+    @cached_property
+    def tile(self) -> tuple[int, ...]:
+        """Elements of a box that are moved, per dimension."""
+        return tuple(-(-side // step) for side, step in zip(self.box, self.steps, strict=True))
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of the whole tile, in or out of bounds: what a load adds to complete_tx."""
+        return prod(self.tile) * self.element_bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes from the first to behind the last row of the tile in shared memory.
+
+        A row narrower than the swizzle's span is followed by a gap up to the span (seen on an H200).
+        """
+        return prod(self.tile[1:]) * max(self.box[0] * self.element_bytes, self.swizzle)
+
+    @cached_property
+    def as_stored(self) -> "TensorMap":
+        """The tensor that stores are clipped to: rows end with a whole piece of 16 bytes.
+
+        Observed on an H200; the manual does not say it. A row that is no multiple of 16 bytes is followed by what the
+        tile holds there.
+        """
+        per_piece = 16 // self.element_bytes
+        return replace(self, shape=(-(-self.shape[0] // per_piece) * per_piece, *self.shape[1:]))
+
+
+def element_type_of(dtype: npt.DTypeLike) -> str:
+    """The element type of a tensor of this NumPy dtype, or of this name as in PTX; unsigned where the driver has none.
+
+    Raises ValueError for the name of no type.
+    """
+    if dtype == "tf32":
+        return "tf32"
+    numpy_type = element_dtype(dtype) if isinstance(dtype, str) else np.dtype(dtype)
+    return _TYPES.get(numpy_type.name, f"u{8 * numpy_type.itemsize}")
+
+
+def refuse_interleave(interleave: int, address: int, strides: Sequence[int], swizzle: int) -> None:
+    """Raise for an interleaved layout: ValueError where cuTensorMapEncodeTiled would, else NotImplementedError.
+
+    interleave: bytes. No public document says where such a tile's elements lie in shared memory.
+    """
+    require(interleave in (0, 16, 32), "interleave", interleave, "must be 0, 16 or 32 bytes")
+    if not interleave:
+        return
+    rank = len(strides) + 1
+    require(rank >= 3, "interleave", interleave, f"needs a tensor of 3 to 5 dimensions, not {rank}")
+    if interleave == 32:
+        require(address % 32 == 0, "address", address, "must be 32-byte aligned where interleave is 32")
+        for d, stride in enumerate(strides):
+            require(stride % 32 == 0, f"strides[{d}]", stride, "must be a multiple of 32 bytes where interleave is 32")
+        require(swizzle == 32, "swizzle", swizzle, "must be 32 where interleave is 32")
+    raise NotImplementedError(f"interleave is {interleave}: only 0, no interleaving, is emulated")
+
+
+def encode_tensor_map(tensor_map: TensorMap) -> bytes:
+    """The 128 bytes that a kernel gets as its __grid_constant__ tensor map."""
+    rank = len(tensor_map.shape)
+    pad = (0,) * (5 - rank)
+    packed = _LAYOUT.pack(
+        _MAGIC, tensor_map.address, rank, ELEMENT_TYPES.index(tensor_map.element_type), tensor_map.swizzle,
+        tensor_map.oob_nan, *tensor_map.shape, *pad, *tensor_map.strides, *pad, *tensor_map.box, *pad,
+        *tensor_map.steps, *pad,
+    )  # fmt: skip
+    return packed.ljust(TENSOR_MAP_BYTES, b"\0")
+
+
+@lru_cache(maxsize=1024)
+def decode_tensor_map(data: bytes) -> TensorMap | None:
+    """The inverse of encode_tensor_map; None for other bytes.
+
+    Raises ValueError where only some are others.
+    """
+    magic, address, rank, element_type, swizzle, oob_nan, *numbers = _LAYOUT.unpack_from(data)
+    if magic != _MAGIC:
+        return None
+    require(1 <= rank <= 5, "rank", rank, "must be 1 to 5")
+    require(element_type < len(ELEMENT_TYPES), "element type", element_type, f"must be below {len(ELEMENT_TYPES)}")
+    parts = (numbers[first : first + count] for first, count in ((0, rank), (5, rank - 1), (9, rank), (14, rank)))
+    shape, strides, box, steps = (tuple(part) for part in parts)
+    return TensorMap(address, ELEMENT_TYPES[element_type], shape, strides, box, swizzle, steps, bool(oob_nan))
+
+
+def require(condition: bool, name: str, value: object, rule: str) -> None:
+    """Raise ValueError that names the argument, its value and the rule."""
+    if not condition:
+        raise ValueError(f"{name} is {value} and {rule}")

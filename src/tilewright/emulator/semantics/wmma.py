@@ -1,0 +1,203 @@
+"""wmma: matrices of a warp that are loaded, multiplied and stored as a whole.
+
+PTX leaves open which elements a lane holds (PTX ISA, "Matrix Fragments for WMMA"). Here they are those that ptxas lets
+it access on sm_80 and later, so that the counters count what hardware does: a warp accesses 8 rows of 16 bytes of A or
+B at once, of C and D two elements a lane, or the nearest to that which the shape allows. "Rows" are the lines that lie
+in memory, for C and D always the matrix's; registers beyond (of f16, which always has eight) repeat the others. The
+lanes count backwards, so that a program that takes some order for granted, or forgets that others hold what it needs,
+does not get away with it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from tilewright.emulator.lanes import WARP, Indices
+from tilewright.emulator.semantics.fragments import (
+    ELEMENT_TYPES,
+    Array,
+    Values,
+    Words,
+    add_integers,
+    check_types,
+    fused_product,
+    products_of_bits,
+)
+
+_SHAPES = {
+    **dict.fromkeys(("f16", "bf16", "s8", "u8"), ("m16n16k16", "m32n8k16", "m8n32k16")),
+    "tf32": ("m16n16k8",),
+    "f64": ("m8n8k4",),
+    **dict.fromkeys(("s4", "u4"), ("m8n8k32",)),
+    "b1": ("m8n8k128",),
+}  # fmt: skip
+"""Type of A and B -> shapes."""
+_BITS = {
+    "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1, "f64": 64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A fragment: matrix a, b, c or d of a shape, the PTX type of its elements, and its order in memory."""
+
+    matrix: str
+    shape: str
+    kind: str
+    layout: str = "row"
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Rows and columns."""
+        m, n, k = extents_of(self.shape)
+        return {"a": (m, k), "b": (k, n)}.get(self.matrix, (m, n))
+
+    @property
+    def elements(self) -> int:
+        """Different elements of a lane."""
+        rows, columns = self.extents
+        return rows * columns // WARP
+
+    @property
+    def unit_bytes(self) -> int:
+        """Size of what is accessed in memory: an element, or a register of elements that are parts of a byte."""
+        return _BITS[self.kind] // 8 or 4
+
+    @property
+    def per_unit(self) -> int:
+        """Elements in that."""
+        return 8 * self.unit_bytes // _BITS[self.kind]
+
+    @property
+    def per_register(self) -> int:
+        """Elements in a register."""
+        return 1 if self.kind == "f64" else 32 // _BITS[self.kind]
+
+    @property
+    def registers(self) -> int:
+        """Registers of a lane."""
+        return 8 if self.kind == "f16" and self.matrix in "ab" else self.elements // self.per_register
+
+    @property
+    def piece(self) -> int:
+        """Neighbours in a line that a lane accesses at once: those of a register, of C and D at least two."""
+        return self.per_register if self.matrix in "ab" else 2
+
+
+def extents_of(shape: str) -> tuple[int, int, int]:
+    """M, N and K of a shape such as m16n8k16."""
+    m, rest = shape.removeprefix("m").split("n")
+    n, k = rest.split("k")
+    return int(m), int(n), int(k)
+
+
+@cache
+def _places(fragment: Fragment) -> tuple[Indices, Indices]:
+    """Row and column (32, elements) of what each lane holds."""
+    by_columns = fragment.matrix in "ab" and fragment.layout == "col"
+    lines, length = fragment.extents[::-1] if by_columns else fragment.extents
+    pieces = length // fragment.piece
+    across = max(min(4, pieces), WARP // lines)
+    down = WARP // across
+    lane, index = np.ogrid[:WARP, : fragment.elements]
+    lane = WARP - 1 - lane
+    turn, within = index // fragment.piece, index % fragment.piece
+    line = lane // across + turn % (lines // down) * down
+    position = (lane % across + turn // (lines // down) * across) * fragment.piece + within
+    return (position, line) if by_columns else (line, position)
+
+
+@cache
+def _flat_places(fragment: Fragment) -> Indices:
+    """Where each element of each lane stands in the matrix in row order."""
+    row, column = _places(fragment)
+    return (row * fragment.extents[1] + column).reshape(-1)
+
+
+def accesses(fragment: Fragment, lane: Indices, address: Values, stride: Values) -> Iterator[tuple[Values, int]]:
+    """Address of each access of lanes, by their numbers in the warp, and of how many units.
+
+    stride: elements between the starts of lines.
+    """
+    contiguous = fragment.matrix in "ab" or fragment.layout == "row"
+    piece = fragment.piece if contiguous else 1
+    bits, byte = (address.dtype.type(bits) for bits in (_BITS[fragment.kind], 8))
+    rows, columns = _places(fragment)
+    for index in range(0, fragment.elements, piece):
+        row, column = (places[lane, index] for places in (rows, columns))
+        major, minor = (row, column) if fragment.layout == "row" else (column, row)
+        offset = major.astype(address.dtype) * stride.astype(address.dtype) + minor.astype(address.dtype)
+        yield address + offset * bits // byte, piece // fragment.per_unit
+
+
+def registers_of_elements(fragment: Fragment, elements: Sequence[Array]) -> list[Array]:
+    """The registers of a fragment, of what its accesses load: (lanes,) each."""
+    words = np.ascontiguousarray(np.stack(elements, axis=-1)).view("u8" if fragment.kind == "f64" else "u4")
+    return [words[:, index % words.shape[1]] for index in range(fragment.registers)]
+
+
+def elements_of_registers(fragment: Fragment, registers: Sequence[Array]) -> Array:
+    """What the accesses of a fragment store, (elements, lanes), of its registers."""
+    words = np.ascontiguousarray(np.stack(registers, axis=-1))
+    return words.view(f"u{fragment.unit_bytes}").T
+
+
+def multiply(
+    shape: str,
+    layouts: Sequence[str],
+    types: tuple[str, str, str, str],
+    a: Array,
+    b: Array,
+    c: Array,
+    *,
+    saturate: bool,
+    exclusive: bool,
+    rounding: str,
+) -> list[Array]:
+    """wmma.mma for every warp.
+
+    layouts: of A and B, with which they were loaded. types: of A, B, C and D. saturate, exclusive, rounding: as for
+    mma_sync. a, b, c: registers (registers, W, 32, C), float32 for f32, float64
+    for f64, else words. Returns registers of D.
+    Raises ValueError for an unsupported combination.
+    """
+    a_type, b_type, c_type, d_type = types
+    check_types(a_type, b_type, d_type)
+    if a_type != b_type:
+        raise ValueError(f"wmma of {a_type} and {b_type} is not supported: A and B are of one type")
+    if shape not in _SHAPES[a_type]:
+        raise ValueError(f"wmma shape {shape} of {a_type} is not supported: shapes are {', '.join(_SHAPES[a_type])}")
+    matrix_a = _matrix(Fragment("a", shape, a_type, layouts[0]), a)
+    matrix_b = _matrix(Fragment("b", shape, b_type, layouts[1]), b)
+    if a_type == "f64":
+        product = fused_product(matrix_a, matrix_b, _matrix(Fragment("c", shape, c_type), c), rounding)
+    else:
+        product = np.matmul(matrix_a, matrix_b)
+    if exclusive:
+        product = products_of_bits(product, matrix_a, matrix_b)
+    warps, ctas = product.shape[:2]
+    held = product.reshape(warps, ctas, -1)[..., _flat_places(Fragment("d", shape, d_type))]
+    lanes = np.moveaxis(held.reshape(warps, ctas, WARP, -1), 1, 2)  # (W, 32, C, elements)
+    if a_type == "f64":
+        return list(np.moveaxis(lanes, -1, 0))
+    if d_type == "s32":
+        total: Array = add_integers(lanes, np.moveaxis(c, 0, -1), saturate)
+    else:
+        addend = np.moveaxis(c, 0, -1)
+        total = lanes + (ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(addend)) if c_type == "f16" else addend)
+    if d_type == "f16":
+        total = np.ascontiguousarray(total.astype(np.float16)).view(np.uint32)
+    return list(np.moveaxis(total, -1, 0))
+
+
+def _matrix(fragment: Fragment, registers: Array) -> Values:
+    """The matrix (W, C, rows, columns) of registers (registers, W, 32, C)."""
+    used = registers[: fragment.elements // ELEMENT_TYPES[fragment.kind].per_register]
+    words: Words = np.ascontiguousarray(used.transpose(1, 3, 2, 0))
+    warps, ctas = words.shape[:2]
+    held = ELEMENT_TYPES[fragment.kind].decode(words).reshape(warps, ctas, -1)
+    matrix = np.empty_like(held)
+    matrix[..., _flat_places(fragment)] = held
+    return matrix.reshape(warps, ctas, *fragment.extents)
