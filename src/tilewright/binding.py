@@ -210,11 +210,11 @@ def _column_major(problem: Problem) -> bool:
 
 def _normalised(problem: Problem) -> Problem:
     """Strides of dimensions of extent 1 say nothing: give them the value a packed, aligned array would have."""
+    if min(problem.m, problem.n, problem.k) > 1:
+        return problem
     changed = {}
     for name, matrix in problem.operands():
         rows, columns = problem.extents(name)
-        if rows > 1 and columns > 1:
-            continue
         row_stride, column_stride = matrix.row_stride, matrix.column_stride
         if columns <= 1:
             column_stride = 1 if rows <= 1 else _packed(rows, row_stride)

@@ -146,8 +146,8 @@ class WgmmaKernel(Kernel):
             hardware.macs(self.unit, problem.a.dtype),
         )
         m, n, batch_count, steps = problem.m, problem.n, problem.batch_count, ceil(problem.k / TILE_K)
-        ranked = sorted(candidates, key=lambda candidate: candidate[1].clocks(m, n, batch_count, steps))
-        return [config for config, _ in ranked]
+        clocks = [tiling.clocks(m, n, batch_count, steps) for _, tiling in candidates]
+        return [candidates[index][0] for index in sorted(range(len(candidates)), key=clocks.__getitem__)]
 
     def features(self, problem: Problem) -> WgmmaFeatures:
         """How A and B are stored, what out can be written by, and the epilogue."""
