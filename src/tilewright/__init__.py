@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig as MmaWarpConfig
     from tilewright.kernels.mma import MmaConfig as MmaConfig
     from tilewright.kernels.simt import SimtConfig as SimtConfig
-    from tilewright.kernels.wgmma import WgmmaConfig as WgmmaConfig
+    from tilewright.kernels.wgmma_config import WgmmaConfig as WgmmaConfig
     from tilewright.planner.plan import Plan as Plan
 
 __version__ = "0.1.0"
@@ -38,7 +38,7 @@ _HOMES = {
     "Plan": "planner.plan",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
-    "WgmmaConfig": "kernels.wgmma",
+    "WgmmaConfig": "kernels.wgmma_config",
     "MmaWarpConfig": "kernels.ladder.warp_tensor_cores",
     "ScheduleConfig": "kernels.ladder.hopper",
     "TilewrightError": "errors",

@@ -107,8 +107,10 @@ def plan(
     compiled.
     """
     alpha, beta = scalars(c, alpha, beta)
-    arrays = {"a": a, "b": b, "c": c if beta != 0 else None, "bias": bias, "out": out}
-    arrays = {name: array for name, array in arrays.items() if array is not None or name in ("a", "b")}
+    arrays = {"a": a, "b": b}
+    for name, array in (("c", c if beta != 0 else None), ("bias", bias), ("out", out)):
+        if array is not None:
+            arrays[name] = array
     operands = {name: adopt(array, name) for name, array in arrays.items()}
     wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
     device = operands["a"].device

@@ -1,7 +1,8 @@
 """From the operands of a call to the Problem they pose: broadcasting, merging of dimensions, orientation, checks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.operand import HOST, Operand
@@ -10,8 +11,7 @@ from tilewright.problem import ACTIVATIONS, ADDENDS, MAX_BATCH_DIMS, OPERANDS, E
 _EXCHANGED = {"a": "b", "b": "a"}
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """A Problem and which operand of the call plays which role in it.
 
     `roles` lists, in the order of OPERANDS, the call's operand behind each role; a and b are exchanged where the
@@ -210,11 +210,11 @@ def _column_major(problem: Problem) -> bool:
 
 def _normalised(problem: Problem) -> Problem:
     """Strides of dimensions of extent 1 say nothing: give them the value a packed, aligned array would have."""
+    if min(problem.m, problem.n, problem.k) > 1:
+        return problem
     changed = {}
     for name, matrix in problem.operands():
         rows, columns = problem.extents(name)
-        if rows > 1 and columns > 1:
-            continue
         row_stride, column_stride = matrix.row_stride, matrix.column_stride
         if columns <= 1:
             column_stride = 1 if rows <= 1 else _packed(rows, row_stride)

@@ -21,7 +21,7 @@ from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.problem import Epilogue, Matrix, Problem
 
 EVERYTHING = os.environ.get("TILEWRIGHT_TESTS") == "all"

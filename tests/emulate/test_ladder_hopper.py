@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from support.lines import counts_at
-from support.rungs import RUNGS
+from support.rungs import RUNGS, product
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.emulator import Device
 from tilewright.hardware import H200
@@ -23,7 +23,13 @@ BYTES = 2 * K  # of a row of A, or of B, which is stored (n, k)
 
 HOPPER = {name: kernel for name, kernel in RUNGS.items() if LADDER[name].road == "Hopper"}
 
-PERSISTENT = [name for name, kernel in HOPPER.items() if hasattr(kernel.configs(None, None)[0], "schedule")]
+
+def configs_of(name):
+    """What the rung can be asked for."""
+    return HOPPER[name].configs(product(HOPPER[name]), H200)
+
+
+PERSISTENT = [name for name in HOPPER if hasattr(configs_of(name)[0], "schedule")]
 
 
 def multiply(name, config=None, **options):
@@ -52,12 +58,12 @@ def at(name, header, text):
 @pytest.mark.parametrize("asynchrony", ["eager", "lazy", "random"])
 @pytest.mark.parametrize("name", PERSISTENT)
 def test_ctas_that_stay_take_tiles_in_any_order(name, asynchrony):
-    for config in HOPPER[name].configs(None, None):
+    for config in configs_of(name):
         multiply(name, config, checks=True, asynchrony=asynchrony)
 
 
 def test_an_unknown_schedule_is_refused():
-    config = type(HOPPER["wgmma_hilbert"].configs(None, None)[0])("zigzag")
+    config = type(configs_of("wgmma_hilbert")[0])("zigzag")
     with pytest.raises(tw.ConfigError, match="'row_major', 'blocked' or 'hilbert'"):
         multiply("wgmma_hilbert", config)
 
@@ -174,20 +180,10 @@ def test_fewer_ctas_that_make_no_more_waves():
     """512 tiles on 132 SMs are four waves, and of 128 CTAs too; 64 clusters of two likewise."""
     for name in PERSISTENT:
         kernel = HOPPER[name]
-        problem = _Square(4096)
-        shape = kernel.launch_shape(kernel.configs(None, None)[0], problem, H200)
+        problem = dataclasses.replace(product(kernel), m=4096, n=4096)
+        constants = kernel.constants(configs_of(name)[0], problem)
+        shape = kernel.launch_shape(constants, problem, H200)
         assert (shape.grid, shape.cluster) == (128, kernel.cluster_m)
-
-
-@dataclasses.dataclass
-class _Square:
-    """As much of a Problem as the launch depends on."""
-
-    m: int
-
-    @property
-    def n(self):
-        return self.m
 
 
 @pytest.mark.parametrize("name", HOPPER)

@@ -12,7 +12,7 @@ from tilewright.bench import Burst, Inputs, Settled, Tilewright, compare, conten
 from tilewright.bench.contenders import PEERS, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
 from tilewright.kernels.ladder.hopper import ScheduleConfig
-from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.measure.sensors import Reading
 
 PROTOCOLS = (Burst(cycles=3), Settled(cycles=2, slice_seconds=0.1, warmup_seconds=0.1))

@@ -169,8 +169,7 @@ def test_a_failed_encoding_leaves_no_trace_in_the_next_launch(monkeypatch):
     gpu = pytest.importorskip("tilewright.backends.gpu")
     executable = object.__new__(gpu.GpuExecutable)
     executable._pointers = [1, 2, 3, 4, 5]
-    executable._pointer_words = (0, 1, 2, 3, 4)
-    executable._words = [1, 2, 3, 4, 5]
+    executable._words = [0] * 40
     executable._maps = [None]  # whose encoding fails
     executable._backend = RecordingBackend()
     with pytest.raises(AttributeError):

@@ -15,7 +15,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.tiled import MAX_EXTENT
-from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.problem import ACTIVATIONS, OPERANDS, Epilogue, Matrix, Problem
 
 

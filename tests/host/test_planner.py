@@ -12,7 +12,7 @@ from tilewright.hardware import A100, H20, H100_PCIE, H200
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.planner.choose import choose
 from tilewright.problem import Epilogue, Matrix, Problem
 

@@ -23,7 +23,7 @@ from tilewright.jit.source import package_headers
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig
 
 RECORD = Path(__file__).parents[2] / "results" / "mutation_score.json"
 """What tools/mutation_score.py wrote last."""

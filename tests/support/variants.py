@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,12 @@ class GpuBackend:
         )
 
 
+_Words = ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)
+
+_POINTER_WORDS = tuple(getattr(GemmParameters, name).offset // 8 for name in OPERANDS)
+"""Where the address of each operand is among the parameters, in words of 8 bytes."""
+
+
 class GpuExecutable:
     """A loaded kernel whose launch is prebuilt: a call writes pointers and scalars into place and launches."""
 
@@ -190,8 +196,7 @@ class GpuExecutable:
         self._backend = backend
         self._lock = threading.Lock()  # one launch at a time uses the parameters
         self._parameters = gemm_parameters(arguments.problem)
-        self._words = (ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)).from_buffer(self._parameters)
-        self._pointer_words = tuple(getattr(GemmParameters, name).offset // 8 for name in OPERANDS)
+        self._words = _Words.from_buffer(self._parameters)
         self._scalars = GemmParameters.alpha.offset
         self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
@@ -221,7 +226,7 @@ class GpuExecutable:
 
     def _point_to(self, pointers: list[int]) -> None:
         self._pointers = []  # should encoding fail, nothing of this call may be taken for that of the next
-        for word, pointer in zip(self._pointer_words, pointers, strict=True):
+        for word, pointer in zip(_POINTER_WORDS, pointers, strict=True):
             self._words[word] = pointer
         if self._maps:
             with self._backend.current():  # which encoding needs, and this thread may have none

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from types import CodeType
-from typing import Any, ClassVar, get_args, get_type_hints
+from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
 
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
@@ -102,8 +102,7 @@ def _by_name(constants: Constants | EpilogueConstants) -> dict[str, Constant]:
     return {name: CudaType(value.cuda) if isinstance(value, DType) else value for name, value in values}
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """One launch of a kernel: what is compiled, how many CTAs run, and what they are passed."""
 
     source: TranslationUnit

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.dtypes import DType
 from tilewright.problem import MAX_BATCH_DIMS, OPERANDS, Problem
@@ -61,8 +61,7 @@ _FIRST_STRIDES = {
 """Where the strides of each operand begin, in words of 8 bytes; those of batches follow rows' and columns'."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMapSpec:
+class TensorMapSpec(NamedTuple):
     """A tensor map as `cuTensorMapEncodeTiled` takes it, short of the address, which is `operand`'s pointer.
 
     Dimensions run innermost first; `strides` are in bytes and leave out the innermost; `swizzle` is the span in
@@ -77,8 +76,7 @@ class TensorMapSpec:
     swizzle: int
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchShape:
+class LaunchShape(NamedTuple):
     """Grid, block and cluster sizes (one-dimensional) and the dynamic shared memory of a block in bytes."""
 
     grid: int
@@ -87,8 +85,7 @@ class LaunchShape:
     smem_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class KernelArguments:
+class KernelArguments(NamedTuple):
     """What a launch passes: the tensor maps in order, then one `GemmParameters`."""
 
     tensor_maps: tuple[TensorMapSpec, ...]

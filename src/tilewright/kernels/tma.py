@@ -1,9 +1,8 @@
 """What TMA can address: operands as tensor maps, and the rules that `cuTensorMapEncodeTiled` puts on them."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tilewright.dtypes import DType
 from tilewright.kernels.parameters import TensorMapSpec
@@ -29,8 +28,7 @@ def ring_bytes(stages: int, stage_bytes: int, staging_bytes: int = 0) -> int:
     return -(-used // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
 
 
-@dataclass(frozen=True, slots=True)
-class TmaTensor:
+class TmaTensor(NamedTuple):
     """Batches of matrices as TMA walks them: extents (inner, outer, batches), strides (outer, batch) in bytes."""
 
     operand: str
@@ -44,8 +42,7 @@ class TmaTensor:
         return TensorMapSpec(self.operand, self.dtype, self.shape, self.strides, box, box_inner * self.dtype.nbytes)
 
 
-@dataclass(frozen=True, slots=True)
-class TmaFactor:
+class TmaFactor(NamedTuple):
     """A factor of a product as TMA walks it: K-major, along k, or MN-major, along m or n."""
 
     tensor: TmaTensor

@@ -1,10 +1,9 @@
 """Kernel `wgmma`: Hopper's asynchronous tensor cores fed by TMA; bf16 and fp16 in any of the four layouts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from math import ceil
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.errors import ArgumentValueError
@@ -15,54 +14,8 @@ from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import oversized
-from tilewright.model import cost
+from tilewright.kernels.wgmma_config import CONSUMERS, STORE_BUFFERS, TILE_K, WARPGROUP, WgmmaConfig, fitted, ring_of
 from tilewright.problem import Matrix, Problem
-
-TILE_K = 64
-"""Elements of a k-block: one row of 128 bytes, the widest swizzle span. 32 and 128 were measured 1-3% behind."""
-
-WARPGROUP = 128
-CONSUMERS = 2
-"""Warpgroups that multiply. Three leave too few registers for 256 columns each."""
-
-STORE_BUFFERS = 2
-"""Boxes of out that each warp stages: one is filled while TMA reads the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class WgmmaConfig:
-    """How `wgmma` does a product.
-
-    A CTA makes one (`tile_m`, `tile_n`) tile of out at a time through a ring of `stages` k-blocks; a cluster makes
-    `cluster_m` x `cluster_n` of them and shares loads; clusters walk out in bands of `group_m` of their tile rows.
-    `epilogue` goes to out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs
-    behind the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight.
-    """
-
-    tile_m: int = 128
-    tile_n: int = 256
-    stages: int = 4
-    cluster_m: int = 1
-    cluster_n: int = 1
-    group_m: int = 8
-    epilogue: Literal["tma", "direct"] = "tma"
-    overlap: bool = True
-    wait_depth: int = 0
-
-
-# Where two cost the same, the first is taken.
-_CANDIDATES = (
-    WgmmaConfig(128, 256, 4, cluster_m=2),
-    WgmmaConfig(128, 256, 4),
-    WgmmaConfig(256, 128, 4),
-    WgmmaConfig(256, 208, 3, epilogue="direct"),
-    WgmmaConfig(256, 200, 3, epilogue="direct"),
-    WgmmaConfig(256, 192, 4, epilogue="direct"),
-    WgmmaConfig(256, 176, 4),
-    WgmmaConfig(128, 192, 4),
-    WgmmaConfig(128, 128, 6),
-    WgmmaConfig(128, 64, 8),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +55,7 @@ class WgmmaConstants(Constants):
     bias_pairs: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _TmaOperands:
+class _TmaOperands(NamedTuple):
     """A, B and out of a problem as TMA walks them, or why it cannot."""
 
     a: tma.TmaFactor | Refusal
@@ -129,18 +81,6 @@ class WgmmaFeatures(NamedTuple):
     c_pairs: bool
     bias_pairs: bool
     epilogue: EpilogueConstants
-
-
-@dataclass(frozen=True, slots=True)
-class _Ring:
-    """What a Config takes of shared memory, in bytes: a tile of A, one of B, a box of out, what is staged, and all."""
-
-    a_bytes: int
-    b_bytes: int
-    store_columns: int
-    store_bytes: int
-    staging_bytes: int
-    smem_bytes: int
 
 
 class WgmmaKernel(Kernel):
@@ -196,7 +136,7 @@ class WgmmaKernel(Kernel):
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
         """The candidates, adapted to the problem, the quickest by `model.cost` first."""
         operands = _operands(problem)
-        fitted = _fitted(
+        candidates = fitted(
             operands.mn_major,
             problem.out.dtype.nbytes,
             isinstance(operands.out, tma.TmaTensor),
@@ -206,8 +146,8 @@ class WgmmaKernel(Kernel):
             hardware.macs(self.unit, problem.a.dtype),
         )
         m, n, batch_count, steps = problem.m, problem.n, problem.batch_count, ceil(problem.k / TILE_K)
-        ranked = sorted(fitted, key=lambda candidate: candidate[1].clocks(m, n, batch_count, steps))
-        return [config for config, _ in ranked]
+        clocks = [tiling.clocks(m, n, batch_count, steps) for _, tiling in candidates]
+        return [candidates[index][0] for index in sorted(range(len(candidates)), key=clocks.__getitem__)]
 
     def features(self, problem: Problem) -> WgmmaFeatures:
         """How A and B are stored, what out can be written by, and the epilogue."""
@@ -227,7 +167,7 @@ class WgmmaKernel(Kernel):
 
     def derive(self, config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants:
         """The Config's fields, how A and B lie in memory, and the sizes that follow."""
-        ring = _ring(config, features.a_mn_major, features.b_mn_major)
+        ring = ring_of(config, features.a_mn_major, features.b_mn_major)
         row_blocks = config.tile_m // (64 * CONSUMERS)
         accumulators = row_blocks * config.tile_n // 2
         tma_epilogue = config.epilogue == "tma"
@@ -334,52 +274,6 @@ def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
     return isinstance(factor, tma.TmaFactor) and factor.mn_major
 
 
-@lru_cache(maxsize=256)
-def _fitted(
-    mn_major: tuple[bool, bool],
-    output_bytes: int,
-    out_by_tma: bool,
-    most: int,
-    smem_bytes: int,
-    sm_count: int,
-    macs: int,
-) -> tuple[tuple[WgmmaConfig, cost.Tiling], ...]:
-    """The candidates with the epilogue that out allows and as many of their stages as fit, and how they cut out.
-
-    `most` accumulators per thread; MN-major tiles may be larger than what the stages of a candidate were counted for.
-    """
-    bytes_per_clock = cost.delivery("wgmma", macs, 2)
-    found = []
-    for config in _CANDIDATES:
-        if config.tile_m * config.tile_n > most * WARPGROUP * CONSUMERS:
-            continue
-        if config.cluster_m * config.cluster_n > sm_count:
-            continue
-        if output_bytes != 2:
-            config = replace(config, epilogue="direct", overlap=False)
-        elif not out_by_tma:
-            config = replace(config, epilogue="direct")
-        while (ring := _ring(config, *mn_major)).smem_bytes > smem_bytes:
-            config = replace(config, stages=config.stages - 1)
-        step_clocks = (
-            cost.multiply_clocks(config.tile_m, config.tile_n, TILE_K, macs)
-            + (ring.a_bytes + ring.b_bytes) / bytes_per_clock
-        )
-        rows, columns = config.tile_m * config.cluster_m, config.tile_n * config.cluster_n
-        at_once = sm_count // (config.cluster_m * config.cluster_n)
-        found.append((config, cost.Tiling(rows, columns, at_once, step_clocks, cost.TILE_CLOCKS["wgmma"])))
-    return tuple(found)
-
-
-def _ring(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> _Ring:
-    a_bytes, b_bytes = _tile_bytes(config.tile_m, a_mn_major), _tile_bytes(config.tile_n, b_mn_major)
-    store_columns = next(columns for columns in (64, 32, 16, 8) if config.tile_n % columns == 0 or columns == 8)
-    store_bytes = 16 * store_columns * 2
-    staging_bytes = CONSUMERS * 4 * STORE_BUFFERS * store_bytes if config.epilogue == "tma" else 0
-    smem_bytes = tma.ring_bytes(config.stages, a_bytes + b_bytes, staging_bytes)
-    return _Ring(a_bytes, b_bytes, store_columns, store_bytes, staging_bytes, smem_bytes)
-
-
 def _most_accumulators(problem: Problem) -> int:
     """Accumulators per thread up to which the epilogue's code, unrolled over all of them, compiles within 1.5 s."""
     if problem.epilogue.is_linear:
@@ -391,11 +285,6 @@ def _most_accumulators(problem: Problem) -> int:
 def _has_pairs(matrix: Matrix | None, columns: int) -> bool:
     """Whether columns 2i and 2i + 1 of all rows can be accessed at once."""
     return matrix is not None and columns % 2 == 0 and matrix.vector_bytes("column") >= 2 * matrix.dtype.nbytes
-
-
-def _tile_bytes(rows: int, mn_major: bool) -> int:
-    """Bytes of one operand's tile of `rows` along m or n; MN-major comes in panels of 64 (layout/descriptor.cuh)."""
-    return ceil(rows / 64) * 64 * TILE_K * 2 if mn_major else rows * TILE_K * 2
 
 
 def _cluster_tiles(tile: WgmmaConstants, problem: Problem) -> int:

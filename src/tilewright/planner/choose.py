@@ -1,9 +1,8 @@
 """Which kernel and which Config a problem gets, and why."""
 
 import logging
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.hardware import Hardware
@@ -14,8 +13,7 @@ from tilewright.problem import Problem
 log = logging.getLogger("tilewright")
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A kernel with its Config, and the reason in one sentence."""
 
     kernel: Kernel

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tilewright.arrays import adopt, describe, is_torch, library_of
@@ -23,8 +22,7 @@ _CALLS_TO_DIRECT = 1
 """Calls before the shortest way is built, which costs more than a call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """What a Plan runs: the chosen kernel and Config, compiled and loaded."""
 
     choice: Choice
@@ -74,7 +72,8 @@ class Plan:
         out = arguments["out"].operand
         self._device, self._in_place = out.device, backend.reads_in_place(out.device)
         self._slots = tuple(Slot.of(name, array, arguments[name].operand) for name, array in arrays.items())
-        self._read = reader(list(arrays.values()), self._slots)
+        tensors = all(map(is_torch, arrays.values()))
+        self._read = reader(self._slots, tensors)
         self._out_form = out.shape, out.strides, out.dtype
         self._allocate = allocate
         library = library_of(arrays["out"], "out")
@@ -90,7 +89,7 @@ class Plan:
         self._direct: DirectCall | None = None
         self._calls_to_direct = _CALLS_TO_DIRECT
         plain = self._multiplies and self._in_place and not any(self._present)
-        if not (prepared and plain and self._written and all(is_torch(array) for array in arrays.values())):
+        if not (prepared and plain and self._written and tensors):
             self._calls_to_direct = -1  # never
         c = arguments["c"].operand if "c" in arguments else None
         self._c_may_be_out = c is not None and (c.shape, c.strides, c.dtype) == (out.shape, out.strides, out.dtype)
@@ -246,7 +245,7 @@ class Plan:
 
     def _check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
         if not self._bounds:
-            self._bounds = tuple((slot.index, *slot.bounds()) for slot in self._slots)
+            self._bounds = tuple((slot.position, *slot.bounds()) for slot in self._slots)
         *inputs, (_, low, high) = self._bounds
         low, high = low + pointers[OUT], high + pointers[OUT]
         for index, first, last in inputs:
@@ -261,17 +260,17 @@ class Plan:
         """The addresses of arrays that fit, perhaps better aligned than need be; a ValueError for any other."""
         pointers = [0] * len(OPERANDS)
         for slot in self._slots:
-            name, array = OPERANDS[slot.index], arrays[slot.index]
-            if array is None and slot.index == OUT:
+            name, array = OPERANDS[slot.position], arrays[slot.position]
+            if array is None and slot.position == OUT:
                 continue
             signature, pointer = describe(array, name)
             if differences := slot.differences(signature, pointer):
                 raise ArgumentValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
-            pointers[slot.index] = pointer
+            pointers[slot.position] = pointer
         return pointers
 
     def _mismatch(self, arrays: Sequence[Any]) -> ValueError:
-        expected = [OPERANDS[slot.index] for slot in self._slots[:-1]]
+        expected = [OPERANDS[slot.position] for slot in self._slots[:-1]]
         given = [name for name, array in zip(OPERANDS[:OUT], arrays, strict=False) if array is not None]
         return ArgumentValueError(
             f"the plan was made for the operands {', '.join(expected)} and called with {', '.join(given)} "

@@ -2,10 +2,9 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from tilewright.arrays import describe, is_torch
+from tilewright.arrays import describe
 from tilewright.operand import HOST, Operand, Signature, byte_range
 from tilewright.problem import OPERANDS
 
@@ -18,14 +17,13 @@ None where an array is not as expected: then another plan is called for.
 C, OUT = OPERANDS.index("c"), OPERANDS.index("out")
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """What one operand of a call looks like.
 
-    `index` counts in OPERANDS; `alignment` is in bytes, at most 16; shape, strides and width are the Operand's.
+    `position` counts in OPERANDS; `alignment` is in bytes, at most 16; shape, strides and width are the Operand's.
     """
 
-    index: int
+    position: int
     signature: Signature
     alignment: int
     shape: tuple[int, ...]
@@ -64,13 +62,13 @@ def _said(name: str, value: object) -> object:
     return tuple(value) if isinstance(value, tuple) else value  # torch.Size too reads as a tuple
 
 
-def reader(arrays: Sequence[Any], slots: Sequence[Slot]) -> Reader:
-    """The quickest Reader for arrays of these libraries that fit the slots, with just these alignments."""
-    return _torch_reader(slots) if all(is_torch(array) for array in arrays) else _any_reader(slots)
+def reader(slots: Sequence[Slot], tensors: bool) -> Reader:
+    """The quickest Reader for arrays that fit the slots, with just these alignments; `tensors` if all are torch's."""
+    return _torch_reader(slots) if tensors else _any_reader(slots)
 
 
 def _any_reader(slots: Sequence[Slot]) -> Reader:
-    expected = tuple((slot.index, slot.signature, *slot.low_bits) for slot in slots)
+    expected = tuple((slot.position, slot.signature, *slot.low_bits) for slot in slots)
 
     def read(arrays: Sequence[Any]) -> list[int] | None:
         pointers = [0] * len(OPERANDS)
@@ -88,7 +86,7 @@ def _any_reader(slots: Sequence[Slot]) -> Reader:
 
 def _torch_reader(slots: Sequence[Slot]) -> Reader:
     # The same in a third of the time: no tuples are built and no functions called.
-    expected = tuple((slot.index, *slot.signature[:4], *slot.low_bits) for slot in slots)
+    expected = tuple((slot.position, *slot.signature[:4], *slot.low_bits) for slot in slots)
     absent = [0] * len(OPERANDS)
     is_grad_enabled = sys.modules["torch"].is_grad_enabled
 

@@ -1,7 +1,7 @@
 """The ladder on Hopper's asynchronous tensor cores: TMA and wgmma, layout nt, from load-then-multiply to `wgmma`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import Any, ClassVar
 
@@ -215,7 +215,7 @@ class AsyncStore(Registers):
 
     def out_map(self, out: tma.TmaTensor) -> TensorMapSpec:
         """The map of out: 16 rows of the tile."""
-        return replace(out.map(self.tile_n, 16), swizzle=0)
+        return out.map(self.tile_n, 16)._replace(swizzle=0)
 
 
 class Hilbert(AsyncStore):
