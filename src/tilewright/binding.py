@@ -163,7 +163,7 @@ def _matrix(view: Operand) -> Matrix:
 
 
 def _merge_batch(problem: Problem) -> Problem:
-    """Drop batch dimensions of extent 1 and merge neighbours that every operand walks with one stride."""
+    """Drop batch dimensions of extent 1 and merge neighbors that every operand walks with one stride."""
     if not problem.batch:
         return problem
     matrices = dict(problem.operands())

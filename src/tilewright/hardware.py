@@ -30,6 +30,10 @@ def rates_of(capability: int) -> Rates:
     return _rates(capability, *_MACS.get(capability, (1024, 128)))
 
 
+SECTOR_BYTES = 32
+"""The piece in which global memory and L2 are read and written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """Facts of one GPU.

@@ -27,7 +27,7 @@ OPERANDS = tuple(EXTENTS)
 """The order in which kernels take operands, and executables their addresses."""
 
 MAX_BATCH_DIMS = 4
-"""Batch dimensions a kernel takes after neighbours that can be walked with one stride were merged."""
+"""Batch dimensions a kernel takes after neighbors that can be walked with one stride were merged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ def test_register_without_a_value(limit, threads):
         assert not device.reports
     else:
         [report] = device.reports
-        assert report.kind == "uninitialised-register"
+        assert report.kind == "uninitialized-register"
         assert threads in report.threads
         assert "`st.global.u32` (PTX line 15)" in report.locations[0]
 
@@ -211,7 +211,7 @@ END:
         (
             "mbarrier.inval.shared::cta.b64 [bar]; mbarrier.arrive.shared::cta.b64 %d0, [bar];",
             "MbarrierLifetime",
-            "not initialised",
+            "not initialized",
         ),
         ("mbarrier.arrive.shared::cta.b64 %d0, [bar], 2;", "BarrierProtocol", "arrives too often"),
         ("mbarrier.arrive.shared::cta.b64 %d0, [bar+4];", "Misaligned", "not a multiple of 8"),

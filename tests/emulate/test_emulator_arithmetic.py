@@ -310,7 +310,7 @@ def test_bf16x2_fma():
 
 
 def nearest(exact, dtype):
-    """A fraction rounded to the nearest value of a NumPy type, ties to even, by searching among neighbours."""
+    """A fraction rounded to the nearest value of a NumPy type, ties to even, by searching among neighbors."""
     guess = dtype(float(exact))
     candidates = [guess, np.nextafter(guess, dtype(-np.inf)), np.nextafter(guess, dtype(np.inf))]
     finite = [value for value in candidates if np.isfinite(value)]

@@ -58,20 +58,20 @@ def test_reduction_at_a_barrier(operation):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_barriers_under_a_guard(policy):
-    """Threads, or only some of them, see what their neighbours wrote; the others keep what they had."""
+    """Threads, or only some of them, see what their neighbors wrote; the others keep what they had."""
     thread = np.arange(2048) % BLOCK
     for form in BARRIERS:
         if "@%p bar" not in form.text and "WAIT: @%p" not in form.text:
             continue
         values = form.inputs[:, 0] & 0xFFFFFFFF
-        neighbours = values.reshape(-1, 2)[:, ::-1].reshape(-1)
+        neighbors = values.reshape(-1, 2)[:, ::-1].reshape(-1)
         if "popc" in form.text:
             counts = (values < 1 << 24).reshape(-1, BLOCK)[:, :128].sum(axis=1)
             expected = np.where(thread < 128, np.repeat(counts, BLOCK), 7)
         elif "mbarrier" in form.text:
-            expected = np.where(thread % 2 == 0, neighbours, 7)
+            expected = np.where(thread % 2 == 0, neighbors, 7)
         else:
-            expected = neighbours
+            expected = neighbors
         np.testing.assert_array_equal(results_of(form, asynchrony=policy)[:, 0], expected, form.name)
 
 

@@ -195,7 +195,7 @@ MATRIX = """
 def test_what_a_lane_has_not_may_be_carried_and_not_used(body, reported):
     """There are 40 threads: from lane 8 on nobody is there in the second warp."""
     device, _, _ = launch(body, threads=40)
-    assert {report.kind for report in device.reports} == ({"uninitialised-register"} if reported else set())
+    assert {report.kind for report in device.reports} == ({"uninitialized-register"} if reported else set())
     for report in device.reports:
         assert reported in report.locations[0]
         assert "shfl.sync" in report.locations[1]
@@ -252,7 +252,7 @@ def test_what_has_no_value_may_be_an_operand_that_does_not_count(body, found, ex
     device = Device(memory_bytes=1 << 20)
     out = device.allocate(32)
     device.launch(device.load(DECIDED % body), (1,), (8,), [out])
-    assert [report.kind for report in device.reports] == ["uninitialised-register"] * found
+    assert [report.kind for report in device.reports] == ["uninitialized-register"] * found
     if expected is not None:
         assert device.read(out, 32).view(np.int32).tolist() == expected
 
@@ -276,4 +276,4 @@ def test_what_has_no_value_may_be_an_operand_that_does_not_count(body, found, ex
 )
 def test_others_wait_for_the_end_of_a_thread_that_passes_by_and_get_no_value_of_it(body, found):
     device, _, _ = launch(body)
-    assert [report.kind for report in device.reports] == ["uninitialised-register"] * found
+    assert [report.kind for report in device.reports] == ["uninitialized-register"] * found

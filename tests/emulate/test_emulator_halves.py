@@ -45,14 +45,14 @@ def saturate(x):
 
 
 def fma(a, b, c):
-    """Rounded once, by choosing among the neighbours of what is rounded twice."""
+    """Rounded once, by choosing among the neighbors of what is rounded twice."""
     guess = rounded(F8(a) * F8(b) + F8(c), a.dtype)
     if not np.isfinite(guess) or guess == 0:
         return guess
     exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
     bits = int(guess.view(np.uint16))
-    neighbours = [np.uint16(bits + step).view(a.dtype) for step in (-1, 0, 1)]
-    finite = [value for value in neighbours if np.isfinite(value)]
+    neighbors = [np.uint16(bits + step).view(a.dtype) for step in (-1, 0, 1)]
+    finite = [value for value in neighbors if np.isfinite(value)]
     return min(finite, key=lambda value: (abs(Fraction(float(value)) - exact), int(value.view(np.uint16)) & 1))
 
 

@@ -116,7 +116,7 @@ def test_a_shuffle_from_a_lane_that_takes_no_part_gives_poison(threads, shuffle,
     device = Device(memory_bytes=1 << 16)
     out = device.allocate(4 * threads)
     device.launch(device.load(compile_ptx(source)), (1,), (threads,), [out])
-    assert [report.kind for report in device.reports] == ["uninitialised-register"] * bool(undefined)
+    assert [report.kind for report in device.reports] == ["uninitialized-register"] * bool(undefined)
     values = device.read(out, 4 * threads).view(np.int32)
     assert np.flatnonzero(values == -1).tolist() == list(undefined)
 

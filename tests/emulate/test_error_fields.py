@@ -126,7 +126,7 @@ def test_a_deadlock_has_counters_too():
     ("body", "kind", "sentence"),
     [
         ("bar.sync 0, 33;", "BarrierProtocol", "as many arrivals as it was given"),
-        ("mbarrier.arrive.shared.b64 _, [full];", "MbarrierLifetime", "initialised once"),
+        ("mbarrier.arrive.shared.b64 _, [full];", "MbarrierLifetime", "initialized once"),
         (f"{INIT}mbarrier.test_wait.shared.b64 %q, [full], 0;", "MbarrierState", "a state of its own"),
         (
             "mov.u32 %r0, full; st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [tile], 1, [%r0];",

@@ -38,7 +38,7 @@ def test_uncoalesced_reads_a_sector_for_each_lane():
 
 
 def test_coalesced_reads_whole_sectors():
-    """The same element of A for all lanes: 1 sector. 32 neighbours of B or out: 128 bytes, 4 sectors."""
+    """The same element of A for all lanes: 1 sector. 32 neighbors of B or out: 128 bytes, 4 sectors."""
     counters = count("coalesced")
     assert counters.global_requests == count("uncoalesced").global_requests
     assert counters.global_sectors["ld"] == WARP_LOADS * (1 + 4)
@@ -62,7 +62,7 @@ def test_each_tile_reads_its_operands_once():
 
 
 def test_small_tiles_read_two_words_of_smem_for_each_product():
-    """A warp's lanes share one element of A, a broadcast, and read 32 neighbours of B: no conflicts, but one each."""
+    """A warp's lanes share one element of A, a broadcast, and read 32 neighbors of B: no conflicts, but one each."""
     line = counts_at(count("smem_tiles"), "ladder/smem_tiles.cuh", "sum = fmaf(a_tile[row][k], b_tile[k][column], sum)")
     assert line.shared_requests == {"ld": 2 * WARP_LOADS}
     assert line.shared_conflicts == {"ld": 0}
@@ -72,7 +72,7 @@ def test_small_tiles_read_two_words_of_smem_for_each_product():
 def test_register_tiles_reuse_what_they_read_and_meet_in_banks(kernel):
     """For four steps along k a warp makes 4 * 64 * 32 products.
 
-    For them it reads 8 float4 of A, along k, each at two addresses, which go together with their neighbours: 2
+    For them it reads 8 float4 of A, along k, each at two addresses, which go together with their neighbors: 2
     wavefronts. And 4 * 2 float4 of B: 16 lanes are 8 floats apart, so that the 8 lanes of a quarter of a warp meet in
     16 of the 32 banks, twice: 8 wavefronts instead of 4.
     """
@@ -110,7 +110,7 @@ def test_warp_tiles_read_without_conflicts_and_pay_where_they_transpose():
     """For one step along k a warp makes 128 * 32 products.
 
     For them it reads 2 float4 of A: lanes in fours have the same address, which makes 2 wavefronts. And 4 float4 of B:
-    4 neighbouring ones for the lanes of a row, 1 wavefront for each quarter of a warp. That is half as many wavefronts
+    4 neighboring ones for the lanes of a row, 1 wavefront for each quarter of a warp. That is half as many wavefronts
     for a product as with 8x8. When A is transposed, the four lanes that hold a row store 4 * 128 words apart, to the
     same bank; the warp's 8 rows go to 8 banks: 4 wavefronts.
     """

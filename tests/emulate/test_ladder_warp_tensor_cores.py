@@ -149,7 +149,7 @@ def test_permuted_chunks_are_stored_and_loaded_without_conflicts():
     """16 bytes a lane, 8 lanes a pass: of a store 8 chunks of one row, of a load 2 chunks of each of 4 rows.
 
     A chunk is 4 banks wide, and rows of 128 or 256 halves go 2 or 4 times round the 32: unpermuted, chunk c of any row
-    starts in bank 4 (c % 8). Stores of 8 neighbours would be free of conflicts, but of a load the 4 rows' chunks would
+    starts in bank 4 (c % 8). Stores of 8 neighbors would be free of conflicts, but of a load the 4 rows' chunks would
     share their banks, and take 4 passes. Permuted, neither does: bytes / 128 passes of stores; of loads 4 passes for
     each of the 2 + 2 that a warp needs for 64 x 64 x 4.
     """

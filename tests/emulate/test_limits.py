@@ -91,7 +91,7 @@ Out: ret;
 
 
 def mbarriers(sites):
-    """A kernel whose CTAs initialise 64 mbarriers each, by so many instructions in a loop."""
+    """A kernel whose CTAs initialize 64 mbarriers each, by so many instructions in a loop."""
     inits = "".join(f"mbarrier.init.shared::cta.b64 [address+{8 * number}], 1; " for number in range(sites))
     return MBARRIERS.format(inits=inits, step=8 * sites)
 
@@ -110,7 +110,7 @@ def test_the_checks_of_mbarriers_count(monkeypatch, cluster):
 def test_mbarriers_that_no_estimate_knows_are_refused(monkeypatch):
     limit_bytes(monkeypatch, 64 * MEBIBYTE)
     device = Device(memory_bytes=MEBIBYTE)
-    words = r"`mbarrier.init\S*` \(PTX line 9\) initialises the \d+th mbarrier of 512 CTAs .* than 67108864 bytes"
+    words = r"`mbarrier.init\S*` \(PTX line 9\) initializes the \d+th mbarrier of 512 CTAs .* than 67108864 bytes"
     with pytest.raises(LaunchError, match=words):
         device.launch(device.load(mbarriers(1)), 512, 64, [])
     device.launch(device.load(mbarriers(1)), 64, 64, [])

@@ -70,7 +70,7 @@ def test_over_arrival():
 
 
 def test_mbarrier_without_initialisation():
-    with pytest.raises(MbarrierLifetime, match="not initialised"):
+    with pytest.raises(MbarrierLifetime, match="not initialized"):
         ring_gemm(5)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from emulate.operand_tiles import SPANS, place_operand
+from tilewright.emulator.semantics.fragments import MmaForm
 from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor
 from tilewright.emulator.semantics.tensor_cores import WgmmaForm, ldmatrix, mma_sync, stmatrix, wgmma
 
@@ -105,10 +106,7 @@ def test_mma_sync_multiplies_and_accumulates(shape, a_type, b_type, acc_type, a_
     if acc_type == "f32":
         registers_c = registers_c.view(np.float32)
     d = mma_sync(
-        shape,
-        a_type,
-        b_type,
-        acc_type,
+        MmaForm(shape, a_type, b_type, acc_type, acc_type),
         to_fragments(a, DTYPES[a_type], a_table),
         to_fragments(b, DTYPES[b_type], b_table),
         registers_c,
@@ -120,7 +118,7 @@ def test_mma_sync_multiplies_and_accumulates(shape, a_type, b_type, acc_type, a_
 def test_tf32_ignores_the_low_bits_of_its_inputs():
     ones = np.full((4, 1, 32, 1), np.float32(1).view(np.uint32) + 0x1FFF, np.uint32)
     zero = np.zeros((4, 1, 32, 1), np.float32)
-    assert (mma_sync("m16n8k8", "tf32", "tf32", "f32", ones, ones[:2], zero) == 8).all()
+    assert (mma_sync(MmaForm("m16n8k8", "tf32", "tf32", "f32", "f32"), ones, ones[:2], zero) == 8).all()
 
 
 @pytest.mark.parametrize("a_type", ["f16", "bf16"])
@@ -132,7 +130,7 @@ def test_products_keep_subnormals_infinities_and_nans(a_type):
     b = np.zeros((1, 1, 16, 8), dtype)
     b[..., 0, :] = 1
     registers = to_fragments(a, dtype, K16_A), to_fragments(b, dtype, K16_B)
-    d = mma_sync("m16n8k16", a_type, a_type, "f32", *registers, np.zeros((4, 1, 32, 1), np.float32))
+    d = mma_sync(MmaForm("m16n8k16", a_type, a_type, "f32", "f32"), *registers, np.zeros((4, 1, 32, 1), np.float32))
     product = from_fragments(d, np.float32, ACCUMULATOR, 16, 8)[0, 0]
     assert (product[0] == float(tiny)).all()
     assert np.isposinf(product[1]).all()
@@ -152,9 +150,9 @@ def test_products_keep_subnormals_infinities_and_nans(a_type):
     ],
 )
 def test_mma_sync_refuses_what_does_not_exist(shape, a_type, b_type, acc_type, message):
-    registers = np.zeros((4, 1, 32, 1), np.uint32)
+    form, registers = MmaForm(shape, a_type, b_type, acc_type, acc_type), np.zeros((4, 1, 32, 1), np.uint32)
     with pytest.raises(ValueError, match=message):
-        mma_sync(shape, a_type, b_type, acc_type, registers, registers[:2], registers.view(np.float32))
+        mma_sync(form, registers, registers[:2], registers.view(np.float32))
 
 
 def row_addresses(rng, count, warps, ctas, rows):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.emulator.semantics.tensor_map import ELEMENT_TYPES, TensorMap
-from tilewright.emulator.semantics.tma import extent, load_tile, reduce_tile, store_tile
+from tilewright.emulator.semantics.tma import extent, load_tile, store_tile
 
 ARENA_BASE = 0x7000_0000
 FILL = 0xA5
@@ -172,7 +172,7 @@ def test_reduce_combines_elements_in_bounds(kind, operation, scalar):
     arena = tensor.copy().reshape(-1).view(np.uint8)
     shared = tile.reshape(-1).view(np.uint8)
     tensor_map = TensorMap(ARENA_BASE, kind, (13, 9), (16 * size,), (16, 4), element_strides=(1, 2))
-    written = reduce_tile(arena, ARENA_BASE, tensor_map, (-2, 5), shared, 0, 0, operation)
+    written = store_tile(arena, ARENA_BASE, tensor_map, (-2, 5), shared, 0, 0, operation)
     columns = min(-(-13 * size // 16) * 16 // size, 14)  # of the box, 14 columns are not left of the tensor
     assert written == 2 * columns * size
     expected = tensor.copy()

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from pictures.canvas import constants, figure
 from pictures.panels import (
     BLUE,
+    GRAY,
     GREEN,
-    GREY,
     ORANGE,
     PALE,
     PURPLE,
@@ -151,7 +151,7 @@ def warp_tiles() -> Figure:
     side = 64
     for warp in range(m // side * (n // side)):
         row, column = divmod(warp, n // side)
-        product.out((row * side, column * side, side, side), GREY, f"warp {warp}" if warp else "", pale=True)
+        product.out((row * side, column * side, side, side), GRAY, f"warp {warp}" if warp else "", pale=True)
     header, text = B_LINES["warp_tiles"]
     rows = lane_0(of_line("warp_tiles", shape, header, "load4(&a_tile[k][m + i])"), m)
     columns = lane_0(of_line("warp_tiles", shape, header, text), n)

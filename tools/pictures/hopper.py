@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from pictures.canvas import CUBE, constants, ctas, figure, parted
 from pictures.panels import (
     BLUE,
+    GRAY,
     GREEN,
-    GREY,
     ORANGE,
     PURPLE,
     Product,
@@ -107,8 +107,8 @@ def pipelined() -> Figure:
     slots = [name for name in found if name.startswith("slot")]
     wide = 62 / len(slots)
     for number, name in enumerate(slots):
-        doing = next((color for begin, end, _, color in found[name] if begin <= moment < end), GREY)
-        text = {LOAD: "loading", MULTIPLY: "multiplied", GREY: "full"}[doing]
+        doing = next((color for begin, end, _, color in found[name] if begin <= moment < end), GRAY)
+        text = {LOAD: "loading", MULTIPLY: "multiplied", GRAY: "full"}[doing]
         box(above, (4, 19 + number * wide, 10, wide), doing, f"{name}\n{text}", pale=True, size=7)
     arrow(above, (9, 15), (9, 19))
     arrow(above, (9, 81), (9, 85))

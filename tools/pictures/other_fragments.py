@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pictures.canvas import constants, figure, parted
-from pictures.panels import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, arrow, blank, box, lattice, note
+from pictures.panels import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, arrow, blank, box, lattice, note
 from pictures.record import of_line, requests
 
 CHUNK, LINE = 16, 128
@@ -139,7 +139,7 @@ def sparse_mma() -> Figure:
     for row in range(rows):
         for column in range(columns):
             count = int(products[row, column])
-            box(panels[2], (row, column * 2, 1, 2), ORANGE if count > 1 else GREY, str(count), pale=count == 1, size=7)
+            box(panels[2], (row, column * 2, 1, 2), ORANGE if count > 1 else GRAY, str(count), pale=count == 1, size=7)
     return drawing
 
 

@@ -14,10 +14,10 @@ from matplotlib.path import Path
 
 from pictures.record import Request
 from tilewright.emulator.counts.memory import BANK_BYTES, BANKS
-from tilewright.emulator.semantics.sectors import SECTOR_BYTES
+from tilewright.hardware import SECTOR_BYTES
 
-BLUE, ORANGE, GREEN, RED, GREY, PURPLE = "#3b7ea1", "#e69f00", "#4c9a2a", "#c8442e", "#9aa5ad", "#8e63a8"
-PALE = {BLUE: "#d3e5ef", ORANGE: "#fbe7bd", GREEN: "#d9ecd0", RED: "#f6d5cf", GREY: "#e9ecee", PURPLE: "#e7dbee"}
+BLUE, ORANGE, GREEN, RED, GRAY, PURPLE = "#3b7ea1", "#e69f00", "#4c9a2a", "#c8442e", "#9aa5ad", "#8e63a8"
+PALE = {BLUE: "#d3e5ef", ORANGE: "#fbe7bd", GREEN: "#d9ecd0", RED: "#f6d5cf", GRAY: "#e9ecee", PURPLE: "#e7dbee"}
 FIRST = "#86b6d1"
 INK, GRID = "#24292f", "#d0d5d9"
 SMALL, TEXT = 7, 8.5
@@ -42,7 +42,7 @@ def box(axes: Axes, place: Box, color: str, text: str = "", *, pale: bool = Fals
     face = PALE[color] if pale else color
     axes.add_patch(Rectangle((column, row), width, height, facecolor=face, edgecolor=INK, linewidth=0.6))
     if text:
-        tone = INK if pale or color in (ORANGE, GREY) else "white"
+        tone = INK if pale or color in (ORANGE, GRAY) else "white"
         middle = (column + width / 2, row + height / 2)
         axes.text(*middle, text, ha="center", va="center", fontsize=size, color=tone)
 
@@ -164,7 +164,7 @@ class Product:
         axes.set_ylim(axes.get_ylim()[0], -gap)
         wholes = {"A": self._a((0, 0, m, k)), "B": self._b((0, 0, k, n)), "out": self._out((0, 0, m, n))}
         for name, place in wholes.items():
-            box(axes, place, GREY, pale=True)
+            box(axes, place, GRAY, pale=True)
             note(axes, place[0] - 0.35 * gap, place[1], name)
 
     def _a(self, place: Box) -> Box:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from pictures.panels import BLUE, GREEN, GREY, INK, ORANGE, PALE, SMALL, TEXT
+from pictures.panels import BLUE, GRAY, GREEN, INK, ORANGE, PALE, SMALL, TEXT
 
-LOAD, MULTIPLY, STORE, WAIT = BLUE, GREEN, ORANGE, GREY
+LOAD, MULTIPLY, STORE, WAIT = BLUE, GREEN, ORANGE, GRAY
 """Colors of activities."""
 
 Span = tuple[float, float, str, str]

@@ -235,7 +235,7 @@ class Inputs:
 
 
 def keep_two_of_four(a: Any) -> None:
-    """Of each four neighbours in a row of a torch tensor (m, k) set the smaller two to zero."""
+    """Of each four neighbors in a row of a torch tensor (m, k) set the smaller two to zero."""
     groups = a.unflatten(1, (-1, 4))
     groups.scatter_(2, groups.abs().topk(2, dim=2, largest=False).indices, 0)
 

@@ -55,7 +55,7 @@ __device__ __forceinline__ fp16 from_float<fp16>(float value) {
   return result;
 }
 
-// Two neighbours in one register, `low` at the lower address.
+// Two neighbors in one register, `low` at the lower address.
 template <class T>
 __device__ __forceinline__ uint32_t pack(float low, float high);
 
@@ -73,7 +73,7 @@ __device__ __forceinline__ uint32_t pack<fp16>(float low, float high) {
   return result;
 }
 
-// Two neighbours in registers, as one access to memory takes them.
+// Two neighbors in registers, as one access to memory takes them.
 template <class Element>
 struct PairWord {
   using type = uint32_t;

@@ -37,6 +37,7 @@ from tilewright.emulator.program.program import Program
 from tilewright.emulator.ptx.parser import parse
 from tilewright.emulator.ptx.syntax import Module, Parameter, Variable
 from tilewright.emulator.semantics.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -75,7 +76,7 @@ class Device:
         observers: Sequence[Observer] = (),
     ) -> None:
         if asynchrony not in POLICIES:
-            raise ValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
+            raise ArgumentValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
         self._memory = GlobalMemory(memory_bytes)
         self._asynchrony, self._seed = asynchrony, seed
         self._progress, self._count_memory = progress, count_memory
@@ -90,9 +91,9 @@ class Device:
             MemoryError: if the device is full.
         """
         if nbytes < 1:
-            raise ValueError(f"nbytes is {nbytes} and must be at least 1")
+            raise ArgumentValueError(f"nbytes is {nbytes} and must be at least 1")
         if align < 1 or align & (align - 1):
-            raise ValueError(f"align is {align} and must be a power of two")
+            raise ArgumentValueError(f"align is {align} and must be a power of two")
         return self._memory.allocate(nbytes, align)
 
     def upload(self, array: npt.NDArray[np.generic]) -> int:
@@ -141,9 +142,9 @@ class Device:
             NotImplementedError: for interleaved layouts.
         """
         if l2_promotion not in (0, 64, 128, 256):
-            raise ValueError(f"l2_promotion is {l2_promotion} and must be 0, 64, 128 or 256 bytes")
+            raise ArgumentValueError(f"l2_promotion is {l2_promotion} and must be 0, 64, 128 or 256 bytes")
         if oob_fill not in ("zeros", "nan"):
-            raise ValueError(f"oob_fill is {oob_fill!r} and must be 'zeros' or 'nan'")
+            raise ArgumentValueError(f"oob_fill is {oob_fill!r} and must be 'zeros' or 'nan'")
         tensor_map = TensorMap(
             address, element_type_of(dtype), tuple(shape), tuple(strides), tuple(box), swizzle,
             tuple(element_strides or ()), oob_fill == "nan",
@@ -172,7 +173,7 @@ class Device:
             entry = next(iter(module.entries))
         if entry not in module.entries:
             names = ", ".join(module.entries) or "none"
-            raise ValueError(f"entry is {entry!r} and must name one of the module's entries: {names}")
+            raise ArgumentValueError(f"entry is {entry!r} and must name one of the module's entries: {names}")
         return Kernel(entry, _compile(ptx, entry), self._allocate_variables(ptx, module))
 
     def launch(
@@ -270,7 +271,9 @@ class Device:
 
 def _text(ptx: str | bytes) -> str:
     if not isinstance(ptx, str | bytes):
-        raise TypeError(f"ptx is a {type(ptx).__name__}, and must be the text or its bytes: path.read_text() of a file")
+        raise ArgumentTypeError(
+            f"ptx is a {type(ptx).__name__}, and must be the text or its bytes: path.read_text() of a file"
+        )
     return (ptx if isinstance(ptx, str) else ptx.decode()).rstrip("\0")
 
 

@@ -71,7 +71,7 @@ class BarrierProtocol(EmulatorError):
 
 
 class MbarrierLifetime(BarrierProtocol):
-    """An mbarrier used before its initialisation, after its end or that of its CTA, or initialised twice."""
+    """An mbarrier used before its initialization, after its end or that of its CTA, or initialized twice."""
 
 
 class MbarrierState(BarrierProtocol):

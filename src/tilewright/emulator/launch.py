@@ -20,7 +20,7 @@ Extents: TypeAlias = int | Sequence[int]
 RESIDENT_LANES = 1 << 16
 """A grid with at most so many threads is resident as a whole, as a persistent or cooperative kernel needs."""
 CHUNK_LANES = 1 << 14
-"""Threads that run together in a larger grid: enough to amortise Python, few enough for the caches."""
+"""Threads that run together in a larger grid: enough to amortize Python, few enough for the caches."""
 MAX_SHARED_BYTES = 227 * 1024
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)

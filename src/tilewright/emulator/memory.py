@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.lanes import Array, Indices, Mask, round_up
+from tilewright.errors import ArgumentValueError
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -137,7 +138,7 @@ class GlobalMemory(FlatMemory):
     def _starting_at(self, address: int) -> Allocation:
         allocation = self.containing(address - GLOBAL_BASE)
         if allocation is None or allocation.start != address - GLOBAL_BASE:
-            raise ValueError(f"address {address:#x} is not the start of a live allocation")
+            raise ArgumentValueError(f"address {address:#x} is not the start of a live allocation")
         return allocation
 
     def containing(self, offset: int) -> Allocation | None:
@@ -194,5 +195,5 @@ class GlobalMemory(FlatMemory):
         offset = address - GLOBAL_BASE
         allocation = self.containing(offset)
         if allocation is None or offset + size > allocation.end:
-            raise ValueError(f"{size} bytes at {address:#x} are out of bounds: {self.describe(offset)}")
+            raise ArgumentValueError(f"{size} bytes at {address:#x} are out of bounds: {self.describe(offset)}")
         return self.bytes[offset : offset + size]

@@ -68,7 +68,7 @@ class SimtKernel(TiledKernel):
     rules = (
         (
             "tile_k == 8 or tile_k == 16 or tile_k == 32",
-            "four neighbours along k are loaded at once: tile_k is 8, 16 or 32",
+            "four neighbors along k are loaded at once: tile_k is 8, 16 or 32",
         ),
         (
             "tile_m >= 32 and tile_m % 32 == 0",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SECTOR_BYTES = 32
+from tilewright.hardware import SECTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)

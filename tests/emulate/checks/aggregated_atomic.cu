@@ -1,4 +1,4 @@
-// kind=uninitialised-register block=64
+// kind=uninitialized-register block=64
 extern "C" __global__ void reserve(int* out, const int* in) {
   int t = threadIdx.x, start;
   if (in[t] % 3 == 0) {

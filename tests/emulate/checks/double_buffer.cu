@@ -1,4 +1,4 @@
-// kind=race block=128 also=uninitialised-shared
+// kind=race block=128 also=uninitialized-shared
 extern "C" __global__ void ring(int* out, const int* in) {
   __shared__ int stage[2][128];
   int t = threadIdx.x, sum = 0;

@@ -1,4 +1,4 @@
-// kind=member-mask block=64 also=uninitialised-register
+// kind=member-mask block=64 also=uninitialized-register
 extern "C" __global__ void sums(int* out, const int* in) {
   int t = threadIdx.x, sum = in[t];
   if (t % 32 < 16) {

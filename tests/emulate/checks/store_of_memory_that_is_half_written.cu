@@ -1,4 +1,4 @@
-// kind=uninitialised-shared block=128
+// kind=uninitialized-shared block=128
 #include "wrappers.cuh"
 extern "C" __global__ void store(int* out, const int* in) {
   __shared__ __align__(128) int row[128];

@@ -67,7 +67,7 @@ __device__ __forceinline__ void bulk_reduce(int* to, unsigned from, int bytes) {
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-// From here to the same variable of another block of the cluster, whose mbarrier is signalled.
+// From here to the same variable of another block of the cluster, whose mbarrier is signaled.
 __device__ __forceinline__ void bulk_copy_to_rank(const void* to, const void* from, int bytes,
                                                   unsigned barrier, int rank) {
   asm volatile(

@@ -71,7 +71,7 @@ COMPARISONS = (
 """Wavefronts are those that each instruction needs for itself. What L1 counts as conflicts of all instructions is also
 collisions of different warps, which depend on timing: they are compared only where there is no cp.async.
 """
-# Only tabulated, as requests of neighbours may be joined on the way.
+# Only tabulated, as requests of neighbors may be joined on the way.
 _READ_OF_L2 = "lts__t_sectors_srcunit_tex_op_read.sum"
 _METRICS = (*(metric for comparison in COMPARISONS for metric in comparison.metrics), _BYPASS, _READ_OF_L2)
 

@@ -6,7 +6,7 @@ from typing import Any
 from tilewright.bench.plot import pyplot
 from tilewright.cli.ladder.table import Rungs, published, timed_or_counted, title
 
-_COLOURS = {"CUDA cores": "#7a8b99", "warp tensor cores": "#3b7ea1", "Hopper": "#76b900"}
+_COLORS = {"CUDA cores": "#7a8b99", "warp tensor cores": "#3b7ea1", "Hopper": "#76b900"}
 _CUBLAS, _SETTLED_ALPHA = "#c2410c", 0.45
 
 
@@ -20,7 +20,7 @@ def draw(record: dict[str, Any], path: Path) -> bool:
     height = 0.52 if settled else 0.32
     picture, axes = plt.subplots(figsize=(9, 1.7 + height * len(rungs)), layout="constrained")
     for road in dict.fromkeys(rung["road"] for rung in rungs):
-        axes.barh(0, 0, color=_colour(road), label=road)  # for the legend, in one place whatever bars there are
+        axes.barh(0, 0, color=_color(road), label=road)  # for the legend, in one place whatever bars there are
     if record["backend"] == "gpu":
         _measured(axes, rungs, settled)
     else:
@@ -41,8 +41,8 @@ def _measured(axes: Any, rungs: Rungs, settled: bool) -> None:
     lines = {"burst": -0.2 if settled else 0.0, "settled": 0.2}
     for number, rung in enumerate(rungs):
         for protocol, found in rung["measured"].items():
-            place, rate, colour = number + lines[protocol], found["tflops"], _colour(rung["road"])
-            axes.barh(place, rate, thickness, color=colour, alpha=1 if protocol == "burst" else _SETTLED_ALPHA)
+            place, rate, color = number + lines[protocol], found["tflops"], _color(rung["road"])
+            axes.barh(place, rate, thickness, color=color, alpha=1 if protocol == "burst" else _SETTLED_ALPHA)
             _label(axes, f"{rate:#.3g}".rstrip("."), place)
         if note := rung.get("note"):
             axes.annotate(f"  {note}", (rung["tflops"], number + lines["burst"]), va="center", fontsize=6.5)
@@ -61,15 +61,15 @@ def _measured(axes: Any, rungs: Rungs, settled: bool) -> None:
         for end in (known.tflops, known.upto)
         if end is not None
     ]
-    for marks, label, colour in ((cublas, "cuBLAS, same data", _CUBLAS), (marked, "published, of other GPUs", "black")):
+    for marks, label, color in ((cublas, "cuBLAS, same data", _CUBLAS), (marked, "published, of other GPUs", "black")):
         if marks:
-            axes.plot(*zip(*marks, strict=True), "|", color=colour, markersize=11, markeredgewidth=1.6, label=label)
+            axes.plot(*zip(*marks, strict=True), "|", color=color, markersize=11, markeredgewidth=1.6, label=label)
     axes.set_xlabel("TFLOP/s" if settled else "TFLOP/s, right after idle")
 
 
 def _counted(axes: Any, rungs: Rungs) -> None:
     values = [rung["rereads"] for rung in rungs]
-    axes.barh(range(len(rungs)), values, color=[_colour(rung["road"]) for rung in rungs])
+    axes.barh(range(len(rungs)), values, color=[_color(rung["road"]) for rung in rungs])
     axes.set_xscale("log")
     axes.set_xlim(left=min(1.0, *values) / 1.2)
     for place, value in enumerate(values):
@@ -77,8 +77,8 @@ def _counted(axes: Any, rungs: Rungs) -> None:
     axes.set_xlabel("times that A, B and out cross between the SMs and L2")
 
 
-def _colour(road: str) -> str:
-    return _COLOURS.get(road, "#888888")
+def _color(road: str) -> str:
+    return _COLORS.get(road, "#888888")
 
 
 def _label(axes: Any, text: str, place: float) -> None:

@@ -1,7 +1,7 @@
 // out = activation(alpha * accumulator + beta * c + bias): the one epilogue of every kernel.
 //
 // Config names: Output, Addend (c), Bias: element types; has_c, has_bias; Activation: a functor of
-// activation.cuh; store_elements: neighbours along a row that one store may write (2 where out is
+// activation.cuh; store_elements: neighbors along a row that one store may write (2 where out is
 // row-major and aligned).
 #pragma once
 #include "epilogue/activation.cuh"

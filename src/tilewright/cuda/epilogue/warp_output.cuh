@@ -1,7 +1,7 @@
 // From the accumulators of m64nNk16 wgmmas to out. Each warp writes its own 16 rows, without
 // waiting for other warps.
 //
-// A lane holds, of every block of 8 columns, two neighbours in each of two rows (PTX ISA: "wgmma:
+// A lane holds, of every block of 8 columns, two neighbors in each of two rows (PTX ISA: "wgmma:
 // register fragments"):
 //
 //                 column  0 1    2 3    4 5    6 7      8 9 ...

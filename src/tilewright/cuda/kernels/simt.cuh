@@ -5,7 +5,7 @@
 // its way through registers to the other. Fragments are read from SMEM one k ahead of their
 // products, also across the barrier between two tiles. A warp makes a block of (warp_m, warp_n),
 // each lane (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes
-// apart, so that lanes side by side read neighbouring float4:
+// apart, so that lanes side by side read neighboring float4:
 //
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
@@ -32,7 +32,7 @@ struct Storage {
 
 // Brings the tiles of one operand along k into SMEM: `fetch` loads one into registers, `put` stores
 // it. What lies outside the matrix becomes zero and is never read. Four `elements` at a time want
-// aligned neighbours in GMEM.
+// aligned neighbors in GMEM.
 template <int tile_mn, int tile_k, bool k_major, int elements, int threads>
 class StagedCopy {
   using Cursor = TileCursor<float, tile_mn, tile_k, k_major, elements, threads>;
@@ -41,7 +41,7 @@ class StagedCopy {
 
  public:
   // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k). The
-  // stride of neighbours is known.
+  // stride of neighbors is known.
   __device__ __forceinline__ StagedCopy(const float* matrix, int64_t mn_stride, int64_t k_stride,
                                         int mn_start, int mn, int k)
       : cursor(matrix, elements == 4 && !k_major ? 1 : mn_stride,
@@ -114,7 +114,7 @@ struct Fragments {
     }
   }
 
-  // Columns back and forth, so that neighbours in time share an operand that is still at hand.
+  // Columns back and forth, so that neighbors in time share an operand that is still at hand.
   __device__ __forceinline__ void multiply(
       float (&accumulators)[Config::thread_m][Config::thread_n]) const {
 #pragma unroll

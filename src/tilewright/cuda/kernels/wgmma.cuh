@@ -3,7 +3,7 @@
 //
 // One producer thread brings tiles of A and B into a ring of SMEM slots by TMA; consumer warpgroups
 // multiply them with wgmma, each its own rows of the CTA's tile, and write out. The CTAs of a
-// cluster compute neighbouring tiles in step and share loads: every tile of A is loaded in
+// cluster compute neighboring tiles in step and share loads: every tile of A is loaded in
 // cluster_n slices, every tile of B in cluster_m slices, each slice by one CTA and multicast to
 // those that need it. CTAs stay and take tile after tile; loads run ahead into the next tile.
 //

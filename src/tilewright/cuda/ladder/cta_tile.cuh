@@ -1,17 +1,17 @@
 // What the rungs of large tiles share: which part of A and B a CTA works on, and which of it each
-// thread copies, four neighbours at a time. Whole tiles, and rows that start on 16 bytes.
+// thread copies, four neighbors at a time. Whole tiles, and rows that start on 16 bytes.
 #pragma once
 #include "parameters.cuh"
 #include "types.cuh"
 
 namespace tilewright {
 
-// Four neighbours in one access; the first starts on 16 bytes.
+// Four neighbors in one access; the first starts on 16 bytes.
 __device__ __forceinline__ float4 load4(const float* from) {
   return *reinterpret_cast<const float4*>(from);
 }
 
-// Calls visit(pass, row, column) for each group of four neighbours that this thread copies of
+// Calls visit(pass, row, column) for each group of four neighbors that this thread copies of
 // (rows, columns) elements; threads side by side take groups side by side.
 template <int rows, int columns, int threads, class Visit>
 __device__ __forceinline__ void for_each_copy(Visit visit) {

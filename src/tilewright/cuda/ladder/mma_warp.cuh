@@ -1,7 +1,7 @@
 // Rung: mma.sync, the instruction under wmma, by hand.
 //
 // The fragments of mma.sync are documented (ptx/mma.cuh), and ldmatrix makes them from rows of 16
-// bytes in SMEM: of each 8x8 matrix eight lanes name a row, and every lane gets two neighbours.
+// bytes in SMEM: of each 8x8 matrix eight lanes name a row, and every lane gets two neighbors.
 // Here a CTA is one warp, which makes a 16x8 block of out:
 //
 //             8 n

@@ -1,6 +1,6 @@
 // Rung (a step aside): sparse tensor cores, for any A.
 //
-// mma.sp multiplies 32 of k in the time of 16, if of each four neighbours along k only two are
+// mma.sp multiplies 32 of k in the time of 16, if of each four neighbors along k only two are
 // kept. Any A is the sum of two such matrices: of each group of four the first two non-zeros, and
 // the other two places.
 //

@@ -9,7 +9,7 @@
 //     rows 0-7  l0 l1 l2 l3  | l0 l1 l2 l3 |          l0: lane 0, 8x4 elements
 //     rows 8-15 l4 l5 l6 l7  | l4 l5 l6 l7 |
 //
-// A is transposed on its way into SMEM, so that a lane's 8 rows are neighbours there. The
+// A is transposed on its way into SMEM, so that a lane's 8 rows are neighbors there. The
 // transposing stores pay for it: four lanes that hold one row of A store to the same bank.
 #pragma once
 #include "epilogue/epilogue.cuh"

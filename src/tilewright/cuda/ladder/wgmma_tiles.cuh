@@ -43,7 +43,7 @@ __device__ __forceinline__ void multiply(WgmmaAccumulators<Config>& accumulators
   }
 }
 
-// Calls body(pair, row, column, word) for each pair of neighbours that a lane holds: accumulators
+// Calls body(pair, row, column, word) for each pair of neighbors that a lane holds: accumulators
 // 2 pair and 2 pair + 1, which belong to columns `column` and `column` + 1 of row `row` of the 64
 // (PTX ISA: "wgmma: register fragments"). The word is both, finished for out, of which the 64 rows
 // begin at (out_row, out_column).
@@ -80,7 +80,7 @@ __device__ __forceinline__ void for_each_pair(const GemmParameters& parameters,
 // From registers to the 64 rows of out from (row, column) on. `write` puts two words at their
 // address.
 //
-// Four lanes hold 16 bytes of a row in each block of 8 columns, half a sector. So neighbours trade:
+// Four lanes hold 16 bytes of a row in each block of 8 columns, half a sector. So neighbors trade:
 // even lanes keep the even blocks and odd lanes the odd ones, and the four fill a sector at once.
 //
 //            block 0           block 1                    block 0      block 1

@@ -15,7 +15,7 @@ struct alignas(32) WmmaStaging {
   float elements[16 * stride];
 };
 
-// Finishes and stores the 16x16 block at (m, n) of out; done by a whole warp, which synchronises
+// Finishes and stores the 16x16 block at (m, n) of out; done by a whole warp, which synchronizes
 // before it stages another one.
 template <class Config>
 __device__ __forceinline__ void store_block(const WmmaAccumulator& accumulator,

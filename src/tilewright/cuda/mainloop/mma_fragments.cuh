@@ -28,7 +28,7 @@ template <class Config,
           class LayoutB = SwizzledRows<Config::b_k_major ? Config::tile_k : Config::tile_n>>
 struct Fragments {
   uint32_t a[Config::warp_m / 16][4];
-  uint32_t b[Config::warp_n / 16][4];  // two neighbours of 8 columns each
+  uint32_t b[Config::warp_n / 16][4];  // two neighbors of 8 columns each
 
   // Columns or rows k...k + 15 of the stage whose tiles are at `a_tile` and `b_tile`; the warp
   // starts at (m, n).

@@ -8,8 +8,8 @@
 
 namespace tilewright {
 
-// One thread's way through the tiles: in each pass the threads take `rows_per_pass` neighbouring
-// rows, each thread `elements` neighbours of a row. After the passes of one tile come those of the
+// One thread's way through the tiles: in each pass the threads take `rows_per_pass` neighboring
+// rows, each thread `elements` neighbors of a row. After the passes of one tile come those of the
 // next, also beyond the end of k.
 template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads>
 struct TileCursor {

@@ -5,7 +5,7 @@
 namespace tilewright {
 
 // D (16, 8) += A (16, 16) B (16, 8), with fp32 accumulation. With g = lane / 4 and t = lane % 4,
-// a lane holds, of each pair of neighbours, the first at
+// a lane holds, of each pair of neighbors, the first at
 //
 //   a[0]  (g, 2t)      a[1]  (g + 8, 2t)      a[2]  (g, 2t + 8)      a[3]  (g + 8, 2t + 8)
 //   b0    (2t, g)      b1    (2t + 8, g)
@@ -36,7 +36,7 @@ __device__ __forceinline__ void mma_m16n8k16<fp16>(float (&d)[4], const uint32_t
 }
 
 // The same for fp16 with fp16 accumulation, where a register holds a pair: d[0] is (g, 2t) and its
-// right neighbour, d[1] the same of row g + 8.
+// right neighbor, d[1] the same of row g + 8.
 __device__ __forceinline__ void mma_m16n8k16(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0,
                                              uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 "

@@ -7,7 +7,7 @@ namespace tilewright {
 
 // D (8, 8) += A (8, 4) B (4, 8) in each of four quad pairs, fp16 with fp32 accumulation. Quad pair
 // q is lanes 4q to 4q + 3 (half 0) and those 16 further on (half 1). With r = lane % 4, a lane
-// holds four neighbours each of A's column r and B's row r, and pairs of columns in two rows of D:
+// holds four neighbors each of A's column r and B's row r, and pairs of columns in two rows of D:
 //
 //   a0, a1  rows 4 half ... + 3, column r     b0, b1  row r, columns 4 half ... + 3
 //   d[i]    row 4 half + (i & 2) + (r & 1), column (i & 4) + (r & 2) + (i & 1)

@@ -4,7 +4,7 @@
 
 namespace tilewright {
 
-// D (16, 8) += A (16, 32) B (32, 8), with fp32 accumulation. A keeps two of each four neighbours
+// D (16, 8) += A (16, 32) B (32, 8), with fp32 accumulation. A keeps two of each four neighbors
 // along k: `a` is the fragment of the (16, 16) matrix that is left, as mma_m16n8k16 has it, so that
 // a word is what is kept of one group of four. b[i] is (2t + 8i, g) and the element below it.
 // `places` counts in lanes 0 and 1 of each four: there 4 bits for each group, the place of the

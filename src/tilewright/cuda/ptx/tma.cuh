@@ -28,7 +28,7 @@ __device__ __forceinline__ void tma_load(uint32_t destination, const TensorMap& 
 }
 
 // The same into every CTA of the cluster whose bit in `ctas` is set, at the same SMEM address
-// there, signalling the barrier at the same address there. PTX ISA: "cp.async.bulk.tensor",
+// there, signaling the barrier at the same address there. PTX ISA: "cp.async.bulk.tensor",
 // .multicast::cluster.
 __device__ __forceinline__ void tma_load_multicast(uint32_t destination, const TensorMap& map,
                                                    int x, int y, int z, uint32_t barrier,

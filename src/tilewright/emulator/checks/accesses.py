@@ -48,7 +48,7 @@ class AccessChecks:
         floor = until(np.where(remote, 0, self._ground.floor[cta]))[:, None]
         writes = shadow.writes[cells]
         if kind in ("ld", "atom") and not writes.all() and "exch" not in self._ground.words.modifiers(site):
-            self._uninitialised(site, lanes, where, writes)
+            self._uninitialized(site, lanes, where, writes)
         self._require_order(kind, site, lanes, cells, writes, writes > floor)
         reads = kind == "ld"
         if not reads:
@@ -233,12 +233,12 @@ class AccessChecks:
         within_warp = thread // WARP == self._ground.topology.thread[lane] // WARP
         return f"a barrier, {'at least __syncwarp()' if within_warp else 'such as __syncthreads()'},"
 
-    def _uninitialised(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
+    def _uninitialized(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
         first = int(np.flatnonzero((writes == 0).any(axis=1))[0])
         address = self._ground.shared_address(int(where[first]))
         message = (
             f"{self._ground.words.describe(site)} reads {self._ground.words.shared(address)}, which nobody has written"
         )
         self._ground.report(
-            "uninitialised-shared", message, (site,), self._ground.topology.group(lanes[first : first + 1]), address
+            "uninitialized-shared", message, (site,), self._ground.topology.group(lanes[first : first + 1]), address
         )

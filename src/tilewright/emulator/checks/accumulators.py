@@ -13,7 +13,7 @@ from tilewright.emulator.lanes import WARPGROUP, Array, Group, Indices
 
 
 class AccumulatorChecks:
-    """By number of the register (Program.watched) and warpgroup (of all resident CTAs).
+    """The registers of a wave that wgmma uses, by number (Program.watched) and by warpgroup.
 
     changed, used: when the last wgmma with the register as accumulator, and as fragment of A, was issued. issuer: the
     later one. touched: the instruction, plus 1, that last accessed the register since the warpgroup's last wgmma.fence.
@@ -64,11 +64,11 @@ class AccumulatorChecks:
         if fragments:
             self._used[of_a], self._issuer[of_a] = time, site
 
-    def retire(self, lane: int, time: int) -> None:
-        """The warpgroup of a lane has waited for its wgmmas up to a time."""
+    def retire(self, lanes: Indices, time: int) -> None:
+        """The warpgroups of lanes have waited for their wgmmas up to a time."""
         topology = self._ground.topology
-        slot = topology.thread[lane] // WARPGROUP * self._ctas + topology.cta[lane]
-        self._retired[slot] = max(int(self._retired[slot]), time)
+        slots = topology.thread[lanes] // WARPGROUP * self._ctas + topology.cta[lanes]
+        self._retired[slots] = np.maximum(self._retired[slots], time)
 
     def _has_touched(self, site: int, index: Any, slots: Indices, verb: str) -> bool:
         """Report an access of some registers since the fence, if there was one."""

@@ -112,11 +112,18 @@ class AgentChecks:
         reads = shadow.by_cta(shadow.reads_of(reader))
         reads[ctas[:, None], cells] = pack(now, columns, site, True)[:, None]
 
-    def retire(self, agent: str, number: int, lanes: Indices, time: int) -> None:
-        """Lanes of one CTA know that what an agent of theirs did until a time is over."""
-        clocks = self._ground.clocks
-        column = int(self._columns((agent, number), self._ground.topology.cta[lanes[:1]])[0])
-        clocks.facts[KNOWN, lanes, column] = np.maximum(clocks.facts[KNOWN, lanes, column], time)
+    def retire(self, agent: str, numbers: Indices, lanes: Indices, times: Array | int) -> None:
+        """Lanes know that what agents of theirs did until a time is over.
+
+        numbers, times: (parts,), of the agents. lanes: (parts, width), those of one part in one CTA.
+        """
+        times = np.broadcast_to(times, numbers.shape)
+        for number in np.unique(numbers).tolist():
+            here = numbers == number
+            columns = self._columns((agent, number), self._ground.topology.cta[lanes[here, 0]])[:, None]
+            facts = self._ground.clocks.facts  # which a new agent's column may have replaced
+            known = facts[KNOWN, lanes[here], columns]
+            facts[KNOWN, lanes[here], columns] = np.maximum(known, times[here, None])
 
     def _columns(self, agent: Hashable, ctas: Indices) -> Indices:
         """The column of each CTA's agent."""
@@ -129,7 +136,7 @@ class AgentChecks:
         """Report writes (lanes, cells) that the asynchronous operations of lanes do not see."""
         ground = self._ground
         if verb != "writes" and not writes.all():
-            self._report_first("uninitialised-shared", site, lanes, cells, writes, writes == 0, verb)
+            self._report_first("uninitialized-shared", site, lanes, cells, writes, writes == 0, verb)
         column, time = column_of(writes), time_of(writes)
         agents = ~ground.clocks.ordinary[column]
         known = np.take_along_axis(rows[KNOWN], column, axis=1) >= time

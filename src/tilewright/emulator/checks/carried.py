@@ -50,7 +50,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ReleaseSet:
     """The releases that a strong write carries, by CTA of those that run.
 
     own: the latest moments of the clusters they are of. told: of clusters, as the releases of others tell.
@@ -61,7 +61,7 @@ class Carried:
     told: Moments
 
 
-NOTHING = Carried({}, {}, {})
+NOTHING = ReleaseSet({}, {}, {})
 
 
 @dataclass(slots=True)
@@ -73,8 +73,8 @@ class Written:
 
     cta: int
     scope: int
-    released: Carried
-    sequenced: Carried
+    released: ReleaseSet
+    sequenced: ReleaseSet
 
 
 Published: TypeAlias = dict[int, Written]  # by place
@@ -95,9 +95,9 @@ def later(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return max(one[0], other[0]), max(one[1], other[1])
 
 
-def ended(carried: Carried, whole: bool) -> Carried:
+def ended(carried: ReleaseSet, whole: bool) -> ReleaseSet:
     """What a place carries of CTAs that have ended; whole: with one moment for everything."""
     told = latest(carried.own, carried.told)
     if whole and len(told) > 1:
         told = {Past(told): (ALL, SEEN if any(seen for _, seen in told.values()) else 0)}
-    return Carried({}, {}, told) if told else NOTHING
+    return ReleaseSet({}, {}, told) if told else NOTHING

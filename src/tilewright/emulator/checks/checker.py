@@ -144,7 +144,7 @@ class Checker(Observer):
         what = "a register that no instruction has given a value"
         if origin is not None:
             what = f"what {describe(origin)} took from a thread that takes no part or has no value to give"
-        self._ground.report("uninitialised-register", f"{describe(site)} uses {what}", sites, group, None)
+        self._ground.report("uninitialized-register", f"{describe(site)} uses {what}", sites, group, None)
 
     def registers_held(self, site: int, group: Group, count: int) -> None:
         self._budget.hold(site, group, count)

@@ -4,7 +4,7 @@ Time is one counter that each checked operation advances. For every lane there i
 its cluster: everything that this thread did up to the time in the column happens before what the lane does next. A
 second row says the same of ordinary writes to shared memory as asynchronous operations see them, past
 fence.proxy.async, and a third of those to global memory. Further columns belong to agents: the copies that signal an
-mbarrier, the wgmmas of a warpgroup, what the bulk stores of a thread read and what they write; to the initialisation of
+mbarrier, the wgmmas of a warpgroup, what the bulk stores of a thread read and what they write; to the initialization of
 an mbarrier; and to other clusters as a whole: to each, or to all whose releases a place held when they had ended.
 
 In clusters a fourth row says what a lane only knows to be over: it may overwrite what was read or copied until then,

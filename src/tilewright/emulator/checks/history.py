@@ -32,7 +32,7 @@ class _Frame:
 
 
 class History:
-    """Of one cluster. Rows are (kinds, columns) of its clocks and only grow."""
+    """The history of one cluster. Rows are (kinds, columns) of its clocks and only grow."""
 
     def __init__(self) -> None:
         self.frames: list[_Frame] = []

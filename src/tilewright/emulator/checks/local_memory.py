@@ -37,4 +37,4 @@ class LocalChecks:
             f"{ground.name_of_lane(int(lanes[first]))} has not written"
         )
         group = ground.topology.group(lanes[first : first + 1])
-        ground.report("uninitialised-local", message, (site,), group, address)
+        ground.report("uninitialized-local", message, (site,), group, address)

@@ -61,9 +61,9 @@ class MbarrierFacts:
     """What the mbarriers at one shared address, of all CTAs of a wave, carry from arrivals to waits.
 
     pending: rows of the current phase's arrivals; done: of the completed phases; each (kinds, 2, ctas, columns), of
-    arrivals from the mbarrier's own CTA and from peers. initialised: when the mbarrier was initialised, by the lane
+    arrivals from the mbarrier's own CTA and from peers. initialized: when the mbarrier was initialized, by the lane
     `initialiser`; fenced: when that was fenced, and published: when by fence.mbarrier_init. Who knows of the
-    initialisation or its fence has learned of it in a column of its own.
+    initialization or its fence has learned of it in a column of its own.
     """
 
     def __init__(self, ground: Ground, accesses: AccessChecks, lifetimes: LifetimeChecks, offset: int) -> None:
@@ -88,7 +88,7 @@ class MbarrierFacts:
         ground, nbytes = self._ground, self._pending.nbytes + self._done.nbytes + self._used.nbytes
         if count * nbytes + ground.clocks.facts.nbytes > ground.state.most_bytes:
             raise LaunchError(
-                f"{ground.words.describe(site)} initialises the {count}th mbarrier of {self._used.shape[0]} CTAs "
+                f"{ground.words.describe(site)} initializes the {count}th mbarrier of {self._used.shape[0]} CTAs "
                 f"that run together: to check so many takes more than {ground.state.most_bytes} bytes; launch fewer "
                 "CTAs, or on a Device with checks=False"
             )
@@ -115,7 +115,7 @@ class MbarrierFacts:
         column = self._made + cta % self._ground.topology.cluster_size
         shadow = self._ground.shared
         cells = shadow.cells(self._places(cta), MBARRIER_BYTES)
-        own = (until == NEVER) | (column_of(shadow.writes[cells]) == column[:, None])  # not of a neighbour in a cell
+        own = (until == NEVER) | (column_of(shadow.writes[cells]) == column[:, None])  # not of a neighbor in a cell
         shadow.writes[cells] = np.where(own, pack(until, column, site, True)[:, None], shadow.writes[cells])
 
     def invalidate(self, site: int, lanes: Indices, cta: Indices) -> None:
@@ -168,7 +168,7 @@ class MbarrierFacts:
             missing = "a fence" if needs_fence[first] and not made[first] else "a barrier"
             message = (
                 f"{ground.words.describe(site)} uses the mbarrier at {self._place}, and {missing} "
-                "is missing since it was initialised"
+                "is missing since it was initialized"
             )
             group = topology.group(np.array([lane]))
             ground.report("mbarrier-init", message, (site, self._site), group, self.offset)
@@ -204,7 +204,7 @@ class MbarrierFacts:
         return self._copies + cta % size
 
     def complete(self, over: Mask) -> None:
-        """The current phase ends in some CTAs: copies that signalled it have landed."""
+        """The current phase ends in some CTAs: copies that signaled it have landed."""
         clocks = self._ground.clocks
         self._pending, self._done = clocks.fit(self._pending), clocks.fit(self._done)
         self._done[..., over, :] = np.maximum(self._done[..., over, :], self._pending[..., over, :])

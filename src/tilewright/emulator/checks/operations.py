@@ -103,19 +103,18 @@ class OperationChecks:
         site, lanes, read, written = operation.site, operation.lanes, operation.reads, operation.writes
         assert isinstance(read, SharedRegion)
         assert isinstance(written, GlobalRegion)
-        parts, threads = range(lanes.size), self._ground.topology.thread[lanes].tolist()
+        parts, threads = range(lanes.size), self._ground.topology.thread[lanes]
         reads = [self._agents.read_by_bulk(site, int(lanes[part]), read.chunks_of(part)) for part in parts]
         writes = [
-            self._global_copies.write(site, int(lanes[part]), written.rows_of(part), ("bulk write", threads[part]))
+            self._global_copies.write(site, int(lanes[part]), written.rows_of(part), ("bulk write", int(threads[part])))
             for part in parts
         ]
 
-        def retire(agent: str, times: list[int], some: Indices) -> None:
-            for part in some.tolist():
-                self._agents.retire(agent, threads[part], lanes[part : part + 1], times[part])
+        def retire(agent: str, times: Indices, some: Indices) -> None:
+            self._agents.retire(agent, threads[some], lanes[some, None], times[some])
 
-        self._completions.track(ends, lanes, partial(retire, "bulk", reads))
-        self._completions.track(ends, lanes, partial(retire, "bulk write", writes), writes=True)
+        self._completions.track(ends, lanes, partial(retire, "bulk", np.array(reads)))
+        self._completions.track(ends, lanes, partial(retire, "bulk write", np.array(writes)), writes=True)
 
     def _send(self, operation: Operation, ends: Signal) -> None:
         """st.async or red.async: of the generic proxy, and over when its mbarrier says so."""
@@ -135,21 +134,19 @@ class OperationChecks:
         topology, read, registers = self._ground.topology, operation.reads, operation.registers
         assert isinstance(read, SharedRegion)
         assert registers is not None
-        threads = topology.thread[operation.lanes].tolist()
+        warpgroups = topology.thread[operation.lanes] // WARPGROUP
+        lanes = operation.lanes[:, None] + np.arange(WARPGROUP) * topology.ctas
         together: dict[object, list[int]] = {}
-        for part, key in enumerate(zip(threads, read.alike or range(len(threads)), strict=True)):
+        for part, key in enumerate(zip(warpgroups.tolist(), read.alike or range(len(lanes)), strict=True)):
             together.setdefault(key, []).append(part)
         time = 0
         for parts in together.values():
-            lanes = operation.lanes[parts][:, None] + np.arange(WARPGROUP) * topology.ctas
-            time = self._agents.read_by_wgmma(operation.site, lanes, read.chunks_of(parts[0]))
+            time = self._agents.read_by_wgmma(operation.site, lanes[parts], read.chunks_of(parts[0]))
         now = self._ground.tick()
         self._accumulators.multiply(operation.site, registers.group, registers.accumulators, registers.fragments, now)
 
         def retire(parts: Indices) -> None:
-            for part in parts.tolist():
-                lanes = operation.lanes[part] + np.arange(WARPGROUP) * topology.ctas
-                self._agents.retire("wgmma", threads[part] // WARPGROUP, lanes, time)
-                self._accumulators.retire(int(lanes[0]), now)
+            self._agents.retire("wgmma", warpgroups[parts], lanes[parts], time)
+            self._accumulators.retire(operation.lanes[parts], now)
 
         self._completions.track(ends, operation.lanes, retire)

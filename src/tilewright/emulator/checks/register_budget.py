@@ -16,9 +16,10 @@ _MOST_PER_THREAD = 256
 
 
 class RegisterBudget:
-    """Of each warp, all arrays (warps, ctas): held: registers of a thread. changes: how often it has changed them.
+    """The registers that the warps of a wave hold; all arrays are (warps, ctas).
 
-    times: (2, warps, ctas), when, the even and the odd changes. sites: by which instruction it did last.
+    held: registers of each thread. changes: how often the warp has changed them. times: (2, warps, ctas), when, the
+    even and the odd changes. sites: by which instruction it did last.
     """
 
     def __init__(self, ground: Ground, program: Program) -> None:

@@ -1,4 +1,4 @@
-"""The checks of synchronisation through memory: flags, locks, tickets.
+"""The checks of synchronization through memory: flags, locks, tickets.
 
 A strong store or atomic publishes what its thread released (a fence before it, or .release), and who reads it (with
 .acquire, or a fence after it) knows that too. An atomic carries on what it finds, a store does not ("Observation
@@ -8,7 +8,7 @@ it knows all that the cluster released.
 All that only where scopes include both threads: those of the write and of the read that finds it, and those of the
 release and of the acquire (PTX ISA, "Morally strong operations", "Memory synchronization").
 
-Fences that are sequentially consistent also synchronise with each other, in the order that a run gives them
+Fences that are sequentially consistent also synchronize with each other, in the order that a run gives them
 ("Fence-SC order"). Only what every run gives them in the same way counts: the first happens before a strong write, a
 strong read finds that, and the read happens before the second. No barrier on the way need be the thread's own. So
 strong writes publish what such fences knew as well, and who reads it knows it past the next one.
@@ -22,11 +22,11 @@ from tilewright.emulator.checks.carried import (
     ALL,
     NOTHING,
     SEEN,
-    Carried,
     Moments,
     Past,
     Published,
     Release,
+    ReleaseSet,
     Written,
     ended,
     later,
@@ -40,7 +40,7 @@ from tilewright.emulator.program.traits import CLUSTER, CTA, DEVICE
 
 
 @dataclass(slots=True)
-class _Knew:
+class _FenceSnapshot:
     """What a lane knew at a fence: rows, (kinds, columns), that it shares with others, and its own column, (kinds,)."""
 
     shared: Array
@@ -58,12 +58,12 @@ class _Knew:
 class _Fenced:
     """What a lane knew at its last fence of each scope or a wider one, and what it publishes of that."""
 
-    knew: list[_Knew | None]
+    knew: list[_FenceSnapshot | None]
     release: Release | None = None
 
 
 @dataclass(slots=True)
-class _Heard:
+class _Acquirable:
     """What a lane has read and may acquire: rows, from its CTA and from the rest of its cluster, and moments.
 
     here: the latest moments of its own cluster, as others tell them.
@@ -84,7 +84,7 @@ class Releases:
         self._fenced: dict[int, _Fenced] = {}  # by lane
         self._shared: dict[int, Array] = {}  # by CTA: what the last lane that fenced knew, its own column aside
         self._sequenced: dict[int, Release] = {}  # by lane: what it last published for fence.sc
-        self._unacquired: dict[int, _Heard] = {}  # by lane: read, not fenced
+        self._unacquired: dict[int, _Acquirable] = {}  # by lane: read, not fenced
         self._end_former()
 
     def _end_former(self) -> None:
@@ -128,7 +128,7 @@ class Releases:
             own[KNOWN] = now
             if not np.array_equal(shared := self._shared.setdefault(cta, rows), rows):
                 shared = self._shared[cta] = rows
-            knew = _Knew(shared, own, column)
+            knew = _FenceSnapshot(shared, own, column)
             self._fenced[lane] = _Fenced([knew if each <= scope else before[each] for each in range(DEVICE + 1)])
 
     def fenced(self, lane: int, scope: int) -> Array | None:
@@ -172,7 +172,7 @@ class Releases:
             found = self._with(found, cta, release)
             published[place] = Written(cta, scope, found, found if alike else self._with(ordered, cta, sequence))
 
-    def _with(self, carried: Carried, cta: int, release: Release | None) -> Carried:
+    def _with(self, carried: ReleaseSet, cta: int, release: Release | None) -> ReleaseSet:
         """Releases with one more, of a CTA."""
         if release is None:
             return carried
@@ -181,7 +181,7 @@ class Releases:
         own: Moments = {cluster: release.moments[cluster]} if cluster in release.moments else {}
         if (before := carried.releases.get(cta)) is not None:
             release = self._joined(release, before)
-        return Carried({**carried.releases, cta: release}, latest(carried.own, own), latest(carried.told, told))
+        return ReleaseSet({**carried.releases, cta: release}, latest(carried.own, own), latest(carried.told, told))
 
     def _apart(self, cta: int, other: int) -> int:
         """The narrowest scope that includes threads of both CTAs."""
@@ -306,11 +306,11 @@ class Releases:
         joined = np.maximum(self._ground.clocks.fit(one), self._ground.clocks.fit(other))
         return next((row for row in (one, other) if np.array_equal(row, joined)), joined)
 
-    def _hear(self, lane: int, carried: Carried, before: _Heard | None = None) -> _Heard:
+    def _hear(self, lane: int, carried: ReleaseSet, before: _Acquirable | None = None) -> _Acquirable:
         """What releases say to a lane, with what it has heard before."""
         cta, size, heard = self._ground.cta_of(lane), self._ground.topology.cluster_size, before
         if heard is None:
-            heard = _Heard([None] * self._scopes, {}, (0, 0))
+            heard = _Acquirable([None] * self._scopes, {}, (0, 0))
         cluster = cta // size
         for other in range(cluster * size, (cluster + 1) * size):
             if (release := carried.releases.get(other)) is not None:
@@ -320,7 +320,7 @@ class Releases:
         heard.here = later(heard.here, carried.told.get(cluster, (0, 0)))
         return heard
 
-    def _acquire(self, lane: int, heard: _Heard, scope: int) -> None:
+    def _acquire(self, lane: int, heard: _Acquirable, scope: int) -> None:
         """A lane acquires what it heard, as far as its scope includes the threads that released it."""
         clocks = self._ground.clocks
         for row in heard.rows[: scope + 1]:
@@ -336,7 +336,7 @@ class Releases:
                 visible = clocks.facts[clocks.visible_global, lane]
                 np.maximum(visible, clocks.fit(seen)[KNOWN], out=visible)
 
-    def _observe(self, lane: int, heard: _Heard) -> None:
+    def _observe(self, lane: int, heard: _Acquirable) -> None:
         """A lane may acquire what it heard past the next fence.sc of any thread that comes after it."""
         clocks = self._ground.clocks
         self._learn_moments(lane, heard, clocks.observed)
@@ -351,7 +351,7 @@ class Releases:
         history = self._ground.state.histories.get(self._ground.cluster_of(lane)) if moment else None
         return None if history is None else history.until(moment)
 
-    def _learn_moments(self, lane: int, heard: _Heard, kind: int) -> None:
+    def _learn_moments(self, lane: int, heard: _Acquirable, kind: int) -> None:
         """A lane gets to know of other clusters in rows of a kind."""
         clocks, here = self._ground.clocks, self._ground.cluster_of(lane)
         if moments := {cluster: moment for cluster, moment in heard.moments.items() if cluster != here}:

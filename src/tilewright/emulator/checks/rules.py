@@ -17,7 +17,7 @@ class Rule:
 
 RULES = {
     "race": Rule(
-        "two accesses to one place, of which one writes, need a barrier or another synchronisation between them",
+        "two accesses to one place, of which one writes, need a barrier or another synchronization between them",
         "Memory Consistency Model: Data races",
     ),
     "proxy-fence": Rule(
@@ -37,10 +37,10 @@ RULES = {
         "arrive",
         "wgmma.mma_async; cp.async.bulk.wait_group; mbarrier.arrive; mbarrier.try_wait",
     ),
-    "uninitialised-shared": Rule(
+    "uninitialized-shared": Rule(
         "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
     ),
-    "uninitialised-local": Rule(
+    "uninitialized-local": Rule(
         "local memory holds nothing before its thread writes to it", "State Spaces: Local State Space"
     ),
     "read-only-load": Rule(
@@ -48,7 +48,7 @@ RULES = {
         "while the kernel runs: their path is not coherent, and no fence or barrier covers it",
         "ld.global.nc; ldu",
     ),
-    "uninitialised-register": Rule(
+    "uninitialized-register": Rule(
         "a register has no value before an instruction gives it one, nor where a shuffle took it from a thread that "
         "takes no part, is not in the member mask or has no value itself",
         "State Spaces: Register State Space; shfl.sync",
@@ -81,7 +81,7 @@ RULES = {
         "after setmaxnreg the warps of a CTA may not hold more registers than it was launched with", "setmaxnreg"
     ),
     "setmaxnreg": Rule(
-        "all warps of a warpgroup execute the same setmaxnreg, and synchronise before they execute another; .dec "
+        "all warps of a warpgroup execute the same setmaxnreg, and synchronize before they execute another; .dec "
         "leaves a warp no more registers than it has, and .inc no fewer",
         "setmaxnreg",
     ),
@@ -118,7 +118,7 @@ ERRORS = {
         "barrier{.cta}; barrier.cluster; mbarrier",
     ),
     "MbarrierLifetime": Rule(
-        "an mbarrier is initialised once, and used from its mbarrier.init to its mbarrier.inval while its CTA lives",
+        "an mbarrier is initialized once, and used from its mbarrier.init to its mbarrier.inval while its CTA lives",
         "mbarrier.init; mbarrier.inval",
     ),
     "MbarrierState": Rule(

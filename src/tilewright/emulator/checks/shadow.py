@@ -2,7 +2,7 @@
 
 An access is packed into 62 bits and one flag: when it happened (clocks.py), its column there, and its instruction.
 Accesses of asynchronous agents have the flag, which makes them later than any time. A cell is as wide as the narrowest
-access of the program, so that neighbours never share one.
+access of the program, so that neighbors never share one.
 """
 
 from collections.abc import Callable, Hashable
@@ -57,7 +57,7 @@ def is_asynchronous(access: Array) -> Array:
 
 
 class SharedShadow:
-    """Of the shared memory of all resident CTAs.
+    """Shadow cells of the shared memory of a wave.
 
     writes: (cells,). latest: (cells,), the latest read of a thread. reads: (slots, cells), the latest read of each
     warp, then, in clusters, of threads of other CTAs. agent_reads: (cells,) each, the latest read of each agent.
@@ -113,7 +113,7 @@ def _slots(threads: int, cluster: bool) -> int:
 
 @dataclass(slots=True)
 class GlobalShadow:
-    """Of one allocation of global memory; the cluster of an access is its number in the grid.
+    """Shadow cells of one allocation of global memory; the cluster of an access is its number in the grid.
 
     reads, read_clusters: (2, cells), the last read, and the last by another thread than that. narrow: the last strong
     writes whose scope is not the device, and their clusters, which later writes do not hide; None before the first.

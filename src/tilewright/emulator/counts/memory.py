@@ -9,7 +9,7 @@ from tilewright.emulator.counts.counters import Counts
 from tilewright.emulator.lanes import WARP, Group, Indices
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.ptx.syntax import Entry
-from tilewright.emulator.semantics.sectors import SECTOR_BYTES
+from tilewright.hardware import SECTOR_BYTES
 
 BANK_BYTES = 4
 BANKS = 32

@@ -131,12 +131,10 @@ class BulkCopies:
             written = tensor_map.as_stored if reduction is None else tensor_map
             operands.check_tiles(site, written, np.array([box]), np.array([offset]))
             place = cta * access.topology.shared_stride + offset
-            what = access.memory.bytes, GLOBAL_BASE, tensor_map, box, access.shared.bytes, place, offset
-            if reduction is None:
-                write = partial(tma.store_tile, *what)
-            else:
+            if reduction is not None:
                 self._require_reduction(site, reduction, tensor_map)
-                write = partial(tma.reduce_tile, *what, reduction)
+            memories = access.memory.bytes, GLOBAL_BASE, tensor_map, box, access.shared.bytes
+            write = partial(tma.store_tile, *memories, place, offset, reduction)
             chunks = tma.tile_chunks(tensor_map, offset)
             origin = operands.shared_range(site, cta, offset, tensor_map.shared_bytes)
             stores.append(_Store(issue, chunks, origin, tma.rows_in_bounds(written, box), write, reduction is None))
@@ -156,41 +154,65 @@ class BulkCopies:
         source: Array,
         size: Array,
         barrier: Array,
-        of_shared: bool,
         mask: Array | None,
+        active: Active,
+    ) -> None:
+        """A plain range of global memory to shared memory of the cluster."""
+        operations: list[Callable[[], None]] = []
+        for issue in self._operands.issues(site, group, [to, barrier], [size, source], mask, active):
+            length, address = issue.values
+            data = self._operands.global_range(site, address, length)
+            reads = GlobalRegion(partial(_one_row, address, length), (address, address + length - 1))
+            operations += self._range_loads(site, issue, data, reads)
+            read = whole_sectors(np.array(address), np.array(length))
+            self._wave.tell.moved(site, length, read, 0, len(issue.destinations()))
+        self._wave.asynchrony.defer(operations)
+
+    def send(
+        self,
+        site: int,
+        group: Group,
+        to: Array,
+        source: Array,
+        size: Array,
+        barrier: Array,
         reduction: tuple[str, str] | None,
         active: Active,
     ) -> None:
-        """A plain range, from global memory or from the issuing CTA's shared memory, to shared memory of the cluster.
+        """A plain range of the CTA's shared memory to shared memory of the cluster.
 
         reduction: operation and type, where the range is reduced into what is there.
         """
-        operands, places = self._operands, [to, barrier, source] if of_shared else [to, barrier]
         operations: list[Callable[[], None]] = []
-        for issue in operands.issues(site, group, places, [size, source], mask, active):
+        for issue in self._operands.issues(site, group, [to, barrier, source], [size], None, active):
             if reduction is not None:
-                operands.require_cluster(site)
-            (cta, offset), (_, signal), *of = issue.places
-            length, address = issue.values
-            targets = issue.destinations(cta)
-            signals = [issue.signal_cta(target) for target in targets]
-            reads: SharedRegion | GlobalRegion
-            if of_shared:
-                data = operands.shared_range(site, *of[0], length)
-                reads = SharedRegion(np.array([[of[0][0]]]), np.array([of[0][1]]), length)
-            else:
-                data = operands.global_range(site, address, length)
-                reads = GlobalRegion(partial(_one_row, address, length), (address, address + length - 1))
-            ranges = [operands.shared_range(site, target, offset, length) for target in targets]
-            ends = Signal(np.array([signals]), np.array([signal]))
-            writes = SharedRegion(np.array([targets]), np.array([offset]), length)
-            self._begin_load(site, np.array([issue.lane]), ends, reads, writes)
-            for target, signal_cta in zip(ranges, signals, strict=True):
-                operations.append(partial(self._land_range, site, target, data, reduction, signal_cta, signal))
-            read = 0 if of_shared else whole_sectors(np.array(address), np.array(length))
-            self._wave.tell.moved(site, length, read, 0, len(ranges))
-        if operations:
-            self._wave.asynchrony.defer(operations)
+                self._operands.require_cluster(site)
+            (length,), (cta, offset) = issue.values, issue.places[2]
+            data = self._operands.shared_range(site, cta, offset, length)
+            reads = SharedRegion(np.array([[cta]]), np.array([offset]), length)
+            operations += self._range_loads(site, issue, data, reads, reduction)
+            self._wave.tell.moved(site, length, 0, 0, 1)
+        self._wave.asynchrony.defer(operations)
+
+    def _range_loads(
+        self,
+        site: int,
+        issue: Issue,
+        data: Bytes,
+        reads: SharedRegion | GlobalRegion,
+        reduction: tuple[str, str] | None = None,
+    ) -> list[Callable[[], None]]:
+        """Begin a load of a plain range, and return what is left to do for each CTA that it goes to."""
+        (_, offset), (_, signal) = issue.places[:2]
+        targets, signals = issue.destinations(), issue.signal_ctas()
+        ranges = [self._operands.shared_range(site, target, offset, len(data)) for target in targets]
+        ends = Signal(np.array([signals]), np.array([signal]))
+        writes = SharedRegion(np.array([targets]), np.array([offset]), len(data))
+        self._begin_load(site, np.array([issue.lane]), ends, reads, writes)
+        return [
+            partial(self._land_range, site, target, data, reduction, signal_cta, signal)
+            for target, signal_cta in zip(ranges, signals, strict=True)
+        ]
 
     def _land_range(
         self, site: int, target: Bytes, data: Bytes, reduction: tuple[str, str] | None, signal_cta: int, signal: int

@@ -147,13 +147,14 @@ class Issue:
         self.lane, self.places, self.values = lane, places, values
         self._mask, self._cluster_size = mask, cluster_size
 
-    def destinations(self, cta: int) -> list[int]:
-        """CTA slots that get the data: those of the multicast mask, in the cluster of `cta`, or `cta` itself."""
+    def destinations(self) -> list[int]:
+        """CTA slots that get the data: those of the multicast mask, or that of the first place."""
+        cta = self.places[0][0]
         if self._mask is None:
             return [cta]
         first = cta // self._cluster_size * self._cluster_size
         return [first + rank for rank in range(16) if self._mask >> rank & 1]
 
-    def signal_cta(self, destination: int) -> int:
-        """The CTA whose mbarrier hears of the arrival in `destination`."""
-        return self.places[1][0] if self._mask is None else destination
+    def signal_ctas(self) -> list[int]:
+        """The CTAs, one for each destination, whose mbarriers hear of the arrival."""
+        return [self.places[1][0]] if self._mask is None else self.destinations()

@@ -6,12 +6,11 @@ negative for a while, as a multicast copy can land before its expect_tx.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tilewright.emulator.errors import BarrierProtocol, MbarrierLifetime, MbarrierState
-from tilewright.emulator.lanes import Array, Group, Indices, Mask, lanes_of
+from tilewright.emulator.lanes import Active, Array, Group, Indices, Mask, lanes_of
 from tilewright.emulator.machine.mbarrier_states import fault_of, parity_of, pending_of, states_of
 from tilewright.emulator.machine.wave import Wave
 
@@ -59,7 +58,7 @@ class Mbarriers:
         self._failed = np.zeros(wave.topology.lanes, np.bool_)  # lanes whose last try_wait gave up
         self._tested: dict[tuple[int, int], _Waiting] = {}  # the last test_wait that failed, by site and offset
 
-    def init(self, site: int, group: Group, space: str, address: Array, count: Array, active: Any) -> None:
+    def init(self, site: int, group: Group, space: str, address: Array, count: Array, active: Active) -> None:
         """mbarrier.init."""
         counts = lanes_of(count, group.size)
         if ((counts < 1) | (counts >= 1 << 20)).any():
@@ -68,7 +67,7 @@ class Mbarriers:
             barrier = self._barriers.setdefault(offset, _Barrier(self._wave.topology.ctas))
             if barrier.valid[cta].any() or np.unique(cta).size < cta.size:
                 raise MbarrierLifetime(
-                    f"{self._at(site)} initialises the mbarrier at {self._wave.words.shared(offset)} again without "
+                    f"{self._at(site)} initializes the mbarrier at {self._wave.words.shared(offset)} again without "
                     "mbarrier.inval in between",
                     address=offset,
                 )
@@ -77,14 +76,14 @@ class Mbarriers:
             barrier.bytes[cta] = barrier.phase[cta] = 0
             self._wave.tell.mbarrier_made(site, group.indices[lanes], offset, cta)
 
-    def invalidate(self, site: int, group: Group, space: str, address: Array, active: Any) -> None:
+    def invalidate(self, site: int, group: Group, space: str, address: Array, active: Active) -> None:
         """mbarrier.inval."""
         for offset, cta, lanes in self._locate(site, group, space, address, active):
             barrier = self._valid(site, offset, cta)
             barrier.valid[cta] = False
             self._wave.tell.mbarrier_ended(site, group.indices[lanes], offset, cta)
 
-    def expect(self, site: int, group: Group, space: str, address: Array, size: Array, active: Any) -> None:
+    def expect(self, site: int, group: Group, space: str, address: Array, size: Array, active: Active) -> None:
         """mbarrier.expect_tx, and complete_tx with a negative size."""
         sizes = lanes_of(size, group.size)
         for offset, cta, lanes in self._locate(site, group, space, address, active):
@@ -103,7 +102,7 @@ class Mbarriers:
         count: Array,
         expected: Array,
         drop: bool,
-        active: Any,
+        active: Active,
     ) -> Array:
         """mbarrier.arrive, after an expect_tx of `expected` bytes; returns the state."""
         counts, sizes = lanes_of(count, group.size), lanes_of(expected, group.size)
@@ -139,7 +138,7 @@ class Mbarriers:
         """mbarrier.pending_count: the arrivals that were pending before the one that gave the state."""
         return pending_of(np.asarray(state).astype(np.int64)).astype(np.uint32)
 
-    def parity(self, site: int, group: Group, space: str, address: Array, state: Array, active: Any) -> Array:
+    def parity(self, site: int, group: Group, space: str, address: Array, state: Array, active: Active) -> Array:
         """The parity of the phase of each lane's state, by which a wait may ask this mbarrier now."""
         states = lanes_of(state, group.size).astype(np.int64)
         for offset, cta, lanes in self._locate(site, group, space, address, active):
@@ -173,7 +172,7 @@ class Mbarriers:
         np.subtract.at(self._valid(site, offset, cta).bytes, cta, size)
         self._advance(offset)
 
-    def test(self, site: int, group: Group, space: str, address: Array, parity: Array, active: Any) -> Mask:
+    def test(self, site: int, group: Group, space: str, address: Array, parity: Array, active: Active) -> Mask:
         """mbarrier.test_wait: whether the phase of each lane's parity is over."""
         parities = lanes_of(parity, group.size).astype(np.int64)
         done = np.zeros(group.size, np.bool_)
@@ -260,10 +259,10 @@ class Mbarriers:
         )
 
     def _locate(
-        self, site: int, group: Group, space: str, address: Array, active: Any
-    ) -> Iterator[tuple[int, Indices, Any]]:
+        self, site: int, group: Group, space: str, address: Array, active: Active
+    ) -> Iterator[tuple[int, Indices, slice | Indices]]:
         """For each distinct offset: it, the CTA slots of its lanes, and the lanes (an index into the group)."""
-        lanes: Any = slice(None)
+        lanes: slice | Indices = slice(None)
         if active is not None:
             lanes = np.flatnonzero(lanes_of(active, group.size))
             if not lanes.size:
@@ -293,7 +292,7 @@ class Mbarriers:
         barrier = self._barriers.get(offset)
         if barrier is None or not barrier.valid[cta].all():
             raise MbarrierLifetime(
-                f"{self._at(site)} uses the mbarrier at {self._wave.words.shared(offset)}, which is not initialised",
+                f"{self._at(site)} uses the mbarrier at {self._wave.words.shared(offset)}, which is not initialized",
                 address=offset,
             )
         return barrier

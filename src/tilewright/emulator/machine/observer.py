@@ -157,7 +157,7 @@ class Observers(Observer):
                 setattr(self, name, listeners[0] if len(listeners) == 1 else partial(_tell, listeners))
 
     def hear(self, event: str) -> bool:
-        """Whether any observer wants to hear of an event."""
+        """Whether any observer wants to hear of an event: where what it tells takes time to make, ask before."""
         return event in vars(self)
 
 

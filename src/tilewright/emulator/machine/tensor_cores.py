@@ -45,8 +45,9 @@ class TensorCores:
         here = group.thread % WARP < 8 * count
         used = np.where(here, address, np.uint32(SHARED_START))
         _, where = self._wave.access.locate(site, group, "shared", used, CHUNK.itemsize)
-        chosen = np.flatnonzero(here)
-        self._wave.tell.accessed(site, kind, "shared", group, where[chosen], CHUNK.itemsize, chosen)
+        if self._wave.tell.hear("accessed"):
+            chosen = np.flatnonzero(here)
+            self._wave.tell.accessed(site, kind, "shared", group, where[chosen], CHUNK.itemsize, chosen)
         return tiles.spread(where)
 
     def load_fragment(

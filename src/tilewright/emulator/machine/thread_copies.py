@@ -42,14 +42,15 @@ class ThreadCopies:
         _, destination = access.locate(site, lanes, "shared", to, size)
         amount = None if taken is None else np.minimum(lane_values(taken, group.size, chosen), np.uint32(size))
         origin = self._origin(site, lanes, source, size, amount)
-        reading = None if amount is None else np.flatnonzero(amount)
-        read = origin if reading is None else origin[reading]
-        tell, stride = self._wave.tell, access.topology.shared_stride
-        tell.accessed(site, "cp.async", "global", lanes, read, size, reading)
-        tell.accessed(site, "cp.async", "shared", lanes, destination, size, None)
-        written = SharedRegion(lanes.cta[:, None], destination % stride, size)
-        ends = self.groups.queue(lanes.indices)
-        tell.issued(Operation(site, "cp.async", lanes.indices, ends, writes=written))
+        if self._wave.tell.hear("accessed"):
+            reading = None if amount is None else np.flatnonzero(amount)
+            read = origin if reading is None else origin[reading]
+            self._wave.tell.accessed(site, "cp.async", "global", lanes, read, size, reading)
+            self._wave.tell.accessed(site, "cp.async", "shared", lanes, destination, size, None)
+        if self._wave.tell.hear("issued"):
+            written = SharedRegion(lanes.cta[:, None], destination - lanes.shared_base, size)
+            ends = self.groups.queue(lanes.indices)
+            self._wave.tell.issued(Operation(site, "cp.async", lanes.indices, ends, writes=written))
 
         def perform(some: Indices | None) -> None:
             where, of = (destination, origin) if some is None else (destination[some], origin[some])

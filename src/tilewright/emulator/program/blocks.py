@@ -7,7 +7,7 @@ from operator import or_
 
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.program.dataflow import NO_REGISTERS, RegisterSet, definitions, uses
-from tilewright.emulator.ptx.lowering import EXCHANGES
+from tilewright.emulator.ptx.forms import EXCHANGES
 from tilewright.emulator.ptx.syntax import (
     Entry,
     Instruction,

@@ -1,4 +1,9 @@
-"""The statements of a generated function while it is written."""
+"""The statements of a generated function while it is written.
+
+Generated code has short names: m is the machine, g the group; B1, B2, B4 and B8 are the register file, by bytes of a
+register; U holds uniform registers; D says of each suspect whether some lane may have no value; vN are variables and
+kN constants.
+"""
 
 from typing import Any
 

@@ -16,14 +16,14 @@ _WIDEST = 16
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Of one program.
+    """The traits of one program.
 
     strong: (instructions,), the accesses that do not race with each other if their scopes allow: atomic, volatile, and
     with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest
     access. asynchronous: whether bulk copies or wgmma are used. bulk: whether bulk copies are. reductions:
     (instructions,), the bulk reductions, which do not race with each other either. sequential: (instructions,), the
     fence.sc of the whole device. read_only: (instructions,), the loads of what no thread writes. mbarriers:
-    (instructions,), what is done to mbarriers. inits: how many of these instructions initialise one.
+    (instructions,), what is done to mbarriers. inits: how many of these instructions initialize one.
     """
 
     strong: Mask

@@ -17,6 +17,9 @@ Operands are named by the type that they must have:
 
 from dataclasses import dataclass
 
+EXCHANGES = ("shfl", "vote", "match", "redux", "elect")
+"""Opcodes of the warp collectives with a member mask; bar.warp.sync has one too."""
+
 SETS = {
     "INT": "u16 s16 u32 s32 u64 s64",
     "SMALL": "u16 s16 u32 s32",

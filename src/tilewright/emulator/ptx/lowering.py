@@ -1,9 +1,7 @@
 """What the parser expresses by simpler means: registers of unusual widths, accesses of b128, guards of barriers."""
 
+from tilewright.emulator.ptx.forms import EXCHANGES
 from tilewright.emulator.ptx.syntax import Negated, Operand, Register, Vector
-
-EXCHANGES = ("shfl", "vote", "match", "redux", "elect")
-"""Opcodes of the warp collectives with a member mask; bar.warp.sync has one too."""
 
 
 def new_register(name: str, kind: str) -> Register | Vector:

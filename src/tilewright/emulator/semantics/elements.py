@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import ArgumentValueError
+
 _NUMPY_NAMES = {
     "f16": "float16", "f32": "float32", "f64": "float64", "tf32": "float32",
     **{f"{kind}{bits}": f"{'u' * (kind == 'u')}int{bits}" for kind in "usi" for bits in (8, 16, 32, 64)},
@@ -45,5 +47,5 @@ def element_dtype(name: str) -> "np.dtype[Any]":
         return narrow
     numpy_name = _NUMPY_NAMES.get(name, name)
     if numpy_name not in _NUMPY_NAMES.values():
-        raise ValueError(f"{name!r} is not an element type: use one of {', '.join(ELEMENT_NAMES)}")
+        raise ArgumentValueError(f"{name!r} is not an element type: use one of {', '.join(ELEMENT_NAMES)}")
     return np.dtype(numpy_name)

@@ -88,6 +88,25 @@ ELEMENT_TYPES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class MmaForm:
+    """What the qualifiers of mma, mma.sp or wmma.mma say.
+
+    shape: such as "m16n8k16". Types are PTX's. layouts: of A and B, "row" or "col". saturate: .satfinite of s32 sums.
+    exclusive: products of bits are .xor instead of .and. rounding: of f64.
+    """
+
+    shape: str
+    a_type: str
+    b_type: str
+    c_type: str
+    d_type: str
+    layouts: tuple[str, str] = ("row", "col")
+    saturate: bool = False
+    exclusive: bool = False
+    rounding: str = "rn"
+
+
 def check_types(a_type: str, b_type: str, acc_type: str) -> ElementType:
     """The element type of A, if the three types may occur in one instruction."""
     a, b = ELEMENT_TYPES.get(a_type), ELEMENT_TYPES.get(b_type)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.semantics.fragments import ELEMENT_TYPES, Array, Values, Words
+from tilewright.emulator.semantics.fragments import ELEMENT_TYPES, Array, MmaForm, Values, Words
 
 _LANE = np.arange(32)[:, None]
 _PRODUCT, _R, _H = _LANE % 16 // 4, _LANE % 4, _LANE // 16 * 4
@@ -30,20 +30,18 @@ _PLACES_OF_B: dict[str, Places] = {"row": (_R, _I4 + _H), "col": (_I4, _R + _H)}
 _PLACES_OF_C: dict[str, Places] = {"f16": (_R + _H, _I8), "f32": (_R & 1 | _I8 & 2 | _H, _I8 & 4 | _R & 2 | _I8 & 1)}
 
 
-def mma_of_quad_pairs(
-    a_layout: str, b_layout: str, d_type: str, c_type: str, a: Words, b: Words, c: Array
-) -> list[Array]:
+def mma_of_quad_pairs(form: MmaForm, a: Words, b: Words, c: Array) -> list[Array]:
     """D = A B + C of mma.sync.aligned.m8n8k4 of f16, for every warp.
 
-    a_layout, b_layout: row or col. d_type, c_type: f16 or f32. a, b: (2, W, 32, C) words. c: (4, W, 32, C) words of
-    f16 or (8, W, 32, C) float32. Returns registers of D, as of C.
+    a, b: (2, W, 32, C) words. c: (4, W, 32, C) words of f16 or (8, W, 32, C) float32. Returns registers of D, as of C.
     """
+    a_layout, b_layout = form.layouts
     matrix_a = _gather(_halves(a), _PLACES_OF_A[a_layout], (8, 4))
     matrix_b = _gather(_halves(b), _PLACES_OF_B[b_layout], (4, 8))
-    addend = _gather(_halves(c) if c_type == "f16" else np.moveaxis(c, 0, -1), _PLACES_OF_C[c_type], (8, 8))
+    addend = _gather(_halves(c) if form.c_type == "f16" else np.moveaxis(c, 0, -1), _PLACES_OF_C[form.c_type], (8, 8))
     total = np.matmul(matrix_a, matrix_b) + addend
-    elements = np.moveaxis(total[:, :, _PRODUCT, *_PLACES_OF_C[d_type]], 1, 2)  # (W, 32, C, 8)
-    if d_type == "f16":
+    elements = np.moveaxis(total[:, :, _PRODUCT, *_PLACES_OF_C[form.d_type]], 1, 2)  # (W, 32, C, 8)
+    if form.d_type == "f16":
         elements = np.ascontiguousarray(elements.astype(np.float16)).view(np.uint32)
     return list(np.moveaxis(elements, -1, 0))
 

@@ -97,7 +97,7 @@ def rounded(exact: Values, mode: str, dtype: Any = f4) -> Values:
 
 
 def directed(nearest: Values, above: Values, below: Values, mode: str) -> Values:
-    """The value rounded to nearest, or its neighbour in a direction if it is above or below the exact one."""
+    """The value rounded to nearest, or its neighbor in a direction if it is above or below the exact one."""
     if mode == "rn":
         return nearest
     dtype = nearest.dtype.type

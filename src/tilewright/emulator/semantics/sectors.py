@@ -3,8 +3,8 @@
 import numpy as np
 
 from tilewright.emulator.lanes import Indices
+from tilewright.hardware import SECTOR_BYTES
 
-SECTOR_BYTES = 32
 PIECE_BYTES = 128
 
 

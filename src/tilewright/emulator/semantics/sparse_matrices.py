@@ -2,7 +2,7 @@
 
 A row of A keeps half of its elements, in the fragments of a dense A of half the depth. For each pair of kept units the
 metadata hold two 2-bit positions among four, the first in the lower bits. A unit is an element of 8 or 16 bits, half
-an element of tf32 (so that one of two elements is kept) or two neighbours of 4 bits. Of four consecutive lanes,
+an element of tf32 (so that one of two elements is kept) or two neighbors of 4 bits. Of four consecutive lanes,
 holding rows g and g + 8, these contribute a word of metadata each, in the order of columns:
 
     bits of a row   16-bit elements and tf32                    elements of 8 and 4 bits
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tilewright.emulator.semantics.fragments import (
     ELEMENT_TYPES,
     Array,
+    MmaForm,
     Values,
     Words,
     accumulate_fragments,
@@ -32,36 +33,24 @@ _DEPTHS = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "fp8": (64,), "in
 """Type family -> what K may be."""
 
 
-def sparse_mma(
-    shape: str,
-    a_type: str,
-    b_type: str,
-    acc_type: str,
-    selector: int,
-    a: Words,
-    b: Words,
-    c: Array,
-    metadata: Words,
-    *,
-    saturate: bool = False,
-) -> Array:
+def sparse_mma(form: MmaForm, selector: int, a: Words, b: Words, c: Array, metadata: Words) -> Array:
     """D = A B + C of mma.sp.sync.aligned.m16n8kK.row.col for every warp.
 
     Arguments and result as for tensor_cores.mma_sync, with a of half the depth; metadata: (1, W, 32, C).
 
     Raises ValueError for an unsupported combination.
     """
-    element = check_types(a_type, b_type, acc_type)
-    depth = int(shape.removeprefix("m16n8k"))
+    element = check_types(form.a_type, form.b_type, form.d_type)
+    depth = int(form.shape.removeprefix("m16n8k"))
     step = 4 * element.per_register
     if depth not in _DEPTHS.get(element.family, ()) or (len(a), len(b)) != (depth // step, depth // step):
         raise ValueError(
-            f"sparse mma shape {shape} for {a_type} with {len(a)} and {len(b)} registers is not supported: "
+            f"sparse mma shape {form.shape} for {form.a_type} with {len(a)} and {len(b)} registers is not supported: "
             f"K is one of {', '.join(map(str, _DEPTHS.get(element.family, ())))}, and A and B have K / {step} registers"
         )
-    kept, places = matrix_of_a(a, a_type), _places(metadata[0], selector, depth, a_type)
-    product = _product(kept, places, matrix_of_b(b, b_type))
-    return accumulate_fragments(product, acc_type, c, np.empty(c.shape, c.dtype), saturate=saturate)
+    kept, places = matrix_of_a(a, form.a_type), _places(metadata[0], selector, depth, form.a_type)
+    product = _product(kept, places, matrix_of_b(b, form.b_type))
+    return accumulate_fragments(product, form.d_type, c, np.empty(c.shape, c.dtype), saturate=form.saturate)
 
 
 def _product(kept: Values, places: npt.NDArray[np.int64], b: Values) -> Values:

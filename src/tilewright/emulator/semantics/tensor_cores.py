@@ -18,6 +18,7 @@ from tilewright.emulator.semantics.fragments import (
     Array,
     ElementType,
     Float32,
+    MmaForm,
     Words,
     accumulate_fragments,
     check_types,
@@ -33,46 +34,32 @@ Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 
-def mma_sync(
-    shape: str,
-    a_type: str,
-    b_type: str,
-    acc_type: str,
-    a: Words,
-    b: Words,
-    c: Array,
-    *,
-    saturate: bool = False,
-    exclusive: bool = False,
-    rounding: str = "rn",
-) -> Array:
+def mma_sync(form: MmaForm, a: Words, b: Words, c: Array) -> Array:
     """D = A B + C of mma.sync.aligned.mMn8kK.row.col for every warp.
 
-    shape: "m16n8k16" and the like, K being 4 or 8 times the elements per register (also 16 times for f64), or
-    "m8n8kK" of integers, bits and f64. a_type, b_type: see fragments.ELEMENT_TYPES. acc_type: f32, f16 (two to a
-    register), s32 or f64. saturate: .satfinite of s32. exclusive: products of bits are .xor instead of .and. rounding:
-    of f64.
+    K is 4 or 8 times the elements per register (also 16 times for f64) in m16n8kK; m8n8kK is of integers, bits and f64.
+    C and D are f32, f16 (two to a register), s32 or f64, both of one type.
     a, b: registers (registers, W, 32, C) of A and B. c: (4 or 2, W, 32, C), float32 for f32, float64 for f64, uint32
     for s32 and f16.
 
     Returns D in the shape and dtype of c. Raises ValueError for an unsupported combination.
     """
-    element = check_types(a_type, b_type, acc_type)
+    element = check_types(form.a_type, form.b_type, form.d_type)
     registers = _registers_of_shapes(element)
-    if registers.get(shape) != (len(a), len(b)):
+    if registers.get(form.shape) != (len(a), len(b)):
         raise ValueError(
-            f"mma shape {shape} for {a_type} with {len(a)} and {len(b)} registers is not supported: "
+            f"mma shape {form.shape} for {form.a_type} with {len(a)} and {len(b)} registers is not supported: "
             "shapes, with the registers of A and B, are "
             + ", ".join(f"{name} ({of_a} and {of_b})" for name, (of_a, of_b) in registers.items())
         )
-    halves = 1 if shape.startswith("m8") else 2
-    matrix_a, matrix_b = matrix_of_a(a, a_type, row_halves=halves), matrix_of_b(b, b_type)
-    if a_type == "f64":
-        return fuse_fragments(matrix_a, matrix_b, c, rounding)
+    halves = 1 if form.shape.startswith("m8") else 2
+    matrix_a, matrix_b = matrix_of_a(a, form.a_type, row_halves=halves), matrix_of_b(b, form.b_type)
+    if form.a_type == "f64":
+        return fuse_fragments(matrix_a, matrix_b, c, form.rounding)
     product = np.matmul(matrix_a, matrix_b)
-    if exclusive:
+    if form.exclusive:
         product = products_of_bits(product, matrix_a, matrix_b)
-    return accumulate_fragments(product, acc_type, c, np.empty(c.shape, c.dtype), saturate=saturate)
+    return accumulate_fragments(product, form.d_type, c, np.empty(c.shape, c.dtype), saturate=form.saturate)
 
 
 def _registers_of_shapes(element: ElementType) -> dict[str, tuple[int, int]]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.emulator.semantics.swizzle import SWIZZLE_SPANS
+from tilewright.errors import ArgumentValueError, UnsupportedError
 
 ELEMENT_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32")
 """The driver's element types, named as in PTX; its variants that flush subnormals are not among them."""
@@ -169,7 +170,7 @@ def refuse_interleave(interleave: int, address: int, strides: Sequence[int], swi
         for d, stride in enumerate(strides):
             require(stride % 32 == 0, f"strides[{d}]", stride, "must be a multiple of 32 bytes where interleave is 32")
         require(swizzle == 32, "swizzle", swizzle, "must be 32 where interleave is 32")
-    raise NotImplementedError(f"interleave is {interleave}: only 0, no interleaving, is emulated")
+    raise UnsupportedError(f"interleave is {interleave}: only 0, no interleaving, is emulated")
 
 
 def encode_tensor_map(tensor_map: TensorMap) -> bytes:
@@ -203,4 +204,4 @@ def decode_tensor_map(data: bytes) -> TensorMap | None:
 def require(condition: bool, name: str, value: object, rule: str) -> None:
     """Raise ValueError that names the argument, its value and the rule."""
     if not condition:
-        raise ValueError(f"{name} is {value} and {rule}")
+        raise ArgumentValueError(f"{name} is {value} and {rule}")

@@ -155,40 +155,23 @@ def store_tile(
     shared: Bytes,
     source: int,
     shared_address: int,
+    operation: str | None = None,
 ) -> int:
-    """Copy a tile of shared memory to the box at `coordinates`, without its elements out of bounds (`as_stored`).
+    """Copy a tile of shared memory to the box at `coordinates`, or combine it into that.
 
-    Returns the bytes written. Arguments and errors as for load_tile, with `source` for `destination`.
+    Elements out of bounds stay (`as_stored`). operation: the .redOp, which the tensor's element type must have; None
+    for a copy. Returns the bytes written. Other arguments and errors as for load_tile, with `source` for `destination`.
     """
-    tile = _read_tile(tensor_map, shared, source, shared_address)
-    window = _window(tensor_map.as_stored, coordinates)
-    if window is None:
-        return 0
-    _view(arena, arena_base, window)[...] = tile[window.slices]
-    return prod(window.shape)
-
-
-def reduce_tile(
-    arena: Bytes,
-    arena_base: int,
-    tensor_map: TensorMap,
-    coordinates: Sequence[int],
-    shared: Bytes,
-    source: int,
-    shared_address: int,
-    operation: str,
-) -> int:
-    """Combine a tile of shared memory into the box at `coordinates`, without its elements out of bounds (`as_stored`).
-
-    operation: the .redOp, which the tensor's element type must have. Other arguments, result and errors as for
-    store_tile.
-    """
-    tile = _read_tile(tensor_map, shared, source, shared_address)
+    where = _chunk_indices(tensor_map, shared, source, shared_address)
+    tile = shared.view(CHUNK)[where].view(np.uint8)
     window = _window(tensor_map.as_stored, coordinates)
     if window is None:
         return 0
     elements = _view(arena, arena_base, window)
-    reduce_into(elements, tile[window.slices], operation, tensor_map.element_type)
+    if operation is None:
+        elements[...] = tile[window.slices]
+    else:
+        reduce_into(elements, tile[window.slices], operation, tensor_map.element_type)
     return prod(window.shape)
 
 
@@ -293,12 +276,6 @@ def _filled(tensor_map: TensorMap) -> Bytes:
     """A tile of what a load puts out of bounds."""
     *outer, row = _tile_shape(tensor_map)
     return np.full((*outer, row // 2), OOB_NAN if tensor_map.oob_nan else 0, np.uint16).view(np.uint8)
-
-
-def _read_tile(tensor_map: TensorMap, shared: Bytes, source: int, shared_address: int) -> Bytes:
-    """A copy of the tile in shared memory as bytes, swizzle undone, outermost dimension first."""
-    where = _chunk_indices(tensor_map, shared, source, shared_address)
-    return shared.view(CHUNK)[where].view(np.uint8)
 
 
 def _chunk_indices(tensor_map: TensorMap, shared: Bytes, offset: int, shared_address: int) -> npt.NDArray[np.int64]:

@@ -18,6 +18,7 @@ from tilewright.emulator.lanes import WARP, Indices
 from tilewright.emulator.semantics.fragments import (
     ELEMENT_TYPES,
     Array,
+    MmaForm,
     Values,
     Words,
     add_integers,
@@ -82,7 +83,7 @@ class Fragment:
 
     @property
     def piece(self) -> int:
-        """Neighbours in a line that a lane accesses at once: those of a register, of C and D at least two."""
+        """Neighbors in a line that a lane accesses at once: those of a register, of C and D at least two."""
         return self.per_register if self.matrix in "ab" else 2
 
 
@@ -144,50 +145,37 @@ def elements_of_registers(fragment: Fragment, registers: Sequence[Array]) -> Arr
     return words.view(f"u{fragment.unit_bytes}").T
 
 
-def multiply(
-    shape: str,
-    layouts: Sequence[str],
-    types: tuple[str, str, str, str],
-    a: Array,
-    b: Array,
-    c: Array,
-    *,
-    saturate: bool,
-    exclusive: bool,
-    rounding: str,
-) -> list[Array]:
+def multiply(form: MmaForm, a: Array, b: Array, c: Array) -> list[Array]:
     """wmma.mma for every warp.
 
-    layouts: of A and B, with which they were loaded. types: of A, B, C and D. saturate, exclusive, rounding: as for
-    mma_sync. a, b, c: registers (registers, W, 32, C), float32 for f32, float64
-    for f64, else words. Returns registers of D.
-    Raises ValueError for an unsupported combination.
+    a, b, c: registers (registers, W, 32, C), float32 for f32, float64 for f64, else words; A and B have the layouts
+    with which they were loaded. Returns registers of D. Raises ValueError for an unsupported combination.
     """
-    a_type, b_type, c_type, d_type = types
-    check_types(a_type, b_type, d_type)
-    if a_type != b_type:
-        raise ValueError(f"wmma of {a_type} and {b_type} is not supported: A and B are of one type")
-    if shape not in _SHAPES[a_type]:
-        raise ValueError(f"wmma shape {shape} of {a_type} is not supported: shapes are {', '.join(_SHAPES[a_type])}")
-    matrix_a = _matrix(Fragment("a", shape, a_type, layouts[0]), a)
-    matrix_b = _matrix(Fragment("b", shape, b_type, layouts[1]), b)
-    if a_type == "f64":
-        product = fused_product(matrix_a, matrix_b, _matrix(Fragment("c", shape, c_type), c), rounding)
+    shape, kind, (a_layout, b_layout) = form.shape, form.a_type, form.layouts
+    check_types(kind, form.b_type, form.d_type)
+    if kind != form.b_type:
+        raise ValueError(f"wmma of {kind} and {form.b_type} is not supported: A and B are of one type")
+    if shape not in _SHAPES[kind]:
+        raise ValueError(f"wmma shape {shape} of {kind} is not supported: shapes are {', '.join(_SHAPES[kind])}")
+    matrix_a = _matrix(Fragment("a", shape, kind, a_layout), a)
+    matrix_b = _matrix(Fragment("b", shape, kind, b_layout), b)
+    if kind == "f64":
+        product = fused_product(matrix_a, matrix_b, _matrix(Fragment("c", shape, form.c_type), c), form.rounding)
     else:
         product = np.matmul(matrix_a, matrix_b)
-    if exclusive:
+    if form.exclusive:
         product = products_of_bits(product, matrix_a, matrix_b)
     warps, ctas = product.shape[:2]
-    held = product.reshape(warps, ctas, -1)[..., _flat_places(Fragment("d", shape, d_type))]
+    held = product.reshape(warps, ctas, -1)[..., _flat_places(Fragment("d", shape, form.d_type))]
     lanes = np.moveaxis(held.reshape(warps, ctas, WARP, -1), 1, 2)  # (W, 32, C, elements)
-    if a_type == "f64":
+    if kind == "f64":
         return list(np.moveaxis(lanes, -1, 0))
-    if d_type == "s32":
-        total: Array = add_integers(lanes, np.moveaxis(c, 0, -1), saturate)
+    if form.d_type == "s32":
+        total: Array = add_integers(lanes, np.moveaxis(c, 0, -1), form.saturate)
     else:
         addend = np.moveaxis(c, 0, -1)
-        total = lanes + (ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(addend)) if c_type == "f16" else addend)
-    if d_type == "f16":
+        total = lanes + (ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(addend)) if form.c_type == "f16" else addend)
+    if form.d_type == "f16":
         total = np.ascontiguousarray(total.astype(np.float16)).view(np.uint32)
     return list(np.moveaxis(total, -1, 0))
 

@@ -17,7 +17,7 @@ class Uncoalesced(CudaCoreKernel):
     """Threads side by side take rows, and walk A and out in strides."""
 
     name = "uncoalesced"
-    summary = "one thread for each element, neighbours in a column: every access is a sector of its own"
+    summary = "one thread for each element, neighbors in a column: every access is a sector of its own"
     header = "ladder/uncoalesced.cuh"
     tile_m = tile_n = 32
     threads = 1024
@@ -28,7 +28,7 @@ class Coalesced(CudaCoreKernel):
     """Threads side by side take columns."""
 
     name = "coalesced"
-    summary = "one thread for each element, neighbours in a row: a warp's accesses share their sectors"
+    summary = "one thread for each element, neighbors in a row: a warp's accesses share their sectors"
     header = "ladder/coalesced.cuh"
     tile_m = tile_n = 32
     threads = 1024

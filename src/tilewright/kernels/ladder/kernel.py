@@ -162,5 +162,5 @@ class LadderKernel(Kernel):
 
 
 def is_row_major(matrix: Matrix, columns: int) -> bool:
-    """Whether neighbours in a row are neighbours in memory."""
+    """Whether neighbors in a row are neighbors in memory."""
     return matrix.column_stride == 1 or columns <= 1

@@ -9,7 +9,7 @@ from tilewright.emulator.program.emitters.operands import address_of, count_of, 
 from tilewright.emulator.program.writer import BlockWriter, emits
 from tilewright.emulator.ptx.syntax import Instruction, Operand, Vector
 from tilewright.emulator.semantics import wmma
-from tilewright.emulator.semantics.fragments import ELEMENT_TYPES, check_types
+from tilewright.emulator.semantics.fragments import ELEMENT_TYPES, MmaForm, check_types
 from tilewright.emulator.semantics.matrix_descriptor import Major
 from tilewright.emulator.semantics.quad_pairs import mma_of_quad_pairs
 from tilewright.emulator.semantics.sparse_matrices import sparse_mma
@@ -37,10 +37,13 @@ def _require_registers(operand: Operand, matrix: str, count: int) -> None:
         raise ValueError(f"matrix {matrix} has {len(elements_of(operand))} registers instead of {count}")
 
 
-def _options(i: Instruction) -> dict[str, Any]:
-    """Keyword arguments of mma_sync and wmma.multiply: what modifiers beside shape, layouts and types say."""
+def _form(i: Instruction, shape: str, types: tuple[str, str, str, str]) -> MmaForm:
+    """What an mma or wmma.mma says; types: of A, B, C and D."""
+    a_layout, b_layout = (modifier for modifier in i.modifiers if modifier in ("row", "col"))
     rounding = next((modifier for modifier in i.modifiers if modifier in _ROUNDINGS), "rn")
-    return {"saturate": "satfinite" in i.modifiers, "exclusive": "xor" in i.modifiers, "rounding": rounding}
+    return MmaForm(
+        shape, *types, (a_layout, b_layout), "satfinite" in i.modifiers, "xor" in i.modifiers, rounding
+    )  # fmt: skip
 
 
 def _require_accumulators(i: Instruction, shape: str, d_type: str, c_type: str, threads: int, matrices: int) -> None:
@@ -62,27 +65,22 @@ def _of_warps(w: BlockWriter, function: Any, counted: Any, fragments: list[str])
 def _multiply_warp(w: BlockWriter, i: Instruction) -> None:
     modifiers = [modifier for modifier in i.modifiers if modifier not in _FLAGS]
     shape, d_type, a_type, b_type, c_type = modifiers
-    layouts = [modifier for modifier in i.modifiers if modifier in ("row", "col")]
-    types = d_type, a_type, b_type
+    form, types = _form(i, shape, (a_type, b_type, c_type, d_type)), (d_type, a_type, b_type)
     in_quads = (shape, a_type) == ("m8n8k4", "f16")
     if in_quads and (b_type != "f16" or not {c_type, d_type} <= {"f16", "f32"}):
         raise ValueError("m8n8k4 takes A and B of f16 and C and D of f16 or f32, or all of f64")
     _require_accumulators(i, shape, d_type, c_type, WARP, 4 if in_quads else 1)
     fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:4], (a_type, b_type, c_type), strict=True)]
-    saturate = "satfinite" in i.modifiers
-    function: Any
     if in_quads:
-        function = partial(mma_of_quad_pairs, layouts[0], layouts[1], d_type, c_type)
-        result = _of_warps(w, function, ("mma", shape, types, 4), fragments)
-    elif layouts != ["row", "col"] or c_type != d_type:
+        result = _of_warps(w, partial(mma_of_quad_pairs, form), ("mma", shape, types, 4), fragments)
+    elif form.layouts != ("row", "col") or c_type != d_type:
         raise ValueError("these types and this shape take A by rows and B by columns")
     elif i.modifiers[0].startswith("sp"):
         fragments.append(_fragment(w, i.operands[4], "b32"))
-        function = partial(sparse_mma, shape, a_type, b_type, d_type, immediate_of(i.operands[5]), saturate=saturate)
-        result = _of_warps(w, function, ("mma.sp", shape, types, 1), fragments)
+        multiply = partial(sparse_mma, form, immediate_of(i.operands[5]))
+        result = _of_warps(w, multiply, ("mma.sp", shape, types, 1), fragments)
     else:
-        function = partial(mma_sync, shape, a_type, b_type, d_type, **_options(i))
-        result = _of_warps(w, function, ("mma", shape, types, 1), fragments)
+        result = _of_warps(w, partial(mma_sync, form), ("mma", shape, types, 1), fragments)
     _assign_fragment(w, i.operands[0], d_type, result)
 
 
@@ -122,14 +120,13 @@ def _wmma(w: BlockWriter, i: Instruction) -> None:
 def _wmma_multiply(w: BlockWriter, i: Instruction) -> None:
     shape, *kinds = [modifier for modifier in i.modifiers[1:] if modifier not in _FLAGS]
     d_type, a_type, b_type, c_type = (kinds[0], "f16", "f16", kinds[1]) if len(kinds) == 2 else kinds
-    layouts = tuple(modifier for modifier in i.modifiers if modifier in ("row", "col"))
-    function = partial(wmma.multiply, shape, layouts, (a_type, b_type, c_type, d_type), **_options(i))
+    multiply = partial(wmma.multiply, _form(i, shape, (a_type, b_type, c_type, d_type)))
     fragments = [_fragment(w, x, kind) for x, kind in zip(i.operands[1:], (a_type, b_type, c_type), strict=True)]
     _require_accumulators(i, shape, d_type, c_type, WARP, 1)
     for matrix, kind, operand in (("a", a_type, i.operands[1]), ("b", b_type, i.operands[2])):
         _require_registers(operand, matrix.upper(), wmma.Fragment(matrix, shape, kind).registers)
     counted = "wmma", shape, (d_type, a_type, b_type), 1
-    _assign_fragment(w, i.operands[0], d_type, _of_warps(w, function, counted, fragments))
+    _assign_fragment(w, i.operands[0], d_type, _of_warps(w, multiply, counted, fragments))
 
 
 @emits("wgmma")

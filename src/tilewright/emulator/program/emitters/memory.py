@@ -4,12 +4,14 @@ They evaluate operands and call the machine's services, which act on all lanes o
 """
 
 from tilewright.emulator.program.code import DTYPES
-from tilewright.emulator.program.emitters.operands import address_of as _address
-from tilewright.emulator.program.emitters.operands import count_of as _count
-from tilewright.emulator.program.emitters.operands import elements_of as _elements
-from tilewright.emulator.program.emitters.operands import immediate_of as _immediate
-from tilewright.emulator.program.emitters.operands import mbarrier_space
-from tilewright.emulator.program.emitters.operands import space_of as _space
+from tilewright.emulator.program.emitters.operands import (
+    address_of,
+    count_of,
+    elements_of,
+    immediate_of,
+    mbarrier_space,
+    space_of,
+)
 from tilewright.emulator.program.writer import BlockWriter, emits, pair_of
 from tilewright.emulator.ptx.syntax import Address, Instruction, Register, Sink, Symbol
 from tilewright.emulator.semantics.reductions import require_bulk_reduction
@@ -18,7 +20,7 @@ _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"
 
 
 def _writable_space(instruction: Instruction) -> str:
-    space = _space(instruction)
+    space = space_of(instruction)
     if space == "param" or "const" in instruction.modifiers:
         raise ValueError("a space that nobody writes to")
     return space
@@ -30,8 +32,8 @@ def _vector_length(instruction: Instruction) -> int:
 
 @emits("ld", "ldu")
 def _load(w: BlockWriter, i: Instruction) -> None:
-    dtype, space, count = DTYPES[i.modifiers[-1]], _space(i), _vector_length(i)
-    targets, address = _elements(i.operands[0]), i.operands[1]
+    dtype, space, count = DTYPES[i.modifiers[-1]], space_of(i), _vector_length(i)
+    targets, address = elements_of(i.operands[0]), i.operands[1]
     if space == "param" and isinstance(address, Address) and isinstance(address.base, Symbol):
         if address.base.space != "param":
             raise ValueError("the argument of a call")
@@ -40,7 +42,7 @@ def _load(w: BlockWriter, i: Instruction) -> None:
         for index, target in enumerate(targets):
             w.assign(target, f"m.parameter({start + index * int(dtype[1:])}, {dtype})", dtype)
         return
-    where = _address(w, address, space)
+    where = address_of(w, address, space)
     if space == "param":
         where = w.variable(f"{where} + m.parameters_address")
     loaded = w.variable(f"m.access.load({w.site}, g, {space!r}, {where}, {dtype}, {count}, {w.active})")
@@ -54,8 +56,8 @@ def _store(w: BlockWriter, i: Instruction) -> None:
         _send(w, i)
         return
     dtype, space = DTYPES[i.modifiers[-1]], _writable_space(i)
-    where = _address(w, i.operands[0], space)
-    values = ", ".join(w.read(element, dtype) for element in _elements(i.operands[1]))
+    where = address_of(w, i.operands[0], space)
+    values = ", ".join(w.read(element, dtype) for element in elements_of(i.operands[1]))
     w.emit(f"m.access.store({w.site}, g, {space!r}, {where}, [{values}], {w.active})")
 
 
@@ -72,12 +74,12 @@ def _atomic(w: BlockWriter, i: Instruction) -> None:
     dtype = DTYPES[kind]
     returns = i.opcode == "atom"
     address, *rest = i.operands[returns:]
-    where = _address(w, address, space)
+    where = address_of(w, address, space)
     if operation in ("exch", "cas", "and", "or", "xor"):
         dtype = "u" + dtype[1:]
-    targets = _elements(i.operands[0]) if returns else ()
+    targets = elements_of(i.operands[0]) if returns else ()
     compare = w.read(rest.pop(0), dtype) if operation == "cas" else None
-    for index, element in enumerate(_elements(rest[0])):
+    for index, element in enumerate(elements_of(rest[0])):
         place = w.variable(f"{where} + {index * int(dtype[1:])}") if index else where
         value = w.read(element, dtype)
         form = w.constant((operation, kind))
@@ -90,25 +92,25 @@ def _atomic(w: BlockWriter, i: Instruction) -> None:
 
 def _atomic_of_pairs(w: BlockWriter, i: Instruction, operation: str, space: str) -> None:
     """atom.exch and atom.cas of b128, which registers hold in halves."""
-    where = _address(w, i.operands[1], space)
-    pairs = [_elements(operand) for operand in i.operands[2 : 4 if operation == "cas" else 3]]
+    where = address_of(w, i.operands[1], space)
+    pairs = [elements_of(operand) for operand in i.operands[2 : 4 if operation == "cas" else 3]]
     if any(len(pair) != 2 for pair in pairs):
         raise ValueError("values of 128 bits that are not in registers")
     *compare, value = (w.variable(f"pair({w.read(low, 'u8')}, {w.read(high, 'u8')})") for low, high in pairs)
     expected = compare[0] if compare else None
     form = w.constant((operation, "b128"))
     found = w.variable(f"m.access.atomic({w.site}, g, {space!r}, {where}, {form}, {value}, {expected}, {w.active})")
-    for part, target in zip(("low", "high"), _elements(i.operands[0]), strict=False):
+    for part, target in zip(("low", "high"), elements_of(i.operands[0]), strict=False):
         w.assign(target, f"{found}[{part!r}]", "u8")
 
 
 def _send(w: BlockWriter, i: Instruction) -> None:
     """st.async and red.async, to shared memory and with an mbarrier."""
-    kind, space = i.modifiers[-1], _space(i)
+    kind, space = i.modifiers[-1], space_of(i)
     operation = next((modifier for modifier in i.modifiers if modifier in _ATOMICS), None)
     form = operation and w.constant((operation, kind))
-    where, barrier = _address(w, i.operands[0], space), _address(w, i.operands[2], space)
-    values = ", ".join(w.read(element, DTYPES[kind]) for element in _elements(i.operands[1]))
+    where, barrier = address_of(w, i.operands[0], space), address_of(w, i.operands[2], space)
+    values = ", ".join(w.read(element, DTYPES[kind]) for element in elements_of(i.operands[1]))
     w.emit(f"m.remote.send({w.site}, g, {space!r}, {where}, [{values}], {form}, {barrier}, {w.active})")
 
 
@@ -183,17 +185,17 @@ def _matrix_form(i: Instruction) -> tuple[int, bool]:
 @emits("ldmatrix")
 def _load_matrix(w: BlockWriter, i: Instruction) -> None:
     count, transpose = _matrix_form(i)
-    where = _address(w, i.operands[1], "shared")
+    where = address_of(w, i.operands[1], "shared")
     loaded = w.variable(f"m.tensor_cores.load_matrix({w.site}, g, {where}, {count}, {transpose})")
-    for index, target in enumerate(_elements(i.operands[0])):
+    for index, target in enumerate(elements_of(i.operands[0])):
         w.assign(target, f"{loaded}[{index}]", "u4")
 
 
 @emits("stmatrix")
 def _store_matrix(w: BlockWriter, i: Instruction) -> None:
     _, transpose = _matrix_form(i)
-    where = _address(w, i.operands[0], "shared")
-    values = ", ".join(w.read(element, "u4") for element in _elements(i.operands[1]))
+    where = address_of(w, i.operands[0], "shared")
+    values = ", ".join(w.read(element, "u4") for element in elements_of(i.operands[1]))
     w.emit(f"m.tensor_cores.store_matrix({w.site}, g, {where}, [{values}], {transpose})")
 
 
@@ -210,11 +212,11 @@ def _copy(w: BlockWriter, i: Instruction) -> None:
     elif "wait_group" in modifiers or "wait_all" in modifiers:
         if "wait_all" in modifiers:
             w.emit(f"m.copies.groups.commit(g, {w.active})")
-        pending = _count(i.operands[0]) if i.operands else 0
+        pending = count_of(i.operands[0]) if i.operands else 0
         w.emit(f"m.copies.groups.wait(g, {pending}, {w.active})")
     elif "mbarrier" in modifiers:
         space = mbarrier_space(i)
-        where = _address(w, i.operands[0], space)
+        where = address_of(w, i.operands[0], space)
         w.emit(f"m.copies.arrive_when_done({w.site}, g, {space!r}, {where}, {'noinc' in modifiers}, {w.active})")
     else:
         _copy_async(w, i)
@@ -225,15 +227,15 @@ def _copy_async(w: BlockWriter, i: Instruction) -> None:
     destination, source, size, *rest = i.operands
     if "L2::cache_hint" in i.modifiers:
         rest.pop()
-    if _immediate(size) not in (4, 8, 16):
+    if immediate_of(size) not in (4, 8, 16):
         raise ValueError("a copy is of 4, 8 or 16 bytes")
-    to, of = _address(w, destination, "shared"), _address(w, source, "global")
+    to, of = address_of(w, destination, "shared"), address_of(w, source, "global")
     taken = None
     if rest and isinstance(rest[0], Register) and rest[0].bits == 1:  # ignore-src
-        taken = w.variable(f"np.where({w.read(rest[0], 'b1')}, u4(0), {w.constant(_immediate(size), 'u4')})")
+        taken = w.variable(f"np.where({w.read(rest[0], 'b1')}, u4(0), {w.constant(immediate_of(size), 'u4')})")
     elif rest:
         taken = w.read(rest[0], "u4")
-    w.emit(f"m.copies.copy({w.site}, g, {to}, {of}, {_immediate(size)}, {taken}, {w.active})")
+    w.emit(f"m.copies.copy({w.site}, g, {to}, {of}, {immediate_of(size)}, {taken}, {w.active})")
 
 
 def _bulk(w: BlockWriter, i: Instruction) -> None:
@@ -242,7 +244,7 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.bulk.groups.commit(g, {w.active})")
         return
     if "wait_group" in modifiers:
-        w.emit(f"m.bulk.groups.wait(g, {_count(operands[0])}, {w.active}, {'read' in modifiers})")
+        w.emit(f"m.bulk.groups.wait(g, {count_of(operands[0])}, {w.active}, {'read' in modifiers})")
         return
     if "prefetch" in modifiers:
         return
@@ -257,11 +259,11 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         dimensions = next(int(modifier[0]) for modifier in modifiers if modifier[0].isdigit())
         if len(tensor.coordinates) != dimensions:
             raise ValueError(f"{len(tensor.coordinates)} coordinates in {dimensions} dimensions")
-        handle = _address(w, Address(tensor.base, tensor.offset), "generic")
+        handle = address_of(w, Address(tensor.base, tensor.offset), "generic")
         coordinates = ", ".join(w.read(coordinate, "i4") for coordinate in tensor.coordinates)
-        where = _address(w, shared, "cluster")
+        where = address_of(w, shared, "cluster")
         if loads:
-            barrier = _address(w, operands[2], "cluster")
+            barrier = address_of(w, operands[2], "cluster")
             arguments = f"{where}, {handle}, [{coordinates}], {barrier}, {mask}, {w.active}"
             w.emit(f"m.bulk.load_tensor({w.site}, g, {arguments})")
         else:
@@ -270,14 +272,14 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         return
     size = w.read(operands[2], "u4")
     if not loads:
-        to, of = _address(w, operands[0], "global"), _address(w, operands[1], "cluster")
+        to, of = address_of(w, operands[0], "global"), address_of(w, operands[1], "cluster")
         w.emit(f"m.bulk.store({w.site}, g, {to}, {of}, {size}, {reduction}, {w.active})")
         return
-    of_shared = "shared::cta" in modifiers and "global" not in modifiers
-    to, of = _address(w, operands[0], "cluster"), _address(w, operands[1], "cluster" if of_shared else "global")
-    barrier = _address(w, operands[3], "cluster")
-    arguments = f"{to}, {of}, {size}, {barrier}, {of_shared}, {mask}, {reduction}, {w.active}"
-    w.emit(f"m.bulk.load({w.site}, g, {arguments})")
+    sends = "shared::cta" in modifiers and "global" not in modifiers
+    to, of = address_of(w, operands[0], "cluster"), address_of(w, operands[1], "cluster" if sends else "global")
+    barrier = address_of(w, operands[3], "cluster")
+    method, last = ("send", reduction) if sends else ("load", mask)
+    w.emit(f"m.bulk.{method}({w.site}, g, {to}, {of}, {size}, {barrier}, {last}, {w.active})")
 
 
 def _bulk_reduction(i: Instruction) -> tuple[str, str] | None:

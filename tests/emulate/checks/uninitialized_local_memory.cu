@@ -1,4 +1,4 @@
-// kind=uninitialised-local block=64
+// kind=uninitialized-local block=64
 struct alignas(16) Row {
   int x, y, z;
 };

@@ -1,4 +1,4 @@
-// kind=uninitialised-shared block=128
+// kind=uninitialized-shared block=128
 extern "C" __global__ void halo(int* out, const int* in) {
   __shared__ int row[130];
   int t = threadIdx.x;

@@ -1,4 +1,4 @@
-// kind=uninitialised-shared block=128
+// kind=uninitialized-shared block=128
 extern "C" __global__ void count(int* out, const int* in) {
   __shared__ int total;
   if (!FAULT && threadIdx.x == 0) total = 0;
