@@ -8,6 +8,7 @@ from tilewright.emulator import (
     BarrierProtocol,
     Deadlock,
     Device,
+    DivergedCollective,
     EmulatorError,
     KernelTrap,
     LaunchError,
@@ -156,6 +157,29 @@ def test_a_collective_that_part_of_a_warp_never_reaches():
 
 
 @pytest.mark.planted_fault
+def test_a_collective_of_a_part_of_a_warp_is_reported_once():
+    source = """
+    extern "C" __global__ void matrix(unsigned* out) {
+      __shared__ __align__(16) unsigned tile[32];
+      unsigned d = 0;
+      if (threadIdx.x < 5)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+                     : "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(tile)));
+      out[threadIdx.x] = d;
+    }
+    """
+    device = Device(memory_bytes=1 << 20)
+    with pytest.raises(DivergedCollective) as raised:
+        device.launch(device.load(compile_ptx(source)), 1, 64, [device.allocate(256)])
+    assert raised.value.reported
+    assert [report.kind for report in device.reports] == ["divergent-collective"]
+    device = Device(memory_bytes=1 << 20, checks=False)
+    with pytest.raises(DivergedCollective) as raised:
+        device.launch(device.load(compile_ptx(source)), 1, 64, [device.allocate(256)])
+    assert not raised.value.reported
+
+
+@pytest.mark.planted_fault
 def test_mma_needs_whole_warps():
     source = """
     extern "C" __global__ void matrix(unsigned* out) {
@@ -298,7 +322,7 @@ extern "C" __global__ void call(int* out) {
     ("virtual", "message"),
     [
         (0, r"PTX line \d+\): _Z3\w+i is a function, and addresses of functions are not emulated"),
-        (1, r"PTX line \d+: initialiser '_ZN\w+' of _ZTV\w+ is the address of a function.*virtual functions"),
+        (1, r"PTX line \d+: initializer '_ZN\w+' of _ZTV\w+ is the address of a function.*virtual functions"),
     ],
 )
 def test_addresses_of_functions_are_not_emulated(virtual, message):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tilewright.emulator import Device, LaunchError, OutOfBounds
+from tilewright.emulator import Device, EmulatorError, LaunchError, OutOfBounds
 from tilewright.emulator import device as device_module
 from tilewright.emulator import launch as launch_module
 
@@ -63,6 +63,20 @@ def test_a_launch_that_an_error_ends_frees_its_memory():
             device.launch(kernel, 8, 128, [])
         left, most = allocated()
     assert most > 64 * MEBIBYTE
+    assert left < 8 * MEBIBYTE
+
+
+@pytest.mark.parametrize("error", ["trap;", "bar.sync 1, 64;", "st.shared.u32 [held+200000], r;"])
+def test_an_error_that_is_held_holds_no_memory_of_its_launch(error):
+    device = Device(memory_bytes=MEBIBYTE)
+    text = KERNEL.format(variable=".shared .align 16 .b8 held[100000]", space="shared", offset=0)
+    kernel = device.load(text.replace("ret;", f"{error} ret;"))
+    with traced() as allocated:
+        with pytest.raises(EmulatorError) as held:
+            device.launch(kernel, 64, 32, [])
+        left, most = allocated()
+    assert held.value.counters is not None
+    assert most > 32 * MEBIBYTE
     assert left < 8 * MEBIBYTE
 
 

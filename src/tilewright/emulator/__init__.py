@@ -10,6 +10,7 @@ from tilewright.emulator.errors import (
     AsyncHazard,
     BarrierProtocol,
     Deadlock,
+    DivergedCollective,
     EmulatorError,
     KernelTrap,
     LaunchError,
@@ -24,13 +25,16 @@ from tilewright.emulator.errors import (
     UnsupportedInstruction,
 )
 from tilewright.emulator.machine.observer import Observer
+from tilewright.emulator.memory import GLOBAL_BASE
 
 __all__ = [
+    "GLOBAL_BASE",
     "AsyncHazard",
     "BarrierProtocol",
     "Counters",
     "Deadlock",
     "Device",
+    "DivergedCollective",
     "EmulatorError",
     "Kernel",
     "KernelTrap",

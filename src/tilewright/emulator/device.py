@@ -16,7 +16,7 @@ from tilewright.emulator.checks.rules import Reports
 from tilewright.emulator.counts.counters import Counters, Counts
 from tilewright.emulator.counts.events import EventCounter
 from tilewright.emulator.counts.memory import MemoryCounter
-from tilewright.emulator.errors import EmulatorError, LaunchError
+from tilewright.emulator.errors import DivergedCollective, EmulatorError, LaunchError
 from tilewright.emulator.launch import (
     MACHINE_BYTES,
     MAX_STEPS,
@@ -76,6 +76,12 @@ class Device:
         checks: bool = True,
         observers: Sequence[Observer] = (),
     ) -> None:
+        for index, observer in enumerate(observers):
+            if not isinstance(observer, Observer):
+                raise ArgumentTypeError(
+                    f"observers[{index}] is {observer!r} and must be an Observer: derive its class from "
+                    "tilewright.emulator.Observer"
+                )
         if asynchrony not in POLICIES:
             raise ArgumentValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
         self._memory = GlobalMemory(memory_bytes)
@@ -230,7 +236,7 @@ class Device:
                 steps += self._run(wave, counters, state, max_steps - steps, progress)
         except EmulatorError as error:
             error.counters = Counters.summed(by_site, entry.instructions)
-            error.reported = any(report.message == str(error) for report in self.reports)
+            error.reported = state is not None and isinstance(error, DivergedCollective)
             raise
         finally:
             self._memory.free(address)
@@ -247,8 +253,14 @@ class Device:
         """Run a wave, of which nothing is left then; returns the number of steps."""
         checks = [] if state is None else [Checker(wave, state)]
         wave.tell.listen([*counters, *checks, *self._observers])
-        wave.tell.began(wave.words)
-        return Machine(wave, max_steps, progress).run()
+        try:
+            wave.tell.began(wave.words)
+            return Machine(wave, max_steps, progress).run()
+        finally:
+            try:
+                wave.tell.ended()
+            finally:
+                wave.let_go()
 
     def _tell_progress(self, before: float, share: float, done: float) -> None:
         if self._progress is not None:

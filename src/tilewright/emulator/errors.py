@@ -13,9 +13,9 @@ _INSTRUCTION = re.compile(r"`[^`\n]+`(?: at [^`\n]+?)? \(PTX line \d+\)")
 class EmulatorError(TilewrightError):
     """Base of all errors of the emulator.
 
-    threads, address: who did it, in words, and where, None if that is not known. lane: who did it, of the machine that
-    finds the words. reported: whether a report says the same. counters: the `Counters` of a launch until it ended so,
-    None of others.
+    threads, address: who did it, in words, and where; None if that is not known. lane: who did it, of the machine that
+    finds the words. reported: whether a report says the same. counters: the `Counters` of a launch until this ended it,
+    otherwise None. The device sets the last two.
     """
 
     counters: Any = None
@@ -60,6 +60,10 @@ class OutOfBounds(EmulatorError):
 
 class UndefinedBranch(EmulatorError):
     """A brx.idx with an index beyond its list of targets."""
+
+
+class DivergedCollective(EmulatorError):
+    """Only a part of a warp or of a warpgroup executed an .aligned instruction; the checks report it, too."""
 
 
 class Misaligned(EmulatorError):

@@ -49,6 +49,10 @@ class Checker(Observer):
         self._member_masks, self._convergence = MemberMaskChecks(ground), ConvergenceChecks(ground)
         self._budget = RegisterBudget(ground, wave.program)
 
+    def ended(self) -> None:
+        vars(self._ground).clear()  # what an error's traceback holds of the checks is then small
+        vars(self).clear()
+
     # Accesses --------------------------------------------------------------------------------------------------------
 
     def accessed(

@@ -163,7 +163,7 @@ def nbytes_of_lane(traits: Traits, threads: int, cluster: int, clusters: int) ->
     clusters: how many run together and may know of each other, if there is anything that releases.
     """
     kinds = 1 + (3 if cluster > 1 else traits.asynchronous + traits.bulk) + 2 * bool(traits.sequential.any())
-    mbarriers = 2 * cluster * traits.inits * 3 // 2  # and their initialisations, in rows that grow by half
+    mbarriers = 2 * cluster * traits.inits * 3 // 2  # and their initializations, in rows that grow by half
     columns = cluster * threads + _SPARE + mbarriers + (clusters if traits.strong.any() else 0)
     return kinds * columns * np.dtype(np.int32).itemsize
 

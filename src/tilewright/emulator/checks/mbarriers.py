@@ -62,7 +62,7 @@ class MbarrierFacts:
 
     pending: rows of the current phase's arrivals; done: of the completed phases; each (kinds, 2, ctas, columns), of
     arrivals from the mbarrier's own CTA and from peers. initialized: when the mbarrier was initialized, by the lane
-    `initialiser`; fenced: when that was fenced, and published: when by fence.mbarrier_init. Who knows of the
+    `initializer`; fenced: when that was fenced, and published: when by fence.mbarrier_init. Who knows of the
     initialization or its fence has learned of it in a column of its own.
     """
 
@@ -73,8 +73,8 @@ class MbarrierFacts:
         self._made = ground.clocks.agent(("init", offset), ground.topology.cluster_size)
         self._pending, self._done = (np.stack([ground.clocks.nothing(ctas)] * 2, axis=1) for _ in range(2))
         self._peers = False  # whether any have arrived
-        self._initialiser = np.zeros(ctas, np.int64)
-        self._initialised, self._fenced, self._published = (np.zeros(ctas, np.int64) for _ in range(3))
+        self._initializer = np.zeros(ctas, np.int64)
+        self._initialized, self._fenced, self._published = (np.zeros(ctas, np.int64) for _ in range(3))
         self._site = 0
         self._copies: int | None = None
         self._used = np.zeros((ctas, ground.clocks.base), np.int64)  # when each thread of the cluster last used it
@@ -100,9 +100,9 @@ class MbarrierFacts:
     def init(self, site: int, lanes: Indices, cta: Indices) -> None:
         """mbarrier.init."""
         self._site = site
-        self._initialiser[cta], self._initialised[cta] = lanes, self._ground.tick()
+        self._initializer[cta], self._initialized[cta] = lanes, self._ground.tick()
         self._fenced[cta] = self._published[cta] = self._used[cta] = 0
-        self._remember(cta, self._initialised)
+        self._remember(cta, self._initialized)
         self._accesses.access_shared("st", site, lanes, self._places(cta), MBARRIER_BYTES)
         self._occupy(site, cta, NEVER)
 
@@ -137,20 +137,20 @@ class MbarrierFacts:
 
     def fence(self, lanes: Indices, publishes: bool) -> None:
         """fence.mbarrier_init, which publishes, or fence.proxy.async by some lanes."""
-        now, own = self._ground.tick(), np.isin(self._initialiser, lanes) & (self._initialised > 0)
+        now, own = self._ground.tick(), np.isin(self._initializer, lanes) & (self._initialized > 0)
         self._fenced[own & (self._fenced == 0)] = now
         if publishes:
             self._published[own & (self._published == 0)] = now
         self._remember(np.flatnonzero(own), np.maximum(self._fenced, self._published))
 
     def _remember(self, cta: Indices, times: Indices) -> None:
-        """The initialisers of some CTAs' mbarriers know of what they did to these."""
+        """The initializers of some CTAs' mbarriers know of what they did to these."""
         column = self._made + cta % self._ground.topology.cluster_size
-        self._ground.clocks.facts[KNOWN, self._initialiser[cta], column] = times[cta]
+        self._ground.clocks.facts[KNOWN, self._initializer[cta], column] = times[cta]
 
     def release_initialized(self, rows: Array, lanes: Indices) -> None:
-        """Add to the rows of a barrier the initialisations that lanes, who arrive, have published by a fence."""
-        cta = np.flatnonzero(np.isin(self._initialiser, lanes) & (self._published > 0))
+        """Add to the rows of a barrier the initializations that lanes, who arrive, have published by a fence."""
+        cta = np.flatnonzero(np.isin(self._initializer, lanes) & (self._published > 0))
         column = self._made + cta % self._ground.topology.cluster_size
         rows[KNOWN, cta, column] = np.maximum(rows[KNOWN, cta, column], self._published[cta])
 
@@ -159,7 +159,7 @@ class MbarrierFacts:
         ground = self._ground
         clocks, topology = ground.clocks, ground.topology
         needs_fence = topology.cta[lanes] != cta
-        made = np.where(needs_fence, self._fenced[cta], self._initialised[cta])
+        made = np.where(needs_fence, self._fenced[cta], self._initialized[cta])
         known = clocks.facts[KNOWN, lanes, self._made + cta % topology.cluster_size]
         bad = (made == 0) | (known < made)
         if bad.any():

@@ -90,7 +90,7 @@ class OperationChecks:
 
     def _columns_of_loads(self, ends: Signal) -> Indices | None:
         """The columns of the agents that tell when loads have read; of a multicast any does, and None is followed."""
-        if ends.ctas.shape[1] > 1:
+        if ends.ctas.shape[1] != 1:
             return None
         columns = np.zeros(ends.offsets.size, np.int64)
         for offset in np.unique(ends.offsets).tolist():

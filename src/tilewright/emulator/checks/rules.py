@@ -100,6 +100,7 @@ ERRORS = {
         "an access must lie within an object of the memory that its address names",
         "Operands: Addresses as Operands; State Spaces",
     ),
+    "DivergedCollective": RULES["divergent-collective"],
     "UndefinedBranch": Rule("the index of brx.idx must lie within its list of targets", "brx.idx"),
     "Misaligned": Rule("an address must be a multiple of the size of the access", "Operands: Addresses as Operands"),
     "Deadlock": Rule(

@@ -159,7 +159,7 @@ class Barriers:
             return
         waiting = [_split(entry, full[entry.group.cta]) for entry in barrier.waiting]
         self._wave.tell.barrier_completed(number, full, full & (barrier.expected == 0))
-        self._wave.tell.barrier_passed(number, [entry.group for entry, _ in waiting])
+        self._wave.tell.barrier_passed(number, [entry.group for entry, _ in waiting if entry.group.size])
         for entry, _ in waiting:
             if entry.reduction is not None:
                 entry.reduction.give(entry.group, barrier.trues, barrier.arrived)

@@ -55,10 +55,8 @@ class BulkCopies:
         operations: list[Callable[[], None]] = []
         for address, ranks in sorted(set(zip(handles.tolist(), masks.tolist(), strict=True))):
             some = np.flatnonzero((handles == address) & (masks == ranks))
-            targets, signals = cta[some, None], signal_cta[some, None]
-            if mask is not None:
-                first = targets // access.topology.cluster_size * access.topology.cluster_size
-                targets = signals = first + np.flatnonzero(ranks >> np.arange(16) & 1)
+            targets = self._operands.destinations(site, cta[some], None if mask is None else ranks)
+            signals = signal_cta[some, None] if mask is None else targets
             tensor_map = self._operands.tensor_map(site, address)
             self._operands.check_tiles(site, tensor_map, boxes[some], offset[some])
             loaded, read = tensor_map.tile_bytes * some.size, tma.bytes_read(tensor_map, boxes[some])
@@ -163,9 +161,10 @@ class BulkCopies:
             length, address = issue.values
             data = self._operands.global_range(site, address, length)
             reads = GlobalRegion(partial(_one_row, address, length), (address, address + length - 1))
-            operations += self._range_loads(site, issue, data, reads)
+            loads = self._range_loads(site, issue, data, reads)
             read = whole_sectors(np.array(address), np.array(length))
-            self._wave.tell.moved(site, length, read, 0, len(issue.destinations()))
+            self._wave.tell.moved(site, length, read, 0, len(loads))
+            operations += loads
         self._wave.asynchrony.defer(operations)
 
     def send(
@@ -203,11 +202,12 @@ class BulkCopies:
         reduction: tuple[str, str] | None = None,
     ) -> list[Callable[[], None]]:
         """Begin a load of a plain range, and return what is left to do for each CTA that it goes to."""
-        (_, offset), (_, signal) = issue.places[:2]
-        targets, signals = issue.destinations(), issue.signal_ctas()
+        (cta, offset), (signal_cta, signal) = issue.places[:2]
+        [targets] = self._operands.destinations(site, np.array([cta]), issue.mask).tolist()
+        signals = [signal_cta] if issue.mask is None else targets
         ranges = [self._operands.shared_range(site, target, offset, len(data)) for target in targets]
-        ends = Signal(np.array([signals]), np.array([signal]))
-        writes = SharedRegion(np.array([targets]), np.array([offset]), len(data))
+        ends = Signal(np.array([signals], np.int64), np.array([signal]))
+        writes = SharedRegion(np.array([targets], np.int64), np.array([offset]), len(data))
         self._begin_load(site, np.array([issue.lane]), ends, reads, writes)
         return [
             partial(self._land_range, site, target, data, reduction, signal_cta, signal)

@@ -1,6 +1,7 @@
 """What bulk copies name, checked: places in shared memory, ranges of global memory, tensor maps and boxes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,10 +44,24 @@ class BulkOperands:
         plain = [lane_values(value, group.size, chosen).tolist() for value in values]
         masks = [None] * lanes.size if mask is None else lane_values(mask, group.size, chosen).tolist()
         return [
-            Issue(lane, [of[index] for of in places], [of[index] for of in plain], masks[index],
-                   access.topology.cluster_size)
+            Issue(lane, [of[index] for of in places], [of[index] for of in plain], masks[index])
             for index, lane in enumerate(lanes.indices.tolist())
-        ]  # fmt: skip
+        ]
+
+    def destinations(self, site: int, ctas: Indices, mask: int | None) -> Indices:
+        """The CTA slots, (copies, places), that get the data of copies to some CTAs.
+
+        mask: the ranks of a multicast, in the clusters of these CTAs; None for no multicast.
+        """
+        if mask is None:
+            return ctas[:, None]
+        size, ranks = self._wave.topology.cluster_size, np.flatnonzero(mask >> np.arange(16) & 1)
+        if ranks.size and ranks[-1] >= size:
+            raise OutOfBounds(
+                f"{self._words.describe(site)} has the multicast mask {mask:#x}, which names CTA rank {ranks[-1]} in a "
+                f"cluster of {size}: set bits below {size} only"
+            )
+        return ctas[:, None] // size * size + ranks
 
     def tensor_map(self, site: int, address: int) -> TensorMap:
         """The tensor map at an address."""
@@ -138,23 +153,11 @@ class BulkOperands:
             )
 
 
+@dataclass(frozen=True, slots=True)
 class Issue:
-    """A bulk copy of one thread. places: (CTA slot, shared offset) pairs; values: other operands."""
+    """A bulk copy of one thread: (CTA slot, shared offset) pairs, other operands, and the mask of a multicast."""
 
-    def __init__(
-        self, lane: int, places: list[tuple[int, int]], values: list[int], mask: int | None, cluster_size: int
-    ) -> None:
-        self.lane, self.places, self.values = lane, places, values
-        self._mask, self._cluster_size = mask, cluster_size
-
-    def destinations(self) -> list[int]:
-        """CTA slots that get the data: those of the multicast mask, or that of the first place."""
-        cta = self.places[0][0]
-        if self._mask is None:
-            return [cta]
-        first = cta // self._cluster_size * self._cluster_size
-        return [first + rank for rank in range(16) if self._mask >> rank & 1]
-
-    def signal_ctas(self) -> list[int]:
-        """The CTAs, one for each destination, whose mbarriers hear of the arrival."""
-        return [self.places[1][0]] if self._mask is None else self.destinations()
+    lane: int
+    places: list[tuple[int, int]]
+    values: list[int]
+    mask: int | None

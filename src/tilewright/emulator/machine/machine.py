@@ -65,7 +65,7 @@ class Machine:
     def run(self) -> int:
         """Run until every thread has exited; returns the number of steps, which are blocks run by groups.
 
-        A machine runs once; it counts what it has run, and lets go of its memories, even where an error ends it.
+        A machine runs once; it tells what it has run, and lets go of its parts, even where an error ends it.
 
         Raises:
             EmulatorError: whatever the kernel did wrong.
@@ -78,10 +78,11 @@ class Machine:
                 error.threads = self._words.name(self._wave.topology.group(error.lane))
             raise
         finally:
-            for block, executions in zip(self._program.blocks, self._executed.tolist(), strict=True):
-                self._count(block, executions)
-            self._wave.let_go()
-            vars(self).clear()
+            try:
+                for block, executions in zip(self._program.blocks, self._executed.tolist(), strict=True):
+                    self._tell_executions(block, executions)
+            finally:
+                vars(self).clear()
 
     def _run(self) -> None:
         with np.errstate(all="ignore"):
@@ -100,7 +101,7 @@ class Machine:
             while self._wave.asynchrony.complete_one():  # what is still in flight lands in CTAs that have exited
                 pass
 
-    def _count(self, block: Block, executions: int, last: tuple[str, ...] = ()) -> None:
+    def _tell_executions(self, block: Block, executions: int, last: tuple[str, ...] = ()) -> None:
         """Tell how often a block was executed, to its end or to the first instruction that is written so."""
         ends = [place for place, instruction in enumerate(block.instructions) if last and str(instruction) in last]
         if executions:
@@ -175,7 +176,7 @@ class Machine:
         except EmulatorError as error:
             error.lane = group.indices if error.lane is None else error.lane
             self._executed[block.index] -= group.warps.count
-            self._count(block, group.warps.count, error.locations[:1])
+            self._tell_executions(block, group.warps.count, error.locations[:1])
             raise
 
     def _end_block(self, block: Block, group: Group, taken: Values) -> None:

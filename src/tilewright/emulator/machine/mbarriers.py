@@ -183,8 +183,9 @@ class Mbarriers:
                 part = group if isinstance(lanes, slice) else group.take(_mask(lanes, group.size))
                 self._tested[site, offset] = _Waiting(part, cta, parities[lanes], self._wave.block, site)
             self._wave.tell.mbarrier_used(site, group.indices[lanes], offset, cta)
-            passing = group.take(_mask(np.arange(group.size)[lanes][over], group.size))
-            self._wave.tell.mbarrier_passed(site, passing, offset)
+            if over.any():
+                passing = group.take(_mask(np.arange(group.size)[lanes][over], group.size))
+                self._wave.tell.mbarrier_passed(site, passing, offset)
         return done
 
     def attempt(self, site: int, group: Group, space: str, address: Array, parity: Array) -> Mask:

@@ -19,13 +19,17 @@ from tilewright.emulator.ptx.syntax import Instruction
 class Observer:
     """A listener to the events of a launch. It may raise, and may change nothing that it is given.
 
-    site: the index of the instruction in its entry. group: the threads that execute it. where: byte offsets in flat
-    memories, one for each lane (shared memory of CTA slot c starts at c * topology.shared_stride). chosen: indices into
-    the group of the lanes that take part, None for all. cta, ctas: slots of the CTAs that run together.
+    site: the index of the instruction in its entry. group: the threads that execute it. chosen: indices into the group
+    of the lanes that take part, None for all. where: byte offsets in flat memories, one for each lane that takes part,
+    or one for all (shared memory of CTA slot c starts at c * topology.shared_stride). cta, ctas: slots of the CTAs that
+    run together.
     """
 
     def began(self, words: Words) -> None:
-        """Some CTAs of the grid begin to run together; what is told from now on is of these."""
+        """Some CTAs of the grid begin to run together; what is told from now on is of these, until `ended`."""
+
+    def ended(self) -> None:
+        """These CTAs have run, or an error has ended them. `words` and groups are not to be used any more."""
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
@@ -145,7 +149,7 @@ EVENTS = tuple(name for name in vars(Observer) if not name.startswith("_"))
 
 
 class Observers(Observer):
-    """Several observers as one. What none of them overrides costs a call, no more."""
+    """Several observers as one. What no class of theirs overrides costs a call, no more."""
 
     def listen(self, observers: Iterable[Observer]) -> None:
         """Tell these from now on."""

@@ -15,11 +15,12 @@ from tilewright.emulator.semantics.tma import Rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedRegion:
-    """What the parts access of shared memory: `nbytes` at an offset, of one or more CTAs.
+    """What the parts access of shared memory, of one or more CTAs.
 
-    ctas: (parts, places), slots of CTAs. offsets: (parts,), shared addresses. chunks: of a part by its index, the
-    16-byte chunks, numbered from shared address 0, where the bytes are not consecutive. alike: (parts,), keys; parts
-    with the same key access the same offsets, each of its own CTA.
+    ctas: (parts, places), slots of CTAs. offsets: (parts,), shared addresses of `nbytes` consecutive bytes. chunks: the
+    16-byte chunks of a part by its index, numbered from shared address 0; where they are given, the bytes may not be
+    consecutive, and offsets and nbytes say nothing. alike: (parts,), keys; parts with the same key access the same
+    offsets, each of its own CTA.
     """
 
     ctas: Indices

@@ -53,9 +53,9 @@ class RemoteStores:
         for signal in np.unique(signals).tolist():
             here = signals == signal
             self._mbarriers.require_valid(site, signal, cta[here])
-            written, ends = SharedRegion(cta[here, None], offsets[here], width), Signal(cta[here, None], signals[here])
-            self._wave.tell.issued(Operation(site, "send", lanes.indices[here], ends, writes=written))
             operations.append(partial(self._land, site, where[here], [value[here] for value in sent], form, signal))
+        written, ends = SharedRegion(cta[:, None], offsets, width), Signal(cta[:, None], signals)
+        self._wave.tell.issued(Operation(site, "send", lanes.indices, ends, writes=written))
         self._wave.asynchrony.defer(operations)
 
     def _require_place(self, site: int, lanes: Group, cta: Indices, signal_cta: Indices, reduces: bool) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds, UnsupportedInstruction
+from tilewright.emulator.errors import AsyncHazard, DivergedCollective, OutOfBounds, UnsupportedInstruction
 from tilewright.emulator.lanes import WARP, Active, Array, Group, Indices, Tiles, lanes_of
 from tilewright.emulator.machine.asynchrony import CommitGroups
 from tilewright.emulator.machine.operation import Operation, Queue, SharedRegion, WatchedRegisters
@@ -143,7 +143,7 @@ def _require_whole(wave: Wave, site: int, group: Group, tiles: Tiles, whole: str
     if not tiles.complete:
         message = f"{wave.words.describe(site)} needs whole {whole}, and only {wave.words.name(group)}, executed it"
         wave.tell.diverged(site, group, message)
-        raise EmulatorError(message)
+        raise DivergedCollective(message)
     return tiles
 
 

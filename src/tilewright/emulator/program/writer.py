@@ -190,7 +190,7 @@ class BlockWriter(Code):
         return f"B{bytes_of(destination)}[{self.program.rows[destination]}]"
 
     def _touch(self, register: Register) -> None:
-        """Tell the checks that a watched register is accessed otherwise than by wgmma, once until the next wgmma."""
+        """Tell observers that a watched register is accessed otherwise than by wgmma, once until the next wgmma."""
         if register in self.program.watched and register not in self._touched:
             self.emit(f"m.tell.touched({self.site}, {self.active_group}, {self.program.watched[register]})")
             if not self.active:
@@ -212,7 +212,7 @@ class BlockWriter(Code):
         self._written.add(destination)
 
     def accumulate(self, operands: Iterable[Operand], keep: str) -> None:
-        """Tell the checks that registers are given values, made from those they had where `keep` holds."""
+        """Tell observers that registers are given values, made from those they had where `keep` holds."""
         self.suspects.accumulate([operand for operand in operands if isinstance(operand, Register)], keep)
 
     def rows_in_place(self, operands: Iterable[Operand]) -> str:

@@ -89,11 +89,11 @@ def variable_of(match: re.Match[str], line: int) -> Variable:
         value = parse_constant(item)
         if value is None and _SYMBOL.match(item):
             raise UnsupportedInstruction(
-                f"PTX line {line}: initialiser {item!r} of {match['name']} is the address of a function or a variable, "
+                f"PTX line {line}: initializer {item!r} of {match['name']} is the address of a function or a variable, "
                 "which is not emulated; so virtual functions and tables of function pointers are not either"
             )
         if value is None:
-            raise PtxSyntaxError(f"PTX line {line}: initialiser {item!r} of {match['name']} is not a number")
+            raise PtxSyntaxError(f"PTX line {line}: initializer {item!r} of {match['name']} is not a number")
         bits = value.value if isinstance(value, Integer) else _float_bits(value)
         data += (bits & ((1 << 8 * width) - 1)).to_bytes(width, "little")
     if len(data) > width * count:

@@ -147,6 +147,12 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
     shape, d_type, a_type, b_type = [modifier for modifier in i.modifiers[1:] if modifier not in _FLAGS]
     accumulators, a, b, scale, *flags = i.operands
     immediates = [immediate_of(flag) for flag in flags]
+    transposable = 1 if isinstance(a, Vector) else 2
+    if len(immediates) not in (0, 2, 2 + transposable):
+        raise ValueError(
+            f"{len(immediates)} immediates after scale-d: these are none, the scales of A and B, or these and "
+            f"{transposable} for the operands in shared memory that may be transposed"
+        )
     if not (set(immediates[:2]) <= {-1, 1} and set(immediates[2:]) <= {0, 1}):
         raise ValueError("the scales of A and B are 1 or -1, and their transpositions 0 or 1")
     fragments = fragments_of_a(i)
