@@ -1,4 +1,4 @@
-"""What the checks remember from one batch of resident CTAs to the next."""
+"""The state that the checks keep from one batch of resident CTAs to the next."""
 
 from tilewright.emulator.checks.carried import Published
 from tilewright.emulator.checks.history import History
@@ -7,9 +7,9 @@ from tilewright.emulator.checks.shadow import GlobalShadow
 
 
 class LaunchState:
-    """Time and global memory.
+    """The state of the checks that outlives a batch: time and global memory.
 
-    most_bytes: what the clocks and mbarriers of a batch may take.
+    most_bytes: the most bytes that the clocks and mbarriers of a batch may take.
     """
 
     def __init__(self, reports: Reports, most_bytes: int) -> None:

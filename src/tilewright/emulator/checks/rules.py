@@ -1,4 +1,4 @@
-"""What the checks report: one entry per rule of the PTX manual, and the reports themselves."""
+"""The rules that the checks report, one entry per rule of the PTX manual, and the reports themselves."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -131,11 +131,11 @@ ERRORS = {
         "st.async; red.async",
     ),
 }
-"""What the errors that end a launch are about, by their classes' names."""
+"""The rule of each error that ends a launch, by the name of the error's class."""
 
 
 def verb_of(instruction: Instruction) -> str:
-    """What an instruction does to memory, in a word; bulk copies read one place and write another."""
+    """The verb for an instruction's access to memory; bulk copies read one place and write another."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode == "wmma":
         return "reads" if instruction.action == "load" else "writes"
@@ -146,7 +146,7 @@ def verb_of(instruction: Instruction) -> str:
 
 
 def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
-    """What another did by an instruction at a place that an asynchronous operation reads or writes, in words."""
+    """The words for another access at a place that an asynchronous operation reads or writes, by its instruction."""
     if kind == "mbarrier-access":
         return "occupies until an mbarrier.inval that is ordered before"
     if kind == "proxy-fence":
@@ -158,8 +158,11 @@ def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
 class Report:
     """A rule that a kernel broke.
 
-    kind: a key of RULES. message: what happened, in a sentence. locations: the instructions with their source lines,
-    the one that broke the rule first. threads: who executed it. address: where, None for registers.
+    kind: a key of RULES.
+    message: what happened, in a sentence.
+    locations: the instructions with their source lines; the one that broke the rule comes first.
+    threads: the threads that executed it.
+    address: the address, None for registers.
     """
 
     kind: str
@@ -188,7 +191,7 @@ class Report:
 
 
 class Reports(list[Report]):
-    """What the checks of a device found; one report for each pair of instructions, and at most MOST."""
+    """The reports of a device's checks: one for each pair of instructions, and at most MOST."""
 
     MOST = 100
 
@@ -197,7 +200,7 @@ class Reports(list[Report]):
         self._seen: set[tuple[object, ...]] = set()
 
     def add(self, key: tuple[object, ...], make: Callable[[], Report]) -> None:
-        """Keep the report that `make` gives, unless one with this key is there."""
+        """Keep the report that `make` returns, unless one with this key exists."""
         if key not in self._seen and len(self) < self.MOST:
             self._seen.add(key)
             self.append(make())
