@@ -1,4 +1,4 @@
-"""What bulk copies name, checked: places in shared memory, ranges of global memory, tensor maps and boxes."""
+"""The checked operands of bulk copies: places in shared memory, ranges of global memory, tensor maps and boxes."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from tilewright.emulator.semantics import tma
 from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, TensorMap, decode_tensor_map
 
 _ALIGNMENT = 16
-"""Bytes of which the size and the addresses of a plain copy are multiples."""
+"""The alignment of a plain copy's size and addresses, in bytes."""
 
 
 class BulkOperands:
@@ -30,7 +30,7 @@ class BulkOperands:
         mask: Array | None,
         active: Active,
     ) -> "list[Issue]":
-        """What each active lane asks for: places in shared memory, and plain values."""
+        """The copy that each active lane asks for: places in shared memory, and plain values."""
         lanes = group.active(active)
         if not lanes.size:
             return []
@@ -50,7 +50,7 @@ class BulkOperands:
 
     def tensor_map(self, site: int, address: int) -> TensorMap:
         """The tensor map at an address."""
-        if address < 1 << 32:  # of the parameter space, which the instruction takes as it is
+        if address < 1 << 32:  # an address of the parameter space, used as it is
             address += int(self._wave.launch.parameters_address)
         try:
             data = self._wave.access.memory.slice(address, TENSOR_MAP_BYTES)
@@ -139,7 +139,11 @@ class BulkOperands:
 
 
 class Issue:
-    """A bulk copy of one thread. places: (CTA slot, shared offset) pairs; values: other operands."""
+    """A bulk copy of one thread.
+
+    places: (CTA slot, shared offset) pairs.
+    values: other operands.
+    """
 
     def __init__(
         self, lane: int, places: list[tuple[int, int]], values: list[int], mask: int | None, cluster_size: int
@@ -148,7 +152,7 @@ class Issue:
         self._mask, self._cluster_size = mask, cluster_size
 
     def destinations(self) -> list[int]:
-        """CTA slots that get the data: those of the multicast mask, or that of the first place."""
+        """The CTA slots that get the data: those of the multicast mask, or that of the first place."""
         cta = self.places[0][0]
         if self._mask is None:
             return [cta]
@@ -156,5 +160,5 @@ class Issue:
         return [first + rank for rank in range(16) if self._mask >> rank & 1]
 
     def signal_ctas(self) -> list[int]:
-        """The CTAs, one for each destination, whose mbarriers hear of the arrival."""
+        """The CTAs whose mbarriers are signaled, one for each destination."""
         return [self.places[1][0]] if self._mask is None else self.destinations()

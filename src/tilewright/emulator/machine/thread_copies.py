@@ -32,7 +32,7 @@ class ThreadCopies:
         taken: Array | None,
         active: Active,
     ) -> None:
-        """Issue one cp.async; `taken` bytes come from the source and the rest of `size` are zeros."""
+        """Issue one cp.async; `taken` bytes come from the source, and the rest of `size` are zeros."""
         access = self._wave.access
         chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
         lanes = group if chosen is None else group.take(lanes_of(active, group.size))
