@@ -1,4 +1,4 @@
-"""A scope of a body: the names that are declared between one pair of braces, and what operands mean there."""
+"""A scope of a body: the names declared between one pair of braces, and the meanings of operands there."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Scope:
         self.parent = parent
         self.names: dict[str, Operand] = {}
         self.labels: dict[str, int] = {}
-        self.tables: dict[str, list[str]] = {}  # of branches
+        self.tables: dict[str, list[str]] = {}  # branch tables
 
     def chain(self) -> "Iterator[Scope]":
         """This scope and those around it, the innermost first."""
@@ -38,7 +38,7 @@ class Scope:
             scope = scope.parent
 
     def operand(self, text: str) -> Operand:
-        """What an operand means here. Raises ValueError if it means nothing."""
+        """The meaning of an operand here. Raises ValueError if it has none."""
         for scope in self.chain():
             if (known := scope.names.get(text)) is not None:
                 return known
@@ -74,7 +74,7 @@ class Scope:
         if not items or (len(items) == 1 and items[0][:1] in ("[", "{")):
             raise ValueError(f"[{text}] is no address")
         if len(items) == 2:
-            if items[0][:1] == "[" or items[1][:1] == "[":  # would nest without end
+            if items[0][:1] == "[" or items[1][:1] == "[":  # would nest without limit
                 raise ValueError(f"[{text}] is no address")
             coordinates = self.operand(items[1])
             if not isinstance(coordinates, Vector):
