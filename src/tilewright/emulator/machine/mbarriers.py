@@ -139,7 +139,7 @@ class Mbarriers:
         return pending_of(np.asarray(state).astype(np.int64)).astype(np.uint32)
 
     def parity(self, site: int, group: Group, space: str, address: Array, state: Array, active: Active) -> Array:
-        """The parity of each lane's state's phase, with which a wait may test this mbarrier now."""
+        """The parity of the phase in each lane's state; the state must fit this mbarrier now."""
         states = lanes_of(state, group.size).astype(np.int64)
         for offset, cta, lanes in self._locate(site, group, space, address, active):
             phase = self._valid(site, offset, cta).phase[cta]

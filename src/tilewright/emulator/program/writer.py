@@ -106,7 +106,7 @@ class BlockWriter(Code):
         self.suspects.leave(instruction)
 
     def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:
-        """Call an emitter; it raises ValueError for anything it does not know of an instruction with a valid form."""
+        """Call an emitter, whose ValueError means that it lacks a part of an instruction of a known form."""
         try:
             return act()
         except ValueError as error:

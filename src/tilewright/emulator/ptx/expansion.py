@@ -9,7 +9,7 @@ from tilewright.emulator.ptx.syntax import Module
 
 _CALLEE = re.compile(r"\bcall(?:\.\w+)*\s+(?:\([^()]*\)\s*,\s*)?([%\w$]+)")
 _LONG_STATEMENT = 64
-"""Text without semicolons counts as statements of this many characters."""
+"""Text counts as at least one statement for each stretch of this many characters."""
 
 
 class Expansion:

@@ -1,4 +1,4 @@
-"""PTX as data: modules, entries, instructions and their operands. `ptx_parser` makes them from text."""
+"""PTX as data: modules, entries, instructions and their operands. The module `parser` makes them from text."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias

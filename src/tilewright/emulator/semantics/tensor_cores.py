@@ -87,7 +87,7 @@ WGMMA_K_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class WgmmaForm:
-    """What the qualifiers and immediates of a wgmma.mma_async say; K is WGMMA_K_BYTES of elements."""
+    """The qualifiers and immediates of a wgmma.mma_async; K is WGMMA_K_BYTES of elements."""
 
     n: int
     a_type: str
@@ -101,7 +101,7 @@ class WgmmaForm:
 
     @property
     def shape(self) -> str:
-        """As in PTX, such as m64n128k16."""
+        """The shape as in PTX, such as m64n128k16."""
         return f"m{WGMMA_M}n{self.n}k{8 * ELEMENT_TYPES[self.a_type].per_register}"
 
 
