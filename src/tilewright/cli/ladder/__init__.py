@@ -24,7 +24,7 @@ from tilewright.errors import ArgumentValueError
 
 @dataclass(frozen=True, slots=True)
 class RungOptions:
-    """Which rungs are climbed, and with what."""
+    """The rungs to climb, and their options."""
 
     shape: Annotated[
         str | None,
@@ -140,7 +140,7 @@ def ladder(
 
 
 def _show(record: dict[str, Any], plot: Path | None, as_json: bool, *, empty: bool = False) -> bool:
-    """The picture, and the table of what is not empty or the JSON object; whether the picture could be drawn."""
+    """Show the picture, and the table (unless empty) or the JSON object; returns whether the picture could be drawn."""
     from tilewright.cli.ladder.plot import draw
     from tilewright.cli.ladder.table import show
 
