@@ -19,7 +19,7 @@ class DlpackLibrary(GpuLibrary):
 
     def adopt(self, array: Any, argument: str) -> Operand:
         """The Operand that the protocol describes."""
-        from cuda.core.utils import StridedMemoryView  # imported late: most callers never need it
+        from cuda.core.utils import StridedMemoryView  # imported late: most callers do not need it
 
         on_gpu = array.__dlpack_device__()[0] not in _HOST_DEVICES
         try:
