@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.operand import HOST, Operand
 from tilewright.problem import ACTIVATIONS, ADDENDS, MAX_BATCH_DIMS, OPERANDS, Epilogue, Matrix, Problem
+from tilewright.rounding import round_up
 
 _EXCHANGED = {"a": "b", "b": "a"}
 
@@ -225,4 +226,4 @@ def _normalised(problem: Problem) -> Problem:
 
 
 def _packed(extent: int, stride: int) -> int:
-    return max(8, -(-extent * max(abs(stride), 1) // 8) * 8)
+    return max(8, round_up(extent * max(abs(stride), 1), 8))

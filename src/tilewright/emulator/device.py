@@ -38,6 +38,7 @@ from tilewright.emulator.ptx.parser import parse
 from tilewright.emulator.ptx.syntax import Module, Parameter, Variable
 from tilewright.emulator.semantics.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.rounding import ceil_div
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -212,7 +213,7 @@ class Device:
         parameters = pack(kernel.name, entry, args)
         total = prod(grid_)
         resident = resident_ctas(program, total, prod(block_), prod(cluster_), smem, self._checks)
-        if -(-total // resident) > max_steps:
+        if ceil_div(total, resident) > max_steps:
             raise LaunchError(
                 f"grid {grid_} has {total} CTAs, of which {resident} run together: more turns than max_steps, "
                 f"{max_steps}"

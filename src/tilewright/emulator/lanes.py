@@ -205,8 +205,3 @@ def lane_values(value: Any, size: int, chosen: Indices | None) -> Array:
     """A value for each of the chosen lanes, or for all of them."""
     lanes = lanes_of(value, size)
     return lanes if chosen is None else lanes[chosen]
-
-
-def round_up(value: int, multiple: int) -> int:
-    """The smallest multiple that is not below value."""
-    return -(-value // multiple) * multiple

@@ -11,8 +11,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.lanes import Array, Indices, Mask, round_up
+from tilewright.emulator.lanes import Array, Indices, Mask
 from tilewright.errors import ArgumentValueError
+from tilewright.rounding import round_up
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

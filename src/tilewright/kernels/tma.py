@@ -8,6 +8,7 @@ from tilewright.dtypes import DType
 from tilewright.kernels.parameters import TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Matrix
+from tilewright.rounding import round_up
 
 ALIGNMENT = 16
 """Bytes that addresses and strides are multiples of."""
@@ -25,7 +26,7 @@ SMEM_ALIGNMENT = 1024
 def ring_bytes(stages: int, stage_bytes: int, staging_bytes: int = 0) -> int:
     """Shared memory of a ring: its stages, each with two mbarriers of 8 bytes, and what results are staged in."""
     used = stages * (stage_bytes + 2 * 8) + staging_bytes
-    return -(-used // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
+    return round_up(used, SMEM_ALIGNMENT)
 
 
 class TmaTensor(NamedTuple):
@@ -82,7 +83,7 @@ def tensor(
     for name, steps, stride in ((outer, outer_steps, outer_stride), ("batch", batch_steps, batch_stride)):
         stride_bytes = stride * nbytes
         if steps == 1:
-            stride_bytes = -(-extent * nbytes // ALIGNMENT) * ALIGNMENT  # any valid one: nothing steps by it
+            stride_bytes = round_up(extent * nbytes, ALIGNMENT)  # any valid one: nothing steps by it
         if stride_bytes % ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
             return _refusal(
                 f"{operand} has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "

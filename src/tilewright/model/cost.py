@@ -11,6 +11,7 @@ B reach the SM, as far as multiplying does not hide them.
 from dataclasses import dataclass
 
 from tilewright.hardware import Unit
+from tilewright.rounding import ceil_div
 
 TILE_CLOCKS: dict[Unit, int] = {"wgmma": 1500, "mma": 0, "cuda_cores": 0}
 """What a tile takes beside its steps. With `delivery` it puts the measured winners first; it is no figure of a GPU."""
@@ -42,13 +43,13 @@ class Tiling:
 
     def clocks(self, m: int, n: int, batch_count: int, steps: int) -> float:
         """Clocks of all waves for `batch_count` results of (m, n), each summed in `steps`."""
-        tiles = -(-m // self.rows) * -(-n // self.columns) * batch_count
+        tiles = ceil_div(m, self.rows) * ceil_div(n, self.columns) * batch_count
         return waves(tiles, self.at_once) * (steps * self.step_clocks + self.tile_clocks)
 
 
 def waves(tiles: int, at_once: int) -> int:
     """Rounds that `tiles` take when `at_once` are worked on."""
-    return -(-tiles // at_once)
+    return ceil_div(tiles, at_once)
 
 
 def multiply_clocks(tile_m: int, tile_n: int, k: int, macs: float) -> float:

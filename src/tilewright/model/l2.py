@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tilewright.rounding import ceil_div
+
 
 @dataclass(frozen=True, slots=True)
 class Cache:
@@ -74,9 +76,9 @@ def product_reads(
     A tile of A or B of one k-block, of which 1 to `tile_k` columns exist, is stored as consecutive lines; A and B do
     not share lines.
     """
-    k_blocks = -(-k // tile_k)
-    a_lines = -(-tile_m * tile_k * element_bytes // line_bytes)
-    b_lines = -(-tile_n * tile_k * element_bytes // line_bytes)
+    k_blocks = ceil_div(k, tile_k)
+    a_lines = ceil_div(tile_m * tile_k * element_bytes, line_bytes)
+    b_lines = ceil_div(tile_n * tile_k * element_bytes, line_bytes)
     rows = 1 + max((m for m, _ in order), default=-1)
     b_start = rows * k_blocks * a_lines
     for first in range(0, len(order), ctas):

@@ -9,7 +9,7 @@
 //   CTA 1   A 1 ->        receives        loads
 //
 // A slot is now filled by two producers, so that it is empty when the consumers of both CTAs have
-// read it, and consumers tell both producers (kernels/pipeline.cuh). And a CTA must not end while
+// read it, and consumers tell both producers (mainloop/pipeline.cuh). And a CTA must not end while
 // the other may still send to it.
 #pragma once
 #include "ladder/wgmma_persistent.cuh"

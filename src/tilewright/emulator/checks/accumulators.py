@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.emulator.checks.ground import Ground
 from tilewright.emulator.lanes import WARPGROUP, Array, Group, Indices
+from tilewright.rounding import ceil_div
 
 
 class AccumulatorChecks:
@@ -26,7 +27,7 @@ class AccumulatorChecks:
     def __init__(self, ground: Ground, registers: int) -> None:
         topology = ground.topology
         self._ground, self._ctas = ground, topology.ctas
-        warpgroups = -(-topology.threads // WARPGROUP) * topology.ctas
+        warpgroups = ceil_div(topology.threads, WARPGROUP) * topology.ctas
         self._changed, self._used, self._issuer, self._touched = (
             np.zeros((registers, warpgroups), np.int64) for _ in range(4)
         )

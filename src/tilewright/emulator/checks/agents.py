@@ -11,6 +11,7 @@ from tilewright.emulator.checks.mbarriers import MbarrierFacts
 from tilewright.emulator.checks.rules import accesses
 from tilewright.emulator.checks.shadow import column_of, is_asynchronous, pack, site_of, time_of
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Indices
+from tilewright.rounding import ceil_div
 
 _CHUNK = 16
 """Chunk size in bytes; operands of wgmma and bulk stores are tracked per chunk."""
@@ -36,7 +37,7 @@ class AgentChecks:
         ground, shadow = self._ground, self._ground.shared
         clocks, topology = ground.clocks, ground.topology
         now = ground.tick()
-        cells = slice(offset // shadow.cell, -(-(offset + nbytes) // shadow.cell))
+        cells = slice(offset // shadow.cell, ceil_div(offset + nbytes, shadow.cell))
         of_ctas: slice | Indices = targets
         if targets.size == topology.ctas and (targets == np.arange(topology.ctas)).all():
             of_ctas = slice(None)  # makes shadow memory a view, not a copy

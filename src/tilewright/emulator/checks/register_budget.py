@@ -7,6 +7,7 @@ from tilewright.emulator.checks.ground import Ground
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Group, Indices, Mask, counted
 from tilewright.emulator.program.program import Program
 from tilewright.emulator.ptx.syntax import Entry, Integer
+from tilewright.rounding import ceil_div
 
 REGISTER_FILE = 65536
 """32-bit registers of a multiprocessor, sm_70 to sm_90."""
@@ -27,7 +28,7 @@ class RegisterBudget:
     def __init__(self, ground: Ground, program: Program) -> None:
         topology = ground.topology
         self._ground = ground
-        warps = -(-topology.threads // WARP)
+        warps = ceil_div(topology.threads, WARP)
         launched = _launched_registers(topology.threads, program.entry)
         self._launched = launched * warps
         self._bounded = not {"maxnreg", "minnctapersm"}.isdisjoint(program.entry.directives)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilewright.emulator.lanes import WARP, Array, Indices
+from tilewright.rounding import ceil_div
 
 _COLUMN_SHIFT, _TIME_SHIFT = 18, 33
 _SITES, _COLUMNS, _TIMES = 1 << _COLUMN_SHIFT, 1 << 15, 1 << 29
@@ -68,7 +69,7 @@ class SharedShadow:
     def __init__(self, nbytes: int, ctas: int, cell: int, threads: int, cluster: bool) -> None:
         self.cell, self._ctas = cell, ctas
         self.slots = _slots(threads, cluster)
-        cells = -(-nbytes // cell)
+        cells = ceil_div(nbytes, cell)
         self.writes = np.zeros(cells, np.int64)
         self.latest = np.zeros(cells, np.int64)
         self.reads = np.zeros((self.slots, cells), np.int64)
@@ -106,11 +107,11 @@ class SharedShadow:
 
 def nbytes_of_shared(nbytes: int, cell: int, threads: int, cluster: bool) -> int:
     """The bytes of the shadow of a CTA's shared memory, for `threads` threads and no reads by agents."""
-    return -(-nbytes // cell) * (2 + _slots(threads, cluster)) * np.dtype(np.int64).itemsize
+    return ceil_div(nbytes, cell) * (2 + _slots(threads, cluster)) * np.dtype(np.int64).itemsize
 
 
 def _slots(threads: int, cluster: bool) -> int:
-    return -(-threads // WARP) + cluster
+    return ceil_div(threads, WARP) + cluster
 
 
 @dataclass(slots=True)
@@ -137,7 +138,7 @@ class GlobalShadow:
     @classmethod
     def of(cls, start: int, size: int, cell: int) -> "GlobalShadow":
         """The shadow of an untouched allocation."""
-        cells = -(-size // cell)
+        cells = ceil_div(size, cell)
         return cls(
             start, start + size, cell, np.zeros(cells, np.int64), np.zeros(cells, np.int32),
             np.zeros((2, cells), np.int64), np.zeros((2, cells), np.int32),

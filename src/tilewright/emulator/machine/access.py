@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.errors import Misaligned, OutOfBounds
-from tilewright.emulator.lanes import Active, Array, Group, Indices, Topology, round_up
+from tilewright.emulator.lanes import Active, Array, Group, Indices, Topology
 from tilewright.emulator.machine.observer import Observers
 from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import (
@@ -22,6 +22,7 @@ from tilewright.emulator.memory import (
 )
 from tilewright.emulator.semantics.reductions import combine
 from tilewright.emulator.semantics.scalars import Values, flush
+from tilewright.rounding import round_up
 
 _OFFSET_MASK = np.uint32((1 << RANK_SHIFT) - 1)
 _WINDOW_SHIFT = np.uint64(44)  # all windows are multiples of 2**44

@@ -21,13 +21,13 @@ from tilewright.emulator.lanes import (
     Mask,
     Topology,
     lanes_of,
-    round_up,
 )
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.program.blocks import Block, has_member_mask, member_mask
 from tilewright.emulator.ptx.syntax import Integer
 from tilewright.emulator.semantics.collectives import Collective, bits_of, parties
 from tilewright.emulator.semantics.scalars import Values
+from tilewright.rounding import round_up
 
 
 @dataclass(slots=True)

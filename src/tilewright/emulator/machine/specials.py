@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.emulator.lanes import WARP, Array, Extent, Group, round_up
+from tilewright.emulator.lanes import WARP, Array, Extent, Group
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import SHARED_START
+from tilewright.rounding import ceil_div, round_up
 
 _TICKS_PER_STEP = 32
 _SHARED_UNIT = 128
@@ -37,7 +38,7 @@ class Specials:
             values[f"ctaid.{axis}"] = of_cluster * cluster["xyz".index(axis)] + in_cluster
         lane = np.arange(topology.threads) % WARP
         values |= {"laneid": lane, "warpid": np.arange(topology.threads) // WARP}
-        values["nwarpid"] = np.full(topology.threads, -(-topology.threads // WARP))
+        values["nwarpid"] = np.full(topology.threads, ceil_div(topology.threads, WARP))
         bit = 1 << lane
         values |= {"lanemask_eq": bit, "lanemask_lt": bit - 1, "lanemask_le": 2 * bit - 1}
         values |= {"lanemask_ge": 0x1_0000_0000 - bit, "lanemask_gt": 0x1_0000_0000 - 2 * bit}

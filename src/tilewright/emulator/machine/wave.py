@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.emulator.lanes import Array, Extent, Group, Indices, Topology, round_up
+from tilewright.emulator.lanes import Array, Extent, Group, Indices, Topology
 from tilewright.emulator.machine.access import Access
 from tilewright.emulator.machine.asynchrony import Asynchrony
 from tilewright.emulator.machine.observer import Observers
@@ -14,6 +14,7 @@ from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
 from tilewright.emulator.program.program import Program
 from tilewright.emulator.semantics.scalars import Values
+from tilewright.rounding import round_up
 
 _STRIDE_UNIT = 1024
 """The alignment of the CTAs' shared memories in bytes, so that swizzles act on all of them alike."""

@@ -6,7 +6,6 @@ nested scopes (inline assembly opens them), registers, labels and `.loc` lines.
 
 import re
 
-from tilewright.emulator.lanes import round_up
 from tilewright.emulator.ptx.availability import FIRST_VERSION, LAST_VERSION, TARGETS
 from tilewright.emulator.ptx.body import BodyParser
 from tilewright.emulator.ptx.expansion import Expansion
@@ -23,6 +22,7 @@ from tilewright.emulator.ptx.lexical import (
     variable_of,
 )
 from tilewright.emulator.ptx.syntax import TYPE_BITS, Entry, Function, FunctionParameter, Module, Parameter
+from tilewright.rounding import round_up
 
 _FILE = re.compile(r'^[ \t]*\.file\s+(\d{1,9})\s+"([^"\n]*)"', re.M)
 _VERSION_AND_TARGET = re.compile(

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from tilewright.emulator.lanes import round_up
 from tilewright.emulator.ptx.syntax import Address, Entry, Instruction, Module, Operand, Symbol, Variable
+from tilewright.rounding import round_up
 
 
 def place_variables(module: Module, entry: Entry) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.emulator.semantics.swizzle import SWIZZLE_SPANS
 from tilewright.errors import ArgumentValueError, UnsupportedError
+from tilewright.rounding import ceil_div, round_up
 
 ELEMENT_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32")
 """The driver's element types, named as in PTX; its variants that flush subnormals are not among them."""
@@ -122,7 +123,7 @@ class TensorMap:
     @cached_property
     def tile(self) -> tuple[int, ...]:
         """Elements of a box that are moved, per dimension."""
-        return tuple(-(-side // step) for side, step in zip(self.box, self.steps, strict=True))
+        return tuple(ceil_div(side, step) for side, step in zip(self.box, self.steps, strict=True))
 
     @property
     def tile_bytes(self) -> int:
@@ -145,7 +146,7 @@ class TensorMap:
         next bytes are stored after it.
         """
         per_piece = 16 // self.element_bytes
-        return replace(self, shape=(-(-self.shape[0] // per_piece) * per_piece, *self.shape[1:]))
+        return replace(self, shape=(round_up(self.shape[0], per_piece), *self.shape[1:]))
 
 
 def element_type_of(dtype: npt.DTypeLike) -> str:
