@@ -148,7 +148,7 @@ def plan(
 def _backend(wanted: "str | Backend", device: int) -> Backend:
     """The backend for operands on `device`."""
     if not isinstance(wanted, str) and not hasattr(wanted, "prepare"):
-        raise ArgumentTypeError(f"backend={wanted!r} is no backend: use 'auto', 'gpu' or 'emulator'")
+        raise ArgumentTypeError(f"backend={wanted!r} is not a backend: use 'auto', 'gpu' or 'emulator'")
     if "emulator" in (wanted, getattr(wanted, "name", None)) and device != HOST:
         raise ArgumentValueError(
             f"a is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, or "

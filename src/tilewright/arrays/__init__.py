@@ -50,7 +50,7 @@ def adopt(array: Any, argument: str) -> Operand:
     operand = library_of(array, argument).adopt(array, argument)
     if operand.pointer % operand.dtype.nbytes:
         raise ArgumentValueError(
-            f"{argument} has address {operand.pointer:#x}, which is no multiple of its {operand.dtype.nbytes}-byte "
+            f"{argument} has address {operand.pointer:#x}, which is not a multiple of its {operand.dtype.nbytes}-byte "
             f"elements: copy it first"
         )
     return operand

@@ -66,7 +66,7 @@ def strides_in_elements(strides: tuple[int, ...], dtype: DType, argument: str) -
     """Strides in bytes as strides in elements, or an ArgumentValueError that names `argument`."""
     if any(stride % dtype.nbytes for stride in strides):
         raise ArgumentValueError(
-            f"{argument} has strides of {strides} bytes, which are no multiples of its {dtype.nbytes}-byte elements: "
+            f"{argument} has strides of {strides} bytes, which are not multiples of its {dtype.nbytes}-byte elements: "
             f"copy it first"
         )
     return tuple(stride // dtype.nbytes for stride in strides)

@@ -43,7 +43,7 @@ def emulation_limit() -> float:
         limit = nan
     if not limit >= 0:
         raise ArgumentValueError(
-            f"{EMULATOR_LIMIT_VARIABLE}={text!r} is no number of seconds: set it to one from 0 to inf, or unset it"
+            f"{EMULATOR_LIMIT_VARIABLE}={text!r} is not a number of seconds: set it to one from 0 to inf, or unset it"
         )
     return limit
 

@@ -45,7 +45,7 @@ class KernelCheck:
         if product is None:
             return CheckResult(kernel.name, skipped=self.refusal)
         if product.problem.is_empty:
-            skipped = "the product has no elements, so that nothing runs"
+            skipped = "the product has no elements, so nothing runs"
             return CheckResult(kernel.name, str(product), skipped=skipped)
         config = kernel.configs(product.problem, self.hardware)[0]
         findings = Findings(kernel.name, str(product), str(config))

@@ -183,7 +183,7 @@ def _cache() -> Iterator[Finding]:
             yield Finding("cache, read only", "ok", f"{folder}: {_size(folder)}")
         else:
             remedy = "correct TILEWRIGHT_CACHE_PATH, or make the directory"
-            yield Finding("cache, read only", "warn", f"{folder} is no directory", remedy)
+            yield Finding("cache, read only", "warn", f"{folder} is not a directory", remedy)
     detail = f"{cache.directory}: {_size(cache.directory)}"
     try:
         cache.directory.mkdir(parents=True, exist_ok=True)

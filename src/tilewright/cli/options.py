@@ -125,8 +125,8 @@ def parse_shape(text: str, option: str) -> tuple[int, int, int]:
         parts = [parts[0].removesuffix("^3")] * 3
     if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
         raise ArgumentValueError(
-            f"{option}={text!r} is no shape: write M,N,K of natural numbers, such as 512,2048,1024 or 512x2048x1024, "
-            "or 4096 for a cube"
+            f"{option}={text!r} is not a shape: write M,N,K of natural numbers, such as 512,2048,1024 or "
+            "512x2048x1024, or 4096 for a cube"
         )
     m, n, k = map(int, parts)
     return m, n, k
@@ -142,6 +142,6 @@ def hardware_of(arch: str) -> "Hardware":
         targets.append("sm_90a")
     if arch not in targets:
         raise ArgumentValueError(
-            f"--arch={arch!r} is no architecture that tilewright and NVRTC know: use {', '.join(targets)}"
+            f"--arch={arch!r} is not an architecture that tilewright and NVRTC know: use {', '.join(targets)}"
         )
     return standing_for(arch)

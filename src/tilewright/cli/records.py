@@ -18,9 +18,9 @@ def read(path: Path, written_by: str, complete: Callable[[Any], bool]) -> dict[s
     except OSError as error:
         raise ArgumentValueError(f"record {path} cannot be read: {error.strerror}: {remedy}") from None
     except ValueError as error:
-        raise ArgumentValueError(f"record {path} is no JSON: {error}: {remedy}") from None
+        raise ArgumentValueError(f"record {path} is not JSON: {error}: {remedy}") from None
     if not complete(record):
-        raise ArgumentValueError(f"record {path} is none, or lacks a part: {remedy}")
+        raise ArgumentValueError(f"record {path} is not a record, or lacks a part: {remedy}")
     found: dict[str, Any] = record
     return found
 

@@ -65,7 +65,7 @@ def chosen(names: Sequence[str] | None, written: str) -> list[Rung]:
         raise ArgumentValueError(f"{written} names no rung: use some of {', '.join(LADDER)}, or leave it out")
     for name in names:
         if name not in LADDER:
-            raise ArgumentValueError(f"{written} names {name!r}, which is no rung: use {', '.join(LADDER)}")
+            raise ArgumentValueError(f"{written} names {name!r}, which is not a rung: use {', '.join(LADDER)}")
     return [rung for name, rung in LADDER.items() if name in names]
 
 

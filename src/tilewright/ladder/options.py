@@ -74,7 +74,7 @@ class LadderOptions:
             name, equals, value = map(str.strip, text.partition("="))
             if not (name and equals and value):
                 raise ArgumentValueError(
-                    f"--option {text!r} is no field with a value: write NAME=VALUE, such as stages=3"
+                    f"--option {text!r} is not a field with a value: write NAME=VALUE, such as stages=3"
                 )
             found.append(Option(f"--option {text}", name, value))
         return cls(dtypes.parse(dtype, "--dtype") if dtype else None, found, "--dtype {}", "--option {}={}")

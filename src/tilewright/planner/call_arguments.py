@@ -31,7 +31,7 @@ def _fp32(name: str, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise ArgumentTypeError(f"{name}={value!r} is no real number: pass a float") from error
+        raise ArgumentTypeError(f"{name}={value!r} is not a real number: pass a float") from error
     if _FP32_MAX < abs(number) < float("inf"):
         raise ArgumentValueError(
             f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"

@@ -64,7 +64,7 @@ def _kernels_of(config: Any) -> list[str]:
     if not found:
         types = dict.fromkeys(kernel.config_type for kernel in EVERY_KERNEL.values() if fields_of(kernel.config_type))
         known = ", ".join(f"tilewright.{each.__name__}" for each in types)
-        raise ArgumentTypeError(f"config={config!r} is no Config of any kernel: pass one of {known}")
+        raise ArgumentTypeError(f"config={config!r} is not a Config of any kernel: pass one of {known}")
     return found
 
 

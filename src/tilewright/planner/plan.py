@@ -65,7 +65,7 @@ class Plan:
         self.backend = backend
         self.kernel = prepared.choice.kernel if prepared else None
         self.config = prepared.choice.config if prepared else None
-        self.reason = prepared.choice.reason if prepared else "out has no elements, so that nothing runs"
+        self.reason = prepared.choice.reason if prepared else "out has no elements, so nothing runs"
         self.compiled = prepared.compiled if prepared else None
         self._executable = prepared.executable if prepared else None
         arrays = {name: arguments[name].array for name in OPERANDS if name in arguments}

@@ -115,7 +115,7 @@ class ContenderOptions:
                     f"--configs={configs} is of one kernel, and there are {', '.join(ours)}: name one of them"
                 )
             if baseline is not None and baseline not in known:
-                raise ArgumentValueError(f"--baseline={baseline} is no contender: use {', '.join(known)}")
+                raise ArgumentValueError(f"--baseline={baseline} is not a contender: use {', '.join(known)}")
             return chosen, baseline or (DEFAULT_BASELINE if DEFAULT_BASELINE in known else known[0])
         if baseline is not None:
             raise ArgumentValueError(

@@ -94,7 +94,7 @@ class LaunchOptions:
         if given := [f"--{field.name}" for field in dataclasses.fields(self) if getattr(self, field.name)]:
             are = "are" if len(given) > 1 else "is"
             raise ArgumentValueError(
-                f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is none: name FILE.ptx"
+                f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is not one: name FILE.ptx"
             )
 
     def launch(self, path: Path) -> "Launch":

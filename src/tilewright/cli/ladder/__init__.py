@@ -113,7 +113,7 @@ def ladder(
     if record is not None:
         if not record.exists() and rungs.rungs is not None:
             raise ArgumentValueError(
-                f"{record} is no record of --json: put commas, and no blanks, between the names of --rungs"
+                f"{record} is not a record of --json: put commas, and no blanks, between the names of --rungs"
             )
         records.refuse_measuring(context, str(record), {"record", "plot", "as_json"})
         if not _show(records.read(record, "tilewright ladder --json", is_complete), plot, as_json):

@@ -243,9 +243,8 @@ class AccessChecks:
     def _uninitialized(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
         first = int(np.flatnonzero((writes == 0).any(axis=1))[0])
         address = self._ground.shared_address(int(where[first]))
-        message = (
-            f"{self._ground.words.describe(site)} reads {self._ground.words.shared(address)}, which nobody has written"
-        )
+        words = self._ground.words
+        message = f"{words.describe(site)} reads {words.shared(address)}, which has not been written"
         self._ground.report(
             "uninitialized-shared", message, (site,), self._ground.topology.group(lanes[first : first + 1]), address
         )

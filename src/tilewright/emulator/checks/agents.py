@@ -174,5 +174,5 @@ class AgentChecks:
             sites = (site, int(site_of(access)))
             message += f"{who} {accesses(kind, ground.words.instruction(sites[1]), bool(is_asynchronous(access)))}"
         else:
-            message += "nobody has written"
+            message += "has not been written"
         ground.report(kind, message, sites, ground.topology.group(np.array([lane])), address)

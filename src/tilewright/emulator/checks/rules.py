@@ -21,30 +21,30 @@ RULES = {
         "Memory Consistency Model: Data races",
     ),
     "proxy-fence": Rule(
-        "what ordinary stores wrote is visible to asynchronous operations (bulk copies, wgmma) only after "
+        "data of ordinary stores are visible to asynchronous operations (bulk copies, wgmma) only after "
         "fence.proxy.async between the stores and the operation",
         "Memory Consistency Model: Proxies; Async proxy",
     ),
     "read-before-wait": Rule(
-        "what an asynchronous operation writes may be read only after the wait that observes its completion: the "
+        "data that an asynchronous operation writes may be read only after the wait for its completion: the "
         "mbarrier it signals, cp.async.wait_group or wgmma.wait_group",
         "Data Movement: Completion mechanisms of asynchronous copies; wgmma.wait_group",
     ),
     "overwrite-before-wait": Rule(
-        "what an asynchronous operation reads or writes may be overwritten only after the wait that observes its "
+        "data that an asynchronous operation reads or writes may be overwritten only after the wait for its "
         "completion (wgmma.wait_group, cp.async.bulk.wait_group, or the mbarrier it signals); and it may overwrite "
-        "what threads read only after they are known to have done so, by a barrier or an mbarrier on which they then "
-        "arrive",
+        "data that threads read only after they are known to have done so, by a barrier or an mbarrier on which they "
+        "then arrive",
         "wgmma.mma_async; cp.async.bulk.wait_group; mbarrier.arrive; mbarrier.try_wait",
     ),
     "uninitialized-shared": Rule(
-        "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
+        "shared memory holds no value before it is written", "State Spaces: Shared State Space"
     ),
     "uninitialized-local": Rule(
         "local memory holds nothing before its thread writes to it", "State Spaces: Local State Space"
     ),
     "read-only-load": Rule(
-        "ld.global.nc and ldu, and so __ldg and loads through const __restrict__, are for data that nobody writes "
+        "ld.global.nc and ldu, and so __ldg and loads through const __restrict__, are for data that is not written "
         "while the kernel runs: their path is not coherent, and no fence or barrier covers it",
         "ld.global.nc; ldu",
     ),
@@ -113,8 +113,8 @@ ERRORS = {
     ),
     "KernelTrap": Rule("trap ends the launch, as a failed assertion does", "trap"),
     "BarrierProtocol": Rule(
-        "a barrier takes as many arrivals as it was given, and as many bytes as it can count, and all who meet there "
-        "expect the same",
+        "a barrier takes as many arrivals as it was given, and as many bytes as it can count, and all threads that "
+        "meet there expect the same",
         "barrier{.cta}; barrier.cluster; mbarrier",
     ),
     "MbarrierLifetime": Rule(

@@ -132,7 +132,7 @@ class Barriers:
         if count is not None and (count != threads).any():
             raise BarrierProtocol(f"{self._at(site)} expects another number of threads in some threads than in others")
         if threads % 32:
-            raise BarrierProtocol(f"{self._at(site)} expects {threads} threads, which is no multiple of 32")
+            raise BarrierProtocol(f"{self._at(site)} expects {threads} threads, which is not a multiple of 32")
         started = barrier.arrived[group.cta] > 0
         if (barrier.expected[group.cta][started] != threads).any():
             raise BarrierProtocol(

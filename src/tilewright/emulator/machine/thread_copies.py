@@ -73,7 +73,9 @@ class ThreadCopies:
             access.locate(site, lanes, "global", source[here], int(some))
             origin[here] = (source[here] - np.uint64(GLOBAL_BASE)).view(np.int64)
         if (origin % size).any():
-            raise Misaligned(f"{self._wave.words.describe(site)} copies from an address that is no multiple of {size}")
+            raise Misaligned(
+                f"{self._wave.words.describe(site)} copies from an address that is not a multiple of {size}"
+            )
         return origin
 
     def arrive_when_done(

@@ -66,7 +66,7 @@ def alignment(text: str | None, width: int, line: int) -> int:
     """The alignment that a declaration asks for, or else its type's."""
     align = int(text) if text else width
     if align < 1 or align & (align - 1) or align > LARGEST_ALIGNMENT:
-        raise PtxSyntaxError(f"PTX line {line}: the alignment {align} is no power of two up to {LARGEST_ALIGNMENT}")
+        raise PtxSyntaxError(f"PTX line {line}: the alignment {align} is not a power of two up to {LARGEST_ALIGNMENT}")
     return align
 
 

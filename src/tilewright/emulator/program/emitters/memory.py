@@ -22,7 +22,7 @@ _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"
 def _writable_space(instruction: Instruction) -> str:
     space = space_of(instruction)
     if space == "param" or "const" in instruction.modifiers:
-        raise ValueError("a space that nobody writes to")
+        raise ValueError("a read-only space")
     return space
 
 
