@@ -41,13 +41,15 @@ def matmul(
     in fp32; the result has `out_dtype`, by default out's or a's.
 
     c, bias: anything that broadcasts to the result: bias (n,) is added along n, (m, 1) along m. beta defaults to 1 if c
-    is given. alpha=0 never reads a and b, beta=0 never reads c. activation: "relu", "gelu" (erf), "gelu_tanh" or
-    "silu"; the absolute error is about 1e-6, so the relative error is large where they approach zero for very negative
-    arguments, and the last three make NaN of -inf, as torch does. out: any strides; it may be c itself, but must not
-    overlap inputs otherwise. For an out in host memory, the bytes between its elements are rewritten too: no other
-    thread may write there meanwhile. kernel, config: override the choice. backend: "auto" (the GPU the operands are on;
-    for NumPy operands the first GPU, else the emulator), "gpu" or "emulator". stream: a CUDA stream, by default the
-    caller's current one; the emulator has none and ignores it.
+    is given. alpha=0 never reads a and b, beta=0 never reads c.
+    activation: "relu", "gelu" (erf), "gelu_tanh" or "silu"; the absolute error is about 1e-6, so the relative error is
+    large where they approach zero for very negative arguments, and the last three make NaN of -inf, as torch does.
+    out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
+    between its elements are rewritten too: no other thread may write there meanwhile.
+    kernel, config: override the choice.
+    backend: "auto" (the GPU the operands are on; for NumPy operands the first GPU, else the emulator), "gpu" or
+    "emulator".
+    stream: a CUDA stream, by default the caller's current one; the emulator has none and ignores it.
 
     Raises TypeError, ValueError (ConfigError for a Config), NotImplementedError or, if the machine lacks something,
     RuntimeError, before anything runs; the message names argument, rule and remedy.

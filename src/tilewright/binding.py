@@ -203,7 +203,7 @@ def _fold_batch_into_rows(problem: Problem) -> Problem:
 
 
 def _column_major(problem: Problem) -> bool:
-    """Whether out is contiguous along its columns, so that the transposed product stores better."""
+    """Whether out is contiguous along its columns: then the transposed product stores better."""
     return (
         problem.m > 1 and abs(problem.out.row_stride) == 1 and (problem.n > 1 and abs(problem.out.column_stride) != 1)
     )

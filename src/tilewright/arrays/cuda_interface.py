@@ -1,4 +1,4 @@
-"""Arrays with `__cuda_array_interface__`, whatever their library."""
+"""Arrays of any library that has `__cuda_array_interface__`."""
 
 import sys
 from collections.abc import Callable

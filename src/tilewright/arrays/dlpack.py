@@ -1,4 +1,4 @@
-"""Arrays with `__dlpack__`, whatever their library."""
+"""Arrays of any library that has `__dlpack__`."""
 
 from typing import Any
 

@@ -57,14 +57,16 @@ def check(
         result = tw.check(Path("scale.ptx"), out, 2.5, grid=1, block=256)
         assert result.verified, result.reports
 
-    kernel: PTX text, or the path of a file with it. arguments: one for each parameter of the kernel. A NumPy array is
-    passed by address, of whatever dtype, shape and strides; afterwards it holds the output of the first run that ended.
-    Arrays that overlap do so on the device too, so `a[16:]` beside `a` points into it. Accesses outside the arrays are
-    reported. None is a null pointer; numbers take the type of their parameter; a structure is bytes or a NumPy scalar;
-    a TMA descriptor is a `TensorMap`. grid, cluster: CTAs; block: threads; each a number or up to three, x first.
-    shared_bytes: dynamic shared memory of each CTA. entry: the kernel's name or a part of it, if the module has
-    several. schedules: random orders, besides eager and lazy completion. ignore: kinds of reports to leave out, such as
-    "uninitialized-register".
+    kernel: PTX text, or the path of a file with it.
+    arguments: one for each parameter of the kernel. A NumPy array is passed by address, of whatever dtype, shape and
+    strides; afterwards it holds the output of the first run that ended. Arrays that overlap do so on the device too, so
+    `a[16:]` beside `a` points into it. Accesses outside the arrays are reported. None is a null pointer; numbers take
+    the type of their parameter; a structure is bytes or a NumPy scalar; a TMA descriptor is a `TensorMap`.
+    grid, cluster: CTAs; block: threads; each a number or up to three, x first.
+    shared_bytes: dynamic shared memory of each CTA.
+    entry: the kernel's name or a part of it, if the module has several.
+    schedules: random orders, besides eager and lazy completion.
+    ignore: kinds of reports to leave out, such as "uninitialized-register".
 
     A launch that takes longer than TILEWRIGHT_EMULATOR_SECONDS ends early: the result's `error` says so.
 

@@ -29,10 +29,13 @@ def measure(
 ) -> dict[str, Any]:
     """Verify rungs of the ladder against float64, and time them beside cuBLAS (GPU) or count them (emulator).
 
-    shape: (m, n, k), or one number for a cube; by default one that suits the backend. rungs: names of rungs; all by
-    default. dtype, options: element type, and fields of the rungs' Configs by name, for the rungs that have them.
-    backend: "auto" (a GPU if there is one), "gpu" or "emulator". settled: measure at the power limit too; needs a GPU.
-    seed: of the random operands. progress: called with the finished share, from 0 to 1.
+    shape: (m, n, k), or one number for a cube; by default one that suits the backend.
+    rungs: names of rungs; all by default.
+    dtype, options: element type, and fields of the rungs' Configs by name, for the rungs that have them.
+    backend: "auto" (a GPU if there is one), "gpu" or "emulator".
+    settled: measure at the power limit too; needs a GPU.
+    seed: of the random operands.
+    progress: called with the finished share, from 0 to 1.
 
     Returns the record that `tilewright ladder --json` prints: backend, m, n, k, verified, interrupted, a list of rungs,
     on a GPU also gpu, date, command and versions, and `error` if no rung ran. Ctrl-C ends it early.

@@ -300,7 +300,7 @@ class Releases:
         return Release(rows, latest(first.moments, second.moments))
 
     def _union(self, one: Array | None, other: Array | None) -> Array | None:
-        """The union of two rows: one of them if it contains the other, so that several users may share it."""
+        """The union of two rows: one of them if it contains the other, so several users may share it."""
         if one is None or other is None or one is other:
             return one if other is None else other
         joined = np.maximum(self._ground.clocks.fit(one), self._ground.clocks.fit(other))

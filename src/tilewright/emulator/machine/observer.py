@@ -144,7 +144,7 @@ class Observer:
         """The launch ends, since all remaining lanes wait for lanes of their warps at the beginning of a block."""
 
     def ran(self, start: int, instructions: Sequence[Instruction], warps: int) -> None:
-        """At the end: `warps` warps have executed these instructions, the first of which has the site `start`."""
+        """At the end: `warps` warps have executed these instructions; the first one has the site `start`."""
 
 
 EVENTS = tuple(name for name in vars(Observer) if not name.startswith("_"))

@@ -16,7 +16,7 @@ from tilewright.emulator.semantics.scalars import Values
 from tilewright.emulator.semantics.swizzle import CHUNK
 from tilewright.emulator.semantics.tensor_cores import WgmmaForm
 
-_BANK_OF_WORDS = 2  # of the register file: registers of 4 bytes
+_BANK_OF_WORDS = 2  # the bank of the register file with registers of 4 bytes
 
 
 class TensorCores:

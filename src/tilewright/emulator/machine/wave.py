@@ -17,7 +17,7 @@ from tilewright.emulator.semantics.scalars import Values
 from tilewright.rounding import round_up
 
 _STRIDE_UNIT = 1024
-"""The alignment of the CTAs' shared memories in bytes, so that swizzles act on all of them alike."""
+"""The alignment of the CTAs' shared memories in bytes, so swizzles act on all of them alike."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -126,7 +126,7 @@ def build_blocks(entry: Entry) -> list[Block]:
 
 
 def _start_at_collectives(code: list[Instruction], starts: set[int]) -> set[int]:
-    """Also start a block where lanes that may have diverged must meet: they stay together only after .aligned."""
+    """Start further blocks where lanes that may have diverged must meet: they stay together only after .aligned."""
     found, together = set(starts), False
     for index, instruction in enumerate(code):
         if index in starts:

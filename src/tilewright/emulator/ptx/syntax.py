@@ -18,7 +18,7 @@ class Register:
 
     @property
     def bits(self) -> int:
-        """The bits that hold it: 16 for a type of 8 bits, of which instructions use 8."""
+        """The bits that hold it: 16 for a type of 8 bits; instructions then use the low 8."""
         return max(TYPE_BITS[self.type], 16) if self.type != "pred" else 1
 
 

@@ -155,7 +155,7 @@ def active_mask(group: Group) -> Array:
 
 
 def members_of(warps: Tiles, mask: Values) -> Mask:
-    """Which lanes of each warp are in its mask and present."""
+    """The lanes of each warp that are in its mask and present."""
     members: Mask = warps.spread(mask) & BIT != 0
     return members if warps.present is None else members & warps.present
 

@@ -1,4 +1,4 @@
-"""Which elements of a matrix the registers of a warp hold: the fragments of mma and wgmma.
+"""The fragments of mma and wgmma: the elements of a matrix in the registers of a warp.
 
 All of mma.m16n8kK, mma.m8n8kK and wgmma have one layout (PTX ISA, "Matrix Fragments for mma.m16n8k16" and its
 siblings, "Register Fragments and Shared Memory Matrix Layouts" of wgmma), except that m8n8k4 of f16 has its own
@@ -177,8 +177,10 @@ def products_of_bits(product: Values, a: Values, b: Values) -> Values:
 def accumulate_fragments(product: Values, acc_type: str, c: Array | None, d: Array, *, saturate: bool = False) -> Array:
     """D = C + product, in fragments.
 
-    product: (tile, C, M, N), for M = 8 of one warp, else of M / 16. c: (registers, warps, 32, C), zero if None.
-    d: receives the result, of c's shape and possibly c itself. saturate: clamp s32 instead of wrapping.
+    product: (tile, C, M, N), for M = 8 of one warp, else of M / 16.
+    c: (registers, warps, 32, C), zero if None.
+    d: receives the result, of c's shape and possibly c itself.
+    saturate: clamp s32 instead of wrapping.
     """
     axes = _axes(product)
     if acc_type == "f16":

@@ -238,7 +238,8 @@ def borrow_of(a: Values, b: Values, borrow: Values) -> Values:
 def dot_product(a: Values, b: Values, c: Values, bits_a: int, start_b: int = 0) -> Values:
     """dp4a and dp2a: c plus the products of the parts of a with the bytes of b from start_b on.
 
-    a, b: words whose sign tells how their parts extend; parts of a have bits_a bits. c: uint32.
+    a, b: words whose sign tells how their parts extend; parts of a have bits_a bits.
+    c: uint32.
     """
     total = c
     for index in range(32 // bits_a):

@@ -87,7 +87,8 @@ class MatrixDescriptor:
 def operand_chunks(bits: int, rows: int, major: Major) -> npt.NDArray[np.int64]:
     """Indices, in 16-byte chunks of the CTA's shared memory, of the operand that one wgmma reads.
 
-    bits: the descriptor. rows: the operand's extent in m or n, a multiple of 8.
+    bits: the descriptor.
+    rows: the operand's extent in m or n, a multiple of 8.
 
     Returns shape (rows, 2), as (row, k chunk), for K-major and (16, rows // 8), as (k, mn chunk), for
     MN-major; either way the chunks in order are a C-ordered matrix. The array is cached and read-only.

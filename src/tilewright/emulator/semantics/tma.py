@@ -70,9 +70,10 @@ def load_tile(
 ) -> int:
     """Copy the box at `coordinates` (innermost first) to shared memory, elements out of bounds as its map says.
 
-    arena: flat global memory, whose first byte has the address arena_base. shared: flat, its size a multiple
-    of 16 bytes. destination: offset in `shared` of the tile. shared_address: the same place as its CTA
-    addresses it, which is what the swizzle acts on.
+    arena: flat global memory, whose first byte has the address arena_base.
+    shared: flat, its size a multiple of 16 bytes.
+    destination: offset in `shared` of the tile.
+    shared_address: the same place as its CTA addresses it, which is what the swizzle acts on.
 
     Returns the bytes of the whole box. Raises ValueError for a misaligned tile, a box that leaves the arena
     and a tile that leaves `shared`.
@@ -128,8 +129,9 @@ def load_tiles(
 ) -> None:
     """`load_tile` of many boxes at once, each to one or more places.
 
-    coordinates: (boxes, rank). destinations: (boxes, places), offsets in `shared`. shared_addresses: (boxes,), the same
-    for all places of a box. The bounds must have been checked.
+    coordinates: (boxes, rank).
+    destinations: (boxes, places), offsets in `shared`.
+    shared_addresses: (boxes,), the same for all places of a box. The bounds must have been checked.
     """
     low, high = _clipped(tensor_map, coordinates)
     whole = (high - low == tensor_map.tile).all(axis=1)

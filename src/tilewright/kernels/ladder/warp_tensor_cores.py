@@ -47,7 +47,7 @@ class WmmaGmem(WarpTensorCoreKernel):
     threads = 256
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """Also refuse row strides that wmma.load does not take (PTX ISA, "wmma.load": stride)."""
+        """LadderKernel's reasons, or row strides that wmma.load does not take (PTX ISA, "wmma.load": stride)."""
         if refusal := super().refuses(problem, hardware):
             return refusal
         for operand, stride in (("a", problem.a.row_stride), ("b", problem.b.row_stride)):
@@ -153,7 +153,7 @@ class MmaSwizzled(FourWarpsKernel):
     smem_bytes = 2 * stages * (FourWarpsKernel.tile_m + FourWarpsKernel.tile_n) * FourWarpsKernel.tile_k
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """Also refuse outs that stmatrix cannot pack, or whose rows do not start on 16 bytes."""
+        """LadderKernel's reasons, outs that stmatrix cannot pack, or rows that do not start on 16 bytes."""
         out = problem.out
         if out.dtype not in self.inputs:
             return Refusal(f"{self.name} packs out by stmatrix, which takes 2-byte elements, and out is {out.dtype}")
