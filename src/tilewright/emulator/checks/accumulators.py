@@ -19,7 +19,7 @@ class AccumulatorChecks:
 
     changed: when the last wgmma with the register as accumulator was issued.
     used: when the last wgmma with the register as fragment of A was issued.
-    issuer: the later of the two.
+    issuer: the instruction that issued the later of the two.
     touched: the instruction, plus 1, that last accessed the register since the warpgroup's last wgmma.fence.
     fenced: the instruction, plus 1, of that fence.
     """

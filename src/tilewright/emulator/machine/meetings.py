@@ -64,9 +64,7 @@ class Meetings:
         self._living: Array | None = None  # (warps, ctas), the lanes that have not exited as bits
 
     def meet(self, block: Block, group: Group) -> list[tuple[Block, Group]]:
-        """The lanes that execute a collective now that a group has come to its block, which starts with it; others
-        wait.
-        """
+        """The lanes that can execute a collective now that a group has come to its block; the others wait."""
         width = WARPGROUP if any(instruction.opcode == "wgmma" for instruction in block.instructions) else WARP
         if (group.warps if width == WARP else group.warpgroups).complete:
             return [(block, group)]

@@ -141,10 +141,10 @@ def _joins(instruction: Instruction) -> bool:
 
 
 def _unless_decided(conjunction: bool, first: tuple[str, str], second: tuple[str, str]) -> str:
-    """An expression for the lanes in which `and` (or else `or`) has no result, from the operands' values and unset
-    lanes.
+    """An expression for the lanes in which `and` (or else `or`) has no result.
 
-    One operand decides alone: for `and` if it is false, for `or` if it is true.
+    It is made from the operands' values and their unset lanes. One operand decides alone: for `and` if it is false, for
+    `or` if it is true.
     """
     (value, unset), (other, other_unset) = first, second
     no = "" if conjunction else "~"
