@@ -1,4 +1,4 @@
-"""The calls that users make: `matmul` and `plan`."""
+"""The functions for users: `matmul` and `plan`."""
 
 from functools import cache
 from typing import Any
@@ -40,18 +40,19 @@ def matmul(
     a row and a column. Strides and alignments are free. dtypes: a and b alike, bf16, fp16 or fp32; the sum is kept
     in fp32; the result has `out_dtype`, by default out's or a's.
 
-    c, bias: anything that broadcasts to the result: bias (n,) is added along n, (m, 1) along m. beta is 1 where c is
-    given and it is not. alpha=0 never reads a and b, beta=0 never reads c. activation: "relu", "gelu" (erf),
-    "gelu_tanh" or "silu"; the absolute error is about 1e-6, so that the relative one is large where they fade out far
-    below zero, and the last three make NaN of -inf, as torch does. out: any strides; it may overlap no input, except
-    that it may be c itself. For an out in host memory the bytes between its elements are rewritten too: nobody else
-    may write there meanwhile.
-    kernel, config: override the choice. backend: "auto" (the GPU the operands are on; for NumPy operands the first
-    GPU, else the emulator), "gpu" or "emulator". stream: a CUDA stream, by default the caller's current one; the
-    emulator has none and ignores it.
+    c, bias: anything that broadcasts to the result: bias (n,) is added along n, (m, 1) along m. beta defaults to 1 if c
+    is given. alpha=0 never reads a and b, beta=0 never reads c.
+    activation: "relu", "gelu" (erf), "gelu_tanh" or "silu"; the absolute error is about 1e-6, so the relative error is
+    large where they approach zero for very negative arguments, and the last three make NaN of -inf, as torch does.
+    out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
+    between its elements are rewritten too: no other thread may write there meanwhile.
+    kernel, config: override the choice.
+    backend: "auto" (the GPU the operands are on; for NumPy operands the first GPU, else the emulator), "gpu" or
+    "emulator".
+    stream: a CUDA stream, by default the caller's current one; the emulator has none and ignores it.
 
-    Raises TypeError, ValueError (ConfigError for a Config), NotImplementedError or, for what the machine lacks,
-    RuntimeError, before anything runs, naming argument, rule and remedy.
+    Raises TypeError, ValueError (ConfigError for a Config), NotImplementedError or, if the machine lacks something,
+    RuntimeError, before anything runs; the message names argument, rule and remedy.
     """
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     alpha, beta = scalars(c, alpha, beta)
@@ -62,7 +63,7 @@ def matmul(
     )  # fmt: skip
     try:
         candidates = _plans.find(key, ())
-    except TypeError:  # what cannot be hashed is a wrong argument: planning says which
+    except TypeError:  # an unhashable value is a wrong argument: planning names it
         candidates = ()
     for known in candidates:
         result = known.try_call(arrays, alpha, beta, stream, direct)
@@ -79,7 +80,7 @@ def matmul(
 
 
 _plans = PlanCache()
-"""Plans by what tells most calls apart; those of one key differ in strides, dtypes, alignments or devices."""
+"""Plans by a key that distinguishes most calls; those of one key differ in strides, dtypes, alignments or devices."""
 
 
 def plan(
@@ -99,12 +100,11 @@ def plan(
     backend: str | Backend = "auto",
     stream: Any = None,
 ) -> Plan:
-    """Decide, compile and prebuild everything for products like this one, and run nothing.
+    """Choose, compile and prepare everything for products like this one, and run nothing.
 
-    Takes what `matmul` takes. The Plan is called with arrays of the same shapes, strides, dtypes, devices and
-    alignments; the activation is fixed. alpha and beta become the defaults of its calls, which may give others as
-    long as what is zero stays zero. `stream` is only asked whether it is being captured, when nothing may be
-    compiled.
+    Takes the arguments of `matmul`. The Plan is called with arrays of the same shapes, strides, dtypes, devices and
+    alignments; the activation is fixed. alpha and beta become the defaults of its calls; calls may give others, but
+    zero only where the plan's is zero. `stream` is only tested for a capture, during which nothing may be compiled.
     """
     alpha, beta = scalars(c, alpha, beta)
     arrays = {"a": a, "b": b}
@@ -150,7 +150,7 @@ def plan(
 def _backend(wanted: "str | Backend", device: int) -> Backend:
     """The backend for operands on `device`."""
     if not isinstance(wanted, str) and not hasattr(wanted, "prepare"):
-        raise ArgumentTypeError(f"backend={wanted!r} is no backend: use 'auto', 'gpu' or 'emulator'")
+        raise ArgumentTypeError(f"backend={wanted!r} is not a backend: use 'auto', 'gpu' or 'emulator'")
     if "emulator" in (wanted, getattr(wanted, "name", None)) and device != HOST:
         raise ArgumentValueError(
             f"a is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, or "
@@ -187,7 +187,7 @@ def gpu_count() -> int:
 
 @cache
 def emulator() -> Backend:
-    """The process's emulator, standing for an H200; calls of several threads take turns."""
+    """The process's emulator, which represents an H200; calls of several threads take turns."""
     from tilewright.backends.emulated import EmulatedBackend
 
     return EmulatedBackend()

@@ -1,4 +1,4 @@
-"""From the operands of a call to the Problem they pose: broadcasting, merging of dimensions, orientation, checks."""
+"""From the operands of a call to its Problem: broadcasting, merging of dimensions, orientation, checks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,10 +13,10 @@ _EXCHANGED = {"a": "b", "b": "a"}
 
 
 class Binding(NamedTuple):
-    """A Problem and which operand of the call plays which role in it.
+    """A Problem, and the role of each of the call's operands in it.
 
-    `roles` lists, in the order of OPERANDS, the call's operand behind each role; a and b are exchanged where the
-    problem is solved transposed because `out` is column-major.
+    `roles` lists, in the order of OPERANDS, the call's operand behind each role; a and b are exchanged if the problem
+    is solved transposed because `out` is column-major.
     """
 
     problem: Problem
@@ -24,7 +24,7 @@ class Binding(NamedTuple):
 
 
 def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
-    """Shape of a @ b by `numpy.matmul`'s rules; a ValueError that names both shapes where they do not fit."""
+    """The shape of a @ b by `numpy.matmul`'s rules; raises a ValueError with both shapes if they do not fit."""
     for name, operand in (("a", a), ("b", b)):
         if not operand.shape:
             raise ArgumentValueError(
@@ -43,8 +43,8 @@ def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
 def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies: bool = True) -> Binding:
     """The Problem of the operands `a`, `b`, `out` and perhaps `c` and `bias`.
 
-    `multiplies` is False where alpha is 0: a and b are then not read. Raises TypeError, ValueError or
-    NotImplementedError naming the argument, the rule and the remedy.
+    `multiplies` is False if alpha is 0: then a and b are not read. Raises TypeError, ValueError or NotImplementedError
+    that names the argument, the rule and the remedy.
     """
     a, b = operands["a"], operands["b"]
     shape = result_shape(a, b)
@@ -133,7 +133,7 @@ def _broadcast_shapes(first: tuple[int, ...], second: tuple[int, ...], a: Operan
 
 
 def _broadcast(operand: Operand, shape: tuple[int, ...], name: str) -> Operand:
-    """The operand seen with `shape`: missing dimensions in front and extents of 1 get stride 0."""
+    """The operand as seen with `shape`: missing dimensions in front and extents of 1 get stride 0."""
     if operand.shape == shape:
         return operand
     missing = len(shape) - len(operand.shape)
@@ -185,7 +185,7 @@ def _merge_batch(problem: Problem) -> Problem:
 
 
 def _fold_batch_into_rows(problem: Problem) -> Problem:
-    """(batch, m, k) @ (k, n) is one product of batch * m rows wherever memory allows: the linear layer's case."""
+    """Turn (batch, m, k) @ (k, n) into one product of batch * m rows if memory allows: the linear layer's case."""
     if not problem.batch or problem.b.batch_strides[-1] != 0:
         return problem
     rows = {name: matrix for name, matrix in problem.operands() if name != "b"}
@@ -203,14 +203,14 @@ def _fold_batch_into_rows(problem: Problem) -> Problem:
 
 
 def _column_major(problem: Problem) -> bool:
-    """Whether out is contiguous along its columns, so that the transposed product stores better."""
+    """Whether out is contiguous along its columns: then the transposed product stores better."""
     return (
         problem.m > 1 and abs(problem.out.row_stride) == 1 and (problem.n > 1 and abs(problem.out.column_stride) != 1)
     )
 
 
 def _normalised(problem: Problem) -> Problem:
-    """Strides of dimensions of extent 1 say nothing: give them the value a packed, aligned array would have."""
+    """Give dimensions of extent 1, whose strides mean nothing, the strides of a packed, aligned array."""
     if min(problem.m, problem.n, problem.k) > 1:
         return problem
     changed = {}

@@ -1,4 +1,4 @@
-"""An Operand: one array as the kernels see it, whatever library made it."""
+"""The Operand: one array as the kernels see it, from any library."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,15 +11,15 @@ HOST = -1
 """The device number of arrays in host memory; GPUs count from 0."""
 
 Signature: TypeAlias = tuple[object, tuple[int, ...], tuple[int, ...], int, bool]
-"""What decides, besides alignment, which plan an array needs: dtype object, shape, strides, device, writability."""
+"""The properties that decide, with alignment, which plan an array needs: dtype, shape, strides, device, writability."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
     """One array as the kernels see it.
 
-    `strides` count elements; `pointer` is the address of element 0; `device` is `HOST` or a GPU's number;
-    `owner` keeps the memory alive.
+    `strides` count elements; `pointer` is the address of element 0; `device` is `HOST` or a GPU's number; `owner` keeps
+    the memory alive.
     """
 
     pointer: int
@@ -32,7 +32,7 @@ class Operand:
 
     @property
     def alignment(self) -> int:
-        """Largest power of two, at most 16, that divides the address."""
+        """The largest power of two, at most 16, that divides the address."""
         return min(self.pointer & -self.pointer, 16) if self.pointer else 16
 
     def byte_range(self) -> tuple[int, int]:
@@ -81,7 +81,7 @@ def byte_range(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], n
 
 
 class _Addresses:
-    """Shows NumPy where an operand's elements lie; nobody reads through it."""
+    """A view by which NumPy knows the places of an operand's elements; it is never read."""
 
     def __init__(self, operand: Operand):
         self.__array_interface__ = {

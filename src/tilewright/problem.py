@@ -1,4 +1,4 @@
-"""What is asked: the shapes, layouts, dtypes and epilogue of one product. Knows no kernel and holds no data."""
+"""The Problem: shapes, layouts, dtypes and epilogue of one product. It knows no kernel and holds no data."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,15 +27,15 @@ OPERANDS = tuple(EXTENTS)
 """The order in which kernels take operands, and executables their addresses."""
 
 MAX_BATCH_DIMS = 4
-"""Batch dimensions a kernel takes after neighbors that can be walked with one stride were merged."""
+"""The most batch dimensions of a kernel, after neighbors that one stride can walk are merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """How one operand's matrices lie in memory: everything about it but its pointer.
+    """The place of one operand's matrices in memory: everything except the pointer.
 
-    Strides count elements and may be zero or negative; `batch_strides` has one entry per dimension of
-    `Problem.batch`; `alignment` is the largest power of two, at most 16, that divides the address in bytes.
+    Strides count elements and may be zero or negative; `batch_strides` has one entry per dimension of `Problem.batch`;
+    `alignment` is the largest power of two, at most 16, that divides the address in bytes.
     """
 
     dtype: DType
@@ -51,15 +51,16 @@ class Matrix:
 
     @property
     def is_row_major(self) -> bool:
-        """Whether walking a row, rather than a column, follows memory: a stride of 1, else the shorter one."""
+        """Whether walking a row, rather than a column, follows memory: a stride of 1, else the shorter stride."""
         if (self.row_stride == 1) != (self.column_stride == 1):
             return self.column_stride == 1
         return abs(self.column_stride) <= abs(self.row_stride)
 
     def vector_bytes(self, along: Literal["row", "column"]) -> int:
-        """Widest access (16, 8, 4 or 2 bytes...) that is aligned everywhere when walking along one dimension.
+        """The widest access (16, 8, 4 or 2 bytes...) that is aligned everywhere when walking along one dimension.
 
-        `along="column"` walks the elements of a row. One element's width where the dimension is not contiguous.
+        `along="column"` walks the elements of a row. The result is one element's width if the dimension is not
+        contiguous.
         """
         step, other = (
             (self.column_stride, self.row_stride) if along == "column" else (self.row_stride, self.column_stride)
@@ -75,9 +76,9 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What becomes of a sum before it is stored: activation(alpha * sum + beta * c + bias).
+    """The operation on a sum before it is stored: activation(alpha * sum + beta * c + bias).
 
-    c, bias: how the ADDENDS lie in memory, None where they are not read.
+    c, bias: the ADDENDS' places in memory, None if they are not read.
     activation: one of ACTIVATIONS, or None.
     """
 
@@ -87,16 +88,16 @@ class Epilogue:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the result is alpha * sum, or where that is positive: nothing is read and no function computed."""
+        """Whether the result is alpha * sum, or its positive part: no operand is read and no function is computed."""
         return self.c is None and self.bias is None and self.activation in (None, "relu")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """out = activation(alpha * a @ b + beta * c + bias), for every index of `batch`.
+    """The product out = activation(alpha * a @ b + beta * c + bias), for every index of `batch`.
 
-    a is (m, k), b is (k, n), out, c and bias are (m, n), as EXTENTS says; broadcast dimensions have stride 0. The
-    epilogue has no c where beta is 0, `k` is 0 where alpha is 0: what is not to be read is not there.
+    a is (m, k), b is (k, n), out, c and bias are (m, n), as in EXTENTS; broadcast dimensions have stride 0. The
+    epilogue has no c if beta is 0, and `k` is 0 if alpha is 0: operands that are not read do not appear.
     """
 
     m: int
@@ -123,7 +124,7 @@ class Problem:
 
     @property
     def is_empty(self) -> bool:
-        """Whether out has no element, so that nothing is to be done."""
+        """Whether out has no element, so there is nothing to do."""
         return self.m == 0 or self.n == 0 or self.batch_count == 0
 
     @property
@@ -133,7 +134,7 @@ class Problem:
 
     @property
     def minimum_bytes(self) -> int:
-        """Bytes that must cross GMEM: each element of the inputs once, however often used, and of out once."""
+        """Bytes that must cross GMEM: each element of the inputs once, however often it is used, and of out once."""
         total = 0
         for name, matrix in self.operands():
             shape = (*self.batch, *self.extents(name))
@@ -155,7 +156,7 @@ class Problem:
                 yield name, matrix
 
     def with_operands(self, matrices: Mapping[str, Matrix]) -> "Problem":
-        """The same problem with other matrices for the operands that are named."""
+        """The same problem with other matrices for the named operands."""
         added = {name: matrix for name, matrix in matrices.items() if name in ADDENDS}
         multiplied = {name: matrix for name, matrix in matrices.items() if name not in ADDENDS}
         epilogue = replace(self.epilogue, **added) if added else self.epilogue  # type: ignore[arg-type]

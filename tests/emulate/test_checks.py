@@ -112,7 +112,7 @@ def test_reports_do_not_need_line_information(case, reports):
 def test_the_rule_of_an_overwrite_is_about_threads_that_read_too(reports):
     (case,) = (case for case in CASES if case.name == "slot_refilled_while_it_is_read")
     case.run_faulty()
-    assert "it may overwrite what threads read only after they are known to have done so" in reports()[0].rule
+    assert "it may overwrite data that threads read only after they are known to have done so" in reports()[0].rule
 
 
 MESSAGES = {

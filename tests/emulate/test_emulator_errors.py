@@ -278,7 +278,7 @@ HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
         (".reg .b32 %r1\nmov", r"PTX line 6: .* is not a register name"),
         (".reg .b33 %r1;", r"PTX line 6: cannot parse the declaration"),
         ("]", r"PTX line 6"),
-        ("ld.global.u32 %r1, " + "[%r2, " * 5000 + "%r3" + "]" * 5000 + ";", r"PTX line 6: .* is no address"),
+        ("ld.global.u32 %r1, " + "[%r2, " * 5000 + "%r3" + "]" * 5000 + ";", r"PTX line 6: .* is not an address"),
     ],
 )
 def test_syntax_errors_name_the_line(body, message):

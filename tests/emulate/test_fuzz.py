@@ -207,7 +207,7 @@ ENTRY = ".visible .entry e(%s)\n{\n%s\nret;\n}\n"
         ("", ".local .align 4 .b8 big[1024][1024][1024][1024];", LaunchError, "a thread has 524288"),
         ("", ".reg .b32 %r<999999999>;", PtxSyntaxError, "at most 262144 registers"),
         (".param .b8 big[1000000]", "", PtxSyntaxError, "the limit is 32764"),
-        ("", ".shared .align 3 .b8 odd[4];", PtxSyntaxError, "no power of two"),
+        ("", ".shared .align 3 .b8 odd[4];", PtxSyntaxError, "not a power of two"),
         (".param .align 0 .b8 odd[4]", ".shared .align 0 .pred odd[4];", PtxSyntaxError, "PTX line"),
     ],
 )

@@ -111,4 +111,4 @@ def test_names_of_many_lengths():
     device = Device()
     device.launch(device.load(HEADER + entry), 1, 1, [])
     [report] = device.reports
-    assert "shared address 0x400 (a), which nobody has written" in report.message
+    assert "shared address 0x400 (a), which has not been written" in report.message

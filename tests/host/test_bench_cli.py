@@ -242,7 +242,7 @@ def test_a_record_is_shown_again_without_a_gpu(record, monkeypatch):
 def test_a_file_that_is_no_record_is_refused(tmp_path):
     assert "cannot be read: No such file" in error(tmp_path / "missing.json")
     (tmp_path / "broken.json").write_text("{")
-    assert "is no JSON" in error(tmp_path / "broken.json")
+    assert "is not JSON" in error(tmp_path / "broken.json")
     about = {"gpu": "a GPU", "date": "2026", "data": "randn", "protocols": {}}
     others = [[], {**about, "products": []}, {**about, "command": "bench", "products": [{"m": 1}]}]
     for other in others:
@@ -308,7 +308,7 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
     [
         ((), "neither SUITE nor --shape is given: give one of them; suites are decode, llama-70b"),
         (("squares", "--shape", "8,8,8"), "SUITE is squares and --shape is given as well"),
-        (("--shape", "8,8"), "--shape='8,8' is no shape: write M,N,K"),
+        (("--shape", "8,8"), "--shape='8,8' is not a shape: write M,N,K"),
         (("round",), "suite 'round' does not exist: use decode"),
         (("README.md",), "suite of your own, in .toml, or of a record to be shown again, in .json"),
         (("no/such.toml",), "suite no/such.toml cannot be read"),
@@ -317,7 +317,10 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
         (("--shape", "8,8,8", "--shape", "0,8,8"), "0x8x8 has nothing to time: make m, n and k at least 1"),
         (("--self-check", "--configs", "all"), "--self-check times one contender, and --configs=all finds several"),
         (("--self-check", "--baseline", "cublas"), "--self-check is against the contender itself"),
-        (("squares", "--baseline", "cublass"), "--baseline=cublass is no contender: use tilewright, cublas, cublaslt"),
+        (
+            ("squares", "--baseline", "cublass"),
+            "--baseline=cublass is not a contender: use tilewright, cublas, cublaslt",
+        ),
         (
             ("squares", "--configs", "all", "--contender", "tilewright:mma", "--contender", "tilewright:wgmma"),
             "--configs=all is of one kernel, and there are tilewright:mma, tilewright:wgmma: name one of them",

@@ -37,7 +37,7 @@ def test_a_missing_input_is_never_launched(backend, position):
 @pytest.mark.parametrize("name", ["alpha", "beta"])
 @pytest.mark.parametrize(
     ("value", "error", "message"),
-    [("x", TypeError, "no real number"), (1j, TypeError, "no real number"), (1e39, ValueError, "does not fit fp32")],
+    [("x", TypeError, "not a real"), (1j, TypeError, "not a real"), (1e39, ValueError, "does not fit fp32")],
 )
 def test_scalars_are_checked_before_anything_is_planned(backend, name, value, error, message):
     arrays = (f16(8, 8), f16(8, 8), f16(8, 8))
@@ -74,7 +74,7 @@ def test_empty_results_excuse_no_wrong_argument(backend, wrong):
 
 @pytest.mark.parametrize("wrong", [None, 3])
 def test_what_is_no_backend(wrong):
-    with pytest.raises(TypeError, match=r"backend=.* is no backend: use 'auto'"):
+    with pytest.raises(TypeError, match=r"backend=.* is not a backend: use 'auto'"):
         tw.matmul(f16(8, 8), f16(8, 8), backend=wrong)
 
 

@@ -212,7 +212,7 @@ def kernel_for_a_later_gpu():
     return (f16(8, 8), f16(8, 8)), {"kernel": "wgmma"}
 
 
-@bad(TypeError, "config={'tile_m': 64}", "no Config of any kernel", "MmaConfig")
+@bad(TypeError, "config={'tile_m': 64}", "not a Config of any kernel", "MmaConfig")
 def config_is_a_dictionary():
     return (f16(3, 4), f16(4, 5)), {"config": {"tile_m": 64}}
 
@@ -275,7 +275,7 @@ def large_product_without_a_gpu():
 @pytest.mark.parametrize("text", ["abc", "nan", "-1", "-inf"])
 def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", text)
-    with pytest.raises(ValueError, match=f"TILEWRIGHT_EMULATOR_SECONDS='{text}' is no number of seconds: .*unset"):
+    with pytest.raises(ValueError, match=f"TILEWRIGHT_EMULATOR_SECONDS='{text}' is not a number of seconds: .*unset"):
         tw.plan(f16(3, 4), f16(4, 5), backend="emulator")
 
 

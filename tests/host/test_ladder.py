@@ -104,7 +104,7 @@ def test_python_gets_the_record_that_the_command_prints():
     [
         ({"rungs": []}, r"rungs=\[\] names no rung: use some of uncoalesced"),
         ({"rungs": "simt"}, r"rungs='simt' names no rung"),
-        ({"rungs": ["naive"]}, r"rungs=\['naive'\] names 'naive', which is no rung: use uncoalesced"),
+        ({"rungs": ["naive"]}, r"rungs=\['naive'\] names 'naive', which is not a rung: use uncoalesced"),
         ({"shape": (1, 2)}, r"shape=\(1, 2\) must be \(m, n, k\) of natural numbers, or one for a cube"),
         ({"shape": "32"}, "shape='32' must be"),
         ({"backend": "cpu"}, "backend='cpu' is unknown: use 'auto', 'gpu' or 'emulator'"),
@@ -270,8 +270,8 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
     ("arguments", "words"),
     [
         (("--rungs", ","), ["--rungs=','", "names no rung", "uncoalesced"]),
-        (("--rungs", "naive"), ["--rungs='naive'", "is no rung", "uncoalesced"]),
-        (("--shape", "12,13"), ["--shape='12,13' is no shape", "M,N,K"]),
+        (("--rungs", "naive"), ["--rungs='naive'", "is not a rung", "uncoalesced"]),
+        (("--shape", "12,13"), ["--shape='12,13' is not a shape", "M,N,K"]),
         (("--settled",), ["--settled", "needs a GPU"]),
         (
             ("--rungs", "uncoalesced", "--shape", "32", "--plot", "/tmp/ladder.xyz"),

@@ -1,7 +1,7 @@
 """Arrays of any library (NumPy, torch, CuPy, JAX, DLPack, `__cuda_array_interface__`) as Operands, without copying.
 
-Each library is a module; `library.py` says what it must be able to do. A library is looked for once the caller has
-imported it, and never imported here.
+Each library is a module; `library.py` lists what it must provide. Libraries are never imported here: one is used once
+the caller has imported it.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tilewright.operand import Operand, Signature
 
 _BY_TYPE: dict[type, Library] = {}
 _DESCRIBED: dict[type, Callable[[Any, str], tuple[Signature, int]]] = {}
-"""The libraries of the types met so far, and their `describe`, bound once: it runs for each array of each call.
+"""The `describe` functions of the types met so far, bound once, since they run for each array of each call.
 
 An array that only has an interface is asked anew each time.
 """
@@ -50,7 +50,7 @@ def adopt(array: Any, argument: str) -> Operand:
     operand = library_of(array, argument).adopt(array, argument)
     if operand.pointer % operand.dtype.nbytes:
         raise ArgumentValueError(
-            f"{argument} has address {operand.pointer:#x}, which is no multiple of its {operand.dtype.nbytes}-byte "
+            f"{argument} has address {operand.pointer:#x}, which is not a multiple of its {operand.dtype.nbytes}-byte "
             f"elements: copy it first"
         )
     return operand

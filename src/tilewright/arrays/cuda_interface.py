@@ -1,4 +1,4 @@
-"""Arrays with `__cuda_array_interface__`, whatever their library."""
+"""Arrays of any library that has `__cuda_array_interface__`."""
 
 import sys
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from tilewright.operand import HOST, Operand, contiguous_strides
 
 
 class GpuLibrary(Library):
-    """A library whose arrays may be on a GPU and which does not say how to make others: CuPy does, if it is there."""
+    """A library whose arrays may be on a GPU, but which cannot make arrays: CuPy makes them if it is there."""
 
     def stream_reader(self, device: int) -> Callable[[Any, int], int]:
         """The stream that an array's interface names."""
         return default_stream if device == HOST else _stream_of_interface
 
     def on_stream(self, stream: int, device: int) -> AbstractContextManager[Any]:
-        """CuPy's allocator serves the stream."""
+        """A context in which CuPy's allocator serves the stream."""
         cupy = sys.modules.get("cupy")
         if device == HOST or cupy is None:
             return nullcontext()
@@ -30,11 +30,11 @@ class GpuLibrary(Library):
         return context
 
     def allocator(self, array: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
-        """A function that makes NumPy arrays, CuPy's on a GPU, or says what is missing."""
+        """A function that makes NumPy arrays, or on a GPU CuPy arrays; raises an error that names a missing package."""
         if device == HOST:
             return host_allocator(shape, dtype)
         cupy = sys.modules.get("cupy")
-        library = type(array).__name__  # not the array: plans outlive it
+        library = type(array).__name__  # only the name: plans outlive the array
 
         def empty() -> Any:
             if cupy is None:

@@ -8,10 +8,10 @@ from tilewright.arrays.cuda_interface import CudaInterface
 
 
 class CupyLibrary(CudaInterface):
-    """CuPy, which also tells its current stream."""
+    """CuPy, whose current stream is known."""
 
     def has(self, array: Any) -> bool:
-        """Whether it is an array of CuPy; does not import CuPy."""
+        """Whether the array is CuPy's; does not import CuPy."""
         cupy = sys.modules.get("cupy")
         return cupy is not None and isinstance(array, cupy.ndarray)
 

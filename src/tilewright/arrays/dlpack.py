@@ -1,4 +1,4 @@
-"""Arrays with `__dlpack__`, whatever their library."""
+"""Arrays of any library that has `__dlpack__`."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class DlpackLibrary(GpuLibrary):
 
     def adopt(self, array: Any, argument: str) -> Operand:
         """The Operand that the protocol describes."""
-        from cuda.core.utils import StridedMemoryView  # imported late: most callers never need it
+        from cuda.core.utils import StridedMemoryView  # imported late: most callers do not need it
 
         on_gpu = array.__dlpack_device__()[0] not in _HOST_DEVICES
         try:

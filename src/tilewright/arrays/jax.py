@@ -10,15 +10,15 @@ from tilewright.operand import Operand
 
 
 class JaxLibrary(DlpackLibrary):
-    """JAX."""
+    """JAX, whose arrays are immutable."""
 
     def has(self, array: Any) -> bool:
-        """Whether it is an array of JAX, traced ones among them; does not import JAX."""
+        """Whether the array is JAX's, including traced ones; does not import JAX."""
         jax = sys.modules.get("jax")
         return jax is not None and isinstance(array, jax.Array)
 
     def adopt(self, array: Any, argument: str) -> Operand:
-        """The Operand of an array, which nobody may write to; refuses what `jax.jit` traces."""
+        """The read-only Operand of an array; refuses arrays that `jax.jit` traces."""
         if isinstance(array, sys.modules["jax"].core.Tracer):
             raise ArgumentTypeError(
                 f"{argument} is traced by JAX and has no memory: call tilewright outside of jax.jit, grad and vmap"

@@ -1,4 +1,4 @@
-"""What tilewright needs of an array library."""
+"""The interface of an array library."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,13 +12,13 @@ from tilewright.operand import Operand, Signature
 
 
 class Library:
-    """An array library: how its arrays become Operands, and how more of them are made.
+    """An array library: it turns its arrays into Operands and makes new arrays.
 
-    The methods here are those of a library that has nothing but arrays in host memory; each may be overridden.
+    The methods here suit a library with arrays only in host memory; each may be overridden.
     """
 
     def has(self, array: Any) -> bool:
-        """Whether the array is of this library."""
+        """Whether the array belongs to this library."""
         raise NotImplementedError
 
     def adopt(self, array: Any, argument: str) -> Operand:
@@ -26,7 +26,7 @@ class Library:
         raise NotImplementedError
 
     def describe(self, array: Any, argument: str) -> tuple[Signature, int]:
-        """Signature and address of an array; errors name `argument`. It need not have been adopted before."""
+        """Signature and address of an array; errors name `argument`. The array may be one that was never adopted."""
         operand = self.adopt(array, argument)
         return (operand.dtype, operand.shape, operand.strides, operand.device, operand.writable), operand.pointer
 
@@ -47,12 +47,12 @@ class Library:
         return host_allocator(shape, dtype)
 
     def written(self) -> Callable[[tuple[Any]], None] | None:
-        """What must be told that a kernel wrote to an array, which it takes in a tuple; usually nothing."""
+        """A function of a tuple of arrays, called after a kernel has written to them; usually None."""
         return None
 
 
 def default_stream(array: Any, device: int) -> int:
-    """The default stream, whatever the array."""
+    """The default stream, for any array."""
     return 0
 
 
@@ -66,7 +66,7 @@ def strides_in_elements(strides: tuple[int, ...], dtype: DType, argument: str) -
     """Strides in bytes as strides in elements, or an ArgumentValueError that names `argument`."""
     if any(stride % dtype.nbytes for stride in strides):
         raise ArgumentValueError(
-            f"{argument} has strides of {strides} bytes, which are no multiples of its {dtype.nbytes}-byte elements: "
+            f"{argument} has strides of {strides} bytes, which are not multiples of its {dtype.nbytes}-byte elements: "
             f"copy it first"
         )
     return tuple(stride // dtype.nbytes for stride in strides)

@@ -12,13 +12,13 @@ from tilewright.operand import HOST, Operand, Signature
 
 
 class NumpySubclasses(Library):
-    """Subclasses of NumPy's array, whose attributes may be anything."""
+    """Subclasses of NumPy's array; their attributes may be anything."""
 
     def __init__(self) -> None:
-        self._dtypes: dict[np.dtype[Any], DType] = {}  # parsing one takes longer than all else in `adopt`
+        self._dtypes: dict[np.dtype[Any], DType] = {}  # parsing one takes longer than the rest of `adopt`
 
     def has(self, array: Any) -> bool:
-        """Whether it is an array or of a subclass."""
+        """Whether the object is an array or of a subclass."""
         return isinstance(array, np.ndarray)
 
     def adopt(self, array: Any, argument: str) -> Operand:
@@ -40,10 +40,10 @@ class NumpySubclasses(Library):
 
 
 class NumpyLibrary(NumpySubclasses):
-    """NumPy."""
+    """NumPy, without subclasses of its array."""
 
     def has(self, array: Any) -> bool:
-        """Whether it is an array, not of a subclass."""
+        """Whether the object is an array, and not of a subclass."""
         return type(array) is np.ndarray
 
     def describe(self, array: Any, argument: str) -> tuple[Signature, int]:

@@ -14,10 +14,10 @@ from tilewright.operand import HOST, Operand, Signature
 
 
 class TorchLibrary(Library):
-    """torch."""
+    """torch, with tensors on the CPU and on GPUs."""
 
     def has(self, array: Any) -> bool:
-        """Whether it is a tensor; does not import torch."""
+        """Whether the object is a tensor; does not import torch."""
         torch = sys.modules.get("torch")
         return torch is not None and isinstance(array, torch.Tensor)
 
@@ -72,7 +72,7 @@ class TorchLibrary(Library):
         return raw or (lambda device: int(torch.cuda.current_stream(device).cuda_stream))
 
     def on_stream(self, stream: int, device: int) -> AbstractContextManager[Any]:
-        """torch's allocator serves the stream."""
+        """A context in which torch's allocator serves the stream."""
         if device == HOST:
             return nullcontext()
         torch = sys.modules["torch"]
@@ -88,7 +88,7 @@ class TorchLibrary(Library):
         return partial(torch.empty_like, template, memory_format=torch.contiguous_format)
 
     def written(self) -> Callable[[tuple[Any]], None] | None:
-        """Counts a tensor's version up, so autograd notices when what it saved was overwritten."""
+        """A function that increments a tensor's version, so autograd notices that saved values were overwritten."""
         torch = sys.modules["torch"]
         try:
             increment: Callable[[tuple[Any]], None] = torch._C._increment_version

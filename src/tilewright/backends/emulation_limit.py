@@ -8,8 +8,10 @@ from tilewright.hardware import Unit
 from tilewright.problem import Problem
 
 EMULATOR_FLOPS: dict[Unit, float] = {"wgmma": 2e9, "mma": 4e8, "cuda_cores": 5e7}
-"""About the rate at which the emulator multiplies with each unit, for the estimate that decides whether to refuse a
-product: the larger an instruction, the more of it NumPy does at once.
+"""The approximate rate at which the emulator multiplies with each unit.
+
+The estimate of a product's time uses it to decide on a refusal. The larger an instruction, the more of it NumPy does at
+once.
 """
 
 EMULATOR_LIMIT_SECONDS = 120.0
@@ -43,7 +45,7 @@ def emulation_limit() -> float:
         limit = nan
     if not limit >= 0:
         raise ArgumentValueError(
-            f"{EMULATOR_LIMIT_VARIABLE}={text!r} is no number of seconds: set it to one from 0 to inf, or unset it"
+            f"{EMULATOR_LIMIT_VARIABLE}={text!r} is not a number of seconds: set it to one from 0 to inf, or unset it"
         )
     return limit
 

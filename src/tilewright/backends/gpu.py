@@ -127,7 +127,7 @@ class GpuBackend:
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream of another GPU."""
         if stream < 0:
-            raise ArgumentValueError(f"stream={stream} is no CUDA stream: pass its handle, or leave stream= out")
+            raise ArgumentValueError(f"stream={stream} is not a CUDA stream: pass its handle, or leave stream= out")
         if stream <= 2:  # the legacy and per-thread default streams belong to whatever context is current
             return
         context = checked(driver.cuStreamGetCtx(driver.CUstream(stream)), "cuStreamGetCtx(stream)")

@@ -1,4 +1,4 @@
-"""Checks in the emulator: kernels run under every order of asynchronous completion, and what is found about them.
+"""Checks in the emulator: kernels run under several orders of asynchronous completion, and broken rules are reported.
 
 `call` is `tilewright.check`, for PTX of any compiler; `kernels` checks tilewright's own.
 """

@@ -1,4 +1,4 @@
-"""The arguments of a checked launch: memory that outlives no run, addresses in it, and plain values."""
+"""The arguments of a checked launch: memory that each run gets anew, addresses in it, and plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Buffer(Protocol):
         """Bytes of its elements."""
 
     def array(self, rng: np.random.Generator) -> Array:
-        """What it holds before a run."""
+        """The contents before a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,10 @@ class Pointer:
 class TensorMapOf:
     """A TMA descriptor of an array in a buffer.
 
-    label: what messages call it. offset: of the array's first element in the buffer, in bytes. shape, box,
-    element_strides: elements, outermost dimension first. strides: bytes, of all dimensions.
+    label: its name in messages.
+    offset: the offset of the array's first element in the buffer, in bytes.
+    shape, box, element_strides: elements, outermost dimension first.
+    strides: bytes, of all dimensions.
     """
 
     label: str
@@ -77,7 +79,7 @@ Item: TypeAlias = Pointer | TensorMapOf | int | float | bytes | np.generic
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """All arguments of a launch, what messages call them, and the buffers that they name."""
+    """All arguments of a launch, their names in messages, and the buffers that they use."""
 
     buffers: dict[str, Buffer] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
@@ -89,12 +91,12 @@ class Arguments:
         return sum(buffer.nbytes for buffer in self.buffers.values())
 
     def initial(self, seed: int) -> dict[str, Array]:
-        """What the buffers hold before the launch."""
+        """The contents of the buffers before the launch."""
         named = enumerate(self.buffers.items())
         return {name: buffer.array(np.random.default_rng((seed, number))) for number, (name, buffer) in named}
 
     def values(self, device: "Device", addresses: Mapping[str, int]) -> list[int | float | bytes | np.generic]:
-        """What Device.launch takes, with the buffers at these addresses."""
+        """The arguments for Device.launch, with the buffers at these addresses."""
         return [
             item.value(device, addresses) if isinstance(item, Pointer | TensorMapOf) else item for item in self.items
         ]

@@ -1,4 +1,4 @@
-"""When asynchronous operations complete: the orders under which a kernel is checked."""
+"""The orders of asynchronous completion under which a kernel is checked."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +16,7 @@ class Asynchrony:
 
 
 def asynchronies(count: int, seed: int = 0) -> list[Asynchrony]:
-    """Eager, lazy, and `count` random orders, the first of which has this seed."""
+    """The eager and the lazy order, and `count` random ones; the first random one has this seed."""
     return [
         Asynchrony("eager"),
         Asynchrony("lazy"),

@@ -27,10 +27,10 @@ KernelArgument: TypeAlias = "Array | TensorMap | int | float | bytes | np.generi
 class TensorMap:
     """A kernel argument: the TMA descriptor of a NumPy array, by the rules of cuTensorMapEncodeTiled.
 
-    array: 1 to 5 dimensions, whose last has a stride of one element.
-    box, element_strides: elements along each dimension, in the order of the array's.
+    array: 1 to 5 dimensions; the last one has a stride of one element.
+    box, element_strides: elements along each dimension, in the order of the array's dimensions.
     swizzle: span in bytes, 0, 32, 64 or 128.
-    oob_fill: what loads put where the box leaves the array.
+    oob_fill: the value that loads put where the box leaves the array.
     """
 
     array: Array
@@ -59,9 +59,9 @@ def check(
 
     kernel: PTX text, or the path of a file with it.
     arguments: one for each parameter of the kernel. A NumPy array is passed by address, of whatever dtype, shape and
-    strides; afterwards it holds what the first run that ended has written. Arrays that overlap do so on the device too,
-    so `a[16:]` beside `a` points into it. Accesses outside the arrays are reported. None is a null pointer; numbers
-    take the type of their parameter; a structure is bytes or a NumPy scalar; a TMA descriptor is a `TensorMap`.
+    strides; afterwards it holds the output of the first run that ended. Arrays that overlap do so on the device too, so
+    `a[16:]` beside `a` points into it. Accesses outside the arrays are reported. None is a null pointer; numbers take
+    the type of their parameter; a structure is bytes or a NumPy scalar; a TMA descriptor is a `TensorMap`.
     grid, cluster: CTAs; block: threads; each a number or up to three, x first.
     shared_bytes: dynamic shared memory of each CTA.
     entry: the kernel's name or a part of it, if the module has several.
@@ -97,7 +97,7 @@ def check(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostBuffer:
-    """Memory of the caller's arrays that overlap. contents: one of the arrays where it spans all of it, else bytes."""
+    """The memory of overlapping arrays of the caller; contents: one of the arrays if it spans all of it, else bytes."""
 
     contents: Array
     writable: bool
@@ -108,7 +108,7 @@ class HostBuffer:
         return self.contents.nbytes
 
     def array(self, rng: np.random.Generator) -> Array:
-        """What the caller's memory holds."""
+        """The contents of the caller's memory."""
         return self.contents
 
 
@@ -218,7 +218,7 @@ def _buffer(low: int, high: int, arrays: Sequence[Array]) -> HostBuffer:
 
 
 def _write_back(arguments: Arguments, results: Results) -> None:
-    """Put what a run has left into the caller's arrays."""
+    """Copy the results of a run into the caller's arrays."""
     changed = {}
     for name, result in results.items():
         buffer = arguments.buffers[name]

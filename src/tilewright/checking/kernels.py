@@ -19,18 +19,18 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.reference import Array
 
 SHAPES = ((151, 77, 203), (264, 328, 456))
-"""Tried in this order: nothing is a multiple of anything; then rows of whole 16 bytes, for kernels that need TMA.
+"""The shapes to try, in this order: unaligned extents, then rows of whole 16 bytes for kernels that need TMA.
 
 Both end in the middle of a tile along m, n and k and go round a ring of stages more than once.
 """
 
 SMS = 2
-"""Multiprocessors of the emulated GPU: so few that persistent kernels go through several tiles each."""
+"""Multiprocessors of the emulated GPU: few, so persistent kernels go through several tiles each."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCheck:
-    """A kernel and the product that it is checked on, or the reason why it takes none."""
+    """A kernel and the product that it is checked on, or the reason why it takes no product."""
 
     kernel: Kernel
     hardware: Hardware
@@ -45,7 +45,7 @@ class KernelCheck:
         if product is None:
             return CheckResult(kernel.name, skipped=self.refusal)
         if product.problem.is_empty:
-            skipped = "the product has no elements, so that nothing runs"
+            skipped = "the product has no elements, so nothing runs"
             return CheckResult(kernel.name, str(product), skipped=skipped)
         config = kernel.configs(product.problem, self.hardware)[0]
         findings = Findings(kernel.name, str(product), str(config))
@@ -80,10 +80,10 @@ def checks_of(
     bias: bool = True,
     activation: str | None = None,
 ) -> list[KernelCheck]:
-    """A check of each kernel, on the product that is asked for or on a small one that it takes.
+    """A check of each kernel, on the given product or on a small one that it takes.
 
     Raises:
-        ArgumentValueError: with every kernel's reason if none takes it, or if it needs too much memory or time.
+        ArgumentValueError: with every kernel's reason if no kernel takes it, or if it needs too much memory or time.
     """
     hardware = dataclasses.replace(H200, sm_count=SMS)
     checks, refusals = [], []

@@ -24,7 +24,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.reference import Array
 
 COPIES = 5
-"""How often a buffer is in memory at most: initially, on two devices, and as the results of two runs."""
+"""The most copies of a buffer in memory: initially, on two devices, and as the results of two runs."""
 
 SPARE_BYTES = 1 << 24
 """Device memory beyond the buffers: redzones, parameters and variables of the module."""
@@ -36,7 +36,7 @@ Extents = tuple[int, ...]
 
 
 def require_kinds(kinds: Sequence[str], words: Wording) -> None:
-    """Raise an ArgumentValueError if one of the kinds to ignore does not exist."""
+    """Raise an ArgumentValueError if a kind to ignore does not exist."""
     for kind in kinds:
         if kind not in IGNORABLE:
             written = words.written("ignore", kind)
@@ -45,14 +45,14 @@ def require_kinds(kinds: Sequence[str], words: Wording) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A PTX module: its text, and what messages call it."""
+    """A PTX module: its text, and its name in messages."""
 
     name: str
     text: str
 
     @classmethod
     def read(cls, path: Path) -> "Source":
-        """The module of a file; an ArgumentValueError if there is none in it."""
+        """The module of a file; raises an ArgumentValueError if the file does not hold one."""
         try:
             text = path.read_text(encoding="utf-8").rstrip("\0")
         except OSError as error:
@@ -64,10 +64,10 @@ class Source:
         return cls(str(path), text)
 
     def load(self, entry: str | None, words: Wording) -> Kernel:
-        """The kernel of that name, or the only one whose name has it as a part.
+        """The kernel of that name, or the only one whose name contains it.
 
         Raises:
-            ArgumentValueError: if there is none, or several.
+            ArgumentValueError: if there are none or several.
             EmulatorError: if the PTX is wrong or not emulated.
         """
         if not self.text.strip():
@@ -124,10 +124,10 @@ class Launch:
         ignore: Sequence[str] = (),
         progress: Callable[[float], None] = ignored,
     ) -> tuple[CheckResult, Results | None]:
-        """What is found under every order, and what the buffers hold after the first run that ended.
+        """The findings under every order, and the contents of the buffers after the first run that ended.
 
         Raises:
-            EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
+            EmulatorError: for PTX that is wrong or not emulated, and for launches that no GPU accepts.
         """
         arguments, kernel = self.arguments, self.kernel
         initial = arguments.initial(seed)
@@ -176,7 +176,7 @@ def _download(device: Device, address: int, like: Array) -> Array:
 
 
 def _named(text: str, addresses: Mapping[str, int], arrays: Mapping[str, Array]) -> str:
-    """The text with the array and the offset in bytes behind each address in one."""
+    """The text, in which each address in an array is followed by the array and the offset in bytes."""
 
     def with_name(match: re.Match[str]) -> str:
         for name, start in addresses.items():

@@ -1,4 +1,4 @@
-"""How much memory this process may still take."""
+"""The memory that this process may still take."""
 
 import os
 from contextlib import suppress
@@ -6,11 +6,11 @@ from math import inf
 from pathlib import Path
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""The container's limit in bytes, in cgroups of version 2 and 1; "max" is none."""
+"""Files with the container's limit in bytes, in cgroups of version 2 and 1; "max" means no limit."""
 
 
 def available_memory() -> float:
-    """Bytes: what the machine has to spare, or a lower limit on the process or its container; inf where unknown."""
+    """Free memory of the machine in bytes, or a lower limit on the process or its container; inf if unknown."""
     bounds = [inf]
     with suppress(OSError, ValueError, AttributeError):  # Windows has no sysconf
         bounds.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

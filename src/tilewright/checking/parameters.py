@@ -1,4 +1,4 @@
-"""Whether the arguments of a launch are what a kernel's parameters take, by their types in the PTX."""
+"""The check of a launch's arguments against the kernel's parameters, by their types in the PTX."""
 
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
-    """Make integers that f32 and f64 parameters get floats.
+    """Convert integers for f32 and f64 parameters to floats.
 
     Raises:
-        ArgumentValueError: naming the parameter, its PTX type and what it takes, if an argument does not fit or is
-            missing.
+        ArgumentValueError: naming the parameter, its PTX type and the accepted values, if an argument does not fit or
+        is missing.
     """
     parameters, count = kernel.parameters, len(arguments.items)
     if count != len(parameters):
@@ -47,7 +47,7 @@ def name_of(parameter: "Parameter") -> str:
 
 
 def taken_by(parameter: "Parameter", words: Wording) -> str:
-    """What may be given for a parameter."""
+    """The accepted arguments of a parameter, in words."""
     if _is_float(parameter):
         return "a number such as 1.5"
     integer = f"a {parameter.size}-byte integer such as 5"
@@ -57,7 +57,7 @@ def taken_by(parameter: "Parameter", words: Wording) -> str:
 
 
 def _fits(item: Item, parameter: "Parameter") -> bool:
-    if isinstance(item, np.generic):  # of which np.float64 is a float, too
+    if isinstance(item, np.generic):  # np.float64 is a float, too
         return parameter.size == item.nbytes
     if isinstance(item, Pointer):
         return parameter.size == 8 and not _is_float(parameter)

@@ -1,4 +1,4 @@
-"""The product that a command multiplies: its Problem, random operands."""
+"""The product that a command multiplies: its Problem and random operands."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ class Product:
 
     @property
     def problem(self) -> Problem:
-        """What a call with such operands asks."""
+        """The Problem of a call with such operands."""
         m, n, k = self.m, self.n, self.k
         return Problem(
             m=m,
@@ -48,16 +48,16 @@ class Product:
 
     @property
     def host_bytes(self) -> int:
-        """About the most host memory that multiplying and verifying takes at once.
+        """An estimate of the host memory that multiplying and verifying takes at once, in bytes.
 
-        Operands and result are there twice, as arrays and as the emulator's copies; the float64 reference needs values
-        and magnitudes of one input, and several arrays of the result's shape where it is compared as a whole.
+        Operands and result exist twice, as arrays and as the emulator's copies. The float64 reference needs values and
+        magnitudes of one input, and several arrays of the result's shape if all of it is compared.
         """
         whole = self.m * self.n if self.problem.flops <= FULL_REFERENCE_FLOPS else 0
         return 2 * self.problem.minimum_bytes + 16 * self.k * max(self.m, self.n) + 48 * whole
 
     def require_memory(self) -> None:
-        """Raise a ValueError where it takes more than half of the memory that is available."""
+        """Raise a ValueError if it takes more than half of the available memory."""
         limit = available_memory() / 2
         if self.host_bytes > limit:
             raise ArgumentValueError(
@@ -72,7 +72,8 @@ class Product:
     def operands(self, seed: int, data: Data = "randn") -> dict[str, Array]:
         """Normally distributed a, b and perhaps bias, in host memory and in the product's layout.
 
-        Of data "2:4" a is zero but for the larger two of four neighbors along k, of which there are whole groups.
+        With data "2:4", a keeps only the larger two of each four neighbors along k and is zero elsewhere; k must
+        consist of whole groups.
         """
         rng = np.random.default_rng(seed)
 
@@ -97,12 +98,12 @@ class Product:
         """Compare a result that was summed in `accumulator` with the float64 reference."""
         return compare(out, operands["a"], operands["b"], self.problem.epilogue, operands, accumulator=accumulator)
 
-    def __str__(self) -> str:  # a Problem's own layout cannot be told where an extent is 1
+    def __str__(self) -> str:  # a Problem does not show its layout if an extent is 1
         return f"{self.m}x{self.n}x{self.k} {self.dtype} {self.layout} -> {self.out_dtype}"
 
 
 class NotTaken(ArgumentValueError):
-    """A kernel does not take what was asked for; `refusal` is its reason."""
+    """A kernel does not take the product; `refusal` is its reason."""
 
     def __init__(self, kernel: Kernel, hardware: Hardware, refusal: str):
         super().__init__(f"kernel {kernel.name!r} does not take this product on {hardware.name}: {refusal}")
@@ -110,7 +111,7 @@ class NotTaken(ArgumentValueError):
 
 
 def whole_tiles(kernel: Kernel) -> list[tuple[int, int, int]]:
-    """A small product of whole tiles, for a rung that takes no other; nothing for other kernels."""
+    """A small product of whole tiles, for a rung that takes no other; None for other kernels."""
     if not isinstance(kernel, LadderKernel):
         return []
     return [(2 * kernel.tile_m, 2 * kernel.tile_n, 4 * max(kernel.tile_k, 16))]
@@ -124,9 +125,9 @@ def first_accepted(
     layout: str | None,
     **epilogue: Any,
 ) -> Product:
-    """The first product, by shape and then by element type, that the kernel takes; NotTaken where there is none.
+    """The first product, by shape and then by element type, that the kernel takes; NotTaken if there is none.
 
-    `dtype` None tries every supported one, `layout` None is the kernel's own or nt.
+    If `dtype` is None, every supported one is tried; `layout` None is the kernel's own or nt.
     """
     layout = layout or (kernel.layout if isinstance(kernel, LadderKernel) else "nt")
     kinds = dtypes.SUPPORTED if dtype is None else (dtypes.parse(dtype, "--dtype"),)

@@ -1,4 +1,4 @@
-"""What a check finds: one kernel under every order of asynchronous completion, with reports and counters."""
+"""The result of a check: one kernel under every order of asynchronous completion, with reports and counters."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ def _not_counted() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What was found about one kernel, as `tilewright check --json` prints it.
+    """The findings about one kernel, as `tilewright check --json` prints them.
 
     kernel: its name.
-    product, config: what it multiplied and how, or the PTX file; empty where there is none.
-    verified: True where nothing was found, None where nothing ran, or not to its end.
+    product, config: the product and the Config, or the PTX file; empty if there is none.
+    verified: True if there are no findings, None if nothing ran, or not to its end.
     skipped: why nothing ran; empty otherwise.
-    reports: what was found, each once, with the keys kind, message, locations, threads, address, rule, section and
+    reports: the findings, each once, with the keys kind, message, locations, threads, address, rule, section and
     schedules.
     counters: totals, by_line and by_line_inclusive of the first run.
     schedules: the orders of asynchronous completion that it ran under.
@@ -43,7 +43,7 @@ class CheckResult:
     schedules: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON; `error` only where there is one."""
+        """Plain data, ready for JSON; `error` only if there is one."""
         record = dataclasses.asdict(self)
         del record["interrupted"]
         if not self.error:
@@ -52,9 +52,10 @@ class CheckResult:
 
 
 class Findings:
-    """Gathers what the runs of one kernel find.
+    """A collector of the findings of one kernel's runs.
 
-    named: puts the names of arrays behind the addresses in a sentence. ignore: kinds of reports that are dropped.
+    named: puts the names of arrays after the addresses in a sentence.
+    ignore: kinds of reports that are dropped.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Findings:
         self._schedules: list[str] = []
 
     def begin(self, asynchrony: Asynchrony) -> None:
-        """Note that a run begins."""
+        """Record that a run begins."""
         self._schedules.append(str(asynchrony))
 
     def report(
@@ -108,7 +109,7 @@ class Findings:
         self._reports.append({**report, "schedules": [str(asynchrony)]})
 
     def result(self) -> CheckResult:
-        """What was found so far."""
+        """The findings so far."""
         counters = self.counters
         counted = _not_counted() if counters is None else {
             "totals": counters.as_dict(),

@@ -1,4 +1,4 @@
-"""A kernel run under several orders of asynchronous completion, whose results must be the same."""
+"""Runs of a kernel under several orders of asynchronous completion; their results must be equal."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 
 Results: TypeAlias = Mapping[str, Array]
 Run: TypeAlias = Callable[[], tuple[Results, Counters | None]]
-"""Runs the kernel once; returns its results by name, and what was counted."""
+"""A function that runs the kernel once; returns its results by name, and the counters."""
 Prepare: TypeAlias = "Callable[[Asynchrony, dict[str, Any]], tuple[Device, Run]]"
-"""From an order and the options of a Device to the Device and what runs the kernel there."""
+"""A function of an order and the options of a Device; returns the Device and the function that runs the kernel on it.
+"""
 
 REFUSALS = (LaunchError, PtxSyntaxError, UnsupportedInstruction)
-"""Errors that say nothing about what the kernel does: it cannot run at all."""
+"""Errors that say nothing about the kernel's behavior: it cannot run at all."""
 
 
 def ignored(share: float) -> None:
-    """A progress that nobody follows."""
+    """A progress callback that does nothing."""
 
 
 def run_under_each(
@@ -39,10 +40,11 @@ def run_under_each(
     findings: Findings,
     progress: Callable[[float], None] = ignored,
 ) -> Results | None:
-    """Run a kernel under every order and add what is found, differences of results included, to `findings`.
+    """Run a kernel under every order and add the findings, including differing results, to `findings`.
 
-    Returns the results of the first order that ran to its end, if any did. Ctrl-C ends it with what was found so far.
-    progress: called with the share of the check that is done; may end it with TimeoutError.
+    Returns the results of the first order that ran to its end, if any did. Ctrl-C ends it with the findings so far.
+
+    progress: called with the finished share of the check; may end it with TimeoutError.
 
     Raises:
         EmulatorError: if the emulator does not take the kernel or its launch.

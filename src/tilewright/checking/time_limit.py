@@ -1,4 +1,4 @@
-"""How long an emulation may take whose rate is not known: it ends as soon as it is certain to take too long."""
+"""The time limit of an emulation whose rate is unknown: it ends as soon as it is certain to take too long."""
 
 import time
 
@@ -6,16 +6,17 @@ from tilewright.backends.emulation_limit import emulation_limit, long_emulation
 from tilewright.emulator.launch import CHUNK_LANES, RESIDENT_LANES
 
 SETTLING_SECONDS = 2.0
-"""Before an estimate counts: the first blocks are compiled meanwhile."""
+"""The time before an estimate counts, in which the first blocks are compiled."""
 FIRM = 0.75
-"""Share of the limit after which an emulation that is nearly done may take up to twice the limit: estimates waver."""
+"""The share of the limit after which an emulation may take up to twice the limit, since estimates fluctuate."""
 
 
 class TimeLimit:
-    """Estimates, as an emulation goes on, the seconds it takes in all, and ends it beyond the limit.
+    """A running estimate of an emulation's total seconds, which ends the emulation beyond the limit.
 
-    subject, remedy: for the message. batch: the share of it that runs together: part of its threads may have
-    exited while the rest has all its work before it, so that all of it counts as done.
+    subject, remedy: for the message.
+    batch: the share of the emulation that runs together. Part of its threads may have exited while the rest has all its
+    work ahead, so all of it counts as done.
     """
 
     def __init__(self, subject: str, batch: float, remedy: str) -> None:
@@ -23,7 +24,7 @@ class TimeLimit:
         self._limit, self._start = emulation_limit(), time.monotonic()
 
     def __call__(self, done: float) -> None:
-        """Go on from a share of it from 0 to 1, or raise TimeoutError with the estimate."""
+        """Continue at a finished share from 0 to 1, or raise TimeoutError with the estimate."""
         elapsed = time.monotonic() - self._start
         seconds = elapsed / min(done + self._batch, 1.0)
         allowed = self._limit if elapsed < FIRM * self._limit else 2 * self._limit

@@ -1,4 +1,4 @@
-"""How those who describe a launch write what it takes: the words of messages, on the command line and in Python."""
+"""The words of messages about a launch, which differ between the command line and Python."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What messages call options and arguments.
+    """The words of messages for options and arguments.
 
     option, value: formats of an option's name, and of an option with its value.
-    given: a format of how many arguments there are, in a clause.
-    address, structure: what an 8-byte integer and a parameter of `size` bytes take.
-    typed: what a structure of so many bytes also takes.
+    given: a format for the number of arguments, in a clause.
+    address, structure: the accepted arguments of an 8-byte integer and of a parameter of `size` bytes.
+    typed: further accepted arguments of a structure, by its size in bytes.
     """
 
     option: str
@@ -22,11 +22,11 @@ class Wording:
     typed: Mapping[int, str]
 
     def name(self, option: str) -> str:
-        """An option as messages name it."""
+        """An option's name in messages."""
         return self.option.format(option)
 
     def written(self, option: str, value: str) -> str:
-        """An option as it is written with a value."""
+        """An option with a value in messages."""
         return self.value.format(option, value)
 
 

@@ -1,6 +1,6 @@
 """The command line. Each command is a module or a package.
 
-What a command needs is imported when it runs, so `--help` is quick.
+A command's imports happen when it runs, so `--help` is quick.
 """
 
 import errno
@@ -52,7 +52,7 @@ def main() -> None:
     except OSError as error:
         if error.filename is not None:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the remaining output is flushed again at exit
         if error.errno == errno.EPIPE:  # `tilewright inspect --sass | head`
             sys.exit(1)
         print(f"tilewright: the output cannot be written: {error.strerror}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What commands have in common: how their options are declared, and how their errors end them."""
+"""The common parts of commands: declarations of options, and ends by errors."""
 
 import dataclasses
 import functools
@@ -15,17 +15,17 @@ from tilewright.cli.output import print_json
 from tilewright.errors import message_of
 
 UsageError: Any = typer.BadParameter.__bases__[0]
-"""Of click, which typer has under different names."""
+"""The usage error of click, which typer has under different names."""
 
 NOT_VERIFIED, BAD_REQUEST, INTERRUPTED = 1, 2, 130
-"""Exit codes besides 0: the answer is wrong or something fails; the request cannot be met; Ctrl-C."""
+"""Exit codes besides 0: a wrong answer or a failure; a request that cannot be met; Ctrl-C."""
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer of a function whose parameters may be dataclasses of options.
+    """A command for typer, made from a function whose parameters may be dataclasses of options.
 
-    The fields of such a dataclass are annotated as parameters are, and become options of the command. Errors raised for
-    the caller become their message on stderr, and with --json an object on stdout, and exit code 2; Ctrl-C becomes 130.
+    The fields of such a dataclass are annotated as parameters are, and become options of the command. An error raised
+    for the caller becomes its message on stderr, with --json an object on stdout, and exit code 2. Ctrl-C becomes 130.
     """
     groups: dict[str, Any] = {}
     options: list[inspect.Parameter] = []
@@ -73,7 +73,7 @@ def _options_of(kind: Any) -> Iterator[inspect.Parameter]:
 
 
 class CommandLine(TyperGroup):
-    """All commands. Under --json it also says as JSON what is wrong with the options, so stdout holds one object."""
+    """All commands. With --json, faults of the options are also printed as JSON, so stdout holds one object."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse the words of the command line up to the command's name."""
@@ -97,7 +97,7 @@ class CommandLine(TyperGroup):
 
 
 class WithNegativeNumbers(TyperCommand):
-    """A command that takes -1 for a value, so the argument it is meant for refuses it, and not an unknown option."""
+    """A command that takes -1 as a value, so the argument refuses it instead of an unknown option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command's name."""

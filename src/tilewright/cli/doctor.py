@@ -1,4 +1,4 @@
-"""`tilewright doctor`: what this machine can do, and what is missing."""
+"""`tilewright doctor`: the abilities of this machine, and what is missing."""
 
 import os
 import platform
@@ -26,7 +26,7 @@ DRIVER_RELEASE = {12: 525, 13: 580}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was looked at, how it is, and what to do where it is not well."""
+    """One line: the examined thing, its state, and the remedy if it is not well."""
 
     name: str
     status: Status
@@ -61,7 +61,7 @@ def doctor(as_json: Json = False) -> None:
 
 
 def _guarded(examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """An examination that itself breaks is a finding: the others still run."""
+    """An examination that turns its own failure into a finding, so the others still run."""
     try:
         yield from examine()
     except Exception as error:
@@ -166,7 +166,7 @@ def _driver() -> Finding:
 
 
 def _driver_release() -> str | None:
-    """The release that Linux's driver names, such as 580.65.06."""
+    """The release of Linux's driver, such as 580.65.06."""
     try:
         words = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").split()
     except OSError:
@@ -183,7 +183,7 @@ def _cache() -> Iterator[Finding]:
             yield Finding("cache, read only", "ok", f"{folder}: {_size(folder)}")
         else:
             remedy = "correct TILEWRIGHT_CACHE_PATH, or make the directory"
-            yield Finding("cache, read only", "warn", f"{folder} is no directory", remedy)
+            yield Finding("cache, read only", "warn", f"{folder} is not a directory", remedy)
     detail = f"{cache.directory}: {_size(cache.directory)}"
     try:
         cache.directory.mkdir(parents=True, exist_ok=True)
@@ -203,7 +203,7 @@ def _cache() -> Iterator[Finding]:
 
 
 def _size(folder: Path) -> str:
-    """How much of a cache a directory is."""
+    """The size of a cache directory in words."""
     from tilewright.jit.cache import contents
 
     entries, size = contents(folder)

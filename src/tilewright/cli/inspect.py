@@ -1,4 +1,4 @@
-"""`tilewright inspect`: what a kernel compiles to."""
+"""`tilewright inspect`: the compiled form of a kernel."""
 
 import dataclasses
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from tilewright.cli.options import (
 from tilewright.cli.output import console, print_json, table
 
 MIX_LINES = 15
-"""Opcodes shown to people besides the characteristic ones; --json has all."""
+"""The number of opcodes shown to people besides the characteristic ones; --json has all."""
 
 
 @command

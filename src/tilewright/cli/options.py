@@ -1,4 +1,4 @@
-"""The options that several commands take, and what their values mean."""
+"""The options that several commands share, and the meaning of their values."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,7 @@ class DTypeName(StrEnum):
 
 
 class Layout(StrEnum):
-    """How A and B are stored; t: transposed, so that `nt` has B as (n, k), as a linear layer's weight."""
+    """The layout of A and B; t: transposed, so `nt` has B as (n, k), like a linear layer's weight."""
 
     nt = "nt"
     nn = "nn"
@@ -39,7 +39,7 @@ class ActivationName(StrEnum):
 
 
 class BackendName(StrEnum):
-    """Where to run."""
+    """The backend to run on."""
 
     auto = "auto"
     gpu = "gpu"
@@ -70,7 +70,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 
 
 def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int] | None:
-    """(m, n, k), or None where none of them is given; a ValueError for a part of them."""
+    """(m, n, k), or None if none of them is given; raises a ValueError if only some are."""
     if m is None:
         return None
     if n is None or k is None:
@@ -81,7 +81,7 @@ def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int
 
 
 def wants_gpu(backend: BackendName) -> bool:
-    """Whether to run on a GPU: where there is one, unless told otherwise; a RuntimeError where `gpu` finds none."""
+    """Whether to run on a GPU; "auto" does if there is one, and "gpu" raises a RuntimeError if there is none."""
     from tilewright.api import gpu_count
 
     on_gpu = backend != BackendName.emulator and gpu_count() > 0
@@ -94,12 +94,12 @@ def wants_gpu(backend: BackendName) -> bool:
 
 
 def require_writable(option: str, path: Path | None) -> None:
-    """Raise a ValueError, before anything is measured in vain, where a file could not be written."""
+    """Raise a ValueError, before any measurement, if a file could not be written."""
     if path is None:
         return
     if not path.parent.is_dir():
         raise ArgumentValueError(f"{option}={path} is in a folder that does not exist: make it first")
-    target = path.resolve()  # a link stays
+    target = path.resolve()  # keeps a link
     there = target.exists()
     try:
         target.open("ab").close()
@@ -110,7 +110,7 @@ def require_writable(option: str, path: Path | None) -> None:
 
 
 def require_plot(path: Path | None) -> None:
-    """Raise, before anything is measured in vain, where --plot could not be drawn."""
+    """Raise an error, before any measurement, if --plot could not be drawn."""
     if path is not None:
         from tilewright.bench.plot import pyplot
 
@@ -125,15 +125,15 @@ def parse_shape(text: str, option: str) -> tuple[int, int, int]:
         parts = [parts[0].removesuffix("^3")] * 3
     if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
         raise ArgumentValueError(
-            f"{option}={text!r} is no shape: write M,N,K of natural numbers, such as 512,2048,1024 or 512x2048x1024, "
-            "or 4096 for a cube"
+            f"{option}={text!r} is not a shape: write M,N,K of natural numbers, such as 512,2048,1024 or "
+            "512x2048x1024, or 4096 for a cube"
         )
     m, n, k = map(int, parts)
     return m, n, k
 
 
 def hardware_of(arch: str) -> "Hardware":
-    """A GPU with this architecture: sm_90a, or sm_ and any capability from 80 on that NVRTC compiles for."""
+    """A GPU with this architecture: sm_90a, or sm_ and any capability from 80 on that NVRTC supports."""
     from tilewright.hardware import standing_for
     from tilewright.jit.compile import compilable
 
@@ -142,6 +142,6 @@ def hardware_of(arch: str) -> "Hardware":
         targets.append("sm_90a")
     if arch not in targets:
         raise ArgumentValueError(
-            f"--arch={arch!r} is no architecture that tilewright and NVRTC know: use {', '.join(targets)}"
+            f"--arch={arch!r} is not an architecture that tilewright and NVRTC know: use {', '.join(targets)}"
         )
     return standing_for(arch)

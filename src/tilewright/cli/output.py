@@ -1,4 +1,4 @@
-"""What commands say and where: results on stdout, everything else on stderr."""
+"""The output of commands: results on stdout, everything else on stderr."""
 
 import functools
 import json
@@ -25,19 +25,19 @@ LINE_COLUMNS = {
     "barrier_waits": ("bar", "waits"),
     "mbarrier_waits": ("mbar", "waits"),
 }
-"""Counters that the table of source lines shows, with headings in two rows: short, so that it fits a terminal."""
+"""The counters in the table of source lines, with short headings in two rows, so it fits a terminal."""
 
 _SCALES = ("", "k", "M", "G", "T", "P", "E")
 
 
 def print_json(result: dict[str, Any]) -> None:
-    """The result as one JSON object; a ValueError for a NaN, which JSON does not have."""
+    """Print the result as one JSON object; raises a ValueError for a NaN, which JSON does not have."""
     sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
 
 
 @functools.cache
 def console() -> "Console":
-    """Where people read results."""
+    """The console on which people read results."""
     from rich.console import Console
 
     # A terminal wraps between words; elsewhere lines stay whole, for grep.
@@ -45,12 +45,12 @@ def console() -> "Console":
 
 
 def terminal_width() -> int:
-    """Columns of a line: elsewhere than in a terminal as many as it takes."""
+    """The columns of a line; outside a terminal, a line takes as many as it needs."""
     return console().width if console().is_terminal else sys.maxsize
 
 
 def paragraph(text: str, indent: int) -> None:
-    """Lines behind an indent; what a terminal wraps goes two columns further in."""
+    """Print lines after an indent; lines that a terminal wraps continue two columns further in."""
     for line in text.splitlines():
         console().out(textwrap.fill(
             line, terminal_width(), initial_indent=" " * indent, subsequent_indent=" " * (indent + 2),
@@ -59,7 +59,7 @@ def paragraph(text: str, indent: int) -> None:
 
 
 class Bar(Protocol):
-    """Sets a progress bar to a share from 0 to 1 and, where it is given, to what is being done."""
+    """A function that sets a progress bar to a share from 0 to 1 and, if given, to a description of the work."""
 
     def __call__(self, share: float, doing: str | None = None) -> None:
         """Set the bar."""
@@ -67,7 +67,7 @@ class Bar(Protocol):
 
 @contextmanager
 def progress(description: str, start: float | None = None) -> Iterator[Bar]:
-    """A bar with the time left on a terminal's stderr, from `start` on; without a start until there is a share."""
+    """A bar with the time left on a terminal's stderr, from `start` on; without a start, from the first share on."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -84,7 +84,7 @@ def progress(description: str, start: float | None = None) -> Iterator[Bar]:
         TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as shown:
-        begun = None if start is None else 1.0  # how long it takes is unknown until there is a share
+        begun = None if start is None else 1.0  # the duration is unknown until there is a share
         task = shown.add_task(description, total=begun, completed=start or 0)  # type: ignore[arg-type]
 
         def bar(share: float, doing: str | None = None) -> None:
@@ -94,7 +94,7 @@ def progress(description: str, start: float | None = None) -> Iterator[Bar]:
 
 
 def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
-    """The emulator's counters as names and totals for a table; what was not counted is left out."""
+    """The emulator's counters as names and totals for a table, without those that were not counted."""
     rows: dict[str, object] = {}
     for name, value in counters.items():
         total = _total(value)
@@ -108,7 +108,7 @@ def counter_rows(counters: dict[str, Any]) -> dict[str, object]:
 
 
 def line_table(by_line: dict[str, dict[str, Any]]) -> None:
-    """The emulator's counters per source line that has more than instructions, if any has; without empty columns."""
+    """The emulator's counters per source line, for lines with more than instructions; without empty columns."""
     totals = {line: {name: _total(counters[name]) for name in LINE_COLUMNS} for line, counters in by_line.items()}
     instructions, *events = LINE_COLUMNS
     shown = {line: row for line, row in totals.items() if any(row[name] for name in events)} or totals
@@ -123,10 +123,10 @@ def line_table(by_line: dict[str, dict[str, Any]]) -> None:
 
 
 def compact(value: int) -> str:
-    """At most six characters, with three digits or more; nothing for zero."""
+    """The number in at most six characters, with three digits or more; empty for zero."""
     if value < 10_000:
         return f"{value:,}" if value else ""
-    scale = int(f"{value:.2e}".partition("e")[2]) // 3  # of the value as it is rounded
+    scale = int(f"{value:.2e}".partition("e")[2]) // 3  # of the rounded value
     return f"{value / 1000**scale:.3g}{_SCALES[scale]}"
 
 
@@ -136,7 +136,7 @@ def _total(value: Any) -> int:
 
 
 def facts(rows: dict[str, str]) -> None:
-    """Names and sentences in two columns, the sentences wrapped to the terminal's width or 80 columns."""
+    """Print names and sentences in two columns; sentences wrap at the terminal's width or 80 columns."""
     from rich.table import Table
     from rich.text import Text
 
@@ -149,7 +149,7 @@ def facts(rows: dict[str, str]) -> None:
 
 
 def table(title: str, rows: dict[str, object]) -> None:
-    """Names and values in two columns."""
+    """A table of names and values in two columns."""
     if title:
         console().print(title, style="italic", markup=False)
     columns(
@@ -160,10 +160,12 @@ def table(title: str, rows: dict[str, object]) -> None:
 
 
 def columns(rows: Sequence[Sequence[str]], *, indent: int = 0, gap: int = 1, headings: int = 0) -> None:
-    """Cells in columns, the first of each row to the left, the others to the right of theirs.
+    """Print cells in columns, the first of each row aligned left and the others right.
 
-    Nothing is cut or broken: where a terminal is too narrow for the first cell, the others stand below it. gap: blanks
-    between columns. headings: so many rows are in bold.
+    Nothing is cut or broken: if a terminal is too narrow for the first cell, the others stand below it.
+
+    gap: blanks between columns.
+    headings: the number of rows in bold.
     """
     names, *others = zip(*rows, strict=True) if rows else ((),)
     widths = [max(map(len, column)) for column in others]

@@ -1,4 +1,4 @@
-"""Records of what a command found: drawn, and, where they were written before, shown again."""
+"""The records of commands: drawn, read, and shown again."""
 
 import json
 from collections.abc import Callable, Collection
@@ -11,22 +11,22 @@ from tilewright.errors import ArgumentValueError
 
 
 def read(path: Path, written_by: str, complete: Callable[[Any], bool]) -> dict[str, Any]:
-    """The JSON object of a file, if it is complete; a ValueError that names the command it must be `written_by`."""
+    """The JSON object of a complete file; raises a ValueError that names the command it must be `written_by`."""
     remedy = f"name a file that `{written_by}` wrote"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ArgumentValueError(f"record {path} cannot be read: {error.strerror}: {remedy}") from None
     except ValueError as error:
-        raise ArgumentValueError(f"record {path} is no JSON: {error}: {remedy}") from None
+        raise ArgumentValueError(f"record {path} is not JSON: {error}: {remedy}") from None
     if not complete(record):
-        raise ArgumentValueError(f"record {path} is none, or lacks a part: {remedy}")
+        raise ArgumentValueError(f"record {path} is not a record, or lacks a part: {remedy}")
     found: dict[str, Any] = record
     return found
 
 
 def has(value: Any, *keys: str) -> TypeGuard[dict[str, Any]]:
-    """Whether it is an object with these keys."""
+    """Whether a value is an object with these keys."""
     return isinstance(value, dict) and value.keys() >= set(keys)
 
 
@@ -36,7 +36,7 @@ def has_parts(value: Any, name: str) -> bool:
 
 
 def refuse_measuring(context: typer.Context, record: str, kept: Collection[str]) -> None:
-    """Raise a ValueError for options that say what is to be measured, all but `kept`, where a record is shown again."""
+    """Raise a ValueError if a record is shown again with options for measuring, except those in `kept`."""
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         given = source is not None and source.name == "COMMANDLINE"
@@ -47,9 +47,9 @@ def refuse_measuring(context: typer.Context, record: str, kept: Collection[str])
 
 
 def drawn(record: dict[str, Any], path: Path | None, draw: Callable[[dict[str, Any], Path], bool]) -> bool:
-    """Draw the record where there is a path, and tell people; whether that did not fail, which the record then says.
+    """Draw the record if there is a path, and report it on stderr; returns False on failure, which the record notes.
 
-    Before the record is printed, so that stdout has one object whatever happens.
+    It runs before the record is printed, so stdout holds one object in every case.
     """
     if path is None:
         return True

@@ -1,7 +1,7 @@
-"""Runs PTX on the CPU: the kernels that the GPU runs, in NumPy, with checks that the hardware does not have.
+"""Runs PTX on the CPU: the same kernels as on the GPU, in NumPy, with checks that the hardware does not have.
 
 `Device` is the host's side. PTX goes through `ptx` (text to data), `program` (data to Python functions, by the meanings
-in `semantics`) and `machine` (which lanes run next); `checks` and `counts` listen to what the machine tells.
+in `semantics`) and `machine` (which lanes run next); `checks` and `counts` listen to the machine's events.
 """
 
 from tilewright.emulator.counts.counters import Counters

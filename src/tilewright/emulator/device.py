@@ -51,18 +51,20 @@ class Kernel:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """What `args` of a launch must hold, in order."""
+        """The parameters that `args` of a launch must match, in order."""
         return self.program.entry.parameters
 
 
 class Device:
     """An emulated GPU with its own global memory.
 
-    memory_bytes: capacity of global memory; pages cost nothing until they are used. asynchrony, seed: when asynchronous
-    operations take effect (see the module asynchrony). progress: called with the finished fraction of a launch,
-    again and again; a TimeoutError that it raises ends the launch, with a note on what ran, as KeyboardInterrupt gets.
-    count_memory: also count sectors and wavefronts, which costs time. checks: check the order of all accesses; what is
-    found is added to `reports`. observers: also told of all that happens (see Observer).
+    memory_bytes: capacity of global memory; pages cost nothing until they are used.
+    asynchrony, seed: when asynchronous operations take effect (see the module asynchrony).
+    progress: called repeatedly with the finished fraction of a launch; a TimeoutError that it raises ends the launch,
+    with a note on what ran. KeyboardInterrupt gets the same note.
+    count_memory: also count sectors and wavefronts, which costs time.
+    checks: check the order of all accesses; findings are added to `reports`.
+    observers: also told of all events (see Observer).
     """
 
     def __init__(
@@ -91,10 +93,10 @@ class Device:
         self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
     def allocate(self, nbytes: int, *, align: int = 256) -> int:
-        """The address of `nbytes` fresh bytes, poisoned with 0xff and fenced by bytes that nobody may touch.
+        """The address of `nbytes` fresh bytes, filled with 0xff and surrounded by bytes that no thread may touch.
 
         Raises:
-            ValueError: for a size below 1 or an alignment that is no power of two.
+            ValueError: for a size below 1 or an alignment that is not a power of two.
             MemoryError: if the device is full.
         """
         if nbytes < 1:
@@ -137,12 +139,15 @@ class Device:
         l2_promotion: int = 0,
         oob_fill: Literal["zeros", "nan"] = "zeros",
     ) -> bytes:
-        """A kernel argument that stands for the 128 bytes of cuTensorMapEncodeTiled, whose arguments these are.
+        """A kernel argument that stands for the 128 bytes of cuTensorMapEncodeTiled, which takes the same arguments.
 
-        dtype: of the elements, as NumPy has it or by its name in PTX ("bf16"); what the driver has no type for is taken
-        as unsigned. shape, box, element_strides: elements, innermost dimension first, 1 to 5 dimensions. strides:
-        bytes, of dimensions 1 and up. swizzle: span in bytes, 0, 32, 64 or 128. l2_promotion: bytes; makes no
-        difference here. oob_fill: what loads put where the box leaves the tensor.
+        dtype: the elements' type, as in NumPy or by its name in PTX ("bf16"); types that the driver lacks count as
+        unsigned.
+        shape, box, element_strides: elements, innermost dimension first, 1 to 5 dimensions.
+        strides: bytes, of dimensions 1 and up.
+        swizzle: span in bytes, 0, 32, 64 or 128.
+        l2_promotion: bytes; it makes no difference here.
+        oob_fill: the value that loads put where the box leaves the tensor.
 
         Raises:
             ValueError: where cuTensorMapEncodeTiled would refuse.
@@ -161,18 +166,18 @@ class Device:
 
     @staticmethod
     def entries(ptx: str | bytes) -> list[str]:
-        """The names of a PTX module's kernels, any of which `load` takes."""
+        """The names of a PTX module's kernels; `load` takes any of them."""
         return list(_parse(_text(ptx)).entries)
 
     def load(self, ptx: str | bytes, entry: str | None = None) -> Kernel:
-        """Prepare a kernel of a PTX module; `entry` may be left out if the module has one only.
+        """Prepare a kernel of a PTX module; `entry` may be left out if the module has only one.
 
-        ptx: the text, also as nvrtcGetPTX gives it: bytes that a zero ends.
+        ptx: the text, or bytes that end with a zero, as nvrtcGetPTX returns them.
 
         Raises:
             PtxSyntaxError, UnsupportedInstruction: naming the line.
-            TypeError: if ptx is no text.
-            ValueError: if the entry is not there.
+            TypeError: if ptx is not text.
+            ValueError: if the entry does not exist.
         """
         ptx = _text(ptx)
         module = _parse(ptx)
@@ -196,16 +201,17 @@ class Device:
     ) -> Counters:
         """Run a kernel to its end.
 
-        grid (CTAs), block (threads), cluster (CTAs): a number, or up to three, x first. args: one for each kernel
-        parameter: an int (an integer of the parameter's size, or an address), a float (f32 or f64 by the parameter's
-        size, which must not be of an integer type), a NumPy scalar or the bytes of exactly that size, such as a tensor
-        map. smem: dynamic shared memory of each CTA in bytes. max_steps: how many steps, of a group of threads through
-        a basic block, the launch may take.
+        grid (CTAs), block (threads), cluster (CTAs): a number, or up to three, x first.
+        args: one for each kernel parameter: an int (an integer of the parameter's size, or an address), a float (f32 or
+        f64 by the parameter's size, not for integer types), a NumPy scalar, or bytes of exactly the parameter's size,
+        such as a tensor map.
+        smem: dynamic shared memory of each CTA in bytes.
+        max_steps: the most steps that the launch may take; in a step, a group of threads runs a basic block.
 
         Raises:
             LaunchError: for a launch that the kernel or the hardware does not allow.
             StepLimit: if it takes more steps.
-            EmulatorError: whatever the kernel did wrong; its `counters` are those up to there.
+            EmulatorError: for any error of the kernel; its `counters` are those up to the error.
         """
         program, entry = kernel.program, kernel.program.entry
         grid_, block_, cluster_ = extent_of("grid", grid), extent_of("block", block), extent_of("cluster", cluster)
@@ -250,7 +256,7 @@ class Device:
         max_steps: int,
         progress: Callable[[float], None],
     ) -> int:
-        """Run a wave, of which nothing is left then; returns the number of steps."""
+        """Run a wave and free what it held; returns the number of steps."""
         checks = [] if state is None else [Checker(wave, state)]
         wave.tell.listen([*counters, *checks, *self._observers])
         try:
@@ -267,7 +273,7 @@ class Device:
             self._progress(before + done * share)
 
     def _allocate_variables(self, ptx: str, module: Module) -> dict[str, int]:
-        """Addresses of the module's variables, which are shared by its kernels on this device."""
+        """Addresses of the module's variables, which its kernels share on this device."""
         if ptx not in self._variables:
             self._variables[ptx] = {name: self._place(variable) for name, variable in module.variables.items()}
         return self._variables[ptx]

@@ -1,4 +1,4 @@
-"""Everything the emulator can find wrong with a kernel, its PTX or its launch."""
+"""The errors of the emulator: everything it can find wrong with a kernel, its PTX or its launch."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ from tilewright.emulator.lanes import Indices
 from tilewright.errors import TilewrightError
 
 _INSTRUCTION = re.compile(r"`[^`\n]+`(?: at [^`\n]+?)? \(PTX line \d+\)")
-"""As messages tell of one: str of a `tilewright.emulator.ptx.syntax.Instruction`."""
+"""The form of an instruction in messages: str of a `tilewright.emulator.ptx.syntax.Instruction`."""
 
 
 class EmulatorError(TilewrightError):
@@ -34,7 +34,7 @@ class EmulatorError(TilewrightError):
 
     @property
     def locations(self) -> tuple[str, ...]:
-        """The instructions that the message tells of, with their source lines, each once."""
+        """The instructions that the message names, with their source lines, each once."""
         return tuple(dict.fromkeys(_INSTRUCTION.findall(str(self))))
 
 
@@ -43,7 +43,7 @@ class PtxSyntaxError(EmulatorError):
 
 
 class UnsupportedInstruction(EmulatorError):
-    """The PTX is well formed but holds an instruction, or a variant of one, that the emulator does not know."""
+    """The PTX is well formed but contains an instruction, or a variant of one, that the emulator does not know."""
 
 
 class LaunchError(EmulatorError):
@@ -71,7 +71,7 @@ class Misaligned(EmulatorError):
 
 
 class BarrierProtocol(EmulatorError):
-    """A barrier used against its rules, as by too many, or by some otherwise than by others; subclasses name others."""
+    """A barrier used against its rules, for example by too many threads or by threads that disagree."""
 
 
 class MbarrierLifetime(BarrierProtocol):
@@ -79,11 +79,11 @@ class MbarrierLifetime(BarrierProtocol):
 
 
 class MbarrierState(BarrierProtocol):
-    """An mbarrier asked by a state that it did not give, or gave too long ago."""
+    """An mbarrier tested with a state that it did not return, or returned too long ago."""
 
 
 class MisdirectedStore(BarrierProtocol):
-    """An st.async or red.async to another CTA than that of its mbarrier, or to one that it is not for."""
+    """An st.async or red.async to a CTA other than its mbarrier's, or to one that it must not address."""
 
 
 class StepLimit(EmulatorError):
@@ -91,7 +91,7 @@ class StepLimit(EmulatorError):
 
 
 class AsyncHazard(EmulatorError):
-    """An asynchronous operation was left without the wait that its operands need."""
+    """An asynchronous operation lacks the wait that its operands need."""
 
 
 class Deadlock(EmulatorError):

@@ -1,4 +1,4 @@
-"""Which threads run together, and how their registers turn into warps.
+"""Lanes: which threads run together, and how their registers form warps.
 
 The threads of all resident CTAs form one axis of lanes: lane = thread * ctas + cta. So a role that a kernel gives to
 some warps of every CTA is a slice of that axis, and its registers are views.
@@ -14,9 +14,9 @@ Array: TypeAlias = npt.NDArray[Any]
 Indices: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Active: TypeAlias = "Mask | np.bool_ | None"
-"""Where a guard holds: None for all lanes, one truth value for all, or one for each lane of a group."""
+"""The lanes where a guard holds: None for all, one truth value for all, or one for each lane of a group."""
 Extent: TypeAlias = tuple[int, int, int]
-"""How many along x, y and z: CTAs of a grid or cluster, threads of a block."""
+"""The numbers along x, y and z: CTAs of a grid or cluster, threads of a block."""
 
 WARP = 32
 WARPGROUP = 128
@@ -27,7 +27,8 @@ FULL_WARP = 0xFFFFFFFF
 class Topology:
     """The resident CTAs of one launch and their threads.
 
-    cta, thread: (lanes,), the slot of the CTA among the resident ones and the thread's linear index in it.
+    cta: (lanes,), the slot of the CTA among the resident ones.
+    thread: (lanes,), the thread's linear index in its CTA.
     """
 
     def __init__(self, ctas: int, threads: int, cluster_size: int, shared_stride: int) -> None:
@@ -58,7 +59,7 @@ class Topology:
 
 
 class Group:
-    """Lanes that execute together, as a slice or as sorted indices. What it knows of itself is computed once."""
+    """Lanes that execute together, as a slice or as sorted indices; derived values are computed once."""
 
     def __init__(self, topology: Topology, lanes: slice | Indices) -> None:
         self.topology, self.lanes = topology, lanes
@@ -112,7 +113,7 @@ class Group:
 class Tiles:
     """A group arranged as (tiles, width, C): tiles of `width` consecutive threads in each of C CTAs.
 
-    A group that is {whole tiles} x {CTAs} only changes shape. Any other is spread over as many tiles as it touches,
+    A group that is {whole tiles} x {CTAs} only changes shape. Any other group is spread over all tiles that it touches,
     with C = 1; `present` then tells which places hold a lane. count: tiles times C.
     """
 
@@ -175,7 +176,7 @@ class Tiles:
 
 
 def in_words(ctas: Indices, threads: Indices) -> str:
-    """Threads of CTAs in words, by their warps where these are whole."""
+    """Threads of CTAs in words, by warps where these are whole."""
     warps, threads = np.unique(threads // WARP), np.unique(threads)
     whole = threads.size == warps.size * WARP
     return f"{counted('CTA', np.unique(ctas))}, {counted('warp', warps) if whole else counted('thread', threads)}"

@@ -1,4 +1,4 @@
-"""What a launch must be: its extents and limits, the bytes of its arguments, how many CTAs run together."""
+"""The rules of a launch: extents and limits, the bytes of its arguments, and how many CTAs run together."""
 
 import operator
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from tilewright.emulator.program.program import Program
 from tilewright.emulator.ptx.syntax import Entry, Parameter
 
 Extents: TypeAlias = int | Sequence[int]
-"""How many along x, or along x, y and z; those that are left out are 1."""
+"""The number along x, or the numbers along x, y and z; missing ones are 1."""
 RESIDENT_LANES = 1 << 16
-"""A grid with at most so many threads is resident as a whole, as a persistent or cooperative kernel needs."""
+"""The most threads of a grid that is resident as a whole, as persistent and cooperative kernels need."""
 CHUNK_LANES = 1 << 14
 """Threads that run together in a larger grid: enough to amortize Python, few enough for the caches."""
 MAX_SHARED_BYTES = 227 * 1024
@@ -28,12 +28,12 @@ MAX_CLUSTER = 16
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_LOCAL_BYTES = 512 * 1024
 MACHINE_BYTES = 1 << 31
-"""What the registers, memories and clocks of resident CTAs may take on the host; what they release comes on top."""
+"""Host memory for the registers, memories and clocks of resident CTAs; their releases need more on top."""
 MAX_STEPS = 10_000_000
-"""Steps of a launch, far beyond what anybody waits for."""
+"""The default step limit of a launch, far more than anyone would wait for."""
 
 Argument: TypeAlias = "int | float | bytes | np.generic"
-"""What a kernel takes as one argument; see Device.launch."""
+"""The types of a kernel argument; see Device.launch."""
 
 
 def pack(kernel: str, entry: Entry, args: Sequence[Argument]) -> bytes:
@@ -118,7 +118,7 @@ def check_launch(entry: Entry, grid: Extent, block: Extent, cluster: Extent, sme
 
 
 def resident_ctas(program: Program, total: int, threads: int, cluster: int, smem: int, checks: bool) -> int:
-    """How many CTAs run together: all of a small grid, else whole clusters up to CHUNK_LANES threads.
+    """The number of CTAs that run together: all of a small grid, else whole clusters up to CHUNK_LANES threads.
 
     Raises LaunchError if MACHINE_BYTES are too few for one cluster.
     """
@@ -141,10 +141,10 @@ def resident_ctas(program: Program, total: int, threads: int, cluster: int, smem
 
 
 def extent_of(name: str, extents: Extents) -> Extent:
-    """Along x, y and z. Raises LaunchError where it is no extent, with its name."""
+    """The extent along x, y and z. Raises LaunchError, with the name, if it is not an extent."""
     try:
         sizes = tuple(map(operator.index, extents if isinstance(extents, Sequence | np.ndarray) else (extents,)))
-    except TypeError:  # no sequence, or not of integers
+    except TypeError:  # not a sequence, or not of integers
         sizes = ()
     if isinstance(extents, bytes) or not 1 <= len(sizes) <= 3 or min(sizes) < 1:
         raise LaunchError(f"{name} is {extents!r} and must be one to three integers from 1 on: give n, or (x, y, z)")

@@ -24,13 +24,13 @@ RANK_SHIFT = 24
 SHARED_START = 1024
 """First shared address of a CTA: as on the hardware, the first KiB belongs to the system."""
 REDZONE = 256
-"""Bytes around each global allocation that belong to none."""
+"""Bytes around each global allocation that belong to no allocation."""
 _NULL_BYTES = 1 << 20
-"""Addresses from 0 on that stand for an index from a null pointer."""
+"""The size of the range from address 0 that counts as an index from a null pointer."""
 _FAR = 1 << 32
-"""Bytes from an allocation beyond which an address is no index into it that is wrong."""
+"""The distance from an allocation, in bytes, from which an address no longer counts as a wrong index into it."""
 POISON = 0xFF
-"""What fresh memory holds: NaN in every floating-point type."""
+"""The byte that fills fresh memory: NaN in every floating-point type."""
 
 _WIDE: dict[int, npt.DTypeLike] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
@@ -74,7 +74,7 @@ class FlatMemory:
         view[where >> (width.bit_length() - 1)] = words if words.dtype == view.dtype else words.view(view.dtype)
 
     def differs(self, where: Indices, values: list[Array]) -> Mask:
-        """At which of the places something else stands than was stored there."""
+        """The places that now hold something other than what was stored there."""
         bits = np.dtype(f"u{values[0].dtype.itemsize}")
         found = self.gather(where, bits, len(values))
         pairs = [there != np.asarray(value).view(bits) for there, value in zip(found, values, strict=True)]
@@ -86,13 +86,16 @@ class FlatMemory:
 
 
 def first_difference(found: bytes, expected: bytes) -> int:
-    """Where two strings of as many bytes differ first."""
+    """The first position where two byte strings of equal length differ."""
     return int(np.argmax(np.frombuffer(found, np.uint8) != np.frombuffer(expected, np.uint8)))
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Allocation:
-    """A live range of global memory, as offsets from GLOBAL_BASE; internal: not the user's, as parameters are."""
+    """A live range of global memory, as offsets from GLOBAL_BASE.
+
+    internal: whether the emulator made it, for example for parameters, and not the user.
+    """
 
     start: int
     size: int
@@ -105,7 +108,7 @@ class Allocation:
 
 
 class GlobalMemory(FlatMemory):
-    """Global memory: one arena, the operating system commits its pages on first use."""
+    """The global memory: one arena, whose pages the operating system commits on first use."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__(np.empty(round_up(capacity, 16), np.uint8))
@@ -174,7 +177,7 @@ class GlobalMemory(FlatMemory):
         return owner is not None and last - GLOBAL_BASE < owner.end
 
     def describe(self, offset: int) -> str:
-        """Where an offset lies relative to the nearest allocation of the user's."""
+        """The position of an offset relative to the user's nearest allocation, in words."""
         if 0 <= GLOBAL_BASE + offset < _NULL_BYTES:
             return f"it is a null pointer{f' and {GLOBAL_BASE + offset} bytes' if GLOBAL_BASE + offset else ''}"
         allocations = [item for item in self.allocations if not item.internal]

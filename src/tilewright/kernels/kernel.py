@@ -1,4 +1,4 @@
-"""What a kernel is: a CUDA header, its Config, the problems it takes, and how its launches are put together."""
+"""The parts of a kernel: a CUDA header, its Config, the problems it takes, and the assembly of its launches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
@@ -34,7 +34,7 @@ class ConfigError(ArgumentValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpilogueConstants:
-    """The constants that cuda/epilogue/epilogue.cuh reads; Activation is a functor of its own."""
+    """The constants that cuda/epilogue/epilogue.cuh reads; Activation is a functor type."""
 
     Output: DType
     Addend: DType
@@ -46,7 +46,7 @@ class EpilogueConstants:
 
     @classmethod
     def of(cls, problem: Problem) -> "EpilogueConstants":
-        """The epilogue of a problem, whose stores are of two elements where out is aligned for them."""
+        """The epilogue of a problem; it stores two elements at a time if out is aligned for them."""
         out, epilogue = problem.out, problem.epilogue
         c = None if epilogue.c is None else epilogue.c.dtype
         bias = None if epilogue.bias is None else epilogue.bias.dtype
@@ -71,7 +71,7 @@ class EpilogueConstants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
-    """What is compiled into a kernel: a Config's fields, what it takes of the Problem, and the sizes that follow.
+    """The constants of a kernel: a Config's fields, facts of the Problem, and the sizes that follow.
 
     Each field becomes a constant of the translation unit's `struct Config`, an element type a `using`. A CTA of
     `threads` threads with `smem_bytes` of dynamic shared memory makes a (`tile_m`, `tile_n`) tile of out, `tile_k` of k
@@ -93,7 +93,7 @@ class Constants:
         return self.cluster_m * self.cluster_n
 
     def by_name(self) -> dict[str, Constant]:
-        """The fields by name, those of the epilogue among them, as CUDA knows them."""
+        """The fields by name as CUDA knows them, including those of the epilogue."""
         return _by_name(self) | _by_name(self.epilogue)
 
 
@@ -103,7 +103,7 @@ def _by_name(constants: Constants | EpilogueConstants) -> dict[str, Constant]:
 
 
 class Launch(NamedTuple):
-    """One launch of a kernel: what is compiled, how many CTAs run, and what they are passed."""
+    """One launch of a kernel: the translation unit, the number of CTAs, and their arguments."""
 
     source: TranslationUnit
     shape: LaunchShape
@@ -113,9 +113,9 @@ class Launch(NamedTuple):
 class Kernel(ABC):
     """A family of CUDA kernels with one header and one Config.
 
-    `unit` is what it multiplies with. `rules` are conditions on the Constants, each with the reason; they are written
-    so that Python and CUDA C++ read them alike (`and`, `or`, `not`, `%`, `*`, comparisons), are checked in
-    `check` and become the `static_assert`s of the translation unit.
+    `unit` is the execution unit that multiplies. `rules` are conditions on the Constants, each with the reason. They
+    are written so that Python and CUDA C++ read them alike (`and`, `or`, `not`, `%`, `*`, comparisons); `check` tests
+    them, and they become the `static_assert`s of the translation unit.
     """
 
     name: ClassVar[str]
@@ -127,7 +127,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """Why this kernel does not take the problem on this GPU; None where it does."""
+        """The reason why this kernel does not take the problem on this GPU; None if it does."""
 
     @abstractmethod
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
@@ -135,22 +135,22 @@ class Kernel(ABC):
 
     @abstractmethod
     def features(self, problem: Problem) -> Hashable:
-        """What of a problem is compiled in, and all that `derive` is told: equal features are one translation unit."""
+        """The compiled-in features of a problem, all that `derive` sees: equal features give one translation unit."""
 
     @abstractmethod
     def derive(self, config: Any, features: Any) -> Constants:
-        """Everything that is compiled in."""
+        """The Constants of a Config for problems with these features."""
 
     @abstractmethod
     def tile_count(self, constants: Any, problem: Problem) -> int:
-        """Tiles of out, batches included, and what pads them to whole clusters."""
+        """The number of tiles of out, including batches and the padding to whole clusters."""
 
     @abstractmethod
     def launch_shape(self, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
-        """How many CTAs run, and with how many threads and how much shared memory."""
+        """The number of CTAs, and the threads and shared memory of each."""
 
     def accumulator(self, config: Any) -> DType:
-        """What products are added in, which decides how far a right result may be from the exact one."""
+        """The type in which products are added; it decides the error bound of a correct result."""
         return fp32
 
     def tensor_maps(self, constants: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
@@ -168,7 +168,7 @@ class Kernel(ABC):
         return "_".join([self.name, problem.a.dtype.name, problem.layout, *words])
 
     def constants(self, config: Any, problem: Problem) -> Any:
-        """Everything that is compiled in for a problem."""
+        """The Constants of a Config for a problem."""
         return self.derive(config, self.features(problem))
 
     def check(self, config: Any, problem: Problem, hardware: Hardware) -> Any:
@@ -214,16 +214,16 @@ class Kernel(ABC):
             raise ConfigError(f"config={config!r} is not what kernel {self.name!r} takes: {remedy}")
         for name, field in fields_of(self.config_type).items():
             value = getattr(config, name)
-            if type(value) is not field.type:  # True is no int here
+            if type(value) is not field.type:  # True does not count as an int
                 raise ConfigError(
                     f"config={config!r} of kernel {self.name!r} has {name}={value!r} of type {type(value).__name__}, "
                     f"and {name} is of type {field.type.__name__}: convert it"
                 )
 
     def assemble(self, config: Any, problem: Problem, hardware: Hardware) -> Launch:
-        """The launch that solves the problem with a Config; a ConfigError where the Config breaks a rule.
+        """The launch that solves the problem with a Config; raises a ConfigError if the Config breaks a rule.
 
-        Rules are checked as often as a translation unit is written, which is kept; types of fields by `check` alone.
+        Rules are checked when a translation unit is written, which is kept; only `check` checks the types of fields.
         """
         key = (self, config, self.features(problem))
         if key not in _WRITTEN:
@@ -238,7 +238,7 @@ class Kernel(ABC):
         return Launch(source, self.launch_shape(constants, problem, hardware), KernelArguments(maps, problem))
 
     def _write(self, entry: str, constants: Constants, mapped: Sequence[str]) -> TranslationUnit:
-        """The translation unit of Constants that obey every rule, which takes tensor maps of the operands `mapped`."""
+        """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`."""
         return translation_unit(
             entry=entry,
             kernel_header=self.header,
@@ -252,18 +252,18 @@ class Kernel(ABC):
 
 
 _WRITTEN: dict[tuple[Kernel, Any, Any], tuple[Constants, TranslationUnit]] = {}
-"""What was derived and written of each kernel, Config and features: as many as are compiled, which are kept too."""
+"""The Constants and the translation unit of each kernel, Config and features, kept like the compiled units."""
 
 
 @cache
 def _code_of(rule: str) -> CodeType:
-    """A rule as Python runs it: our own text, never the user's."""
+    """A rule as compiled Python: our own text, never the user's."""
     return compile(rule, "<rule>", "eval")
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a field of a Config may be: of a type, and one of `values` where they are listed."""
+    """The valid values of a Config's field: a type, and the listed `values` if there are any."""
 
     type: type
     values: tuple[Any, ...] = ()

@@ -12,10 +12,10 @@ from tilewright.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class MmaConfig:
-    """How `mma` does a product.
+    """The Config of `mma`.
 
-    A CTA of `warps_m` x `warps_n` warps makes one (`tile_m`, `tile_n`) tile of out, `tile_k` at a time, through a
-    ring of `stages` in shared memory; CTAs walk out in bands of `group_m` tile rows.
+    A CTA of `warps_m` x `warps_n` warps makes one (`tile_m`, `tile_n`) tile of out, `tile_k` at a time, through a ring
+    of `stages` in shared memory; CTAs walk out in bands of `group_m` tile rows.
     """
 
     tile_m: int = 128
@@ -44,7 +44,7 @@ _NARROW_COPIES = (MmaConfig(warps_n=4), MmaConfig(tile_m=64, tile_n=64))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MmaConstants(TiledConstants):
-    """TiledConstants with the ring, the warps' blocks and the width of asynchronous copies."""
+    """The TiledConstants of `mma`, with the ring, the warps' blocks and the width of asynchronous copies."""
 
     Input: DType
     stages: int
@@ -57,7 +57,7 @@ class MmaConstants(TiledConstants):
 
 
 class MmaKernel(TiledKernel):
-    """The fallback that takes every product of 2-byte floats, whatever the strides and the alignment."""
+    """The fallback kernel for every product of 2-byte floats, with any strides and alignment."""
 
     name = "mma"
     unit = "mma"
@@ -99,7 +99,7 @@ class MmaKernel(TiledKernel):
     )
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """Why `mma` does not take the problem: its dtypes, or a GPU before sm_80."""
+        """The reason why `mma` does not take the problem: its dtypes, or a GPU before sm_80."""
         a, b = problem.a.dtype, problem.b.dtype
         if a != b or a not in (bf16, fp16):
             return Refusal(f"mma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}")
@@ -115,11 +115,11 @@ class MmaKernel(TiledKernel):
         return self.ranked(_NARROW_COPIES if narrow else _VECTOR_COPIES, problem, hardware)
 
     def copy_elements(self, nbytes: int) -> int:
-        """Loads of single elements are gathered into 16 bytes."""
+        """The elements of 16 bytes; loads of single elements are gathered into these."""
         return 8 if nbytes == 2 else nbytes // 2
 
     def derive(self, config: MmaConfig, features: TiledFeatures) -> MmaConstants:
-        """Everything that is compiled in."""
+        """The Constants of a Config for problems with these features."""
         return MmaConstants(
             **self.walked(config, features),
             Input=features.Input,

@@ -20,7 +20,7 @@ class MatrixParameters(ctypes.Structure):
 
 
 class GemmParameters(ctypes.Structure):
-    """Everything a kernel is told at launch; pointers and scalars change from call to call, the rest does not."""
+    """The arguments of a launch; pointers and scalars change from call to call, the rest does not."""
 
     _fields_ = (
         *((name, MatrixParameters) for name in OPERANDS),
@@ -38,7 +38,7 @@ SAME_PARAMETERS = (
     f"sizeof(GemmParameters) == {ctypes.sizeof(GemmParameters)}",
     "parameters.py and parameters.cuh must agree",
 )
-"""What CUDA asserts of its twin, whose operands are in the order of problem.OPERANDS."""
+"""The assertions about the CUDA twin, whose operands are in the order of problem.OPERANDS."""
 
 
 def gemm_parameters(problem: Problem) -> GemmParameters:
@@ -58,14 +58,14 @@ _Words = ctypes.c_int64 * (ctypes.sizeof(GemmParameters) // 8)
 _FIRST_STRIDES = {
     name: (getattr(GemmParameters, name).offset + MatrixParameters.row_stride.offset) // 8 for name in OPERANDS
 }
-"""Where the strides of each operand begin, in words of 8 bytes; those of batches follow rows' and columns'."""
+"""The start of each operand's strides, in words of 8 bytes; batch strides follow those of rows and columns."""
 
 
 class TensorMapSpec(NamedTuple):
-    """A tensor map as `cuTensorMapEncodeTiled` takes it, short of the address, which is `operand`'s pointer.
+    """A tensor map as `cuTensorMapEncodeTiled` takes it, except the address, which is `operand`'s pointer.
 
-    Dimensions run innermost first; `strides` are in bytes and leave out the innermost; `swizzle` is the span in
-    bytes (0, 32, 64, 128).
+    Dimensions run innermost first; `strides` are in bytes and leave out the innermost; `swizzle` is the span in bytes
+    (0, 32, 64, 128).
     """
 
     operand: str
@@ -86,7 +86,7 @@ class LaunchShape(NamedTuple):
 
 
 class KernelArguments(NamedTuple):
-    """What a launch passes: the tensor maps in order, then one `GemmParameters`."""
+    """The arguments that a launch passes: the tensor maps in order, then one `GemmParameters`."""
 
     tensor_maps: tuple[TensorMapSpec, ...]
     problem: Problem

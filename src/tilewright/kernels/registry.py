@@ -10,16 +10,16 @@ from tilewright.kernels.simt import SimtKernel
 from tilewright.kernels.wgmma import WgmmaKernel
 
 KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (WgmmaKernel(), MmaKernel(), SimtKernel())}
-"""What the planner chooses from."""
+"""The kernels that the planner chooses from."""
 
 EVERY_KERNEL: dict[str, Kernel] = KERNELS | {name: rung.kernel for name, rung in LADDER.items() if name not in KERNELS}
-"""Also those of the ladder, which run where they are asked for by name."""
+"""All kernels, including the ladder's, which run only when named."""
 
 
 def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:
-    """The kernel of that name; a ValueError with the nearest names and all where `argument` names none.
+    """The kernel of that name; raises a ValueError with the nearest names and all names if there is none.
 
-    besides: what else the argument takes, in words.
+    besides: the other values that the argument takes, in words.
     """
     kernel = EVERY_KERNEL.get(name) if isinstance(name, str) else None
     if kernel is None:

@@ -12,10 +12,11 @@ from tilewright.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class SimtConfig:
-    """How `simt` does a product.
+    """The Config of `simt`.
 
     A CTA makes one (`tile_m`, `tile_n`) tile of out, `tile_k` at a time through two buffers in shared memory; a warp
-    of it (`warp_m`, `warp_n`), a thread (`thread_m`, `thread_n`); CTAs walk out in bands of `group_m` tile rows.
+    makes (`warp_m`, `warp_n`) of it, and a thread (`thread_m`, `thread_n`); CTAs walk out in bands of `group_m` tile
+    rows.
     """
 
     tile_m: int = 128
@@ -47,7 +48,7 @@ _CANDIDATES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimtConstants(TiledConstants):
-    """TiledConstants with the blocks of warps and threads, and the lanes of a warp along m and n."""
+    """The TiledConstants of `simt`, with the blocks of warps and threads, and the lanes of a warp along m and n."""
 
     warp_m: int
     warp_n: int
@@ -105,7 +106,7 @@ class SimtKernel(TiledKernel):
     )
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """Why `simt` does not take the problem: dtypes other than fp32, or a GPU before sm_80."""
+        """The reason why `simt` does not take the problem: dtypes other than fp32, or a GPU before sm_80."""
         a, b = problem.a.dtype, problem.b.dtype
         if a != fp32 or b != fp32:
             return Refusal(f"simt multiplies fp32 by fp32, and a is {a}, b is {b}")
@@ -120,11 +121,11 @@ class SimtKernel(TiledKernel):
         return self.ranked(_CANDIDATES, problem, hardware)
 
     def copy_elements(self, nbytes: int) -> int:
-        """Four where 16 bytes are aligned, else one."""
+        """Four if 16 bytes are aligned, else one."""
         return 4 if nbytes == 16 else 1
 
     def derive(self, config: SimtConfig, features: TiledFeatures) -> SimtConstants:
-        """Everything that is compiled in."""
+        """The Constants of a Config for problems with these features."""
         return SimtConstants(
             **self.walked(config, features),
             lanes_m=config.warp_m // max(config.thread_m, 1),

@@ -1,4 +1,4 @@
-"""What kernels with one CTA per tile of out have in common: how operands are walked, counted and limited."""
+"""The common base of kernels with one CTA per tile of out: how operands are walked, counted and limited."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ from tilewright.model import cost
 from tilewright.problem import MAX_BATCH_DIMS, Matrix, Problem
 
 MAX_EXTENT = 2**31 - 4096
-"""Indices are signed 32-bit integers, also those past the end in the last tile: fewer than fit in shared memory."""
+"""The largest extent: indices are signed 32-bit integers, with room for those past the end in the last tile."""
 
 
 class Tile(Protocol):
-    """What says how large a CTA's tile of out is: a Config, or Constants."""
+    """The size of a CTA's tile of out: a Config, or Constants."""
 
     @property
     def tile_m(self) -> int:
@@ -35,7 +35,7 @@ C = TypeVar("C", bound=Tile)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TiledConstants(Constants):
-    """Constants with how A and B are walked: along k or not, by how many elements, with how many threads to a row."""
+    """The Constants of tiled kernels: whether A and B are walked along k, by how many elements, and threads per row."""
 
     group_m: int
     a_k_major: bool
@@ -47,7 +47,7 @@ class TiledConstants(Constants):
 
 
 class TiledFeatures(NamedTuple):
-    """What of a Problem is compiled in: how A and B are stored and aligned, and the epilogue."""
+    """The compiled-in features of a Problem: how A and B are stored and aligned, and the epilogue."""
 
     layout: str
     Input: DType
@@ -59,21 +59,21 @@ class TiledFeatures(NamedTuple):
 
 
 class TiledKernel(Kernel):
-    """A kernel whose CTAs make one tile of out each, and walk A and B along k or along m and n, as these are stored."""
+    """A kernel whose CTAs make one tile of out each, and walk A and B along k or along m and n, as they are stored."""
 
     @abstractmethod
     def copy_elements(self, nbytes: int) -> int:
-        """Elements of A or B that one copy brings where `nbytes` bytes are aligned everywhere."""
+        """The elements of A or B in one copy, if `nbytes` bytes are aligned everywhere."""
 
     def features(self, problem: Problem) -> TiledFeatures:
-        """How A and B are stored and aligned, and the epilogue."""
+        """The storage and alignment of A and B, and the epilogue."""
         a, b = problem.a, problem.b
         epilogue = EpilogueConstants.of(problem)
         a_k_major, b_k_major = a.is_row_major, not b.is_row_major
         return TiledFeatures(problem.layout, a.dtype, a_k_major, copy_bytes(a), b_k_major, copy_bytes(b), epilogue)
 
     def walked(self, config: Any, features: TiledFeatures) -> dict[str, Any]:
-        """The fields of TiledConstants and those of the Config, by name."""
+        """The fields of TiledConstants and of the Config, by name."""
         a_elements, b_elements = map(self.copy_elements, (features.a_copy_bytes, features.b_copy_bytes))
         return values_of(config) | {
             "threads": config.threads,
@@ -96,7 +96,7 @@ class TiledKernel(Kernel):
         return LaunchShape(tile_count(constants, problem), constants.threads, 1, constants.smem_bytes)
 
     def ranked(self, configs: Iterable[C], problem: Problem, hardware: Hardware) -> list[C]:
-        """The Configs, the quickest by `model.cost` first; of two that cost the same the first."""
+        """The Configs, the quickest by `model.cost` first; Configs of equal cost keep their order."""
         element_bytes = problem.a.dtype.nbytes
         macs = hardware.macs(self.unit, problem.a.dtype)
         bytes_per_clock = cost.delivery(self.unit, macs, element_bytes)
@@ -113,7 +113,7 @@ class TiledKernel(Kernel):
 
 
 def copy_bytes(matrix: Matrix) -> int:
-    """Widest access that is aligned everywhere when walking the matrix the way it is stored."""
+    """The widest access that is aligned everywhere when walking the matrix as it is stored."""
     return matrix.vector_bytes("column" if matrix.is_row_major else "row")
 
 
@@ -123,7 +123,7 @@ def tile_count(tile: Tile, problem: Problem) -> int:
 
 
 def oversized(problem: Problem) -> Refusal | None:
-    """Why the kernels' 32-bit indices cannot count the problem's rows, columns or batches; None where they can."""
+    """The reason why 32-bit indices cannot count the problem's rows, columns or batches; None if they can."""
     extents = (problem.m, problem.n, problem.k, problem.batch_count)
     if max(extents) > MAX_EXTENT:
         named = zip(("m", "n", "k", "the batch"), extents, strict=True)

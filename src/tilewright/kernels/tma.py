@@ -1,4 +1,4 @@
-"""What TMA can address: operands as tensor maps, and the rules that `cuTensorMapEncodeTiled` puts on them."""
+"""Operands as TMA addresses them: tensor maps, and the rules that `cuTensorMapEncodeTiled` puts on them."""
 
 from itertools import pairwise
 from math import prod
@@ -11,20 +11,20 @@ from tilewright.problem import Matrix
 from tilewright.rounding import round_up
 
 ALIGNMENT = 16
-"""Bytes that addresses and strides are multiples of."""
+"""The alignment of addresses and strides, in bytes."""
 
 MAX_STRIDE = 2**40 - 1
 
 STORE_BYTES = 16
-"""What a TMA store writes at a time along the inner dimension, past the tensor's end too (seen on an H200)."""
+"""The bytes that a TMA store writes at a time along the inner dimension, even past the end (seen on an H200)."""
 
 
 SMEM_ALIGNMENT = 1024
-"""Bytes of the largest swizzle atom, which slots of shared memory start on."""
+"""The bytes of the largest swizzle atom; slots of shared memory start on multiples of it."""
 
 
 def ring_bytes(stages: int, stage_bytes: int, staging_bytes: int = 0) -> int:
-    """Shared memory of a ring: its stages, each with two mbarriers of 8 bytes, and what results are staged in."""
+    """The shared memory of a ring: its stages, each with two mbarriers of 8 bytes, and the staging of results."""
     used = stages * (stage_bytes + 2 * 8) + staging_bytes
     return round_up(used, SMEM_ALIGNMENT)
 
@@ -53,12 +53,12 @@ class TmaFactor(NamedTuple):
 def tensor(
     operand: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, ...], inner: Literal["row", "column"]
 ) -> TmaTensor | Refusal:
-    """`matrix` as a tensor whose inner dimension steps by the column or the row stride; or why TMA cannot take it.
+    """`matrix` as a tensor whose inner dimension has the column or the row stride; or the Refusal of TMA.
 
-    Another layout of the operand would be taken: these refusals are avoidable.
+    Another layout of the operand would be taken, so these refusals are avoidable.
 
     Strides of dimensions of extent 1 do not count. All batches lie one stride apart, or are the same memory. Extents
-    that `tiled.oversized` lets pass are below the 2**31 that coordinates reach.
+    that pass `tiled.oversized` are below 2**31, the limit of coordinates.
     """
     if matrix.alignment < ALIGNMENT:
         return _refusal(f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}")
@@ -83,7 +83,7 @@ def tensor(
     for name, steps, stride in ((outer, outer_steps, outer_stride), ("batch", batch_steps, batch_stride)):
         stride_bytes = stride * nbytes
         if steps == 1:
-            stride_bytes = round_up(extent * nbytes, ALIGNMENT)  # any valid one: nothing steps by it
+            stride_bytes = round_up(extent * nbytes, ALIGNMENT)  # any valid stride: it is never used
         if stride_bytes % ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
             return _refusal(
                 f"{operand} has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
@@ -96,9 +96,9 @@ def tensor(
 def factor(
     operand: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, ...], k: Literal["row", "column"]
 ) -> TmaFactor | Refusal:
-    """A factor of a product, whose dimension `k` is summed over; or why TMA cannot take it.
+    """A factor of a product with the summed dimension `k`; or the Refusal of TMA.
 
-    K-major where both ways are open.
+    The factor is K-major if both ways are possible.
     """
     mn: Literal["row", "column"]
     if k == "row":
@@ -122,7 +122,7 @@ def _refusal(reason: str) -> Refusal:
 
 
 def _uniform_stride(extents: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
-    """The one stride that walks all of `extents` in order; 0 where all are broadcast; None where there is none."""
+    """The one stride that walks all of `extents` in order; 0 if all are broadcast; None if there is none."""
     steps = [(extent, stride) for extent, stride in zip(extents, strides, strict=True) if extent > 1]
     for (_, outer), (extent, inner) in pairwise(steps):
         if outer != extent * inner:

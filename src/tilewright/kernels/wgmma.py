@@ -20,10 +20,10 @@ from tilewright.problem import Matrix, Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WgmmaConstants(Constants):
-    """Constants with how A and B lie in shared memory, the ring and the staged results in bytes, and how out is stored.
+    """The Constants of `wgmma`: layouts of A and B in shared memory, the ring and staging in bytes, and out's stores.
 
-    The rest is named as in WgmmaConfig; a consumer takes `row_blocks` blocks of 64 rows, for which each of its threads
-    has `accumulators` registers.
+    The other names are those of WgmmaConfig. A consumer takes `row_blocks` blocks of 64 rows, for which each of its
+    threads has `accumulators` registers.
     """
 
     stages: int
@@ -56,7 +56,7 @@ class WgmmaConstants(Constants):
 
 
 class _TmaOperands(NamedTuple):
-    """A, B and out of a problem as TMA walks them, or why it cannot."""
+    """A, B and out of a problem as TMA walks them, or the reason why it cannot."""
 
     a: tma.TmaFactor | Refusal
     b: tma.TmaFactor | Refusal
@@ -69,7 +69,7 @@ class _TmaOperands(NamedTuple):
 
 
 class WgmmaFeatures(NamedTuple):
-    """What of a Problem is compiled in: how A and B are stored, what out can be written by, and the epilogue."""
+    """The compiled-in features of a Problem: the storage of A and B, the ways to write out, and the epilogue."""
 
     layout: str
     Input: DType
@@ -84,7 +84,7 @@ class WgmmaFeatures(NamedTuple):
 
 
 class WgmmaKernel(Kernel):
-    """Persistent warp-specialised GEMM for sm_90a: TMA ring, wgmma, multicast in clusters."""
+    """The persistent warp-specialized GEMM for sm_90a: TMA ring, wgmma, multicast in clusters."""
 
     name = "wgmma"
     unit = "wgmma"
@@ -120,7 +120,7 @@ class WgmmaKernel(Kernel):
     )
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """Why `wgmma` does not take the problem: GPU, dtypes, empty sums, its size, or what TMA cannot address."""
+        """The reason why `wgmma` does not take the problem: GPU, dtypes, empty sums, its size, or the limits of TMA."""
         a, b = problem.a.dtype, problem.b.dtype
         if hardware.arch != "sm_90a":
             return Refusal(f"wgmma needs sm_90a (Hopper) and {hardware.name} is {hardware.arch}")
@@ -150,7 +150,7 @@ class WgmmaKernel(Kernel):
         return [candidates[index][0] for index in sorted(range(len(candidates)), key=clocks.__getitem__)]
 
     def features(self, problem: Problem) -> WgmmaFeatures:
-        """How A and B are stored, what out can be written by, and the epilogue."""
+        """The storage of A and B, the ways to write out, and the epilogue."""
         operands, out, n = _operands(problem), problem.out, problem.n
         out_bytes = out.vector_bytes("column")
         return WgmmaFeatures(
@@ -166,12 +166,12 @@ class WgmmaKernel(Kernel):
         )
 
     def derive(self, config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants:
-        """The Config's fields, how A and B lie in memory, and the sizes that follow."""
+        """The Config's fields, the layouts of A and B in memory, and the sizes that follow."""
         ring = ring_of(config, features.a_mn_major, features.b_mn_major)
         row_blocks = config.tile_m // (64 * CONSUMERS)
         accumulators = row_blocks * config.tile_n // 2
         tma_epilogue = config.epilogue == "tma"
-        many = accumulators > 200  # the producer then lives on fewer registers
+        many = accumulators > 200  # the producer then has fewer registers
         return WgmmaConstants(
             tile_m=config.tile_m,
             tile_n=config.tile_n,
@@ -215,9 +215,9 @@ class WgmmaKernel(Kernel):
         return _cluster_tiles(constants, problem) * constants.cluster
 
     def launch_shape(self, constants: WgmmaConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
-        """A CTA for each SM, or for each tile; each stays until all tiles are done.
+        """One CTA for each SM, or for each tile; each stays until all tiles are done.
 
-        Clusters of four, which an H200 holds 30 of at a time instead of 33, start their last three late.
+        An H200 holds only 30 clusters of four at a time instead of 33, so the last three start late.
         """
         clusters = min(_cluster_tiles(constants, problem), hardware.sm_count // constants.cluster)
         return LaunchShape(clusters * constants.cluster, constants.threads, constants.cluster, constants.smem_bytes)
@@ -248,7 +248,7 @@ _last: tuple[Problem, _TmaOperands] | None = None
 
 
 def _operands(problem: Problem) -> _TmaOperands:
-    """How TMA walks a problem's operands; kept for the last one, of which `refuses` and what follows it ask in turn."""
+    """A problem's operands as TMA walks them; kept for the last problem, since several methods ask in turn."""
     global _last
     if (last := _last) is None or last[0] is not problem:
         last = _last = (problem, _tma_operands(problem))
@@ -275,7 +275,7 @@ def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
 
 
 def _most_accumulators(problem: Problem) -> int:
-    """Accumulators per thread up to which the epilogue's code, unrolled over all of them, compiles within 1.5 s."""
+    """The most accumulators per thread; the epilogue's code, unrolled over all of them, then compiles within 1.5 s."""
     if problem.epilogue.is_linear:
         return 208
     accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)

@@ -1,4 +1,4 @@
-"""The Configs of kernel `wgmma`: what they take of shared memory, and those worth considering for a Problem."""
+"""The Configs of kernel `wgmma`: their shared memory, and the candidates for a Problem."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,7 +13,7 @@ TILE_K = 64
 
 WARPGROUP = 128
 CONSUMERS = 2
-"""Warpgroups that multiply. Three leave too few registers for 256 columns each."""
+"""The number of warpgroups that multiply. Three leave too few registers for 256 columns each."""
 
 STORE_BUFFERS = 2
 """Boxes of out that each warp stages: one is filled while TMA reads the other."""
@@ -21,12 +21,12 @@ STORE_BUFFERS = 2
 
 @dataclass(frozen=True, slots=True)
 class WgmmaConfig:
-    """How `wgmma` does a product.
+    """The Config of `wgmma`.
 
     A CTA makes one (`tile_m`, `tile_n`) tile of out at a time through a ring of `stages` k-blocks; a cluster makes
     `cluster_m` x `cluster_n` of them and shares loads; clusters walk out in bands of `group_m` of their tile rows.
     `epilogue` goes to out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs
-    behind the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight.
+    during the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight.
     """
 
     tile_m: int = 128
@@ -40,7 +40,7 @@ class WgmmaConfig:
     wait_depth: int = 0
 
 
-# Where two cost the same, the first is taken.
+# If two cost the same, the first is taken.
 _CANDIDATES = (
     WgmmaConfig(128, 256, 4, cluster_m=2),
     WgmmaConfig(128, 256, 4),
@@ -57,7 +57,7 @@ _CANDIDATES = (
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """What a Config takes of shared memory, in bytes: a tile of A, one of B, a box of out, what is staged, and all."""
+    """The shared memory of a Config, in bytes: a tile of A, one of B, a box of out, the staging, and the total."""
 
     a_bytes: int
     b_bytes: int
@@ -77,9 +77,9 @@ def fitted(
     sm_count: int,
     macs: int,
 ) -> tuple[tuple[WgmmaConfig, cost.Tiling], ...]:
-    """The candidates with the epilogue that out allows and as many of their stages as fit, and how they cut out.
+    """The candidates with the epilogue that out allows, with as many of their stages as fit, and how they divide out.
 
-    `most` accumulators per thread; MN-major tiles may be larger than what the stages of a candidate were counted for.
+    `most` accumulators per thread; MN-major tiles may be larger than those for which a candidate's stages were counted.
     """
     bytes_per_clock = cost.delivery("wgmma", macs, 2)
     found = []

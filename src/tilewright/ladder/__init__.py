@@ -1,4 +1,4 @@
-"""The ladder climbed: every kernel from naive to the state of the art, verified, and timed or counted.
+"""The measured ladder: every kernel from naive to the state of the art, verified, and timed or counted.
 
 from tilewright.ladder import measure
 

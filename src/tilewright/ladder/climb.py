@@ -1,4 +1,4 @@
-"""Climbing the ladder: rungs chosen, measured or counted, and gathered in one record."""
+"""The climb: chosen rungs are measured or counted, and gathered in one record."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tilewright.ladder.options import LadderOptions
 from tilewright.ladder.result import RungResult
 
 GPU_SHAPE, EMULATED_SHAPE = (4096, 4096, 4096), (256, 256, 128)
-"""Without a shape: the articles' usual yardstick, and what the emulator multiplies with every rung in a minute."""
+"""The default shapes: the articles' usual one, and one that the emulator multiplies with every rung in a minute."""
 
 Progress = Callable[[float], None]
 
@@ -35,13 +35,13 @@ def measure(
     backend: "auto" (a GPU if there is one), "gpu" or "emulator".
     settled: measure at the power limit too; needs a GPU.
     seed: of the random operands.
-    progress: called with the share from 0 to 1 that is done.
+    progress: called with the finished share, from 0 to 1.
 
     Returns the record that `tilewright ladder --json` prints: backend, m, n, k, verified, interrupted, a list of rungs,
     on a GPU also gpu, date, command and versions, and `error` if no rung ran. Ctrl-C ends it early.
 
     Raises:
-        ArgumentTypeError, ArgumentValueError: for arguments that say nothing that can be measured.
+        ArgumentTypeError, ArgumentValueError: for arguments that name nothing measurable.
         UnavailableError: if there is no GPU for backend="gpu".
     """
     on_gpu = _on_gpu(backend)
@@ -68,7 +68,7 @@ def chosen(names: Sequence[str] | None, written: str) -> list[Rung]:
         raise ArgumentValueError(f"{written} names no rung: use some of {', '.join(LADDER)}, or leave it out")
     for name in names:
         if name not in LADDER:
-            raise ArgumentValueError(f"{written} names {name!r}, which is no rung: use {', '.join(LADDER)}")
+            raise ArgumentValueError(f"{written} names {name!r}, which is not a rung: use {', '.join(LADDER)}")
     return [rung for name, rung in LADDER.items() if name in names]
 
 
@@ -86,8 +86,8 @@ def climb(
 ) -> dict[str, Any]:
     """The record of these rungs, as `measure` returns it.
 
-    named: whether the caller named the rungs, which must then have every option. command: what the record says made it;
-    by default the command line of the process.
+    named: whether the caller named the rungs, which must then have every option.
+    command: the command in the record; by default the command line of the process.
     """
     options.require(rungs, named=named)
     shape = shape or (GPU_SHAPE if on_gpu else EMULATED_SHAPE)
@@ -117,7 +117,7 @@ def climb(
 
 
 def begun(rung: Rung, shape: tuple[int, int, int], options: LadderOptions, hardware: Hardware) -> RungResult:
-    """A rung that has not run: with its Config, or with the reason why it does not take the shape on this GPU."""
+    """A rung before its run: with its Config, or with the reason why it does not take the shape on this GPU."""
     result = RungResult(rung, *shape, options.dtype_of(rung), ignored=options.ignored_by(rung))
     problem = result.product.problem
     if 0 in shape:
@@ -130,7 +130,7 @@ def begun(rung: Rung, shape: tuple[int, int, int], options: LadderOptions, hardw
 
 
 def left_out(rungs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Each reason for which rungs of a record were skipped, with their names."""
+    """The reasons why rungs of a record were skipped, each with the rungs' names."""
     reasons: dict[str, list[str]] = {}
     for rung in rungs:
         if reason := rung.get("skipped"):
@@ -162,7 +162,7 @@ def _extents(shape: object) -> tuple[int, int, int] | None:
 
 
 def _hardware(on_gpu: bool) -> Hardware:
-    """The first GPU, or the one that the emulator stands for."""
+    """The first GPU, or the one that the emulator represents."""
     if not on_gpu:
         return H200
     from tilewright.backends.gpu import backend

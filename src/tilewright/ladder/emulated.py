@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def count_all(results: Sequence[RungResult], seed: int, progress: Callable[[float], None]) -> bool:
-    """Verify and count every rung that is not skipped; whether Ctrl-C ended it early."""
+    """Verify and count every rung that is not skipped; returns whether Ctrl-C ended it early."""
     running = [each for each in results if not each.skipped]
     for number, each in enumerate(running):
 
@@ -29,9 +29,9 @@ def count_all(results: Sequence[RungResult], seed: int, progress: Callable[[floa
 
 
 def count(result: RungResult, seed: int, progress: Callable[[float], None]) -> None:
-    """Multiply random matrices with the rung's kernel; note what the emulator counted.
+    """Multiply random matrices with the rung's kernel, and record the emulator's counters.
 
-    A TimeoutError, before or while it runs, says that this takes longer than the limit on emulations.
+    Raises a TimeoutError, before or during the run, if it takes longer than the limit on emulations.
     """
     from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
@@ -55,7 +55,7 @@ def count(result: RungResult, seed: int, progress: Callable[[float], None]) -> N
     planned = plan(operands["a"], operands["b"], kernel=rung.name, config=result.config, backend=backend)
     launch = rung.kernel.assemble(result.config, product.problem, backend.hardware).shape
     together = share_together(launch.grid, launch.block, launch.cluster)
-    limit = TimeLimit(str(product), together, "use a GPU or a smaller product")  # its time runs from here on
+    limit = TimeLimit(str(product), together, "use a GPU or a smaller product")  # its time starts here
     counters: Counters
     out, counters = planned.counted(operands["a"], operands["b"])
     comparison = product.verify(out, operands, planned.accumulator)
@@ -70,9 +70,9 @@ def count(result: RungResult, seed: int, progress: Callable[[float], None]) -> N
 
 
 def _most_scattered(counters: "Counters") -> str:
-    """The line with most sectors of those whose loads touch over twice what they need; empty where there is none.
+    """The line with the most sectors, among lines whose loads touch over twice the ideal; empty if there is none.
 
-    Up to twice are rows of a tile that are shorter than a sector, or begin within one.
+    Up to twice the ideal is normal for rows of a tile that are shorter than a sector, or begin within one.
     """
     sectors = {
         line: counts.global_sectors["ld"]
@@ -83,7 +83,7 @@ def _most_scattered(counters: "Counters") -> str:
 
 
 def _most_conflicts(counters: "Counters") -> str:
-    """The source line with most bank conflicts; empty where there are none."""
+    """The source line with the most bank conflicts; empty if there are no conflicts."""
     lines = {line: sum(counts.shared_conflicts.values()) for line, counts in counters.by_line.items()}
     worst = max(lines, key=lines.__getitem__, default="")
     return worst if worst and lines[worst] else ""

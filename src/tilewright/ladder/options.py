@@ -1,4 +1,4 @@
-"""What the ladder is asked for beyond a shape: an element type and fields of Configs, for the rungs that have them."""
+"""The options of the ladder besides a shape: an element type and fields of Configs, for the rungs that have them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 DTYPE_FORMAT, OPTION_FORMAT = "dtype={!r}", "options={{{!r}: {!r}}}"
-"""How a dtype, and a field with its value, are written in Python."""
+"""The forms of a dtype, and of a field with its value, in Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Option:
     text: str
 
     def value(self, rung: "Rung") -> Any:
-        """The value; an ArgumentValueError that says what the rung takes."""
+        """The value; raises an ArgumentValueError that lists the rung's values."""
         wanted = fields_of(rung.kernel.config_type)[self.field]
         for value in wanted.values:
             if str(value).lower() == self.text.lower():
@@ -41,9 +41,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class LadderOptions:
-    """An element type and fields of Configs; a rung takes those that it has.
+    """An element type and fields of Configs; a rung uses those that it has.
 
-    dtype_format, option_format: how the caller writes a dtype, and a field with its value.
+    dtype_format, option_format: the forms in which the caller writes a dtype, and a field with its value.
     """
 
     dtype: "DType | None" = None
@@ -68,25 +68,25 @@ class LadderOptions:
 
     @classmethod
     def parse(cls, dtype: str | None, schedule: str | None, options: Sequence[str]) -> "LadderOptions":
-        """--dtype, --schedule and --option; an ArgumentValueError for an option that is not NAME=VALUE."""
+        """The values of --dtype, --schedule and --option; raises an ArgumentValueError if one is not NAME=VALUE."""
         found = [] if schedule is None else [Option(f"--schedule {schedule}", "schedule", schedule)]
         for text in options:
             name, equals, value = map(str.strip, text.partition("="))
             if not (name and equals and value):
                 raise ArgumentValueError(
-                    f"--option {text!r} is no field with a value: write NAME=VALUE, such as stages=3"
+                    f"--option {text!r} is not a field with a value: write NAME=VALUE, such as stages=3"
                 )
             found.append(Option(f"--option {text}", name, value))
         return cls(dtypes.parse(dtype, "--dtype") if dtype else None, found, "--dtype {}", "--option {}={}")
 
     def ignored_by(self, rung: "Rung") -> list[str]:
-        """What the rung does not have, as it was written."""
+        """The options that the rung does not have, as they were written."""
         without = [self.dtype_format.format(str(self.dtype))] if self.dtype and self.dtype not in rung.inputs else []
         fields = fields_of(rung.kernel.config_type)
         return without + [option.written for option in self.options if option.field not in fields]
 
     def require(self, rungs: "Sequence[Rung]", named: bool) -> None:
-        """An ArgumentValueError for a value that a rung does not take, or an option that none of the rungs has.
+        """Raise an ArgumentValueError for a value that a rung does not take, or an option that none of the rungs has.
 
         Rungs that were `named` must each have every option.
         """
@@ -108,7 +108,7 @@ class LadderOptions:
         return self.dtype if self.dtype and self.dtype in rung.inputs else rung.inputs[0]
 
     def config(self, rung: "Rung", problem: "Problem", hardware: "Hardware") -> Any:
-        """The rung's usual Config with the wanted values; a ConfigError where these break a rule."""
+        """The rung's usual Config with the given values; raises a ConfigError if these break a rule."""
         fields = fields_of(rung.kernel.config_type)
         wanted = {option.field: option.value(rung) for option in self.options if option.field in fields}
         config = replace(rung.kernel.configs(problem, hardware)[0], **wanted)
@@ -116,7 +116,7 @@ class LadderOptions:
         return config
 
     def _choices(self, rungs: "Sequence[Rung]") -> str:
-        """What rungs have, a line for those that have the same."""
+        """The options of rungs, one line for rungs with the same options."""
         found: dict[str, list[str]] = {}
         for rung in rungs:
             options = [self.dtype_format.replace("!r", "").format("|".join(map(str, rung.inputs)))]

@@ -1,4 +1,4 @@
-"""What was found about one rung of the ladder."""
+"""The result of one rung of the ladder."""
 
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 class RungResult:
     """One rung: verified and measured or counted, or skipped for a reason.
 
-    config: what it runs with; None if it is skipped.
+    config: the Config that it runs with; None if it is skipped.
     ignored: options that the rung does not have.
     verified: also False if it failed to run.
-    time_us, tflops, speed_of_light_share, cublas_ratio, gain: of GPUs; gain is the speed against the rung before it,
-    `gain_over` (`tilewright.kernels.ladder.gains`).
-    measured: every protocol's samples, intervals and sensors, of GPUs.
-    traffic, explanation, counters: of the emulator.
+    time_us, tflops, speed_of_light_share, cublas_ratio, gain: on GPUs; gain is the speed relative to the rung before
+    it, `gain_over` (`tilewright.kernels.ladder.gains`).
+    measured: every protocol's samples, intervals and sensors, on GPUs.
+    traffic, explanation, counters: from the emulator.
     """
 
     rung: "Rung"
@@ -47,7 +47,7 @@ class RungResult:
 
     @property
     def product(self) -> Product:
-        """What is multiplied."""
+        """The product."""
         return Product(self.m, self.n, self.k, self.dtype, self.dtype, self.rung.layout)
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The ladder on a GPU: rungs that multiply the same data are timed beside each other and cuBLAS, in one process."""
+"""The ladder on a GPU: rungs with the same data are timed together with each other and cuBLAS, in one process."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from tilewright.measure.protocol import Protocol
 
 CYCLES = 3
-"""Of each protocol. The steps of the ladder are larger than its noise; `tilewright bench` is for the last percent."""
+"""The cycles of each protocol. The ladder's steps exceed its noise; `tilewright bench` is for the last percent."""
 
 IDLE_SECONDS = 0.5
 """Rest before a burst."""
 
 
 def time_all(results: Sequence[RungResult], seed: int, settled: bool, progress: Callable[[float], None]) -> bool:
-    """Verify and time every rung that is not skipped; whether Ctrl-C ended it early."""
+    """Verify and time every rung that is not skipped; returns whether Ctrl-C ended it early."""
     from tilewright.bench import Burst, Settled
 
     protocols = [Burst(cycles=CYCLES, idle_seconds=IDLE_SECONDS), *([Settled(cycles=CYCLES)] if settled else [])]
@@ -42,9 +42,9 @@ def time_all(results: Sequence[RungResult], seed: int, settled: bool, progress: 
 
 
 def _interrupted(group: Sequence[RungResult], seed: int, protocols: "Sequence[Protocol]", progress: "Progress") -> bool:
-    """Time rungs that multiply the same data; whether Ctrl-C ended it early.
+    """Time rungs that multiply the same data; returns whether Ctrl-C ended it early.
 
-    The data are given up on return, before others are made. Where they cannot be made, the rungs are skipped.
+    The data are freed on return, before others are made. If they cannot be made, the rungs are skipped.
     """
     from tilewright.bench import Cublas, Inputs, Shape, Tilewright, compare
     from tilewright.bench.comparison import first_line
@@ -57,7 +57,7 @@ def _interrupted(group: Sequence[RungResult], seed: int, protocols: "Sequence[Pr
         comparison = compare([*contenders, Cublas()], inputs, protocols, baseline="cublas", progress=progress)
     except KeyboardInterrupt:
         return True
-    except Exception as error:  # whatever it is: the other rungs are still measured
+    except Exception as error:  # any failure: the other rungs are still measured
         for each in group:
             each.skipped = message_of(error) or first_line(error)
         return False
@@ -67,7 +67,7 @@ def _interrupted(group: Sequence[RungResult], seed: int, protocols: "Sequence[Pr
 
 
 def _note(result: RungResult, comparison: "Comparison") -> None:
-    """What the comparison says of a rung; where it was interrupted before, nothing."""
+    """Record the comparison's result for a rung; nothing if the comparison was interrupted before it."""
     try:
         entry = comparison.entry(result.rung.name)
     except KeyError:
@@ -86,7 +86,7 @@ def _note(result: RungResult, comparison: "Comparison") -> None:
 
 
 def note_gains(results: Sequence[RungResult]) -> None:
-    """Each rung's speed against the one before it, of those that were timed."""
+    """Record each timed rung's speed relative to the timed rung before it."""
     timed = {each.rung.name: each.time_us for each in results if each.time_us is not None}
     found, others = gains(timed), before(timed)
     for each in results:

@@ -1,4 +1,4 @@
-"""The scalars and the stream of a call: what they may be, and as what they are launched."""
+"""The scalars and the stream of a call: their valid values, and the values that launches use."""
 
 import ctypes
 from typing import Any
@@ -10,9 +10,9 @@ _FP32_MAX = 3.4028234663852886e38
 
 
 def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
-    """alpha and beta rounded to fp32; beta defaults to 1 where c is given, else to 0.
+    """alpha and beta rounded to fp32; beta defaults to 1 if c is given, else to 0.
 
-    Raises TypeError or ValueError naming the one that is no such number, or beta where there is no c to scale.
+    Raises TypeError or ValueError that names the invalid one, or beta if there is no c to scale.
     """
     if beta is None:
         beta = 0.0 if c is None else 1.0
@@ -31,12 +31,12 @@ def _fp32(name: str, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise ArgumentTypeError(f"{name}={value!r} is no real number: pass a float") from error
+        raise ArgumentTypeError(f"{name}={value!r} is not a real number: pass a float") from error
     if _FP32_MAX < abs(number) < float("inf"):
         raise ArgumentValueError(
             f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"
         )
-    return ctypes.c_float(number).value  # rounded, so that what the kernel sees as 0 counts as 0
+    return ctypes.c_float(number).value  # rounded, so a value that the kernel sees as 0 counts as 0
 
 
 def stream_handle(stream: Any, backend: Backend) -> int:

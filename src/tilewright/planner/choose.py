@@ -1,4 +1,4 @@
-"""Which kernel and which Config a problem gets, and why."""
+"""The choice of a kernel and a Config for a problem, with the reason."""
 
 import logging
 from functools import cache
@@ -22,10 +22,10 @@ class Choice(NamedTuple):
 
 
 def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config: Any = None) -> Choice:
-    """Decide for a problem on a GPU; `kernel` and `config` override.
+    """Choose for a problem on a GPU; `kernel` and `config` override.
 
-    KERNELS is in order of preference, so the first that takes the problem is chosen. Raises ValueError where the
-    override does not exist or does not fit, NotImplementedError where no kernel takes the problem.
+    KERNELS is in order of preference, so the first that takes the problem is chosen. Raises ValueError if the override
+    does not exist or does not fit, and NotImplementedError if no kernel takes the problem.
     """
     if config is not None and kernel == "auto":
         kernel, *others = _kernels_of(config)
@@ -51,7 +51,7 @@ def _warn_once(message: str) -> None:
 
 
 def check_names(kernel: str, config: Any) -> None:
-    """Raise where `kernel` or `config` is none of the registry's, whatever the problem."""
+    """Raise if `kernel` or `config` is not in the registry, whatever the problem."""
     if kernel != "auto":
         kernel_named(kernel, "kernel", "'auto'")
     if config is not None:
@@ -64,7 +64,7 @@ def _kernels_of(config: Any) -> list[str]:
     if not found:
         types = dict.fromkeys(kernel.config_type for kernel in EVERY_KERNEL.values() if fields_of(kernel.config_type))
         known = ", ".join(f"tilewright.{each.__name__}" for each in types)
-        raise ArgumentTypeError(f"config={config!r} is no Config of any kernel: pass one of {known}")
+        raise ArgumentTypeError(f"config={config!r} is not a Config of any kernel: pass one of {known}")
     return found
 
 

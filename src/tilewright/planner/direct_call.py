@@ -1,4 +1,4 @@
-"""The shortest way through a Plan: aligned torch tensors on a GPU, neither c nor bias, alpha 1, the current stream."""
+"""The shortest way through a Plan: aligned torch tensors on a GPU, no c or bias, alpha 1, the current stream."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -8,7 +8,10 @@ from tilewright.planner.slots import Slot, tensor_guard
 from tilewright.problem import ADDENDS
 
 DirectCall: TypeAlias = Callable[[Any, Any, Any], Any]
-"""Multiplies (a, b, out) and returns out, new where it is None; None, with nothing done, where they do not fit."""
+"""A function of (a, b, out) that multiplies.
+
+It returns out, which it makes if None, or returns None, with nothing done, if the arrays do not fit.
+"""
 
 
 def direct_call(
@@ -25,7 +28,8 @@ def direct_call(
 ) -> DirectCall | None:
     """A DirectCall for tensors like `tensors`: a, b and out; None if one is not aligned or torch has no guard.
 
-    It does what Plan.__call__ does, with everything looked up beforehand; `exchanged` where the kernel's a is b.
+    It does the work of Plan.__call__, with all look-ups done beforehand; `exchanged`: whether the kernel's a is the
+    call's b.
     """
     all_fit, inputs_fit = tensor_guard(tensors), tensor_guard(tensors[:2])
     if all_fit is None or inputs_fit is None or any(slot.alignment != 16 for slot in slots):

@@ -1,4 +1,4 @@
-"""A Plan: one Problem bound to a kernel, its Config and a backend, prebuilt so that a call does little but launch."""
+"""A Plan: one Problem bound to a kernel, its Config and a backend, prepared so that a call does little but launch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -19,11 +19,11 @@ from tilewright.planner.slots import OUT, C, Slot, reader
 from tilewright.problem import ADDENDS, OPERANDS
 
 _CALLS_TO_DIRECT = 1
-"""Calls before the shortest way is built, which costs more than a call."""
+"""The number of calls before the shortest way is built; building it costs more than a call."""
 
 
 class Prepared(NamedTuple):
-    """What a Plan runs: the chosen kernel and Config, compiled and loaded."""
+    """The kernel and Config of a Plan, compiled and loaded."""
 
     choice: Choice
     compiled: CompiledKernel
@@ -31,7 +31,7 @@ class Prepared(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """An array that a Plan is made for, and how kernels see it."""
+    """An array that a Plan is made for, and its form for kernels."""
 
     array: Any
     operand: Operand
@@ -40,9 +40,9 @@ class Argument(NamedTuple):
 class Plan:
     """A Problem bound to a kernel, its Config and a backend. Call it with arrays like those it was made for.
 
-    `alpha` and `beta` are those it was planned with and the defaults of its calls; `beta` is None where there was no c.
-    `reason` says in a sentence why this kernel; `kernel`, `config` and `compiled` are None where out has no elements,
-    so that nothing runs.
+    `alpha` and `beta` are those it was planned with, and the defaults of its calls; `beta` is None without c. `reason`
+    explains the choice of the kernel in a sentence; `kernel`, `config` and `compiled` are None if out has no elements,
+    since nothing runs.
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class Plan:
         beta: float | None,
         allocate: Callable[[], Any] | None = None,
     ):
-        """Prebuild calls with arrays like those of `arguments`; `prepared` is None where out has no elements.
+        """Prepare calls with arrays like those of `arguments`; `prepared` is None if out has no elements.
 
-        `beta` is None without c. `allocate` makes an out; by default one is made like the first call's a.
+        `beta` is None without c. `allocate` makes an out; by default an out is made like the first call's a.
         """
         self.alpha, self.beta = alpha, beta
         self.problem = binding.problem
         self.backend = backend
         self.kernel = prepared.choice.kernel if prepared else None
         self.config = prepared.choice.config if prepared else None
-        self.reason = prepared.choice.reason if prepared else "out has no elements, so that nothing runs"
+        self.reason = prepared.choice.reason if prepared else "out has no elements, so nothing runs"
         self.compiled = prepared.compiled if prepared else None
         self._executable = prepared.executable if prepared else None
         arrays = {name: arguments[name].array for name in OPERANDS if name in arguments}
@@ -80,7 +80,7 @@ class Plan:
         self._stream = library.stream_reader(out.device)
         self._written = library.written()
         self._address = library.address
-        # Addresses that were found not to overlap: `bind` has looked at those that the Plan is made for.
+        # Addresses that are known not to overlap: `bind` has checked those that the Plan is made for.
         self._disjoint = [arguments[name].operand.pointer if name in arguments else 0 for name in OPERANDS]
         self._roles = None if binding.roles == OPERANDS else tuple(OPERANDS.index(name) for name in binding.roles)
         self._multiplies, self._unscaled = alpha != 0, alpha == 1
@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def accumulator(self) -> DType:
-        """What products are added in; fp32 where nothing runs."""
+        """The type in which products are added; fp32 if nothing runs."""
         return fp32 if self.kernel is None else self.kernel.accumulator(self.config)
 
     def __call__(
@@ -114,10 +114,11 @@ class Plan:
     ) -> Any:
         """Multiply arrays with the shapes, strides, dtypes, devices and alignments of the plan; returns `out`.
 
-        alpha and beta are the plan's by default; others may be given, zero only where the plan's is zero. The
-        activation is fixed by the plan. stream: as in `matmul`.
+        alpha and beta are the plan's by default; others may be given, but zero only if the plan's is zero. The plan
+        fixes the activation. stream: as in `matmul`.
 
-        Raises ValueError for arrays or scalars that the plan was not made for, TypeError for what is no number.
+        Raises ValueError for arrays or scalars that the plan was not made for, and TypeError for a scalar that is not a
+        number.
         """
         unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
         plain = unscaled and c is None and bias is None and beta is None and stream is None
@@ -137,11 +138,11 @@ class Plan:
         beta: float | None = None,
         out: Any = None,
     ) -> tuple[Any, Any]:
-        """Like a call; returns `out` and the Counters of the emulator, None where nothing runs or on a GPU."""
+        """Like a call; returns `out` and the emulator's Counters, which are None if nothing runs or on a GPU."""
         return self._call((a, b, c, bias, out), alpha, beta, None)
 
     def try_call(self, arrays: Sequence[Any], alpha: float, beta: float, stream: Any, direct: bool) -> Any:
-        """Call with arrays in the order of OPERANDS, whose c is None where beta is 0; None where they do not fit.
+        """Call with arrays in the order of OPERANDS; c is None if beta is 0. Returns None if the arrays do not fit.
 
         alpha and beta are as `scalars` returns them. direct: whether there is no addend, alpha is 1 and no stream is
         given.
@@ -154,7 +155,7 @@ class Plan:
         return None if pointers is None else self._launch(arrays, pointers, alpha, beta, stream)[0]
 
     def _call(self, arrays: tuple[Any, ...], alpha: float | None, beta: float | None, stream: Any) -> tuple[Any, Any]:
-        """Check a call's arrays and scalars, and launch; returns out and what was counted."""
+        """Check a call's arrays and scalars, and launch; returns out and the counters."""
         c = arrays[C]
         if alpha is None:
             alpha = self.alpha
@@ -178,7 +179,7 @@ class Plan:
     def _launch(
         self, arrays: Sequence[Any], pointers: list[int], alpha: float, beta: float, stream: Any
     ) -> tuple[Any, Any]:
-        """Launch on arrays that fit and their addresses, as `_read` returns them; returns out and what was counted."""
+        """Launch on arrays that fit and their addresses, as `_read` returns them; returns out and the counters."""
         out = arrays[OUT]
         handle = None if stream is None else stream_handle(stream, self.backend)
         if out is None:
@@ -211,7 +212,7 @@ class Plan:
         return out, counters
 
     def _make_direct(self, arrays: Sequence[Any]) -> DirectCall | None:
-        """The shortest way for tensors like `arrays`, which fit; a Plan that is called once does without."""
+        """Build the shortest way for tensors like `arrays`, which fit; a Plan that is called once does not need it."""
         a, b, out = arrays[0], arrays[1], arrays[OUT]
         assert self._executable is not None
         assert self._written is not None
@@ -228,7 +229,7 @@ class Plan:
         )
 
     def _allocator(self, a: Any) -> Callable[[], Any]:
-        """What makes outs of the library and on the device of `a`; kept from then on."""
+        """The function that makes outs in the library and on the device of `a`; kept from then on."""
         shape, strides, dtype = self._out_form
         packed = contiguous_strides(shape)
         if all(s == p or extent <= 1 for extent, s, p in zip(shape, strides, packed, strict=True)):
@@ -252,12 +253,12 @@ class Plan:
             if first + pointers[index] < high and low < last + pointers[index]:
                 if index == C and self._c_may_be_out and pointers[C] == pointers[OUT]:
                     continue
-                # The ranges meet. Whether elements do is decided exactly, and said, where plans are made.
+                # The ranges overlap. Planning decides exactly whether elements do, and reports it.
                 bind(_adopted(arrays), activation=self.problem.epilogue.activation, multiplies=self._multiplies)
         self._disjoint = pointers
 
     def _read_checking(self, arrays: Sequence[Any]) -> list[int]:
-        """The addresses of arrays that fit, perhaps better aligned than need be; a ValueError for any other."""
+        """The addresses of arrays that fit, maybe with better alignment than needed; raises a ValueError for others."""
         pointers = [0] * len(OPERANDS)
         for slot in self._slots:
             name, array = OPERANDS[slot.position], arrays[slot.position]

@@ -1,4 +1,4 @@
-"""The Plans of earlier calls: found by key, and dropped in the order in which they were last used."""
+"""The Plans of earlier calls, found by key; the least recently used ones are dropped."""
 
 import threading
 from collections import OrderedDict
@@ -9,9 +9,9 @@ from tilewright.planner.plan import Plan
 
 
 class PlanCache:
-    """At most `capacity` Plans, and at most `alike` of one key, of which a call tries each until one fits.
+    """A cache of at most `capacity` Plans, and at most `alike` per key; a call tries each of these until one fits.
 
-    The least recently used Plan makes room for a new one. Any number of threads may use it at once.
+    A new Plan replaces the least recently used one. Any number of threads may use the cache at once.
     """
 
     def __init__(self, capacity: int = 4096, alike: int = 64):
@@ -20,21 +20,21 @@ class PlanCache:
         self._keys: OrderedDict[Plan, Hashable] = OrderedDict()  # the least recently used Plan first
         self._adding = threading.Lock()
         self.find = self._by_key.get
-        """The Plans of a key, or what is given besides; TypeError for a key that cannot be hashed."""
+        """The Plans of a key, or the given default; raises TypeError for a key that cannot be hashed."""
         self.latest: Plan | None = None
-        """The Plan used last, of which that need not be said again."""
+        """The Plan used last; calls of it need not be reported again."""
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def used(self, plan: Plan) -> None:
         """Remember that a Plan has just been called."""
-        with suppress(KeyError):  # another thread's Plan may have taken its place meanwhile
+        with suppress(KeyError):  # another thread's Plan may have replaced it meanwhile
             self._keys.move_to_end(plan)
             self.latest = plan
 
     def add(self, key: Hashable, plan: Plan) -> None:
-        """Keep a Plan, as the one used last."""
+        """Add a Plan, as the one used last."""
         with self._adding:
             alike = self._by_key.get(key, ())
             if len(alike) >= self._alike:

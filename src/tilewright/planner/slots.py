@@ -1,4 +1,4 @@
-"""What the arrays of a call must look like, and how their addresses are read: the hot path of every call."""
+"""The expected form of a call's arrays, and fast readers of their addresses: the hot path of every call."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -9,16 +9,16 @@ from tilewright.operand import HOST, Operand, Signature, byte_range
 from tilewright.problem import OPERANDS
 
 Reader: TypeAlias = Callable[[Sequence[Any]], list[int] | None]
-"""Reads the addresses of the expected arrays, in the order of OPERANDS; 0 for an `out` that is None, still to be made.
+"""A function that reads the addresses of the expected arrays, in the order of OPERANDS; 0 for an `out` that is None.
 
-None where an array is not as expected: then another plan is called for.
+Returns None if an array is not as expected: then another plan is needed.
 """
 
 C, OUT = OPERANDS.index("c"), OPERANDS.index("out")
 
 
 class Slot(NamedTuple):
-    """What one operand of a call looks like.
+    """The expected form of one operand of a call.
 
     `position` counts in OPERANDS; `alignment` is in bytes, at most 16; shape, strides and width are the Operand's.
     """
@@ -42,7 +42,7 @@ class Slot(NamedTuple):
         return byte_range(0, self.shape, self.strides, self.nbytes)
 
     def differences(self, signature: Signature, pointer: int) -> str:
-        """How an array differs from the expected, in words; empty where it does not, however well aligned."""
+        """The differences of an array from the expected form, in words; empty if none. Better alignment is allowed."""
         names = ("dtype", "shape", "strides", "device", "writable")
         pairs = zip(names, signature, self.signature, strict=True)
         found = [f"{name} {_said(name, x)} instead of {_said(name, y)}" for name, x, y in pairs if x != y]
@@ -52,7 +52,7 @@ class Slot(NamedTuple):
 
     @property
     def low_bits(self) -> tuple[int, int]:
-        """A mask and the address bits under it that mean just this alignment, neither less nor more."""
+        """A mask and the address bits under it that mean exactly this alignment."""
         return (15, 0) if self.alignment == 16 else (2 * self.alignment - 1, self.alignment)
 
 
@@ -63,7 +63,7 @@ def _said(name: str, value: object) -> object:
 
 
 def reader(slots: Sequence[Slot], tensors: bool) -> Reader:
-    """The quickest Reader for arrays that fit the slots, with just these alignments; `tensors` if all are torch's."""
+    """The quickest Reader for arrays that fit the slots with exactly these alignments; `tensors` if all are torch's."""
     return _torch_reader(slots) if tensors else _any_reader(slots)
 
 
@@ -108,7 +108,7 @@ def _torch_reader(slots: Sequence[Slot]) -> Reader:
                     or pointer & mask != bits
                 ):
                     return None
-        except (AttributeError, RuntimeError):  # no tensor, or one without strides or memory
+        except (AttributeError, RuntimeError):  # not a tensor, or one without strides or memory
             return None
         return pointers
 
@@ -116,10 +116,10 @@ def _torch_reader(slots: Sequence[Slot]) -> Reader:
 
 
 def tensor_guard(tensors: Sequence[Any]) -> Callable[..., bool] | None:
-    """A function that compares tensors with these in one call, as torch.compile does; None where that is not to be had.
+    """A function that compares tensors with these in one call, as torch.compile does; None if torch lacks it.
 
     It compares type, dtype, device, shape, strides and dispatch keys. It does not know whether gradients are enabled,
-    so that there is none for tensors that require them.
+    so tensors that require gradients get no guard.
     """
     guards = getattr(getattr(sys.modules["torch"]._C, "_dynamo", None), "guards", None)
     if guards is None or any(tensor.requires_grad for tensor in tensors):
@@ -129,5 +129,5 @@ def tensor_guard(tensors: Sequence[Any]) -> Callable[..., bool] | None:
         guard = guards.TensorGuards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides)
         check: Callable[..., bool] = guard.check
         return check if check(*tensors) is True else None
-    except Exception:  # no public interface: another version of torch may want other arguments
+    except Exception:  # not a public interface: other versions of torch may take other arguments
         return None

@@ -102,7 +102,7 @@ def _measure(
     *,
     self_check: bool,
 ) -> None:
-    """Measure all shapes, showing and writing each as it is done, and exit with what it means."""
+    """Measure all shapes, show and write each as it is done, and exit with the matching code."""
     from tilewright.bench import session
     from tilewright.bench.comparison import first_line
     from tilewright.bench.plot import draw
@@ -118,7 +118,7 @@ def _measure(
             with progress(f"{shape}", done) as bar:
                 try:
                     outcomes.append(session.measure(shape, settings, _part(bar, done, share)))
-                except Exception as error:  # whatever it is: the other products are still measured
+                except Exception as error:  # any failure: the other products are still measured
                     outcomes.append(session.skipped(shape, settings, message_of(error) or first_line(error)))
             record["products"].append(outcomes[-1].as_dict())
             record["interrupted"] = outcomes[-1].comparison.interrupted
@@ -151,7 +151,7 @@ def _write(record: dict[str, Any], output: Path | None) -> None:
 
 
 def _part(bar: "Bar", start: float, length: float) -> Callable[[float, str], None]:
-    """The progress of one product as a part of all."""
+    """The progress of one product as a part of the whole."""
     return lambda share, doing: bar(start + length * share, doing)
 
 
@@ -170,7 +170,7 @@ def _right(outcomes: "list[Outcome]") -> bool:
 
 
 def _self_check(record: dict[str, Any], outcomes: "list[Outcome]") -> bool:
-    """Whether the contender agrees with itself; noted in the record and said on stderr."""
+    """Whether the contender agrees with itself; also recorded, and printed on stderr."""
     from tilewright.bench.session import AGREEMENT, disagreement
 
     agrees = bool(outcomes)
@@ -186,7 +186,7 @@ def _self_check(record: dict[str, Any], outcomes: "list[Outcome]") -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A record that --output wrote; a ValueError for anything else."""
+    """A record that --output wrote; raises a ValueError for anything else."""
 
     def complete(record: Any) -> bool:
         return (
@@ -207,7 +207,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _show_again(record: dict[str, Any], to: RecordOptions) -> None:
-    """A record that was read, as it was shown when it was measured."""
+    """Show a record that was read, as after its measurement."""
     from tilewright.bench.plot import draw
     from tilewright.cli.bench.table import show
 

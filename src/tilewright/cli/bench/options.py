@@ -1,4 +1,4 @@
-"""The options of `tilewright bench`: what is timed, by whom, how long, and where the record goes."""
+"""The options of `tilewright bench`: products, contenders, duration, and the place of the record."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ DataOption = Annotated[
 
 
 class ProtocolName(StrEnum):
-    """Which protocols are run."""
+    """The protocols to run."""
 
     both = "both"
     burst = "burst"
@@ -35,7 +35,7 @@ class ProtocolName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShapeOptions:
-    """Which products are timed."""
+    """The products to time."""
 
     shape: Annotated[
         list[str] | None, typer.Option("--shape", help="M,N,K instead of a suite; may be repeated.", show_default=False)
@@ -48,7 +48,7 @@ class ShapeOptions:
     ] = None
 
     def of(self, suite: str | None, self_check: bool) -> "list[Shape]":
-        """The shapes to be timed, with the dtype and layout that were asked for."""
+        """The shapes to be timed, with the given dtype and layout."""
         from tilewright.bench import suites
         from tilewright.bench.inputs import Shape
 
@@ -65,7 +65,7 @@ class ShapeOptions:
 
 @dataclass(frozen=True, slots=True)
 class ContenderOptions:
-    """Who multiplies, and who the others are compared with."""
+    """The contenders, and the baseline of the comparison."""
 
     contender: Annotated[
         list[str] | None,
@@ -98,11 +98,11 @@ class ContenderOptions:
 
     @property
     def text(self) -> str | None:
-        """What the description of a Config must hold to be looked at; "" is in all, None leaves it at the planner's."""
+        """The text that a Config's description must contain; "" matches all, None keeps the planner's choice."""
         return "" if self.configs == "all" else self.configs
 
     def chosen(self, self_check: bool) -> "tuple[list[Contender], str]":
-        """The contenders of these names, and the one that ratios are to; for the self-check one of them twice."""
+        """The contenders of these names, and the baseline of ratios; for the self-check, one contender twice."""
         from tilewright.bench.contenders import OURS, PEERS, contenders_named
 
         names, baseline, configs = self.contender, self.baseline, self.configs
@@ -115,7 +115,7 @@ class ContenderOptions:
                     f"--configs={configs} is of one kernel, and there are {', '.join(ours)}: name one of them"
                 )
             if baseline is not None and baseline not in known:
-                raise ArgumentValueError(f"--baseline={baseline} is no contender: use {', '.join(known)}")
+                raise ArgumentValueError(f"--baseline={baseline} is not a contender: use {', '.join(known)}")
             return chosen, baseline or (DEFAULT_BASELINE if DEFAULT_BASELINE in known else known[0])
         if baseline is not None:
             raise ArgumentValueError(
@@ -137,7 +137,7 @@ class ContenderOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolOptions:
-    """How long is measured, and in which state of the GPU."""
+    """The duration of measurements, and the state of the GPU."""
 
     protocol: Annotated[
         ProtocolName, typer.Option("--protocol", help="Right after idle, at the power limit, or both.")
@@ -147,7 +147,7 @@ class ProtocolOptions:
     slice_seconds: Annotated[float, typer.Option("--slice", help="Seconds of a settled turn.", min=0.02)] = 0.6
 
     def wanted(self) -> "tuple[Protocol, ...]":
-        """The protocols that are run."""
+        """The protocols to run."""
         from tilewright.measure.protocol import Burst, Settled
 
         protocols = (Burst(cycles=self.rounds), Settled(cycles=self.cycles, slice_seconds=self.slice_seconds))
@@ -156,13 +156,13 @@ class ProtocolOptions:
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """Where the record goes."""
+    """The place of the record."""
 
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the rates into this file.")] = None
     output: Annotated[Path | None, typer.Option("--output", help="Write the JSON record to this file.")] = None
     as_json: Json = False
 
     def require(self) -> None:
-        """Raise, before anything is measured in vain, if a file could not be written."""
+        """Raise an error, before any measurement, if a file could not be written."""
         require_writable("--output", self.output)
         require_plot(self.plot)

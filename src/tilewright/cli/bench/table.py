@@ -1,4 +1,4 @@
-"""What `tilewright bench` measured, for people: a table of each product."""
+"""The results of `tilewright bench` for people: a table of each product."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from rich.markup import escape
 from tilewright.cli.output import columns, console
 
 SWEPT = 10
-"""Configs of a sweep that are shown, the quickest first."""
+"""The number of a sweep's Configs that are shown, the quickest first."""
 
 
 def show(product: dict[str, Any], protocols: list[str]) -> None:
-    """One product of a record: rates, ratios and the board's readings; then who was not timed, and why."""
+    """Show one product of a record: rates, ratios and the board's readings; then skipped contenders with reasons."""
     title = f"{product['m']}x{product['n']}x{product['k']} {product['dtype']} {product['layout']}, {product['data']}"
     console().print(f"\n[bold]{escape(title)}[/bold]  {escape(product.get('label', ''))}".rstrip())
     if product.get("sweep"):
@@ -37,7 +37,7 @@ def show(product: dict[str, Any], protocols: list[str]) -> None:
 
 
 def _rows(protocol: str, timed: dict[str, dict[str, Any]], baseline: str | None) -> list[list[str]]:
-    """Headings and a row of each contender; columns that nobody fills are left out."""
+    """The headings and a row of each contender, without empty columns."""
     shown = [column for column in _COLUMNS if any(column.key in found for found in timed.values())]
     headings = [protocol, *(column.title.format(baseline=baseline) for column in shown)]
     return [headings] + [
@@ -52,7 +52,7 @@ def _ratio(ratio: dict[str, float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the table: its title, what it shows of a measurement, and how."""
+    """A column of the table: its title, the value that it shows of a measurement, and its format."""
 
     title: str
     key: str
@@ -69,11 +69,11 @@ _COLUMNS = (
     _Column("MHz", "sm_clock_mhz", "{:.0f}".format),
     _Column("°C", "celsius", "{:.0f}".format),
 )
-"""light: the share of the speed of light that is reached."""
+"""The columns of a table; light: the reached share of the speed of light."""
 
 
 def _show_sweep(sweep: list[dict[str, Any]], baseline: str | None) -> None:
-    """The quickest Configs, and how many there were."""
+    """Show the quickest Configs, and the number of all."""
     timed = sorted((entry for entry in sweep if entry.get("settled")), key=lambda entry: entry["settled"]["time_us"])
     console().print(f"the quickest of {len(sweep)} that were looked at, TFLOP/s:")
     for entry in timed[:SWEPT]:

@@ -23,7 +23,7 @@ COVERED = {
     "all": "the kernels that the planner chooses from; `tilewright check ladder` checks the rungs of the ladder",
     "ladder": "the rungs of the ladder; `tilewright check all` checks the kernels that the planner chooses from",
 }
-"""Names that stand for several kernels, and what they cover."""
+"""The names that stand for several kernels, and these kernels."""
 
 
 @command
@@ -116,7 +116,7 @@ def _check_file(
 def _check_kernels(
     name: str, product: ProductOptions, orders: "Sequence[Asynchrony]", seed: int
 ) -> "Iterator[CheckResult]":
-    """Check the kernel of that name, or those that it stands for."""
+    """Check the kernel of that name, or the kernels that it stands for."""
     from tilewright.checking.kernels import checks_of
     from tilewright.checking.result import CheckResult
     from tilewright.kernels.ladder import LADDER
@@ -144,7 +144,7 @@ def _check_kernels(
 
 
 def _set(bar: "Bar", number: int, count: int, share: float) -> None:
-    """Set a bar of several kernels to a share of the one of that number."""
+    """Set a bar of several kernels to a share of one of them, given its number."""
     bar((number + share) / count)
 
 
@@ -154,6 +154,6 @@ def _record_of_all(results: "Sequence[CheckResult]") -> dict[str, Any]:
 
 
 def _verified(results: "Sequence[CheckResult]") -> bool | None:
-    """Whether everything that ran is clean; None if nothing ran, or not to its end."""
+    """Whether all runs are clean; None if nothing ran, or not to its end."""
     verdicts = [result.verified for result in results if result.verified is not None]
     return None if not verdicts or (all(verdicts) and results[-1].error) else all(verdicts)

@@ -36,12 +36,12 @@ _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 
 FILLS = ("random", "zeros", "ones", "arange", "poison")
 POISON = 0xFF
-"""The bytes of an array without values: NaN in every floating-point type, as fresh memory of the emulator."""
+"""The byte that fills an array without values: NaN in every floating-point type, like the emulator's fresh memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBuffer:
-    """An array in device memory. fill: one of FILLS, a number or the path of an .npy file."""
+    """An array in device memory; fill: one of FILLS, a number or the path of an .npy file."""
 
     dtype: "np.dtype[Any]"
     shape: tuple[int, ...]
@@ -53,7 +53,7 @@ class WrittenBuffer:
         return prod(self.shape) * self.dtype.itemsize
 
     def array(self, rng: np.random.Generator) -> Array:
-        """Its first values. Random floats are normally distributed, random integers at most 8 from 0."""
+        """The initial values. Random floats are normally distributed; random integers differ from 0 by at most 8."""
         if self.fill == "poison":
             return np.full(self.nbytes, POISON, np.uint8).view(self.dtype).reshape(self.shape)
         if self.fill == "random":
@@ -85,7 +85,7 @@ Buffers = dict[str, WrittenBuffer]
 
 @dataclass(frozen=True, slots=True)
 class _WrittenTensorMap:
-    """A tensor map of a whole buffer, which a later option may declare. box: elements, outermost dimension first."""
+    """A tensor map of a whole buffer, which a later option may declare; box: elements, outermost dimension first."""
 
     buffer: str
     box: tuple[int, ...]
@@ -103,7 +103,7 @@ def parse_arguments(texts: Sequence[str]) -> Arguments:
     """The arguments that the options describe.
 
     Raises:
-        ArgumentValueError: naming the option's text, what is wrong with it, and how to write it.
+        ArgumentValueError: naming the option's text, its fault, and how to write it.
     """
     buffers: Buffers = {}
     labels = [f"--arg {text!r}" for text in texts]
@@ -142,7 +142,7 @@ def _parse(text: str, name: str, buffers: Buffers) -> Item | _WrittenTensorMap:
 
 
 def _declare(match: re.Match[str], name: str, buffers: Buffers) -> str:
-    """Add the buffer of a match of _ARRAY; returns its name."""
+    """Add the buffer of a match of _ARRAY; returns the buffer's name."""
     name, fill = match["name"] or name, (match["fill"] or "poison").strip()
     dtype = element_dtype(match["type"])
     if name in buffers or name == "null":

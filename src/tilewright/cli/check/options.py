@@ -20,7 +20,7 @@ PTX_OPTIONS = "Launch of a PTX file"
 
 @dataclass(frozen=True, slots=True)
 class ProductOptions:
-    """What tilewright's own kernels multiply."""
+    """The product for tilewright's own kernels."""
 
     m: M = None
     n: N = None
@@ -38,7 +38,7 @@ class ProductOptions:
             raise ArgumentValueError(f"M is {self.m}, and a PTX file has no M N K: describe its arguments with --arg")
 
     def wanted(self) -> dict[str, Any]:
-        """What `tilewright.checking.kernels.checks_of` takes."""
+        """The arguments for `tilewright.checking.kernels.checks_of`."""
         return {
             "shape": shape_of(self.m, self.n, self.k),
             "dtype": self.dtype and self.dtype.value,
@@ -50,7 +50,7 @@ class ProductOptions:
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """How a kernel of a PTX file is launched."""
+    """The launch of a kernel of a PTX file."""
 
     entry: Annotated[
         str | None,
@@ -90,11 +90,11 @@ class LaunchOptions:
     ] = None
 
     def refuse_for(self, kernel: str) -> None:
-        """Raise an ArgumentValueError if one is given for a kernel of tilewright."""
+        """Raise an ArgumentValueError if an option is given for a kernel of tilewright."""
         if given := [f"--{field.name}" for field in dataclasses.fields(self) if getattr(self, field.name)]:
             are = "are" if len(given) > 1 else "is"
             raise ArgumentValueError(
-                f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is none: name FILE.ptx"
+                f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is not one: name FILE.ptx"
             )
 
     def launch(self, path: Path) -> "Launch":

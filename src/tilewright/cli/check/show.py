@@ -1,4 +1,4 @@
-"""What a check found, for people."""
+"""The findings of a check, for people."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ _SOURCE_LINE = re.compile(r"[\w/.+-]+\.\w+:\d+")
 
 
 def show(result: "CheckResult", lines: bool) -> None:
-    """One kernel; `lines`: with counters per source line."""
+    """Show one kernel; `lines`: with counters per source line."""
     from rich.markup import escape
 
     product = escape(result.product)
@@ -42,7 +42,7 @@ def show(result: "CheckResult", lines: bool) -> None:
 
 
 def show_summary(results: "Sequence[CheckResult]") -> None:
-    """How many of several kernels are clean, and the names of the others."""
+    """Show how many of several kernels are clean, and the names of the others."""
     counts = {
         "clean": [result.kernel for result in results if result.verified],
         "reported": [result.kernel for result in results if result.verified is False],
@@ -57,7 +57,7 @@ def show_summary(results: "Sequence[CheckResult]") -> None:
 
 
 def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-    """Reports of one kind at the same source lines, as an unrolled loop gives them."""
+    """The reports grouped by kind and source lines, since an unrolled loop gives several."""
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for number, report in enumerate(reports):
         lines = _SOURCE_LINE.findall(" ".join(report["locations"])) or [str(number)]
@@ -66,13 +66,13 @@ def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
 
 
 def _show_report(report: dict[str, Any], stated: set[str]) -> None:
-    """Tell people about a report; a rule that is in `stated` is known, any other is then."""
+    """Show a report; its rule is explained unless it is in `stated`, to which it is then added."""
     from tilewright.emulator.checks.rules import ERRORS
 
     message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
     paragraph(message, 2)
     if report["section"] is not None:
-        if report["kind"] not in ERRORS:  # whose messages say where and by whom
+        if report["kind"] not in ERRORS:  # messages of errors name places and threads themselves
             details += [f"at {location}" for location in report["locations"]]
             if report["locations"]:
                 details[-len(report["locations"])] += f", by {report['threads']}"

@@ -24,7 +24,7 @@ from tilewright.errors import ArgumentValueError
 
 @dataclass(frozen=True, slots=True)
 class RungOptions:
-    """Which rungs are climbed, and with what."""
+    """The rungs to climb, and their options."""
 
     shape: Annotated[
         str | None,
@@ -113,7 +113,7 @@ def ladder(
     if record is not None:
         if not record.exists() and rungs.rungs is not None:
             raise ArgumentValueError(
-                f"{record} is no record of --json: put commas, and no blanks, between the names of --rungs"
+                f"{record} is not a record of --json: put commas, and no blanks, between the names of --rungs"
             )
         records.refuse_measuring(context, str(record), {"record", "plot", "as_json"})
         if not _show(records.read(record, "tilewright ladder --json", is_complete), plot, as_json):
@@ -140,7 +140,7 @@ def ladder(
 
 
 def _show(record: dict[str, Any], plot: Path | None, as_json: bool, *, empty: bool = False) -> bool:
-    """The picture, and the table of what is not empty or the JSON object; whether the picture could be drawn."""
+    """Show the picture, and the table (unless empty) or the JSON object; returns whether the picture could be drawn."""
     from tilewright.cli.ladder.plot import draw
     from tilewright.cli.ladder.table import show
 

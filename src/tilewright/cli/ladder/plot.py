@@ -11,7 +11,7 @@ _CUBLAS, _SETTLED_ALPHA = "#c2410c", 0.45
 
 
 def draw(record: dict[str, Any], path: Path) -> bool:
-    """Draw a record of `tilewright ladder`; whether a rung ran, without which there is nothing to draw."""
+    """Draw a record of `tilewright ladder`; returns whether a rung ran, without which there is nothing to draw."""
     rungs = timed_or_counted(record["rungs"])
     if not rungs:
         return False
@@ -20,7 +20,7 @@ def draw(record: dict[str, Any], path: Path) -> bool:
     height = 0.52 if settled else 0.32
     picture, axes = plt.subplots(figsize=(9, 1.7 + height * len(rungs)), layout="constrained")
     for road in dict.fromkeys(rung["road"] for rung in rungs):
-        axes.barh(0, 0, color=_color(road), label=road)  # for the legend, in one place whatever bars there are
+        axes.barh(0, 0, color=_color(road), label=road)  # for the legend, at a fixed place
     if record["backend"] == "gpu":
         _measured(axes, rungs, settled)
     else:
@@ -36,7 +36,7 @@ def draw(record: dict[str, Any], path: Path) -> bool:
 
 
 def _measured(axes: Any, rungs: Rungs, settled: bool) -> None:
-    """Bars of TFLOP/s, paler ones of the settled state below them; marks for cuBLAS and for published figures."""
+    """Draw bars of TFLOP/s, paler ones for the settled state below them, and marks for cuBLAS and published figures."""
     thickness = 0.4 if settled else 0.8
     lines = {"burst": -0.2 if settled else 0.0, "settled": 0.2}
     for number, rung in enumerate(rungs):
@@ -82,5 +82,5 @@ def _color(road: str) -> str:
 
 
 def _label(axes: Any, text: str, place: float) -> None:
-    """A number in the column behind the bars, where no mark lies on it."""
+    """Write a number in the column behind the bars, clear of all marks."""
     axes.annotate(text, (1.01, place), xycoords=("axes fraction", "data"), va="center", fontsize=8)

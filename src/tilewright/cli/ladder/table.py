@@ -1,4 +1,4 @@
-"""The record of `tilewright ladder` for people: a table of what was measured or counted, and what was left out."""
+"""The record of `tilewright ladder` for people: a table of measurements or counts, and the rungs left out."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ Rungs = Sequence[dict[str, Any]]
 
 
 def show(record: dict[str, Any]) -> None:
-    """What was measured, or what was counted; then what was skipped, and whether all is right."""
+    """Show the measurements or the counts, then the skipped rungs, and whether all results are right."""
     console().print(f"The ladder at {title(record)}\n", markup=False)
     rungs, measured = record["rungs"], record["backend"] == "gpu"
     ran = timed_or_counted(rungs)
@@ -47,7 +47,7 @@ def show(record: dict[str, Any]) -> None:
 
 
 def is_complete(record: Any) -> bool:
-    """Whether something read from a file has what the table and the chart show."""
+    """Whether data read from a file has everything that the table and the chart show."""
     return (
         records.has_parts(record, "rungs")
         and records.has(record, "m", "n", "k", *(("gpu", "date") if record.get("backend") == "gpu" else ("backend",)))
@@ -66,18 +66,18 @@ def _is_whole(rung: Any, measured: bool) -> bool:
 
 
 def title(record: dict[str, Any]) -> str:
-    """The shape, and where and when it was climbed."""
+    """The title: the shape, and the place and time of the climb."""
     where = f"{record['gpu']}, {record['date'][:10]}" if record["backend"] == "gpu" else "in the emulator"
     return f"{record['m']}x{record['n']}x{record['k']}, {where}"
 
 
 def timed_or_counted(rungs: Rungs) -> Rungs:
-    """Those that have figures."""
+    """The rungs that have figures."""
     return [rung for rung in rungs if "tflops" in rung or "rereads" in rung]
 
 
 def published(rung: dict[str, Any]) -> "Published | None":
-    """The figure that was published of a rung for the shape it was climbed with; None where there is none."""
+    """The published figure of a rung for its shape; None if there is none."""
     from tilewright.kernels.ladder.rung import Published
 
     shape = [rung["m"], rung["n"], rung["k"]]
@@ -96,10 +96,10 @@ _COUNTED_LEGEND = (
 
 
 _COUNTED = ("sectors_per_load", "conflicts_per_request", "flops_per_smem_byte", "flops_per_l2_byte", "rereads")
-"""What the table and the chart show of rungs in the emulator."""
+"""The columns that the table and the chart show of rungs in the emulator."""
 
 _WRAPPED = ("what it means", "published")
-"""Columns of words, which give way where a terminal is narrow; numbers and names stay whole."""
+"""Columns of words, which wrap in a narrow terminal; numbers and names stay whole."""
 
 
 def _table(*columns: str, gap: int = 2) -> "Table":
@@ -114,7 +114,7 @@ def _table(*columns: str, gap: int = 2) -> "Table":
 
 def _counted_table(rungs: Rungs) -> "Table":
     names = ("rung", "sectors\na load", "conflicts\na request", "flop/B\nSMEM", "flop/B\nL2", "what it means")
-    table = _table(*names, gap=1)  # so that places in the source fit 80 columns
+    table = _table(*names, gap=1)  # lets places in the source fit 80 columns
     for rung in _by_road(rungs, table):
         table.add_row(
             rung["name"],
@@ -128,7 +128,7 @@ def _counted_table(rungs: Rungs) -> "Table":
 
 
 def _measured_table(rungs: Rungs) -> "Table":
-    """Figures right after idle; behind them, where it was asked for, those of the settled state."""
+    """The table of figures right after idle, followed by those of the settled state if it was measured."""
     settled = any("settled" in rung["measured"] for rung in rungs)
     more = ("settled\nTFLOP/s", "settled\ncuBLAS") if settled else ()
     table = _table("rung", "TFLOP/s", "of\nlight", "of\ncuBLAS", "gain", *more, "published")
@@ -149,12 +149,12 @@ def _measured_table(rungs: Rungs) -> "Table":
 
 
 def _text(form: str, value: float | None) -> str:
-    """As the form says, three digits without a point behind the last."""
+    """A value in the given form, without a point after the last of three digits."""
     return "" if value is None else form.format(value).rstrip(".")
 
 
 def _by_road(rungs: Rungs, table: "Table") -> Iterator[dict[str, Any]]:
-    """The rungs; before the first of each road its name is put into the table."""
+    """The rungs; each road's name is added to the table before its first rung."""
     before = ""
     for rung in rungs:
         if rung["road"] != before:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 GPU_SHAPE = (4096, 4096, 4096)
 EMULATED_SHAPE = (1024, 1024, 1024)
-"""Without M N K: the usual yardstick on a GPU, and what the emulator multiplies in seconds."""
+"""The default shapes: the usual one on a GPU, and one that the emulator multiplies in seconds."""
 
 
 @command
@@ -91,7 +91,7 @@ def run(
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What `run` found: for programs, and by name for people."""
+    """The result of `run`: for programs, and by name for people."""
 
     record: dict[str, Any]
     facts: dict[str, str]
@@ -107,7 +107,7 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     operands = product.operands(seed)
     placement = gpu_placement(product.dtype)
     arrays = {name: placement.from_numpy(array) for name, array in operands.items()}
-    # NaN shows where nothing was written.
+    # NaN shows elements that were not written.
     out = placement.from_numpy(np.full((product.m, product.n), np.nan, product.out_dtype.numpy_dtype))
     a, b, bias = arrays["a"], arrays["b"], arrays.get("bias")
     planned = plan(a, b, bias=bias, activation=product.activation, out=out, kernel=kernel, backend="gpu")
@@ -121,7 +121,7 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
 
 
 def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) -> None:
-    """Time launches and set them against the speed of light."""
+    """Time launches and compare them with the speed of light."""
     from tilewright.backends.gpu import GpuBackend
     from tilewright.measure.timing import time_launches
     from tilewright.model.speed_of_light import speed_of_light
@@ -149,7 +149,7 @@ def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) ->
 
 
 def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed: int) -> Outcome:
-    """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator stands for."""
+    """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator represents."""
     from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
     from tilewright.backends.emulation_limit import refuse_long_emulation
@@ -189,7 +189,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
 
 
 def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
-    """What the model says of `product` on the GPU that the emulator stands for; it knows production kernels alone."""
+    """The model's prediction for `product` on the GPU that the emulator represents; production kernels only."""
     from tilewright.model.speed_of_light import predict
 
     problem, hardware = product.problem, planned.backend.hardware
@@ -216,7 +216,7 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
 
 
 def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> Outcome:
-    """What is the same on a GPU and in the emulator."""
+    """The part of the outcome that is the same on a GPU and in the emulator."""
     total = product.m * product.n
     record = {
         "kernel": planned.kernel.name if planned.kernel else None,
@@ -230,7 +230,7 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "out_dtype": product.out_dtype.name,
         "layout": product.layout,
         "verified": comparison.verified,
-        # JSON has no NaN, which an element that was not written leaves behind.
+        # JSON has no NaN, the value of an element that was not written.
         "relative_error": comparison.relative_error if isfinite(comparison.relative_error) else None,
         "error_bound": comparison.error_bound,
         "checked_elements": comparison.elements,

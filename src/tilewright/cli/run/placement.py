@@ -1,4 +1,4 @@
-"""Where operands live on a GPU: arrays of the library that the user most likely has."""
+"""The placement of operands on a GPU: arrays of the library that the user most likely has."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tilewright.reference import Array
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How operands get to a GPU as arrays of one library, and back."""
+    """Functions that copy operands to a GPU, as arrays of one library, and back."""
 
     name: str
     from_numpy: Callable[[Array], Any]
@@ -22,13 +22,13 @@ class Placement:
 
 
 def gpu_placement(dtype: DType) -> Placement:
-    """torch where it is installed and sees a GPU, else CuPy, else bare GPU memory."""
+    """The placement by torch if it is installed and sees a GPU, else by CuPy, else in bare GPU memory."""
     if find_spec("torch"):
         import torch
 
         if torch.cuda.is_available():
             return _torch_placement(torch)
-    if find_spec("cupy") and dtype != dtypes.bf16:  # which most releases of CuPy do not know
+    if find_spec("cupy") and dtype != dtypes.bf16:  # most releases of CuPy lack bf16
         import cupy
 
         return Placement("CuPy", lambda array: _transposing(cupy.asarray, array), cupy.asnumpy)
@@ -49,7 +49,7 @@ def _torch_placement(torch: Any) -> Placement:
 
 
 def _transposing(convert: Callable[[Array], Any], array: Array) -> Any:
-    """`convert` what is stored, and present it transposed where `array` does."""
+    """Convert an array as it is stored, and transpose the result if the array is a transposed view."""
     return convert(array) if array.flags.c_contiguous else convert(array.T).T
 
 

@@ -1,1 +1,1 @@
-"""Observers that report what breaks a rule of the PTX manual."""
+"""Observers that report violations of the rules of the PTX manual."""

@@ -1,7 +1,8 @@
-"""The checks of accesses of threads: each is ordered after what it conflicts with, or reported.
+"""The checks of accesses by threads: an access that is not ordered after a conflicting one is reported.
 
-Accesses are kept in shadow memory, who knows of what in vector clocks. An access conflicts with an earlier one if it
-does not know of it; asynchronous operations must know of ordinary writes past a proxy fence (memory-rules.md).
+Shadow memory records the accesses, and vector clocks record which thread knows of which. An access conflicts with an
+earlier one if it does not know of it. Asynchronous operations must know of ordinary writes past a proxy fence
+(memory-rules.md).
 """
 
 import numpy as np
@@ -18,13 +19,13 @@ from tilewright.emulator.program.traits import DEVICE
 
 
 class AccessChecks:
-    """The accesses of a wave to shared and global memory."""
+    """The checks of a wave's accesses to shared and global memory."""
 
     def __init__(self, ground: Ground, lifetimes: LifetimeChecks, releases: Releases) -> None:
         self._ground, self._lifetimes, self._releases = ground, lifetimes, releases
 
     def access(self, kind: str, space: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
-        """A ld, st or atom of lanes at flat offsets of shared or global memory."""
+        """Check a ld, st or atom of lanes at flat offsets of shared or global memory."""
         if self._ground.traits.strong[site]:
             self._releases.access(kind, space, site, lanes, where)
             if kind != "ld" and self._ground.traits.scopes[site] < DEVICE:
@@ -37,9 +38,9 @@ class AccessChecks:
     def access_shared(
         self, kind: str, site: int, lanes: Indices, where: Indices, width: int, agents: Indices | None = None
     ) -> None:
-        """Ordinary accesses of lanes to shared memory; `kind` is "copy" for cp.async, which writes later.
+        """Check ordinary accesses of lanes to shared memory; `kind` is "copy" for cp.async, which writes later.
 
-        agents: the columns of those that access in the place of lanes, until an mbarrier tells that it is over.
+        agents: the columns of the agents that access on behalf of the lanes, until an mbarrier signals completion.
         """
         shadow, now = self._ground.shared, self._ground.tick()
         cells = shadow.cells(where, width)
@@ -74,7 +75,7 @@ class AccessChecks:
     def stored(
         self, site: int, group: Group, memory: FlatMemory, where: Indices, values: list[Array], chosen: Indices | None
     ) -> None:
-        """After a store: lanes that find another value in their place have met another lane there."""
+        """Check after a store: a lane that finds another value in its place has met another lane there."""
         lost = memory.differs(where, values)
         if self._ground.traits.strong[site] or not lost.any():
             return
@@ -93,7 +94,10 @@ class AccessChecks:
         self._conflict("st", site, lane, access, address, other)
 
     def copied(self, site: int, lanes: Indices, where: Indices, width: int, columns: Array | None = None) -> None:
-        """cp.async of lanes are over: ordinary writes of these from now on, or of the agents of `columns`."""
+        """Record that cp.async of lanes are over: they now count as ordinary writes of lanes or of agents.
+
+        columns: the columns of the agents, None for the lanes.
+        """
         now, cells = self._ground.tick(), self._ground.shared.cells(where, width)
         pending = pack(NEVER, self._ground.clocks.column[lanes], site, True)[:, None]
         over = pack(now, self._ground.clocks.column[lanes], site) if columns is None else pack(now, columns, site, True)
@@ -143,10 +147,10 @@ class AccessChecks:
         clusters: Array | None = None,
         reads: bool = False,
     ) -> None:
-        """Report what the lanes do not know of, among the past accesses that are `late`.
+        """Report the past accesses that are `late` and that the lanes do not know of.
 
-        shadow, clusters: of global memory, and the clusters of the past accesses; None for shared memory. reads: the
-        past accesses are reads of shared memory, which may be overwritten once they are over.
+        shadow, clusters: the shadow of global memory and the clusters of the past accesses; None for shared memory.
+        reads: the past accesses are reads of shared memory, which may be overwritten once they are over.
         """
         if not late.any():
             return
@@ -165,7 +169,7 @@ class AccessChecks:
             unordered[foreign] = ~known
         if self._ground.traits.strong[site]:
             unordered &= ~self._releases.morally_strong(site, lane, site_of(access), column, foreign)
-        if self._ground.traits.mbarriers[site]:  # which may share a cell
+        if self._ground.traits.mbarriers[site]:  # these may share a cell
             unordered &= ~self._ground.traits.mbarriers[site_of(access)]
         for index in np.flatnonzero(unordered)[:: max(int(unordered.sum()) // 8, 1)].tolist():
             where = int(cells[row[index], place[index]]) * (self._ground.shared.cell if shadow is None else shadow.cell)
@@ -174,7 +178,7 @@ class AccessChecks:
             self._conflict(kind, site, int(lane[index]), int(access[index]), address, other)
 
     def _require_read_only(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
-        """Report a non-coherent load of what the launch has written, in whatever order."""
+        """Report a non-coherent load of memory that the launch writes, before or after."""
         written = writes > 0
         if not written.any():
             return
@@ -188,7 +192,7 @@ class AccessChecks:
         self._ground.report("read-only-load", message, (site, int(site_of(writes[row, place]))), group, address)
 
     def _require_scope(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
-        """Report lanes of one instruction that meet at a place and that its scope does not include."""
+        """Report lanes of one instruction that access the same place but lie outside the instruction's scope."""
         for first, second in self._releases.meetings_beyond_scope(site, lanes, where)[:1]:
             access = int(pack(self._ground.state.now, self._ground.clocks.column[lanes[first]], site))
             lane, cluster = int(lanes[second]), self._ground.cluster_of(int(lanes[first]))
@@ -201,7 +205,10 @@ class AccessChecks:
             self._conflict(kind, site, lane, access, address, other)
 
     def _conflict(self, kind: str, site: int, lane: int, access: int, address: int, other: int | None) -> None:
-        """Report an access that conflicts with an earlier one; other: the cluster of that, None for the lane's own."""
+        """Report an access that conflicts with an earlier one.
+
+        other: the cluster of the earlier access, None for the lane's own.
+        """
         column, time, past = (int(part(np.array(access))) for part in (column_of, time_of, site_of))
         asynchronous = other is None and (column >= self._ground.clocks.base or time == NEVER)
         rule = "race"
@@ -224,7 +231,7 @@ class AccessChecks:
         self._ground.report(rule, message, (site, past), self._ground.topology.group(np.array([lane])), address)
 
     def _remedy(self, lane: int, column: int, other: int | None) -> str:
-        """What orders an access of a lane after one of a thread by its column."""
+        """The remedy: what orders an access of a lane after one of a thread, given by its column."""
         if other is not None:
             return "a release and an acquire of .gpu scope, such as a flag with __threadfence() on either side,"
         rank, thread = divmod(column, self._ground.topology.threads)
@@ -236,9 +243,8 @@ class AccessChecks:
     def _uninitialized(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
         first = int(np.flatnonzero((writes == 0).any(axis=1))[0])
         address = self._ground.shared_address(int(where[first]))
-        message = (
-            f"{self._ground.words.describe(site)} reads {self._ground.words.shared(address)}, which nobody has written"
-        )
+        words = self._ground.words
+        message = f"{words.describe(site)} reads {words.shared(address)}, which has not been written"
         self._ground.report(
             "uninitialized-shared", message, (site,), self._ground.topology.group(lanes[first : first + 1]), address
         )

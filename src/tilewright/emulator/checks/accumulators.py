@@ -1,7 +1,8 @@
-"""The checks of wgmma's registers, accumulators and fragments of A: nobody may access them between issue and wait.
+"""The checks of wgmma's registers: no thread may access accumulators and fragments of A between issue and wait.
 
-Nor between wgmma.fence and issue. Reads count as writes do, as the manual speaks of accesses; only wgmmas may follow
-each other on one accumulator, and read one fragment. Source: PTX ISA, "wgmma.fence", "wgmma.wait_group".
+The same holds between wgmma.fence and issue. Reads count like writes, since the manual speaks of accesses. Only wgmmas
+may follow each other on one accumulator or read one fragment without a wait. Source: PTX ISA, "wgmma.fence",
+"wgmma.wait_group".
 """
 
 from typing import Any
@@ -16,8 +17,10 @@ from tilewright.rounding import ceil_div
 class AccumulatorChecks:
     """The registers of a wave that wgmma uses, by number (Program.watched) and by warpgroup.
 
-    changed, used: when the last wgmma with the register as accumulator, and as fragment of A, was issued. issuer: the
-    later one. touched: the instruction, plus 1, that last accessed the register since the warpgroup's last wgmma.fence.
+    changed: when the last wgmma with the register as accumulator was issued.
+    used: when the last wgmma with the register as fragment of A was issued.
+    issuer: the instruction that issued the later of the two.
+    touched: the instruction, plus 1, that last accessed the register since the warpgroup's last wgmma.fence.
     fenced: the instruction, plus 1, of that fence.
     """
 
@@ -33,7 +36,7 @@ class AccumulatorChecks:
         self._has_fragments = False  # whether any wgmma had A in registers
 
     def touch(self, site: int, group: Group, number: int) -> None:
-        """Lanes read or write a register otherwise than by wgmma."""
+        """Check that an instruction other than wgmma may read or write a register."""
         slots = self._slots(group)
         self._require_retired(site, self._changed, (number, slots), slots)
         self._require_retired(site, self._used, (number, slots), slots)
@@ -66,7 +69,7 @@ class AccumulatorChecks:
             self._used[of_a], self._issuer[of_a] = time, site
 
     def retire(self, lanes: Indices, time: int) -> None:
-        """The warpgroups of lanes have waited for their wgmmas up to a time."""
+        """Record that the warpgroups of lanes have waited for their wgmmas up to a time."""
         topology = self._ground.topology
         slots = topology.thread[lanes] // WARPGROUP * self._ctas + topology.cta[lanes]
         self._retired[slots] = np.maximum(self._retired[slots], time)

@@ -1,4 +1,4 @@
-"""The checks of asynchronous operations on shared memory: mbarriers, bulk copies, wgmma. By agent."""
+"""The checks of asynchronous operations on shared memory (mbarriers, bulk copies, wgmma), by agent."""
 
 from collections.abc import Hashable
 
@@ -18,7 +18,7 @@ _CHUNK = 16
 
 
 class AgentChecks:
-    """The bulk copies and wgmmas of a wave."""
+    """The checks of a wave's bulk copies and wgmmas."""
 
     def __init__(self, ground: Ground, lifetimes: LifetimeChecks) -> None:
         self._ground, self._lifetimes = ground, lifetimes
@@ -33,14 +33,14 @@ class AgentChecks:
         barrier: MbarrierFacts,
         signals: Indices,
     ) -> None:
-        """Bulk copies or reductions of lanes to an offset of the shared memory of `targets`, that signal mbarriers."""
+        """Check bulk copies or reductions to an offset of the shared memory of `targets`; they signal mbarriers."""
         ground, shadow = self._ground, self._ground.shared
         clocks, topology = ground.clocks, ground.topology
         now = ground.tick()
         cells = slice(offset // shadow.cell, ceil_div(offset + nbytes, shadow.cell))
         of_ctas: slice | Indices = targets
         if targets.size == topology.ctas and (targets == np.arange(topology.ctas)).all():
-            of_ctas = slice(None)  # so that shadow memory is viewed and not copied
+            of_ctas = slice(None)  # makes shadow memory a view, not a copy
         rows = clocks.facts[:, lanes]
         rows[KNOWN, np.arange(lanes.size), clocks.column[lanes]] = now
         over, agents = np.maximum(rows[KNOWN], rows[clocks.over]), np.flatnonzero(~clocks.ordinary)
@@ -61,7 +61,7 @@ class AgentChecks:
         self._lifetimes.touch(site, targets, columns, offset, now)
 
     def read_by_bulk(self, site: int, lane: int, chunks: Indices) -> int:
-        """A bulk store of a lane reads 16-byte chunks of its CTA's shared memory; returns when, for the wait."""
+        """Check a bulk store of a lane, which reads 16-byte chunks of its CTA; returns the time, for the wait."""
         thread, ctas = int(self._ground.topology.thread[lane]), self._ground.topology.cta[[lane]]
         now, lanes = self._ground.tick(), np.array([lane])
         rows = self._ground.clocks.facts[:, lanes]
@@ -70,7 +70,7 @@ class AgentChecks:
         return now
 
     def read_by_copy(self, site: int, lane: int, chunks: Indices, barrier: MbarrierFacts, signal: int) -> None:
-        """A bulk copy of a lane, which signals the mbarrier of a CTA, reads chunks of its own shared memory."""
+        """Check a bulk copy of a lane that reads chunks of its own shared memory and signals the mbarrier of a CTA."""
         ctas, columns = self._ground.topology.cta[[lane]], barrier.columns(np.array([signal]))
         now, lanes = self._ground.tick(), np.array([lane])
         rows = self._ground.clocks.facts[:, lanes]
@@ -78,9 +78,9 @@ class AgentChecks:
         self._lifetimes.touch(site, ctas, columns, int(chunks[0]) * _CHUNK, now)
 
     def read_by_wgmma(self, site: int, lanes: Indices, chunks: Indices) -> int:
-        """Wgmmas of the lanes of one warpgroup in some CTAs, (ctas, 128), read 16-byte chunks of their shared memory.
+        """Check wgmmas of one warpgroup in some CTAs, (ctas, 128), which read 16-byte chunks of shared memory.
 
-        Returns when, for the wait.
+        Returns the time, for the wait.
         """
         ground = self._ground
         warpgroup = int(ground.topology.thread[lanes[0, 0]]) // WARPGROUP
@@ -106,7 +106,7 @@ class AgentChecks:
         columns: Indices,
         now: int,
     ) -> None:
-        """Agents of one kind, an agent in each of some CTAs, read cells of their shared memory."""
+        """Check agents of one kind, one in each of some CTAs, that read cells of their shared memory."""
         shadow = self._ground.shared
         writes = shadow.by_cta(shadow.writes)[ctas[:, None], cells]
         self._require_seen("read-before-wait", site, lanes, rows, cells, writes, "reads")
@@ -114,15 +114,16 @@ class AgentChecks:
         reads[ctas[:, None], cells] = pack(now, columns, site, True)[:, None]
 
     def retire(self, agent: str, numbers: Indices, lanes: Indices, times: Array | int) -> None:
-        """Lanes know that what agents of theirs did until a time is over.
+        """Record that lanes know that the accesses of their agents up to a time are over.
 
-        numbers, times: (parts,), of the agents. lanes: (parts, width), those of one part in one CTA.
+        numbers, times: (parts,), the agents and their times.
+        lanes: (parts, width), the lanes of one part, all in one CTA.
         """
         times = np.broadcast_to(times, numbers.shape)
         for number in np.unique(numbers).tolist():
             here = numbers == number
             columns = self._columns((agent, number), self._ground.topology.cta[lanes[here, 0]])[:, None]
-            facts = self._ground.clocks.facts  # which a new agent's column may have replaced
+            facts = self._ground.clocks.facts  # a new agent's column may have replaced it
             known = facts[KNOWN, lanes[here], columns]
             facts[KNOWN, lanes[here], columns] = np.maximum(known, times[here, None])
 
@@ -173,5 +174,5 @@ class AgentChecks:
             sites = (site, int(site_of(access)))
             message += f"{who} {accesses(kind, ground.words.instruction(sites[1]), bool(is_asynchronous(access)))}"
         else:
-            message += "nobody has written"
+            message += "has not been written"
         ground.report(kind, message, sites, ground.topology.group(np.array([lane])), address)

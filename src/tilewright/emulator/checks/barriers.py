@@ -1,4 +1,4 @@
-"""The checks of barriers: whoever goes on knows what all who arrived knew."""
+"""The checks of barriers: a thread that goes on knows what all threads that arrived knew."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,10 @@ from tilewright.emulator.program.traits import CLUSTER
 
 
 class BarrierChecks:
-    """What the barriers of a wave carry from arrivals to those who go on: rows by CTA slot, for each barrier.
+    """The knowledge that the barriers of a wave carry from arrivals to the threads that go on.
 
-    arrived: of the current phases. over: of the last phases that are over.
+    arrived: for each barrier, rows by CTA slot of the current phases.
+    over: for each barrier, rows by CTA slot of the last completed phases.
     """
 
     def __init__(
@@ -27,7 +28,7 @@ class BarrierChecks:
         self._over: dict[int | str, Array] = {}
 
     def arrived(self, site: int, barrier: int | str, group: Group) -> None:
-        """Threads arrive at a barrier."""
+        """Record that threads arrive at a barrier."""
         rows = self._arrived.get(barrier)
         if rows is None:
             rows = self._ground.clocks.nothing(self._ground.topology.ctas)
@@ -35,7 +36,7 @@ class BarrierChecks:
         self._arrived[barrier] = self._with_fenced(rows, group) if relaxed else self._ground.with_released(rows, group)
 
     def _with_fenced(self, rows: Array, group: Group) -> Array:
-        """The rows after a relaxed arrival at a cluster's barrier: it releases what its threads had fenced before."""
+        """The rows after a relaxed arrival at a cluster's barrier, which releases what its threads fenced before."""
         ground = self._ground
         rows = ground.clocks.fit(rows)
         for lane in group.indices.tolist():
@@ -46,7 +47,7 @@ class BarrierChecks:
         return rows
 
     def completed(self, barrier: int | str, over: Mask, exited_count: Mask) -> None:
-        """All have arrived in some CTAs; in some of these, threads that have exited count as arrived."""
+        """Record that all have arrived in some CTAs; in some of these, threads that have exited count as arrived."""
         if (arrived := self._arrived.get(barrier)) is None:
             return  # threads have only exited
         rows = self._lifetimes.with_exited(arrived, exited_count)
@@ -56,14 +57,14 @@ class BarrierChecks:
         arrived[:, over] = 0
 
     def _of_clusters(self, rows: Array, over: Mask) -> Array:
-        """The rows of the last phases, after phases of some CTAs that tell each of all in its cluster."""
+        """The rows of the last phases, after phases of some CTAs whose rows go to the whole cluster."""
         size, (kinds, _, columns) = self._ground.topology.cluster_size, rows.shape
         joined = np.repeat(rows.reshape(kinds, -1, size, columns).max(axis=2), size, axis=1)
         before = self._over.get(CLUSTER_BARRIER)
         return joined if before is None else np.where(over[:, None], joined, self._ground.clocks.fit(before))
 
     def passed(self, barrier: int | str, groups: Sequence[Group]) -> None:
-        """Threads go on after a barrier; of a CTA's, all that have waited there."""
+        """Record that threads go on after a barrier: in each CTA, all that waited there."""
         ground, rows = self._ground, self._over.get(barrier)
         if rows is None:
             return

@@ -1,4 +1,4 @@
-"""What strong writes carry on, and what is left of it once the CTAs that released it have ended."""
+"""The releases that strong writes carry on, and what remains of them once the releasing CTAs have ended."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -6,21 +6,21 @@ from typing import TypeAlias
 from tilewright.emulator.lanes import Array
 
 Moments: TypeAlias = "dict[int | Past, tuple[int, int]]"
-"""By cluster: up to when it is known what the cluster released, and up to when asynchronous operations see it."""
+"""For each cluster, until when its releases are known, and until when asynchronous operations see them."""
 
 SEEN, ALL = 1, 2
-"""In the place of a moment of a Past: its moments as asynchronous operations see them, and those that are known."""
+"""Keys that stand for a moment of a Past: moments that asynchronous operations see, and moments that are known."""
 
 
 class Past:
-    """What a place carried when earlier CTAs of the launch had ended: known as a whole, and so with one moment."""
+    """The releases that a place carried when earlier CTAs of the launch had ended, as a whole with one moment."""
 
     def __init__(self, moments: Moments) -> None:
         self._moments = moments
         self._until: dict[int, dict[int, int]] = {}
 
     def until(self, part: int) -> dict[int, int]:
-        """By cluster: up to when it is known what the cluster released (ALL), or seen (SEEN)."""
+        """For each cluster, the time up to which its releases are known (ALL) or seen (SEEN)."""
         if part not in self._until:
             found: dict[int, int] = {}
             left, met = [(self, part)], {(self, part)}
@@ -39,10 +39,10 @@ class Past:
 
 @dataclass(slots=True)
 class Release:
-    """What threads of a CTA published.
+    """The knowledge that threads of a CTA published.
 
-    rows: what they knew, for threads of the CTA and for the rest of a cluster; None where scopes leave nothing.
-    moments: of clusters, their own among them, for threads of other clusters.
+    rows: what they knew, for threads of the CTA and for the rest of the cluster; None where scopes leave nothing.
+    moments: the moments of clusters, including their own, for threads of other clusters.
     """
 
     rows: list[Array | None]
@@ -51,9 +51,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSet:
-    """The releases that a strong write carries, by CTA of those that run.
+    """The releases that a strong write carries, by resident CTA.
 
-    own: the latest moments of the clusters they are of. told: of clusters, as the releases of others tell.
+    own: the latest moments of the clusters that released them.
+    told: the moments of clusters that releases of others pass on.
     """
 
     releases: dict[int, Release]
@@ -68,7 +69,8 @@ NOTHING = ReleaseSet({}, {}, {})
 class Written:
     """The last strong write of a place: the CTA of its thread, its scope, and the releases it carries.
 
-    released: for who acquires. sequenced: for who executes fence.sc.
+    released: for a thread that acquires.
+    sequenced: for a thread that executes fence.sc.
     """
 
     cta: int
@@ -81,7 +83,7 @@ Published: TypeAlias = dict[int, Written]  # by place
 
 
 def latest(some: Moments, others: Moments) -> Moments:
-    """For each cluster the latest moments."""
+    """The latest moments of each cluster."""
     if not others:
         return some
     both = dict(some)
@@ -96,7 +98,7 @@ def later(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 
 
 def ended(carried: ReleaseSet, whole: bool) -> ReleaseSet:
-    """What a place carries of CTAs that have ended; whole: with one moment for everything."""
+    """The releases that a place carries from CTAs that have ended; whole: with one moment for everything."""
     told = latest(carried.own, carried.told)
     if whole and len(told) > 1:
         told = {Past(told): (ALL, SEEN if any(seen for _, seen in told.values()) else 0)}

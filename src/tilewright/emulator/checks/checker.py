@@ -1,4 +1,4 @@
-"""The checks of a wave as one observer."""
+"""All checks of a wave as one observer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from tilewright.emulator.memory import FlatMemory
 from tilewright.emulator.program.blocks import Block, has_member_mask
 
 _KINDS = {"ldmatrix": "ld", "stmatrix": "st"}
-"""Accesses that are like others to the checks."""
+"""Kinds of access that the checks treat like another kind."""
 
 
 class Checker(Observer):
@@ -59,7 +59,7 @@ class Checker(Observer):
         self, site: int, kind: str, space: str, group: Group, where: Indices, width: int, chosen: Indices | None
     ) -> None:
         if kind == "cp.async":
-            return  # as an operation
+            return  # reported as an operation
         lanes = group.indices if chosen is None else group.indices[chosen]
         where, kind = np.broadcast_to(where, lanes.shape), _KINDS.get(kind, kind)
         if space == "local":

@@ -1,17 +1,18 @@
-"""Who knows of what: happens-before among threads and asynchronous agents, as vector clocks.
+"""Vector clocks: happens-before among threads and asynchronous agents.
 
-Time is one counter that each checked operation advances. For every lane there is a row with a column for each thread of
-its cluster: everything that this thread did up to the time in the column happens before what the lane does next. A
-second row says the same of ordinary writes to shared memory as asynchronous operations see them, past
-fence.proxy.async, and a third of those to global memory. Further columns belong to agents: the copies that signal an
-mbarrier, the wgmmas of a warpgroup, what the bulk stores of a thread read and what they write; to the initialization of
-an mbarrier; and to other clusters as a whole: to each, or to all whose releases a place held when they had ended.
+Time is one counter that each checked operation advances. Every lane has a row with a column for each thread of its
+cluster: everything that this thread did up to the time in the column happens before what the lane does next. A second
+row holds the same for ordinary writes to shared memory as asynchronous operations see them, past fence.proxy.async, and
+a third row does so for global memory. Further columns belong to agents: the copies that signal an mbarrier, the wgmmas
+of a warpgroup, the reads and the writes of a thread's bulk stores. There is also a column for the initialization of an
+mbarrier, and columns for other clusters as a whole: one for each, or one for all whose releases a place held when they
+had ended.
 
-In clusters a fourth row says what a lane only knows to be over: it may overwrite what was read or copied until then,
-and not read what was written. That is what an mbarrier passes on between CTAs if an arrival or a wait has .cta scope.
+In clusters, a fourth row holds what a lane only knows to be over: it may overwrite what was read or copied until then,
+but may not read what was written. An mbarrier passes on just this between CTAs if an arrival or a wait has .cta scope.
 
-Where there are fence.sc two more rows follow these fences from one thread to another (releases.py): one says of what
-the fence.sc that happen before knew, the other of what the next fence.sc will get to know.
+If a program has fence.sc, two more rows follow these fences from one thread to another (releases.py): one holds what
+the fence.sc that happen before knew, the other what the next fence.sc will learn.
 """
 
 from collections.abc import Collection, Hashable, Sequence
@@ -24,19 +25,20 @@ from tilewright.emulator.program.traits import Traits
 
 KNOWN = 0
 _ABSENT = 99
-"""The number of a kind of rows that is not there, above all that are."""
+"""The number of a missing kind of rows, above all kinds that exist."""
 
 _SPARE = 96
 
 
 class Clocks:
-    """facts[kind], (lanes, columns), where kind is KNOWN or one of the attributes below.
+    """The vector clocks of all lanes: facts[kind], (lanes, columns), for KNOWN and the kinds of rows below.
 
-    visible, visible_global: past fence.proxy.async; there if `proxies` and in clusters. over: without clusters KNOWN,
-    which says as much. fenced, observed: of fence.sc; there if `sequential`.
+    visible, visible_global: past fence.proxy.async; they exist if `proxies` and in clusters.
+    over: equal to KNOWN without clusters, where KNOWN says as much.
+    fenced, observed: the rows of fence.sc; they exist if `sequential`.
 
-    Without clusters visible_global comes later, with the first write to global memory: what was before makes no
-    difference to it.
+    Without clusters, visible_global is added with the first write to global memory: earlier facts make no difference to
+    it.
     """
 
     def __init__(self, topology: Topology, proxies: bool, sequential: bool) -> None:
@@ -53,14 +55,14 @@ class Clocks:
         self.sequential = sequential
         if sequential:
             self.fenced, self.observed, kinds = kinds, kinds + 1, kinds + 2
-        others = topology.ctas // topology.cluster_size if sequential else 0  # of which most last blocks know
+        others = topology.ctas // topology.cluster_size if sequential else 0  # most last blocks know of them
         self.facts = np.zeros((kinds, topology.lanes, self.base + _SPARE + others), np.int32)
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
-        self.ordinary = np.ones(self.base, np.bool_)  # by column: whether it is of a thread, or of what writes like one
+        self.ordinary = np.ones(self.base, np.bool_)  # columns of threads, and of agents like them
         self._used = self.base
-        self.clusters: dict[int | Past, int] = {}  # columns of other clusters, or of many together
-        self.any_fence = self.agent("fence.sc") if sequential else _ABSENT  # known to who knows of any
+        self.clusters: dict[int | Past, int] = {}  # columns of other clusters, or of several clusters together
+        self.any_fence = self.agent("fence.sc") if sequential else _ABSENT  # known to every lane that knows of any
 
     def agent(self, key: Hashable, count: int = 1, ordinary: bool = False) -> int:
         """The first of an agent's `count` columns, made at first use; `ordinary` if it writes as threads do."""
@@ -73,7 +75,7 @@ class Clocks:
         return self._agents[key]
 
     def columns_of(self, clusters: Collection[int | Past]) -> Indices:
-        """The columns of other clusters; those that are missing are made together."""
+        """The columns of other clusters; missing ones are made together."""
         missing = [cluster for cluster in clusters if cluster not in self.clusters]
         if missing:
             first = self.agent(("clusters", len(self.clusters)), len(missing))
@@ -87,7 +89,7 @@ class Clocks:
         return max((item for item in self._agents.items() if item[1] <= column), key=lambda item: item[1])[0]
 
     def fit(self, rows: Array, columns: int | None = None, kinds: bool = True) -> Array:
-        """Rows, ([kinds,] ..., columns), with as many columns and kinds as there are now."""
+        """Rows, ([kinds,] ..., columns), extended to the present numbers of columns and kinds."""
         wanted = self.facts.shape[2] if columns is None else columns
         missing, missing_kinds = max(wanted - rows.shape[-1], 0), (len(self.facts) - len(rows)) if kinds else 0
         if not missing and not missing_kinds:
@@ -96,7 +98,7 @@ class Clocks:
         return np.asarray(np.pad(rows, padding))
 
     def track_global_writes(self) -> None:
-        """Threads write global memory from now on, which bulk copies read."""
+        """Track writes of threads to global memory from now on, since bulk copies read it."""
         if self.visible_global == _ABSENT:
             self.visible_global = len(self.facts)
             self.facts = np.concatenate([self.facts, np.zeros_like(self.facts[:1])])
@@ -106,17 +108,17 @@ class Clocks:
         return np.zeros((self.facts.shape[0], count, self.facts.shape[2]), np.int32)
 
     def only_over(self, rows: Array) -> Array:
-        """Of rows (kinds, rows, columns) what is known to be over, and nothing else; in clusters."""
+        """Rows (kinds, rows, columns) reduced to what is known to be over; in clusters."""
         left = np.zeros_like(rows)
         left[self.over] = np.maximum(rows[KNOWN], rows[self.over])
         return left
 
     def overwritable(self, lanes: Indices, columns: Indices) -> Array:
-        """Until when lanes know that what threads or agents read, or agents copied, is over."""
+        """The times up to which lanes know that reads of threads or agents, or copies of agents, are over."""
         return np.asarray(np.maximum(self.facts[KNOWN, lanes, columns], self.facts[self.over, lanes, columns]))
 
     def released(self, group: Group, now: int) -> Array:
-        """What the lanes of a group know together, with all they did until now, by CTA slot: (kinds, ctas, columns)."""
+        """The joint knowledge of a group's lanes, with all they did until now, by CTA slot: (kinds, ctas, columns)."""
         ctas = self._topology.ctas
         whole = _whole_threads(group, ctas)
         if whole is not None:
@@ -132,7 +134,7 @@ class Clocks:
         return rows
 
     def learn(self, group: Group, rows: Array) -> None:
-        """The lanes of a group get to know what the row of their CTA slot says."""
+        """Let the lanes of a group learn the row of their CTA slot."""
         ctas = self._topology.ctas
         rows = self.fit(rows)
         whole = _whole_threads(group, ctas)
@@ -143,13 +145,13 @@ class Clocks:
             self.facts[:, group.indices] = np.maximum(self.facts[:, group.indices], rows[:, group.cta])
 
     def meet(self, lanes: Indices, now: int) -> None:
-        """Tiles of lanes, (tiles, width), get to know what all of their tile know."""
+        """Let all lanes of a tile, (tiles, width), learn what any of them knows."""
         facts = self.facts[:, lanes]
         facts[KNOWN, np.arange(len(lanes))[:, None], np.arange(lanes.shape[1]), self.column[lanes]] = now
         self.facts[:, lanes] = facts.max(axis=2, keepdims=True)
 
     def fence_proxies(self, group: Group, now: int, spaces: Sequence[str]) -> None:
-        """fence.proxy.async: asynchronous operations that follow see all writes to `spaces` that the lanes know of."""
+        """fence.proxy.async: later asynchronous operations see all writes to `spaces` that the lanes know of."""
         for kind in [self.visible] * ("shared" in spaces) + [self.visible_global] * ("global" in spaces):
             if kind != _ABSENT:
                 known, visible = self.facts[KNOWN, group.lanes], self.facts[kind, group.lanes]
@@ -158,9 +160,9 @@ class Clocks:
 
 
 def nbytes_of_lane(traits: Traits, threads: int, cluster: int, clusters: int) -> int:
-    """What the rows of a lane take in CTAs of so many threads and clusters of so many CTAs.
+    """The bytes of a lane's rows, for CTAs of `threads` threads and clusters of `cluster` CTAs.
 
-    clusters: how many run together and may know of each other, if there is anything that releases.
+    clusters: the number of clusters that run together and may know of each other, if anything releases.
     """
     kinds = 1 + (3 if cluster > 1 else traits.asynchronous + traits.bulk) + 2 * bool(traits.sequential.any())
     mbarriers = 2 * cluster * traits.inits * 3 // 2  # and their initializations, in rows that grow by half
@@ -169,7 +171,7 @@ def nbytes_of_lane(traits: Traits, threads: int, cluster: int, clusters: int) ->
 
 
 def _whole_threads(group: Group, ctas: int) -> slice | None:
-    """The lanes, if they are all CTAs' copies of some consecutive threads."""
+    """The lanes as a slice, if they are consecutive threads in all CTAs."""
     lanes = group.lanes
     if isinstance(lanes, slice) and lanes.start % ctas == 0 and group.size % ctas == 0:
         return lanes

@@ -1,4 +1,4 @@
-"""When asynchronous operations are known to be over: by the waits for their commit groups."""
+"""Completion of asynchronous operations, as waits for their commit groups make it known."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tilewright.emulator.machine.operation import Queue
 
 @dataclass(slots=True)
 class _Pending:
-    """Parts of an operation that may go on, and what is to be done for some of them, by index, when they are over."""
+    """Parts of an operation that may still run, and the action for those that are over, by index."""
 
     owners: Indices
     numbers: Indices
@@ -23,22 +23,22 @@ class _Pending:
 
 
 class Completions:
-    """The operations of a wave in commit groups, by queue: those that still read, and those that still write."""
+    """The operations of a wave in commit groups, by queue: those that still read and those that still write."""
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
         self._pending: dict[tuple[str, bool], list[_Pending]] = {}
 
     def track(self, ends: Queue, owners: Indices, retire: Callable[..., None], *, writes: bool = False) -> None:
-        """Have `retire` called for parts, by index, when the wait of their owner covers them (or see settle).
+        """Call `retire` for parts, by index, when the wait of their owner covers them (or see settle).
 
-        writes: a wait for what is read only does not.
+        writes: the parts write, so a wait for reads does not cover them.
         """
         parts = np.arange(owners.size)
         self._pending.setdefault((ends.name, writes), []).append(_Pending(owners, ends.numbers, retire, parts))
 
     def waited(self, queue: str, lanes: Indices, below: Indices, reads_only: bool) -> None:
-        """Lanes know that their groups with numbers below these are over."""
+        """Record that lanes know that their groups with numbers below these are over."""
         for writes in (False, True)[: 1 if reads_only else 2]:
             if self._pending.get((queue, writes)):
                 limit = np.full(self._lanes, -1, np.int64)
@@ -47,7 +47,7 @@ class Completions:
                     done.retire(done.parts)
 
     def settle(self, queue: str, lanes: Indices, columns: Indices) -> None:
-        """Retire all that lanes have issued: agents of columns, by lane, and not their waits tell when it is over."""
+        """Retire all that lanes have issued: agents of columns, by lane, tell when it is over; their waits do not."""
         limit = np.full(self._lanes, -1, np.int64)
         limit[lanes] = np.iinfo(np.int64).max
         for done in self._take_below(queue, False, limit):

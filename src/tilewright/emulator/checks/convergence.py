@@ -1,7 +1,7 @@
 """The check that a whole warp executes an .aligned instruction, or has returned before it.
 
-Nothing orders the exit of one thread before a barrier of another, so where a thread went tells whether it returned: one
-that passes the instruction by, and does more than leave in code that the others reach after it, was still there.
+Nothing orders the exit of one thread before a barrier of another. So the path of a thread tells whether it returned: a
+thread that skips the instruction and does more than leave, in code that the others reach after it, was still there.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ from tilewright.emulator.program.blocks import Block
 
 
 class ConvergenceChecks:
-    """The paths of a wave's lanes. latest: (lanes,), the last block in which each, without its warp, did something."""
+    """The paths of a wave's lanes.
+
+    latest: (lanes,), the last block in which each lane did something without its whole warp.
+    """
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -23,24 +26,24 @@ class ConvergenceChecks:
         self._beyond = cache(partial(_blocks_beyond, ground.wave.program.blocks))
 
     def enter(self, block: Block, group: Group) -> None:
-        """Lanes of incomplete warps run a block."""
+        """Record that lanes of incomplete warps run a block."""
         if block.instructions[0].opcode not in ("bra", "ret", "exit"):
             self._latest[group.lanes] = block.index
 
     def execute(self, block: Block, group: Group) -> None:
-        """Lanes of incomplete warps execute the .aligned instruction at the beginning of a block."""
+        """Check lanes of incomplete warps that execute the .aligned instruction at the beginning of a block."""
         ground, topology = self._ground, self._ground.topology
         gone = np.flatnonzero(~ground.wave.alive & (self._latest >= 0))
         gone = gone[self._beyond(block.index)[self._latest[gone]]]
         warps = np.unique(group.thread // WARP * topology.ctas + group.cta)
         gone = gone[np.isin(topology.thread[gone] // WARP * topology.ctas + topology.cta[gone], warps)]
         if gone.size:
-            message = f"{ground.words.describe(block.start)} is passed by by threads of a warp that executes it"
+            message = f"{ground.words.describe(block.start)} is skipped by some threads of a warp that executes it"
             ground.report("divergent-collective", message, (block.start,), topology.group(gone), None)
 
 
 def _blocks_beyond(blocks: Sequence[Block], index: int) -> Mask:
-    """Which blocks may follow a block and never lead to it again."""
+    """The blocks that may follow a block and never lead back to it."""
     leads = np.zeros((len(blocks) + 1, len(blocks) + 1), np.bool_)
     for block in blocks:
         leads[block.index, block.successors] = True
@@ -49,7 +52,7 @@ def _blocks_beyond(blocks: Sequence[Block], index: int) -> Mask:
 
 
 def _reach(leads: Mask, start: int) -> Mask:
-    """Which nodes of a graph can be reached from one, itself included."""
+    """The nodes of a graph that can be reached from one node, including itself."""
     reached = np.zeros(len(leads), np.bool_)
     reached[start] = True
     while (further := leads[reached].any(axis=0) & ~reached).any():

@@ -1,6 +1,6 @@
-"""The checks of what bulk copies read and write in global memory.
+"""The checks of bulk copies' reads and writes of global memory.
 
-Reads are noted late: an allocation that nobody writes costs nothing but a list of what was read.
+Reads are recorded late: an allocation that no thread writes costs only a list of reads.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from tilewright.emulator.semantics.tma import Rows
 
 
 class GlobalCopyChecks:
-    """The bulk copies of a wave; each belongs to the lane that issues it and to a column, its agent's."""
+    """The checks of a wave's bulk copies; each copy belongs to the lane that issues it and to its agent's column."""
 
     def __init__(self, ground: Ground, releases: Releases) -> None:
         self._ground, self._releases = ground, releases
 
     def read(self, site: int, lanes: Indices, columns: Indices | None, region: GlobalRegion) -> None:
-        """Copies, one by each lane, read their parts of a region.
+        """Check copies, one by each lane, that read their parts of a region.
 
-        columns: of the agents that tell when they have; None if the reads are not to be noted.
+        columns: the columns of the agents that signal the end of the reads; None if the reads are not recorded.
         """
         assert region.bounds is not None
         (first, last), rows_of = region.bounds, region.rows_of
@@ -48,7 +48,7 @@ class GlobalCopyChecks:
                     shadow.read(cells[None], access[index].reshape(1, 1), clusters[index].reshape(1, 1))
 
     def write(self, site: int, lane: int, rows: Rows | None, agent: tuple[str, int]) -> int:
-        """A bulk store or reduction of a lane writes a range; returns when, for the wait."""
+        """Check a bulk store or reduction of a lane that writes a range; returns the time, for the wait."""
         ground, now = self._ground, self._ground.tick()
         if rows is None:
             return now
@@ -77,7 +77,7 @@ class GlobalCopyChecks:
         clusters: Array,
         reads: bool = False,
     ) -> None:
-        """Report past accesses that a lane's copy is not ordered after; writes of threads it must see past a fence."""
+        """Report past accesses that a lane's copy is not ordered after; it must see threads' writes past a fence."""
         some = np.flatnonzero(past > 0)
         if not some.size:
             return
@@ -124,7 +124,7 @@ def _cells(shadow: GlobalShadow, rows: Rows) -> Indices:
 
 
 def _note_reads(shadow: GlobalShadow, rows_of: Callable[[int], Rows | None], access: Array, clusters: Array) -> None:
-    """Reads of an allocation, of which nobody had written anything by then."""
+    """Record reads of an allocation that had not been written by then."""
     for index in range(access.size):
         if (rows := rows_of(index)) is not None:
             shadow.read(_cells(shadow, rows)[None], access[index].reshape(1, 1), clusters[index].reshape(1, 1))

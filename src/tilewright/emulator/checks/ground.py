@@ -1,4 +1,4 @@
-"""What all checks of a wave share: time, clocks, shadows of memory, names and reports."""
+"""The state that all checks of a wave share: time, clocks, shadows of memory, names and reports."""
 
 from collections.abc import Hashable
 
@@ -14,9 +14,11 @@ from tilewright.emulator.machine.wave import Wave
 
 
 class Ground:
-    """The ground that the checks of a wave stand on.
+    """The state that all checks of a wave share.
 
-    clocks: who knows of what. shared: the shadow of shared memory. floor: (ctas,), when all threads of a CTA last met.
+    clocks: vector clocks, which say what each lane knows of.
+    shared: the shadow of shared memory.
+    floor: (ctas,), when all threads of a CTA last met.
     """
 
     def __init__(self, wave: Wave, state: LaunchState) -> None:
@@ -34,18 +36,18 @@ class Ground:
         self._clusters = (wave.cta_numbers // topology.cluster_size)[topology.cta]
 
     def tick(self) -> int:
-        """Time passes."""
+        """Advance the time and return it."""
         self.state.now += 1
         if self.state.now >= NEVER:
             raise EmulatorError("the launch is too long to check: run fewer CTAs, or a Device with checks=False")
         return self.state.now
 
     def met(self, ctas: Mask) -> None:
-        """All threads of these CTAs have met at a barrier."""
+        """Record that all threads of these CTAs have met at a barrier."""
         self.floor[ctas] = self.tick()
 
     def with_released(self, rows: Array, group: Group) -> Array:
-        """Rows (by CTA slot) of a place where threads meet, after a group has released there what it knows."""
+        """The rows (by CTA slot) of a place where threads meet, after a group has released its knowledge there."""
         released = self.clocks.released(group, self.tick())
         return np.maximum(self.clocks.fit(rows), released)
 
@@ -59,16 +61,16 @@ class Ground:
         return self.state.allocations[owner.start]
 
     def clusters_of(self, lanes: Indices) -> Array:
-        """The number in the grid of the clusters of lanes."""
+        """The grid-wide numbers of the clusters of lanes."""
         clusters: Array = self._clusters[lanes]
         return clusters
 
     def cta_of(self, lane: int) -> int:
-        """The number in the grid of the CTA of a lane."""
+        """The grid-wide number of a lane's CTA."""
         return int(self.wave.cta_numbers[self.topology.cta[lane]])
 
     def cluster_of(self, lane: int) -> int:
-        """The number in the grid of the cluster of a lane."""
+        """The grid-wide number of a lane's cluster."""
         return self.cta_of(lane) // self.topology.cluster_size
 
     # Reports ---------------------------------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ class Ground:
         return f"thread {int(self.topology.thread[lane])} of CTA {self.cta_of(lane)}"
 
     def name_of(self, column: int, cta: int, cluster: int | None = None) -> str:
-        """Who a column belongs to, as CTA slot `cta` sees it, or of another cluster by its number in the grid."""
+        """The owner of a column in words, as CTA slot `cta` sees it; cluster: another cluster's number in the grid."""
         if cluster is not None:
             size, (rank, thread) = self.topology.cluster_size, divmod(column, self.topology.threads)
             if rank < size:

@@ -1,8 +1,8 @@
-"""What a cluster has released, at each moment at which it released something.
+"""The history of a cluster's releases, moment by moment.
 
-Most releases tell of little that is new: what their thread did since. So whole rows are kept now and then, and in
-between only what has changed. Of a very long history the beginning is forgotten: who asks for it gets to know of what
-was released a little later, too.
+Most releases add little: what their thread did since the last one. So whole rows are kept now and then, and only
+changes in between. The beginning of a very long history is forgotten: a query about it also returns releases from a
+little later.
 """
 
 from array import array
@@ -17,12 +17,12 @@ _SHARE = 4
 """Whole rows are kept once 1 / _SHARE of them has changed, and take about as much memory as the changes."""
 
 _MOST = 1 << 18
-"""The number of times in all whole rows of a history; two are kept however long they are."""
+"""The largest number of times in all whole rows of a history; two rows are kept however long they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Everything up to a moment, (kinds, columns), and what has changed since: when, where in the rows, to what."""
+    """Everything up to a moment, (kinds, columns), and the later changes: when, where in the rows, to what."""
 
     moment: int
     rows: Array
@@ -38,7 +38,7 @@ class History:
         self.frames: list[_Frame] = []
         self._latest = np.zeros((0, 0), np.int32)
         self._asked: tuple[int, Array | None] = 0, None
-        self._began = 0  # with which moment
+        self._began = 0  # the first moment
 
     def add(self, moment: int, rows: Array) -> None:
         """Release the rows of a thread, which have at least as many kinds and columns as those before them."""
@@ -60,7 +60,7 @@ class History:
         self._asked = 0, None
 
     def until(self, moment: int) -> Array | None:
-        """What was released up to a moment, if anything; not to be changed."""
+        """The rows released up to a moment, if any; callers must not change them."""
         if moment < self._began or not self.frames:
             return None
         if self._asked[0] != moment:
@@ -75,7 +75,7 @@ class History:
         return rows
 
     def covers(self, moment: int, kind: int, columns: Array, times: Array) -> Mask:
-        """Whether what was released up to a moment covers times of columns."""
+        """Whether the releases up to a moment cover the times of columns."""
         rows = self.until(moment)
         if rows is None or kind >= len(rows):
             return np.zeros(columns.size, np.bool_)

@@ -7,7 +7,7 @@ from tilewright.emulator.checks.shadow import GlobalShadow
 
 
 class LaunchState:
-    """Time and global memory.
+    """The state of the checks that outlives a batch: time and global memory.
 
     most_bytes: what the clocks and mbarriers of a wave may take.
     """

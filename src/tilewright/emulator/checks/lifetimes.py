@@ -1,4 +1,4 @@
-"""The checks of the end of threads, and with the last of a CTA of its shared memory."""
+"""The checks of the end of threads; shared memory ends with the last thread of its CTA."""
 
 import numpy as np
 
@@ -8,11 +8,12 @@ from tilewright.emulator.lanes import Array, Group, Indices, Mask
 
 
 class LifetimeChecks:
-    """The ends of the CTAs of a wave.
+    """The ends of a wave's CTAs.
 
-    touched: (ctas, columns), when each thread or agent last accessed the shared memory of a CTA; sites, offsets: by
-    which instruction and where. known: rows of what the exited threads of a CTA knew. last: of CTAs that have exited,
-    the lane and the instruction by which they did.
+    touched: (ctas, columns), when each thread or agent last accessed the shared memory of a CTA.
+    sites, offsets: the instruction and the place of that access.
+    known: rows of what the exited threads of a CTA knew.
+    last: for each CTA that has exited, the last lane and the instruction by which it exited.
     """
 
     def __init__(self, ground: Ground) -> None:
@@ -23,7 +24,7 @@ class LifetimeChecks:
         self._last: dict[int, tuple[int, int]] = {}
 
     def touch(self, site: int, targets: Indices, columns: Indices, offsets: Indices | int, now: int) -> None:
-        """Others, or copies, access the shared memory of CTAs at offsets."""
+        """Record that threads of other CTAs, or copies, access the shared memory of CTAs at offsets."""
         if not targets.size:
             return
         fit = self._ground.clocks.fit
@@ -43,7 +44,7 @@ class LifetimeChecks:
         return np.maximum(clocks.fit(rows), np.where(ctas[:, None], clocks.fit(self._known), 0))
 
     def exited(self, group: Group, site: int) -> None:
-        """Threads exit by an instruction; with the last of a CTA its shared memory goes."""
+        """Record that threads exit by an instruction; the shared memory of a CTA ends with its last thread."""
         ground = self._ground
         self._known = ground.with_released(self._known, group)
         for cta in np.unique(group.cta).tolist():
@@ -56,7 +57,7 @@ class LifetimeChecks:
                 self._report(cta, column)
 
     def _report(self, cta: int, column: int) -> None:
-        """A CTA has exited and does not know of the last access in a column, which came before or comes after."""
+        """Report a CTA that exited without knowing of the last access in a column, made before or after its exit."""
         ground, words, (lane, site) = self._ground, self._ground.words, self._last[cta]
         access, offset = int(self._sites[cta, column]), int(self._offsets[cta, column])
         message = (

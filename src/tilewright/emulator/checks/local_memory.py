@@ -1,4 +1,4 @@
-"""The checks of local memory: what a thread has not written it must not load."""
+"""The checks of local memory: a thread must not load what it has not written."""
 
 import numpy as np
 
@@ -8,21 +8,21 @@ from tilewright.emulator.ptx.syntax import Entry
 
 
 class LocalChecks:
-    """The local memories of a wave's lanes, which lie one behind the other.
+    """The local memories of a wave's lanes, one after the other.
 
-    written: (bytes of all lanes,), which of them hold something. The arguments and results of calls count as written:
-    a function may leave out a member that nobody uses.
+    written: (bytes of all lanes,), which bytes have been written. The arguments and results of calls count as written,
+    since a function may leave out an unused member.
     """
 
     def __init__(self, ground: Ground, entry: Entry) -> None:
-        self._ground, self._nbytes = ground, entry.local_bytes  # of one thread
+        self._ground, self._nbytes = ground, entry.local_bytes  # bytes of one thread
         written = np.zeros((ground.topology.lanes, entry.local_bytes), np.bool_)
         for variable in (entry.local[name] for name in entry.arguments):
             written[:, variable.offset : variable.offset + variable.size] = True
         self._written = written.reshape(-1)
 
     def access(self, kind: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
-        """A ld or st of lanes at flat offsets. A load that finds a part of its bytes copies a structure's padding."""
+        """Check a ld or st of lanes at flat offsets. A load of partly written bytes copies a structure's padding."""
         places = where[:, None] + np.arange(width)
         if kind != "ld":
             self._written[places] = True

@@ -1,4 +1,4 @@
-"""The checks of mbarriers: what they carry from arrivals to waits, and that they are initialized before their use."""
+"""The checks of mbarriers: knowledge passes from arrivals to waits, and initialization precedes use."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class MbarrierChecks:
         self._facts: dict[int, MbarrierFacts] = {}
 
     def at(self, offset: int) -> "MbarrierFacts":
-        """What the mbarriers at a shared address carry."""
+        """The facts of the mbarriers at a shared address."""
         return self._facts[offset]
 
     def made(self, site: int, lanes: Indices, offset: int, cta: Indices) -> None:
@@ -38,7 +38,7 @@ class MbarrierChecks:
             self._facts[offset].arrive(lanes, cta, self._scope(site))
 
     def passed(self, site: int, group: Group, offset: int) -> None:
-        """A wait is over: it acquires, unless it is relaxed."""
+        """Record that a wait is over: it acquires, unless it is relaxed."""
         if "relaxed" not in self._modifiers(site):
             self._facts[offset].wait(group, self._scope(site))
 
@@ -48,7 +48,7 @@ class MbarrierChecks:
             facts.fence(lanes, publishes)
 
     def release_initialized(self, rows: Array, lanes: Indices) -> None:
-        """Add to the rows of a barrier the initializations that lanes, which arrive, have published."""
+        """Add to the rows of a barrier the initializations that the arriving lanes have published."""
         for facts in self._facts.values():
             facts.release_initialized(rows, lanes)
 
@@ -58,7 +58,7 @@ class MbarrierChecks:
 
 
 class MbarrierFacts:
-    """What the mbarriers at one shared address, of all CTAs of a wave, carry from arrivals to waits.
+    """The facts that the mbarriers at one shared address, in all CTAs of a wave, carry from arrivals to waits.
 
     pending: rows of the current phase's arrivals; done: of the completed phases; each (kinds, 2, ctas, columns), of
     arrivals from the mbarrier's own CTA and from peers. initialized: when the mbarrier was initialized, by the lane
@@ -84,7 +84,7 @@ class MbarrierFacts:
         return self._ground.words.shared(self.offset)
 
     def require_room(self, site: int, count: int) -> None:
-        """End the launch where so many mbarriers, most of them made in a loop, take more of the host than it may."""
+        """End the launch if `count` mbarriers, most of them made in a loop, take more host memory than allowed."""
         ground, nbytes = self._ground, self._pending.nbytes + self._done.nbytes + self._used.nbytes
         if count * nbytes + ground.clocks.facts.nbytes > ground.state.most_bytes:
             raise LaunchError(
@@ -107,19 +107,19 @@ class MbarrierFacts:
         self._occupy(site, cta, NEVER)
 
     def _places(self, cta: Indices) -> Indices:
-        """Where the mbarriers of some CTAs lie in flat shared memory."""
+        """The places of some CTAs' mbarriers in flat shared memory."""
         return cta * self._ground.topology.shared_stride + self.offset
 
     def _occupy(self, site: int, cta: Indices, until: int) -> None:
-        """Nothing else may access the mbarriers of some CTAs until a time that it must know of."""
+        """Occupy the mbarriers of some CTAs until a time; other accesses must know of that time."""
         column = self._made + cta % self._ground.topology.cluster_size
         shadow = self._ground.shared
         cells = shadow.cells(self._places(cta), MBARRIER_BYTES)
-        own = (until == NEVER) | (column_of(shadow.writes[cells]) == column[:, None])  # not of a neighbor in a cell
+        own = (until == NEVER) | (column_of(shadow.writes[cells]) == column[:, None])  # not a neighbor's
         shadow.writes[cells] = np.where(own, pack(until, column, site, True)[:, None], shadow.writes[cells])
 
     def invalidate(self, site: int, lanes: Indices, cta: Indices) -> None:
-        """mbarrier.inval: whoever has used it must be known to be done."""
+        """mbarrier.inval: all uses must be known to be over."""
         clocks, now = self._ground.clocks, self._ground.tick()
         clocks.facts[KNOWN, lanes, self._made + cta % self._ground.topology.cluster_size] = now
         self._occupy(site, cta, now)
@@ -155,7 +155,7 @@ class MbarrierFacts:
         rows[KNOWN, cta, column] = np.maximum(rows[KNOWN, cta, column], self._published[cta])
 
     def use(self, site: int, lanes: Indices, cta: Indices, by_copy: bool = False) -> None:
-        """Lanes use the mbarriers of CTAs, themselves or through a copy that will signal them."""
+        """Record that lanes use the mbarriers of CTAs, directly or through a copy that will signal them."""
         ground = self._ground
         clocks, topology = ground.clocks, ground.topology
         needs_fence = topology.cta[lanes] != cta
@@ -174,11 +174,11 @@ class MbarrierFacts:
             ground.report("mbarrier-init", message, (site, self._site), group, self.offset)
         now, remote = ground.tick(), topology.cta[lanes] != cta
         self._used[cta, clocks.column[lanes]] = now
-        if not by_copy:  # whose end the phase tells
+        if not by_copy:  # the phase tells when a copy ends
             self._lifetimes.touch(site, cta[remote], clocks.column[lanes[remote]], self.offset, now)
 
     def arrive(self, lanes: Indices, cta: Indices, scope: int) -> None:
-        """Lanes arrive at the mbarriers of CTAs."""
+        """Record that lanes arrive at the mbarriers of CTAs."""
         clocks = self._ground.clocks
         now = self._ground.tick()
         self._pending = clocks.fit(self._pending)
@@ -204,7 +204,7 @@ class MbarrierFacts:
         return self._copies + cta % size
 
     def complete(self, over: Mask) -> None:
-        """The current phase ends in some CTAs: copies that signaled it have landed."""
+        """Record that the current phase ends in some CTAs: copies that signaled it have landed."""
         clocks = self._ground.clocks
         self._pending, self._done = clocks.fit(self._pending), clocks.fit(self._done)
         self._done[..., over, :] = np.maximum(self._done[..., over, :], self._pending[..., over, :])
@@ -217,7 +217,7 @@ class MbarrierFacts:
             self._done[KNOWN, 0, ctas, columns] = self._ground.tick()
 
     def wait(self, group: Group, scope: int) -> None:
-        """A group goes on, having seen the last phase of its CTAs' mbarriers end."""
+        """Record that a group goes on after it has seen the last phase of its CTAs' mbarriers end."""
         clocks = self._ground.clocks
         clocks.learn(group, self._done[:, 0])
         if self._peers:
@@ -226,8 +226,8 @@ class MbarrierFacts:
 
 
 def nbytes_of_mbarriers(traits: Traits, threads: int, cluster: int, lane: int) -> int:
-    """What the rows of the mbarriers of a CTA take, as far as its program tells: each as much as those of four lanes.
+    """The bytes of a CTA's mbarrier rows, as far as its program tells: each takes as much as four lanes.
 
-    lane: what the rows of a lane take.
+    lane: the bytes of a lane's rows.
     """
     return traits.inits * (4 * lane + cluster * threads * np.dtype(np.int64).itemsize)

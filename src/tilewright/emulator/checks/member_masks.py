@@ -1,4 +1,4 @@
-"""The checks of member masks: who executes a warp collective, whom its mask names, and what bar.warp.sync orders."""
+"""The checks of member masks: which lanes execute a warp collective, which its mask names, and bar.warp.sync."""
 
 import numpy as np
 
@@ -9,25 +9,25 @@ from tilewright.emulator.semantics.scalars import Values
 
 
 class MemberMaskChecks:
-    """The member masks of a wave's warp collectives."""
+    """The checks of the member masks of a wave's warp collectives."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
 
     def take_part(self, places: list[tuple[int, Group]], group: Group, mask: Values) -> None:
-        """The lanes of a group execute a collective together, each at the instruction of its place."""
+        """Check the lanes of a group that execute a collective together, each at the instruction of its place."""
         if group.warps.complete and (mask == FULL_WARP).all():
             return
         masks = lanes_of(mask, group.size)
         outside = masks >> (group.thread % WARP).astype(np.uint32) & 1 == 0
         self._report(places, group, outside, "is executed by a thread that its member mask leaves out")
-        if group.warps.complete:  # otherwise each has waited until those that its mask names came with this mask
+        if group.warps.complete:  # otherwise each lane has waited for all lanes of its mask to come with the same mask
             differs = _named_by_another_mask(group.warps, masks)
             fault = "is executed with another member mask than by a thread that names this one"
             self._report(places, group, differs, fault)
 
     def barrier(self, group: Group, mask: Values) -> None:
-        """bar.warp.sync: each thread knows what the others of its mask know."""
+        """bar.warp.sync: each thread learns what the others of its mask know."""
         tiles, clocks, now = group.warps, self._ground.clocks, self._ground.tick()
         lanes = tiles.spread(group.indices).swapaxes(1, 2).reshape(-1, WARP)
         if tiles.complete and (mask == FULL_WARP).all():
@@ -40,7 +40,7 @@ class MemberMaskChecks:
                 clocks.meet(lanes[count == size][of_warp[count == size]].reshape(-1, size), now)
 
     def _report(self, places: list[tuple[int, Group]], group: Group, faulty: Mask, fault: str) -> None:
-        """Report the faulty lanes of a group, those of each place by themselves."""
+        """Report the faulty lanes of a group, separately for each place."""
         if not faulty.any():
             return
         lanes = group.indices[faulty]
@@ -52,7 +52,7 @@ class MemberMaskChecks:
 
 
 def _named_by_another_mask(warps: Tiles, masks: Array) -> Mask:
-    """Which lanes are in a mask, that another lane of their warp has, and have another mask themselves."""
+    """The lanes that another lane's mask names although they have a different mask."""
     named = np.zeros(warps.shape, np.bool_)
     for mask, party in parties(warps, masks):
         named |= (mask & BIT != 0) & ~party

@@ -17,7 +17,7 @@ from tilewright.emulator.machine.operation import GlobalRegion, Operation, Queue
 
 
 class OperationChecks:
-    """The asynchronous operations of a wave, each handed to the checks of what it accesses."""
+    """The dispatcher of a wave's asynchronous operations to the checks of the memory that they access."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class OperationChecks:
         self.waited = self._completions.waited
 
     def issued(self, operation: Operation) -> None:
-        """An operation begins."""
+        """Check an operation that begins."""
         if isinstance(operation.ends, Signal):
             if operation.kind == "send":
                 self._send(operation, operation.ends)
@@ -45,7 +45,7 @@ class OperationChecks:
             begin(operation, operation.ends)
 
     def _copy(self, operation: Operation, ends: Queue) -> None:
-        """cp.async: a write of its thread, which is not over before the wait."""
+        """cp.async: a write of its thread that is not over before the wait."""
         written, site, lanes = operation.writes, operation.site, operation.lanes
         assert isinstance(written, SharedRegion)
         where = written.ctas[:, 0] * self._ground.topology.shared_stride + written.offsets
@@ -58,7 +58,7 @@ class OperationChecks:
         self._completions.track(ends, lanes, retire)
 
     def signal_promised(self, site: int, ends: Queue, lanes: Indices, offset: int, ctas: Indices) -> None:
-        """Mbarriers tell when what lanes have copied is over, as the lanes' own waits still do."""
+        """Record that mbarriers, as well as the lanes' own waits, tell when the lanes' copies are over."""
         facts, clocks = self._mbarriers.at(offset), self._ground.clocks
         facts.use(site, lanes, ctas, by_copy=True)
         own = facts.column_of_copies(ctas)
@@ -67,7 +67,7 @@ class OperationChecks:
         self._completions.settle(ends.name, lanes, of_lanes)
         now = self._ground.tick()
 
-        def retire(parts: Indices, columns: Array | None = None) -> None:  # also where later copies are settled
+        def retire(parts: Indices, columns: Array | None = None) -> None:  # also if later copies are settled
             clocks.facts[KNOWN, lanes[parts], own[parts]] = now
 
         self._completions.track(ends, lanes, retire)
@@ -117,7 +117,7 @@ class OperationChecks:
         self._completions.track(ends, lanes, partial(retire, "bulk write", np.array(writes)), writes=True)
 
     def _send(self, operation: Operation, ends: Signal) -> None:
-        """st.async or red.async: of the generic proxy, and over when its mbarrier says so."""
+        """st.async or red.async: an operation of the generic proxy that is over when its mbarrier says so."""
         site, lanes, written = operation.site, operation.lanes, operation.writes
         assert isinstance(written, SharedRegion)
         where = written.ctas[:, 0] * self._ground.topology.shared_stride + written.offsets

@@ -1,4 +1,4 @@
-"""The checks of setmaxnreg: how many registers the warps of a CTA hold, and that warpgroups change it together."""
+"""The checks of setmaxnreg: the registers that the warps of a CTA hold, and joint changes by warpgroups."""
 
 import numpy as np
 
@@ -13,14 +13,16 @@ REGISTER_FILE = 65536
 """32-bit registers of a multiprocessor, sm_70 to sm_90."""
 _UNIT = 8
 _MOST_PER_THREAD = 256
-"""What a warp gets for the 255 that an instruction can name, in units."""
+"""Registers per thread that a warp gets for the 255 that an instruction can name: a multiple of _UNIT."""
 
 
 class RegisterBudget:
     """The registers that the warps of a wave hold; all arrays are (warps, ctas).
 
-    held: registers of each thread. changes: how often the warp has changed them. times: (2, warps, ctas), when, the
-    even and the odd changes. sites: by which instruction it did last.
+    held: registers of each thread.
+    changes: how often the warp has changed them.
+    times: (2, warps, ctas), the times of the last even and the last odd change.
+    sites: the instruction of the last change.
     """
 
     def __init__(self, ground: Ground, program: Program) -> None:
@@ -36,7 +38,7 @@ class RegisterBudget:
         self._last_change = -1
 
     def hold(self, site: int, lanes: Group, count: int) -> None:
-        """setmaxnreg: the warps of some lanes hold this many registers per thread from now on."""
+        """setmaxnreg: the warps of some lanes now hold `count` registers per thread."""
         if not lanes.size:
             return
         warp, now = lanes.thread // WARP, self._ground.tick()
@@ -51,7 +53,7 @@ class RegisterBudget:
         self._last_change = site
 
     def _require_direction(self, site: int, warps: Indices, ctas: Indices, count: int) -> Mask:
-        """Report a .dec to more registers than a warp holds, or an .inc to fewer; returns who is right."""
+        """Report a .dec to more registers than a warp holds, or an .inc to fewer; returns the correct warps."""
         held, lowers = self._held[warps, ctas], "dec" in self._ground.words.modifiers(site)
         right: Mask = held >= count if lowers else held <= count
         if not lowers and not self._bounded:  # an option of the compiler may have launched it with fewer
@@ -68,7 +70,7 @@ class RegisterBudget:
         return right
 
     def _require_synchronisation(self, site: int, warps: Indices, ctas: Indices) -> None:
-        """Report a warp that does not know that its warpgroup is done with the last setmaxnreg."""
+        """Report a warp that does not know that its warpgroup's last setmaxnreg is over."""
         done, facts = self._changes[warps, ctas], self._ground.clocks.facts[KNOWN]
         lanes = self._lanes(warps, ctas)
         for number in range(WARPGROUP // WARP):
@@ -99,7 +101,7 @@ class RegisterBudget:
         self._ground.report("setmaxnreg", message, sites, self._ground.topology.group(np.unique(lanes)), None)
 
     def exited(self, cta: int, group: Group) -> None:
-        """A CTA is done: its warpgroups changed together, and cannot have held more registers than at its launch."""
+        """Check a CTA at its end: its warpgroups changed together and never held more registers than at launch."""
         if self._last_change < 0:
             return
         for first in range(0, len(self._held), WARPGROUP // WARP):
@@ -130,7 +132,8 @@ class RegisterBudget:
 def _launched_registers(threads: int, entry: Entry) -> int:
     """Registers per thread at launch, as ptxas chooses them (CUDA 13.5) where it obeys setmaxnreg.
 
-    As .maxnreg says, else as many as the CTAs per multiprocessor leave; but no more than the largest .inc asks for.
+    The number is that of .maxnreg, else what the CTAs per multiprocessor leave, but at most what the largest .inc asks
+    for.
     """
     asked = [
         operand.value

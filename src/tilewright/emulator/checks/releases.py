@@ -1,17 +1,17 @@
 """The checks of synchronization through memory: flags, locks, tickets.
 
-A strong store or atomic publishes what its thread released (a fence before it, or .release), and who reads it (with
-.acquire, or a fence after it) knows that too. An atomic carries on what it finds, a store does not ("Observation
-order"). Within a cluster that is the whole row of the clocks; of another cluster a thread knows a moment, up to which
-it knows all that the cluster released.
+A strong store or atomic publishes what its thread released (with a fence before it, or .release). A thread that reads
+it (with .acquire, or a fence after it) then knows that too. An atomic carries on what it finds, a store does not
+("Observation order"). Within a cluster, the whole row of the clocks is passed on. For another cluster, a thread knows a
+moment up to which it knows all that the cluster released.
 
-All that only where scopes include both threads: those of the write and of the read that finds it, and those of the
-release and of the acquire (PTX ISA, "Morally strong operations", "Memory synchronization").
+All of this requires scopes that include both threads: the scopes of the write and of the read that finds it, and those
+of the release and of the acquire (PTX ISA, "Morally strong operations", "Memory synchronization").
 
-Fences that are sequentially consistent also synchronize with each other, in the order that a run gives them
-("Fence-SC order"). Only what every run gives them in the same way counts: the first happens before a strong write, a
-strong read finds that, and the read happens before the second. No barrier on the way need be the thread's own. So
-strong writes publish what such fences knew as well, and who reads it knows it past the next one.
+Sequentially consistent fences also synchronize with each other, in the order of a run ("Fence-SC order"). Only an order
+that is the same in every run counts: the first fence happens before a strong write, a strong read finds that write, and
+the read happens before the second fence. The barriers on the way may belong to other threads. So strong writes also
+publish what such fences knew, and a thread that reads the write knows it past its next fence.
 """
 
 from dataclasses import dataclass
@@ -41,14 +41,14 @@ from tilewright.emulator.program.traits import CLUSTER, CTA, DEVICE
 
 @dataclass(slots=True)
 class _FenceSnapshot:
-    """What a lane knew at a fence: rows, (kinds, columns), that it shares with others, and its own column, (kinds,)."""
+    """The knowledge of a lane at a fence: rows, (kinds, columns), which lanes share, and its own column, (kinds,)."""
 
     shared: Array
     own: Array
     column: int
 
     def rows(self) -> Array:
-        """All of it, (kinds, columns)."""
+        """The complete rows, (kinds, columns)."""
         rows = self.shared.copy()
         rows[:, self.column] = self.own
         return rows
@@ -56,7 +56,7 @@ class _FenceSnapshot:
 
 @dataclass(slots=True)
 class _Fenced:
-    """What a lane knew at its last fence of each scope or a wider one, and what it publishes of that."""
+    """The knowledge of a lane at its last fence of each scope or a wider one, and the part that it publishes."""
 
     knew: list[_FenceSnapshot | None]
     release: Release | None = None
@@ -64,9 +64,9 @@ class _Fenced:
 
 @dataclass(slots=True)
 class _Acquirable:
-    """What a lane has read and may acquire: rows, from its CTA and from the rest of its cluster, and moments.
+    """The releases that a lane has read and may acquire: rows, from its CTA and its cluster, and moments.
 
-    here: the latest moments of its own cluster, as others tell them.
+    here: the latest moments of its own cluster, as other clusters pass them on.
     """
 
     rows: list[Array | None]
@@ -75,20 +75,20 @@ class _Acquirable:
 
 
 class Releases:
-    """The releases of a wave's lanes, which may pass through shared memory too."""
+    """The releases of a wave's lanes, through global and shared memory."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._published: dict[str, Published] = {"shared": {}, "global": ground.state.published}
-        self._scopes = DEVICE if ground.topology.cluster_size > 1 else CLUSTER  # that take whole rows
+        self._scopes = DEVICE if ground.topology.cluster_size > 1 else CLUSTER  # the scopes that take whole rows
         self._fenced: dict[int, _Fenced] = {}  # by lane
-        self._shared: dict[int, Array] = {}  # by CTA: what the last lane that fenced knew, its own column aside
+        self._shared: dict[int, Array] = {}  # by CTA: what the last fencing lane knew, except its own column
         self._sequenced: dict[int, Release] = {}  # by lane: what it last published for fence.sc
         self._unacquired: dict[int, _Acquirable] = {}  # by lane: read, not fenced
         self._end_former()
 
     def _end_former(self) -> None:
-        """Of CTAs that have ended only moments count; one stands for all that a place carries, if that makes fewer."""
+        """Keep only moments of CTAs that have ended; one stands for all that a place carries if that is smaller."""
         state = self._ground.state
         carried = {id(each): each for last in state.published.values() for each in (last.released, last.sequenced)}
         whole = len(carried) < len(state.histories)
@@ -97,7 +97,7 @@ class Releases:
             last.released, last.sequenced = left[id(last.released)], left[id(last.sequenced)]
 
     def fence(self, site: int, lanes: Indices) -> None:
-        """membar or fence: what follows it, if it publishes, releases; what preceded it, if it read, acquires."""
+        """membar or fence: writes after it that publish also release; reads before it also acquire."""
         clocks, traits = self._ground.clocks, self._ground.traits
         modifiers, scope = self._ground.words.modifiers(site), int(traits.scopes[site])
         if "release" not in modifiers and self._unacquired:
@@ -114,12 +114,12 @@ class Releases:
         if "acquire" not in modifiers:
             self._note_fence(lanes, scope)
         if traits.sequential[site]:
-            for lane in lanes.tolist():  # one after the other, without a copy of all rows
+            for lane in lanes.tolist():  # one by one, which copies no rows
                 clocks.facts[clocks.fenced, lane] = clocks.facts[KNOWN, lane]
             clocks.facts[clocks.fenced, lanes, clocks.column[lanes]] = self._ground.state.now
 
     def _note_fence(self, lanes: Indices, scope: int) -> None:
-        """What lanes know is fenced for this scope and the narrower ones."""
+        """Record the lanes' knowledge as fenced for this scope and the narrower ones."""
         clocks, now = self._ground.clocks, self._ground.tick()
         for lane in lanes.tolist():
             before = self._fenced[lane].knew if lane in self._fenced else [None] * (DEVICE + 1)
@@ -132,12 +132,12 @@ class Releases:
             self._fenced[lane] = _Fenced([knew if each <= scope else before[each] for each in range(DEVICE + 1)])
 
     def fenced(self, lane: int, scope: int) -> Array | None:
-        """What a lane knew when it last fenced with this scope or a wider, (kinds, columns), if it has."""
+        """The knowledge of a lane when it last fenced with this scope or a wider one, (kinds, columns), if it has."""
         knew = self._fenced[lane].knew[scope] if lane in self._fenced else None
         return None if knew is None else knew.rows()
 
     def access(self, kind: str, space: str, site: int, lanes: Indices, where: Indices) -> None:
-        """A strong access: it publishes what its thread released, and finds what others have."""
+        """A strong access: it publishes what its thread released and finds what other threads released."""
         ground, clocks = self._ground, self._ground.clocks
         instruction, scope = ground.wave.program.entry.instructions[site], int(ground.traits.scopes[site])
         acquires = any(order in instruction.modifiers for order in ("acquire", "acq_rel"))
@@ -154,7 +154,7 @@ class Releases:
             found, ordered = (NOTHING, NOTHING) if last is None else (last.released, last.sequenced)
             if last is not None and (kind == "st" or self._apart(cta, last.cta) > min(scope, last.scope)):
                 found = ordered = NOTHING
-            elif instruction.opcode != "red":  # which reads nothing that its thread could go by
+            elif instruction.opcode != "red":  # red returns no value to its thread
                 if found is not NOTHING:
                     if acquires:
                         self._acquire(lane, self._hear(lane, found), scope)
@@ -168,12 +168,12 @@ class Releases:
                 self._note_fence(np.array([lane]), scope)
             release = self._release(lane) if lane in self._fenced else None
             sequence = self._sequence(lane, release) if past_fence else None
-            alike = found is ordered and release is sequence  # as a rule, and then kept once
+            alike = found is ordered and release is sequence  # the usual case, kept only once
             found = self._with(found, cta, release)
             published[place] = Written(cta, scope, found, found if alike else self._with(ordered, cta, sequence))
 
     def _with(self, carried: ReleaseSet, cta: int, release: Release | None) -> ReleaseSet:
-        """Releases with one more, of a CTA."""
+        """Releases with one more, by a CTA."""
         if release is None:
             return carried
         cluster = cta // self._ground.topology.cluster_size
@@ -189,9 +189,9 @@ class Releases:
         return CTA if cta == other else CLUSTER if cta // size == other // size else DEVICE
 
     def morally_strong(self, site: int, lanes: Indices, sites: Array, columns: Array, foreign: Mask) -> Mask:
-        """Whether past accesses are strong and their scopes and that of this one include each other's threads.
+        """Whether past accesses are strong and all scopes involved include both threads.
 
-        columns, foreign: whose the past accesses are, and whether of another cluster.
+        columns, foreign: the columns of the past accesses, and whether they are of another cluster.
         """
         topology, traits = self._ground.topology, self._ground.traits
         same_cta = columns // topology.threads == topology.cta[lanes] % topology.cluster_size
@@ -199,7 +199,7 @@ class Releases:
         return np.asarray(traits.strong[sites] & (np.minimum(traits.scopes[sites], traits.scopes[site]) >= needed))
 
     def meetings_beyond_scope(self, site: int, lanes: Indices, where: Indices) -> list[tuple[int, int]]:
-        """Pairs among lanes of one instruction, by index, that are at one place and not in one scope."""
+        """Pairs of lanes of one instruction, by index, that access one place without a common scope."""
         ground = self._ground
         ctas = np.asarray(ground.wave.cta_numbers[ground.topology.cta[lanes]])
         teams = ctas if ground.traits.scopes[site] == CTA else ground.clusters_of(lanes)
@@ -215,7 +215,7 @@ class Releases:
     def sees(self, lanes: Indices, clusters: Array, columns: Array, times: Array) -> Mask:
         """Whether asynchronous operations of lanes see ordinary writes of other clusters to global memory.
 
-        The fence between proxies is the writer's, before it released, or the lane's, after it acquired.
+        The fence between proxies may be the writer's, before its release, or the lane's, after its acquire.
         """
         visible = self._ground.clocks.visible_global
         theirs = self._covered(lanes, clusters, columns, times, KNOWN, visible)
@@ -224,7 +224,7 @@ class Releases:
     def _covered(
         self, lanes: Indices, clusters: Array, columns: Array, times: Array, acquired: int, released: int
     ) -> Mask:
-        """Whether accesses are among what clusters released in one kind of rows, as lanes acquired it in another."""
+        """Whether accesses are among the releases of clusters in one kind of rows, as acquired in another kind."""
         known = np.zeros(lanes.size, np.bool_)
         clocks, histories = self._ground.clocks, self._ground.state.histories
         facts = clocks.facts[acquired]
@@ -246,12 +246,12 @@ class Releases:
         return known
 
     def _release(self, lane: int) -> Release:
-        """What a lane releases: what it knew at its last fences."""
+        """The release of a lane: its knowledge at its last fences."""
         fenced, clocks = self._fenced[lane], self._ground.clocks
         if fenced.release is None:
             moments: Moments = {}
             rows = [None if knew is None else clocks.fit(knew.rows()) for knew in fenced.knew]
-            for scope in range(DEVICE):  # one array where scopes share what they knew
+            for scope in range(DEVICE):  # one array for scopes with the same knowledge
                 rows[scope] = rows[DEVICE] if fenced.knew[scope] is fenced.knew[DEVICE] else rows[scope]
             if (wide := rows[DEVICE]) is not None:
                 moments = self._moments(wide[KNOWN], *wide[clocks.visible_global : clocks.visible_global + 1])
@@ -260,7 +260,7 @@ class Releases:
         return fenced.release
 
     def _moments(self, known: Array, seen: Array | None = None) -> Moments:
-        """What rows tell of other clusters."""
+        """The moments of other clusters in rows."""
         clusters = self._ground.clocks.clusters
         columns = np.fromiter(clusters.values(), np.int64, len(clusters))
         seen = np.zeros_like(known) if seen is None else seen
@@ -268,7 +268,7 @@ class Releases:
         return {cluster: (time, visible) for cluster, time, visible in pairs if time or visible}
 
     def _sequence(self, lane: int, release: Release | None) -> Release:
-        """What those fence.sc knew that happen before what a lane does; `release` if that says the same."""
+        """The knowledge of the fence.sc that happen before a lane's next action; `release` if that says the same."""
         clocks = self._ground.clocks
         row, last = clocks.facts[clocks.fenced, lane], self._sequenced.get(lane)
         if release is not None and (rows := release.rows[CTA]) is not None:
@@ -300,14 +300,14 @@ class Releases:
         return Release(rows, latest(first.moments, second.moments))
 
     def _union(self, one: Array | None, other: Array | None) -> Array | None:
-        """Both rows together: one of the two if it says it all, so that many may share it."""
+        """The union of two rows: one of them if it contains the other, so several users may share it."""
         if one is None or other is None or one is other:
             return one if other is None else other
         joined = np.maximum(self._ground.clocks.fit(one), self._ground.clocks.fit(other))
         return next((row for row in (one, other) if np.array_equal(row, joined)), joined)
 
     def _hear(self, lane: int, carried: ReleaseSet, before: _Acquirable | None = None) -> _Acquirable:
-        """What releases say to a lane, with what it has heard before."""
+        """The releases that a lane reads, joined with those it has read before."""
         cta, size, heard = self._ground.cta_of(lane), self._ground.topology.cluster_size, before
         if heard is None:
             heard = _Acquirable([None] * self._scopes, {}, (0, 0))
@@ -321,7 +321,7 @@ class Releases:
         return heard
 
     def _acquire(self, lane: int, heard: _Acquirable, scope: int) -> None:
-        """A lane acquires what it heard, as far as its scope includes the threads that released it."""
+        """Let a lane acquire what it read, as far as its scope includes the releasing threads."""
         clocks = self._ground.clocks
         for row in heard.rows[: scope + 1]:
             if row is not None:
@@ -337,7 +337,7 @@ class Releases:
                 np.maximum(visible, clocks.fit(seen)[KNOWN], out=visible)
 
     def _observe(self, lane: int, heard: _Acquirable) -> None:
-        """A lane may acquire what it heard past the next fence.sc of any thread that comes after it."""
+        """Note that a lane may acquire what it read past the next fence.sc of any thread that comes after it."""
         clocks = self._ground.clocks
         self._learn_moments(lane, heard, clocks.observed)
         observed = clocks.facts[clocks.observed, lane]
@@ -347,12 +347,12 @@ class Releases:
                 np.maximum(observed, clocks.fit(row)[KNOWN], out=observed)
 
     def _released_here(self, lane: int, moment: int) -> Array | None:
-        """What the lane's own cluster had released up to a moment that others tell."""
+        """The releases of the lane's own cluster up to a moment that other clusters pass on."""
         history = self._ground.state.histories.get(self._ground.cluster_of(lane)) if moment else None
         return None if history is None else history.until(moment)
 
     def _learn_moments(self, lane: int, heard: _Acquirable, kind: int) -> None:
-        """A lane gets to know of other clusters in rows of a kind."""
+        """Let a lane learn about other clusters in rows of a kind."""
         clocks, here = self._ground.clocks, self._ground.cluster_of(lane)
         if moments := {cluster: moment for cluster, moment in heard.moments.items() if cluster != here}:
             columns = clocks.columns_of(moments)

@@ -1,4 +1,4 @@
-"""What the checks report: one entry per rule of the PTX manual, and the reports themselves."""
+"""The rules that the checks report, one entry per rule of the PTX manual, and the reports themselves."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -21,30 +21,30 @@ RULES = {
         "Memory Consistency Model: Data races",
     ),
     "proxy-fence": Rule(
-        "what ordinary stores wrote is visible to asynchronous operations (bulk copies, wgmma) only after "
+        "data of ordinary stores are visible to asynchronous operations (bulk copies, wgmma) only after "
         "fence.proxy.async between the stores and the operation",
         "Memory Consistency Model: Proxies; Async proxy",
     ),
     "read-before-wait": Rule(
-        "what an asynchronous operation writes may be read only after the wait that observes its completion: the "
+        "data that an asynchronous operation writes may be read only after the wait for its completion: the "
         "mbarrier it signals, cp.async.wait_group or wgmma.wait_group",
         "Data Movement: Completion mechanisms of asynchronous copies; wgmma.wait_group",
     ),
     "overwrite-before-wait": Rule(
-        "what an asynchronous operation reads or writes may be overwritten only after the wait that observes its "
+        "data that an asynchronous operation reads or writes may be overwritten only after the wait for its "
         "completion (wgmma.wait_group, cp.async.bulk.wait_group, or the mbarrier it signals); and it may overwrite "
-        "what threads read only after they are known to have done so, by a barrier or an mbarrier on which they then "
-        "arrive",
+        "data that threads read only after they are known to have done so, by a barrier or an mbarrier on which they "
+        "then arrive",
         "wgmma.mma_async; cp.async.bulk.wait_group; mbarrier.arrive; mbarrier.try_wait",
     ),
     "uninitialized-shared": Rule(
-        "shared memory holds nothing before somebody writes to it", "State Spaces: Shared State Space"
+        "shared memory holds no value before it is written", "State Spaces: Shared State Space"
     ),
     "uninitialized-local": Rule(
         "local memory holds nothing before its thread writes to it", "State Spaces: Local State Space"
     ),
     "read-only-load": Rule(
-        "ld.global.nc and ldu, and so __ldg and loads through const __restrict__, are for data that nobody writes "
+        "ld.global.nc and ldu, and so __ldg and loads through const __restrict__, are for data that is not written "
         "while the kernel runs: their path is not coherent, and no fence or barrier covers it",
         "ld.global.nc; ldu",
     ),
@@ -114,8 +114,8 @@ ERRORS = {
     ),
     "KernelTrap": Rule("trap ends the launch, as a failed assertion does", "trap"),
     "BarrierProtocol": Rule(
-        "a barrier takes as many arrivals as it was given, and as many bytes as it can count, and all who meet there "
-        "expect the same",
+        "a barrier takes as many arrivals as it was given, and as many bytes as it can count, and all threads that "
+        "meet there expect the same",
         "barrier{.cta}; barrier.cluster; mbarrier",
     ),
     "MbarrierLifetime": Rule(
@@ -132,11 +132,11 @@ ERRORS = {
         "st.async; red.async",
     ),
 }
-"""What the errors that end a launch are about, by their classes' names."""
+"""The rule of each error that ends a launch, by the name of the error's class."""
 
 
 def verb_of(instruction: Instruction) -> str:
-    """What an instruction does to memory, in a word; bulk copies read one place and write another."""
+    """The verb for an instruction's access to memory; bulk copies read one place and write another."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode == "wmma":
         return "reads" if instruction.action == "load" else "writes"
@@ -147,7 +147,7 @@ def verb_of(instruction: Instruction) -> str:
 
 
 def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
-    """What another did by an instruction at a place that an asynchronous operation reads or writes, in words."""
+    """The words for another access at a place that an asynchronous operation reads or writes, by its instruction."""
     if kind == "mbarrier-access":
         return "occupies until an mbarrier.inval that is ordered before"
     if kind == "proxy-fence":
@@ -159,8 +159,11 @@ def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
 class Report:
     """A rule that a kernel broke.
 
-    kind: a key of RULES. message: what happened, in a sentence. locations: the instructions with their source lines,
-    the one that broke the rule first. threads: who executed it. address: where, None for registers.
+    kind: a key of RULES.
+    message: what happened, in a sentence.
+    locations: the instructions with their source lines; the one that broke the rule comes first.
+    threads: the threads that executed it.
+    address: the address, None for registers.
     """
 
     kind: str
@@ -189,7 +192,7 @@ class Report:
 
 
 class Reports(list[Report]):
-    """What the checks of a device found; one report for each pair of instructions, and at most MOST."""
+    """The reports of a device's checks: one for each pair of instructions, and at most MOST."""
 
     MOST = 100
 
@@ -198,7 +201,7 @@ class Reports(list[Report]):
         self._seen: set[tuple[object, ...]] = set()
 
     def add(self, key: tuple[object, ...], make: Callable[[], Report]) -> None:
-        """Keep the report that `make` gives, unless one with this key is there."""
+        """Keep the report that `make` returns, unless one with this key exists."""
         if key not in self._seen and len(self) < self.MOST:
             self._seen.add(key)
             self.append(make())

@@ -1,8 +1,8 @@
-"""Shadow memory: for each cell of a memory who wrote it last and who read it since, and when.
+"""Shadow memory: for each cell of a memory, the last writer and the readers since, with times.
 
-An access is packed into 62 bits and one flag: when it happened (clocks.py), its column there, and its instruction.
-Accesses of asynchronous agents have the flag, which makes them later than any time. A cell is as wide as the narrowest
-access of the program, so that neighbors never share one.
+An access is packed into 62 bits and one flag: its time (clocks.py), its column there, and its instruction. Accesses of
+asynchronous agents have the flag, which makes them later than any time. A cell is as wide as the narrowest access of
+the program, so neighbors never share one.
 """
 
 from collections.abc import Callable, Hashable
@@ -17,7 +17,7 @@ _COLUMN_SHIFT, _TIME_SHIFT = 18, 33
 _SITES, _COLUMNS, _TIMES = 1 << _COLUMN_SHIFT, 1 << 15, 1 << 29
 ASYNC = 1 << 62
 NEVER = _TIMES - 1
-"""The time of what is not over yet."""
+"""The time of accesses that are not over yet."""
 
 
 def pack(time: int, column: Array | int, site: int, asynchronous: bool = False) -> Array:
@@ -38,12 +38,12 @@ def time_of(access: Array) -> Array:
 
 
 def column_of(access: Array) -> Array:
-    """Whose access it is."""
+    """The column that made an access."""
     return np.asarray(access >> _COLUMN_SHIFT & (_COLUMNS - 1))
 
 
 def same_column(access: Array, other: Array) -> Array:
-    """Whether two accesses are of one column."""
+    """Whether two accesses have the same column."""
     return np.asarray((access ^ other) & (_COLUMNS - 1 << _COLUMN_SHIFT) == 0)
 
 
@@ -53,15 +53,17 @@ def site_of(access: Array) -> Array:
 
 
 def is_asynchronous(access: Array) -> Array:
-    """Whether an agent did it."""
+    """Whether an agent made an access."""
     return np.asarray(access >= ASYNC)
 
 
 class SharedShadow:
-    """Shadow cells of the shared memory of a wave.
+    """The shadow cells of a wave's shared memory.
 
-    writes: (cells,). latest: (cells,), the latest read of a thread. reads: (slots, cells), the latest read of each
-    warp, then, in clusters, of threads of other CTAs. agent_reads: (cells,) each, the latest read of each agent.
+    writes: (cells,), the last write.
+    latest: (cells,), the latest read of a thread.
+    reads: (slots, cells), the latest read of each warp, then, in clusters, of threads of other CTAs.
+    agent_reads: (cells,) for each agent, its latest read.
     """
 
     def __init__(self, nbytes: int, ctas: int, cell: int, threads: int, cluster: bool) -> None:
@@ -80,19 +82,19 @@ class SharedShadow:
         return view
 
     def mark_read(self, slots: Indices, cells: Indices, access: Array) -> None:
-        """Note reads of threads, which belong to slots."""
+        """Record reads of threads, given the slots of the threads."""
         self._used[slots] = True
         self.latest[cells] = np.maximum(self.latest[cells], access)
         self.reads[slots[:, None], cells] = access
 
     def reads_of(self, agent: Hashable) -> Array:
-        """The reads of an agent, to write to."""
+        """The reads of an agent, as a writable array."""
         if agent not in self.agent_reads:
-            self.agent_reads[agent] = np.zeros(self.latest.shape, np.int64)  # pages that nobody uses cost nothing
+            self.agent_reads[agent] = np.zeros(self.latest.shape, np.int64)  # unused pages cost nothing
         return self.agent_reads[agent]
 
     def used_reads(self) -> list[Array]:
-        """The latest reads of threads, the reads of each slot, and of agents, where there were any."""
+        """The latest reads of threads, the reads of each slot, and those of agents, where any exist."""
         threads = [self.reads[slot] for slot in np.flatnonzero(self._used).tolist()]
         return [*([self.latest] if threads else []), *threads, *self.agent_reads.values()]
 
@@ -104,7 +106,7 @@ class SharedShadow:
 
 
 def nbytes_of_shared(nbytes: int, cell: int, threads: int, cluster: bool) -> int:
-    """What the shadow of the shared memory of a CTA of so many threads takes, where no asynchronous agent reads it."""
+    """The bytes of the shadow of a CTA's shared memory, for `threads` threads and no reads by agents."""
     return ceil_div(nbytes, cell) * (2 + _slots(threads, cluster)) * np.dtype(np.int64).itemsize
 
 
@@ -114,11 +116,12 @@ def _slots(threads: int, cluster: bool) -> int:
 
 @dataclass(slots=True)
 class GlobalShadow:
-    """Shadow cells of one allocation of global memory; the cluster of an access is its number in the grid.
+    """The shadow cells of one allocation of global memory; the cluster of an access is its number in the grid.
 
-    reads, read_clusters: (2, cells), the last read, and the last by another thread than that. narrow: the last strong
-    writes whose scope is not the device, and their clusters, which later writes do not hide; None before the first.
-    deferred: notes reads of bulk copies, for the time when somebody writes here.
+    reads, read_clusters: (2, cells), the last read, and the last read by another thread than that.
+    narrow: the last strong writes whose scope is not the device, and their clusters; later writes do not hide them.
+    None before the first.
+    deferred: functions that record reads of bulk copies, called once the allocation is written.
     """
 
     start: int
@@ -142,7 +145,7 @@ class GlobalShadow:
         )  # fmt: skip
 
     def read(self, cells: Indices, access: Array, clusters: Array) -> None:
-        """Threads read cells, (lanes, cells of one); access and clusters are (lanes, 1)."""
+        """Record that threads read cells, (lanes, cells of one); access and clusters are (lanes, 1)."""
         last, last_clusters = self.reads[0][cells], self.read_clusters[0][cells]
         moved = ~same_column(last, access) | (last_clusters != clusters)
         moved &= last > 0
@@ -155,7 +158,7 @@ class GlobalShadow:
                 self.read_clusters[1][places] = np.broadcast_to(readers, cells.shape)[which]
 
     def write(self, cells: Indices, access: Array, clusters: Array, narrow: bool) -> None:
-        """Threads write cells, (lanes, cells of one); access and clusters are (lanes, 1)."""
+        """Record that threads write cells, (lanes, cells of one); access and clusters are (lanes, 1)."""
         self.writes[cells], self.write_clusters[cells] = access, clusters
         if narrow:
             if self.narrow is None:
@@ -167,14 +170,14 @@ class GlobalShadow:
         return [(self.writes, self.write_clusters), *([] if self.narrow is None else [self.narrow])]
 
     def expect_writes(self) -> None:
-        """Somebody writes here: from now on all reads must be known."""
+        """Prepare for writes: from now on all reads must be recorded."""
         self.written = True
         for note in self.deferred:
             note()
         self.deferred.clear()
 
     def cells_of_rows(self, starts: Indices, nbytes: int) -> Indices:
-        """The cells of rows of so many bytes at offsets of the whole memory, all in one array."""
+        """The cells of rows of `nbytes` bytes at offsets of the whole memory, all in one array."""
         first, last = (starts - self.start) // self.cell, (starts + nbytes - 1 - self.start) // self.cell
         cells = first[:, None] + np.arange(int((last - first).max()) + 1)
         return cells[cells <= last[:, None]]

@@ -1,7 +1,7 @@
-"""What a launch did, in total and per source line: instructions, memory requests, tensor-core work, bytes moved by TMA.
+"""Counters of a launch, in total and per source line: instructions, memory requests, tensor-core work, TMA bytes.
 
 While a kernel runs, every event is added to the `Counts` of the PTX instruction that caused it. At the end they are
-summed per source line. PTX is not SASS: what ptxas merges, splits or drops is counted as the PTX says.
+summed per source line. PTX is not SASS: instructions that ptxas merges, splits or drops are counted as in the PTX.
 """
 
 import re
@@ -15,28 +15,37 @@ from typing import Any, TypeAlias
 from tilewright.emulator.ptx.syntax import Instruction
 
 Chain: TypeAlias = tuple[str, ...]
-"""A source line and the lines that it is inlined at, innermost first."""
+"""A source line and the lines at which it is inlined, innermost first."""
 
 
 @dataclass
 class Counts:
-    """What one instruction, source line or launch did.
+    """The counts of one instruction, source line or launch.
 
-    warp_instructions: executions per warp, by opcode with modifiers. tensor_instructions: of mma and wmma (per warp)
-    and wgmma (per warpgroup), by kind, shape and the types of accumulator, A and B. tensor_flops: their floating-point
-    or integer operations, two per multiply-add. tma_loaded_bytes: whole boxes, as mbarriers count them; a multicast
-    load counts once per destination. tma_read_bytes: whole sectors that those loads bring from L2, once per load, for
-    what is out of bounds too. multicast_saved_bytes: what else they would bring if each destination had its own load.
-    tma_stored_bytes: whole sectors that stores write, within bounds. wgmma_read_bytes: what wgmma reads of A and B from
-    shared memory. barrier_waits, mbarrier_waits: times that a warp waited at a CTA or cluster barrier, or at an
-    mbarrier, satisfied ones included.
+    warp_instructions: executions per warp, by opcode with modifiers.
+    tensor_instructions: mma and wmma (per warp) and wgmma (per warpgroup), by kind, shape and the types of accumulator,
+    A and B.
+    tensor_flops: their floating-point or integer operations, two per multiply-add.
+    tma_loaded_bytes: whole boxes, as mbarriers count them; a multicast load counts once per destination.
+    tma_read_bytes: whole sectors that those loads bring from L2, once per load, also for the part that is out of
+    bounds.
+    multicast_saved_bytes: the additional bytes if each destination had its own load.
+    tma_stored_bytes: whole sectors that stores write, within bounds.
+    wgmma_read_bytes: bytes of A and B that wgmma reads from shared memory.
+    barrier_waits, mbarrier_waits: the waits of warps at CTA or cluster barriers and at mbarriers, including satisfied
+    ones.
 
-    Only with Device(count_memory=True): global_requests and shared_requests (warps that access), global_sectors
-    (32-byte sectors touched), global_ideal_sectors (what as many bytes side by side would touch), shared_wavefronts
-    (passes over the 32 banks) and shared_conflicts (wavefronts beyond those of the same access without bank conflicts).
-    Keys say what accesses: "ld", "st" or "atom", in shared memory also "ldmatrix", "stmatrix" and "cp.async"; in global
-    memory cp.async is an "ld". Wavefronts of cp.async.ca are those of its reads from L1 or of its writes, whichever are
-    more: what an H200 takes, unless both have bank conflicts, when it takes more still.
+    The following need Device(count_memory=True). Their keys name the access: "ld", "st" or "atom", in shared memory
+    also "ldmatrix", "stmatrix" and "cp.async"; in global memory cp.async is an "ld".
+
+    global_requests, shared_requests: warps that access.
+    global_sectors: 32-byte sectors touched.
+    global_ideal_sectors: sectors that the same number of contiguous bytes would touch.
+    shared_wavefronts: passes over the 32 banks.
+    shared_conflicts: wavefronts beyond those of the same access without bank conflicts.
+
+    The wavefronts of cp.async.ca are those of its reads from L1 or of its writes, whichever are more. An H200 behaves
+    like this, except that it takes still more if both have bank conflicts.
     """
 
     warp_instructions: Counter[str] = field(default_factory=Counter)
@@ -58,22 +67,22 @@ class Counts:
 
     @property
     def sectors_per_request(self) -> dict[str, float]:
-        """Mean number of sectors of a global request, by what accesses; 4 is ideal for 4 bytes per lane."""
+        """Mean number of sectors of a global request, by kind of access; 4 is ideal for 4 bytes per lane."""
         return {kind: self.global_sectors[kind] / requests for kind, requests in self.global_requests.items()}
 
     def multiply(self, kind: str, shape: str, types: Sequence[str], executions: int) -> None:
-        """Count tensor-core instructions. shape: as in PTX, such as "m16n8k16"; types: of accumulator, A and B."""
+        """Count tensor-core instructions; shape: as in PTX ("m16n8k16"); types: of accumulator, A and B."""
         self.tensor_instructions[".".join((kind, shape, *types))] += executions
         self.tensor_flops += 2 * prod(map(int, re.findall(r"\d+", shape))) * executions
 
     def load_by_tma(self, box_bytes: int, read_bytes: int, destinations: int) -> None:
-        """Count bulk loads to so many CTAs each. Bytes: of the whole boxes, and what is read for them."""
+        """Count bulk loads to `destinations` CTAs each, by the bytes of whole boxes and the bytes read for them."""
         self.tma_loaded_bytes += box_bytes * destinations
         self.tma_read_bytes += read_bytes
         self.multicast_saved_bytes += read_bytes * (destinations - 1)
 
     def add(self, other: "Counts") -> None:
-        """Add what another did."""
+        """Add another's counts."""
         for item in fields(Counts):
             mine, theirs = getattr(self, item.name), getattr(other, item.name)
             if isinstance(mine, Counter):
@@ -90,17 +99,17 @@ class Counts:
 
 @dataclass
 class Counters(Counts):
-    """The totals of a launch, and their parts by source line.
+    """The totals of a launch and their parts by source line.
 
-    by_chain: counts by source line and where that is inlined. Lines are "file:line"; without line information in the
-    PTX (-lineinfo) they are "PTX:line".
+    by_chain: counts by source line and the lines at which it is inlined. Lines are "file:line"; without line
+    information in the PTX (-lineinfo) they are "PTX:line".
     """
 
     by_chain: dict[Chain, Counts] = field(default_factory=dict)
 
     @classmethod
     def summed(cls, by_site: Mapping[int, Counts], instructions: Sequence[Instruction]) -> "Counters":
-        """From the counts of each instruction of an entry, by its index."""
+        """The counters made from the counts of each instruction of an entry, by its index."""
         counters = cls()
         for site, counts in sorted(by_site.items()):
             instruction = instructions[site]
@@ -111,12 +120,12 @@ class Counters(Counts):
 
     @cached_property
     def by_line(self) -> dict[str, Counts]:
-        """Counts by the innermost source line: what stands on that line itself."""
+        """Counts by the innermost source line: the code on that line itself."""
         return _grouped((chain[:1], counts) for chain, counts in self.by_chain.items())
 
     @cached_property
     def by_line_inclusive(self) -> dict[str, Counts]:
-        """Counts by source line, including what was inlined into it."""
+        """Counts by source line, including code that was inlined into it."""
         return _grouped(self.by_chain.items())
 
 

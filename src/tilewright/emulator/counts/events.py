@@ -1,4 +1,4 @@
-"""The counter of all that is no access to memory."""
+"""The counter of all events except accesses to memory."""
 
 from collections.abc import Mapping, Sequence
 

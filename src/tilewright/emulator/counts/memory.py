@@ -16,11 +16,11 @@ BANKS = 32
 
 
 class MemoryCounter(Observer):
-    """The counter of requests, sectors and wavefronts, which it adds to the counts of the instructions."""
+    """The counter of requests, sectors and wavefronts; it adds them to the counts of the instructions."""
 
     def __init__(self, by_site: Mapping[int, Counts], entry: Entry) -> None:
         self._by_site, self._entry = by_site, entry
-        self._source: tuple[Indices, Indices | None] | None = None  # of the cp.async that is told now
+        self._source: tuple[Indices, Indices | None] | None = None  # of the current cp.async
 
     def accessed(
         self, site: int, kind: str, space: str, group: Group, where: Indices, width: int, chosen: Indices | None
@@ -47,7 +47,7 @@ class MemoryCounter(Observer):
             counts.global_ideal_sectors[kind] += int((-(-nbytes // SECTOR_BYTES)).sum())
             return
         counts.shared_requests[kind] += len(by_warp)
-        if kind in ("ldmatrix", "stmatrix"):  # of which a pass moves one matrix
+        if kind in ("ldmatrix", "stmatrix"):  # one pass moves one matrix
             passes = by_warp.reshape(-1, 8)
             self._add_wavefronts(counts, kind, int(_most_words_in_a_bank(passes, width).sum()), _used(passes))
         else:
@@ -56,7 +56,7 @@ class MemoryCounter(Observer):
     def _copy_through_l1(
         self, site: int, width: int, group: Group, source: Indices, reading: Indices | None, destination: Indices
     ) -> None:
-        """Count the writes of cp.async.ca, for which the reading lanes read L1's banks at `source`.
+        """Count the writes of cp.async.ca; its reading lanes read L1's banks at `source`.
 
         A wavefront takes each word of the source to one lane only (seen on an H200).
         """
@@ -86,12 +86,12 @@ def rows_of_warps(group: Group, where: Indices, chosen: Indices | None) -> Indic
 
 
 def shared_wavefronts(by_warp: Indices, width: int, loads: bool) -> tuple[int, int]:
-    """Passes of accesses of `width` bytes at offsets (warps, 32), -1 for none; and how many without bank conflicts.
+    """Passes of accesses of `width` bytes at offsets (warps, 32), -1 for none; and the number without bank conflicts.
 
-    A pass serves each bank once, all lanes that read the same word together. 8-byte accesses go in halves of a warp and
-    16-byte ones in quarters, as a pass moves at most 128 bytes. Twice as many lanes of a load go together where all
-    lanes of the warp that differ in bit 0 of their number, or all that differ in bit 1, have the same address
-    (documented by NVIDIA for compute capability 7.x).
+    A pass serves each bank once; all lanes that read the same word are served together. 8-byte accesses go in halves of
+    a warp and 16-byte ones in quarters, since a pass moves at most 128 bytes. A pass of a load serves twice as many
+    lanes if all lanes of the warp that differ in bit 0 of their number, or all that differ in bit 1, have the same
+    address (documented by NVIDIA for compute capability 7.x).
     """
     parts = max(1, width // BANK_BYTES)
     if parts == 1 or not loads:
@@ -102,18 +102,18 @@ def shared_wavefronts(by_warp: Indices, width: int, loads: bool) -> tuple[int, i
 
 
 def _passes(by_warp: Indices, width: int, parts: int) -> tuple[int, int]:
-    """Wavefronts, and how many of the parts of a warp have an access at all."""
+    """The wavefronts, and the number of parts of a warp that have an access at all."""
     lanes = by_warp.reshape(-1, WARP // parts)
     return int(_most_words_in_a_bank(lanes, width).sum()), _used(lanes)
 
 
 def _used(rows: Indices) -> int:
-    """How many rows have an access at all."""
+    """The number of rows that have an access at all."""
     return int((rows >= 0).any(axis=1).sum())
 
 
 def _pairs_coincide(by_warp: Indices) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """For each warp whether lanes n and n ^ 1, or n and n ^ 2, have the same address wherever both are active."""
+    """For each warp, whether lanes n and n ^ 1, or n and n ^ 2, have the same address wherever both are active."""
     coincide = np.zeros(len(by_warp), np.bool_)
     lanes = np.arange(WARP)
     for bit in (1, 2):
@@ -123,7 +123,7 @@ def _pairs_coincide(by_warp: Indices) -> "np.ndarray[Any, np.dtype[np.bool_]]":
 
 
 def _most_words_in_a_bank(offsets: Indices, width: int, broadcast: bool = True) -> Indices:
-    """For each row of offsets the largest number of words in one bank; with broadcast, a word of many lanes is one."""
+    """The largest number of words in one bank, for each row; with broadcast, a word of many lanes counts once."""
     each = max(1, width // BANK_BYTES)
     words = np.repeat(offsets // BANK_BYTES, each, axis=1) + np.tile(np.arange(each), offsets.shape[1])
     words = np.sort(np.where(np.repeat(offsets < 0, each, axis=1), -1, words), axis=1)
@@ -137,7 +137,7 @@ def _most_words_in_a_bank(offsets: Indices, width: int, broadcast: bool = True) 
 
 
 def _distinct(offsets: Indices, width: int, unit: int) -> Indices:
-    """For each row of offsets (-1 for none) the number of `unit`-byte pieces that are touched."""
+    """The number of `unit`-byte pieces that are touched, for each row of offsets (-1 for none)."""
     pieces = np.where(offsets < 0, -1, offsets // unit)
     if width > unit:
         raise ValueError(f"an access of {width} bytes is wider than {unit}")

@@ -1,1 +1,1 @@
-"""Runs programs, and tells observers what happens; it knows no check and no counter."""
+"""Runs programs and tells observers what happens; it knows neither checks nor counters."""

@@ -32,7 +32,8 @@ _WINDOWS = {"global": GLOBAL_BASE, "shared": SHARED_WINDOW, "local": LOCAL_WINDO
 class Access:
     """The memories as the CTAs that run together see them.
 
-    shared_limit: end of a CTA's shared memory as it addresses it. local_bytes: local memory of one thread.
+    shared_limit: end of a CTA's shared memory as it addresses it.
+    local_bytes: local memory of one thread.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Access:
     def load(
         self, site: int, group: Group, space: str, address: Array, dtype: npt.DTypeLike, count: int, active: Active
     ) -> list[Array]:
-        """`count` consecutive elements per lane; zeros in lanes that are not active."""
+        """`count` consecutive elements per lane; zeros in inactive lanes."""
         width = np.dtype(dtype).itemsize * count
 
         def gather(memory: FlatMemory, where: Indices, _: Indices | None) -> list[Array]:
@@ -88,7 +89,7 @@ class Access:
     ) -> Array:
         """Read-modify-write of each active lane, one after the other where addresses repeat.
 
-        form: operation and PTX type. Returns the values found, zeros in lanes that are not active.
+        form: operation and PTX type. Returns the values found, and zeros in inactive lanes.
         """
         found = np.zeros(group.size, value.dtype)
 
@@ -106,7 +107,7 @@ class Access:
     def locate(
         self, site: int, group: Group, space: str, address: Array, width: int, chosen: Indices | None = None
     ) -> tuple[FlatMemory, Indices]:
-        """The flat memory and checked byte offsets of accesses of `width` bytes; not for generic addresses."""
+        """The flat memory and the checked byte offsets of accesses of `width` bytes; the space is not generic."""
         address = np.asarray(address)
         if width & (width - 1) == 0 and int(np.bitwise_or.reduce(address, axis=None)) & (width - 1):
             wrong, lane = _first(address % address.dtype.type(width) != 0, address, group, chosen)
@@ -154,7 +155,7 @@ class Access:
     def cta_and_offset(
         self, site: int, group: Group, space: str, address: Array, width: int = 8
     ) -> tuple[Indices, Indices]:
-        """The CTA slot and the offset in its shared memory that each lane's address means, of an object of 8 bytes."""
+        """The CTA slot and the offset in its shared memory that each lane's address means, for an object of 8 bytes."""
         if space == "generic":
             self._require_window(site, "shared", address)
             space, address = "cluster", address.astype(np.uint32)
@@ -174,10 +175,10 @@ class Access:
         act: Callable[[FlatMemory, Indices, Indices | None], Any],
         kind: str,
     ) -> list[tuple[Indices | None, Any]]:
-        """Tell of an access and apply `act` to the offsets of the active lanes, once per memory that they address."""
+        """Report an access to observers and apply `act` to the active lanes' offsets, once per memory."""
         results = []
         for named, memory, where, chosen in self._parts(site, group, space, address, width, active):
-            if named != "param":  # which the hardware reads as constants
+            if named != "param":  # the hardware reads parameters as constants
                 self._tell.accessed(site, kind, named, group, where, width, chosen)
             results.append((chosen, act(memory, where, chosen)))
         return results
@@ -185,7 +186,7 @@ class Access:
     def _parts(
         self, site: int, group: Group, space: str, address: Array, width: int, active: Active
     ) -> Iterator[tuple[str, FlatMemory, Indices, Indices | None]]:
-        """The spaces that the active lanes address: their memories, the offsets, and which lanes (None for all)."""
+        """The spaces that the active lanes address: memories, offsets, and lanes (None for all)."""
         chosen = _chosen(active, group.size)
         if chosen is not None:
             if not chosen.size:
@@ -250,7 +251,7 @@ class Access:
             )
 
     def _remedy(self) -> str:
-        """What helps against an access past the end of shared memory."""
+        """The remedy for an access past the end of shared memory."""
         entry = self._entry
         if any(variable.size == 0 for variable in entry.shared.values()):  # extern __shared__
             static = f", {entry.shared_bytes} of them static" if entry.shared_bytes else ""
@@ -268,9 +269,11 @@ def modify(
     expected: Array | None = None,
     flushes: bool = False,
 ) -> Array:
-    """Read-modify-write at byte offsets, one after the other where they repeat; returns what was found.
+    """Read-modify-write at byte offsets, one after the other where they repeat; returns the values found.
 
-    form: operation and PTX type. expected: of a compare-and-swap. flushes: subnormal numbers to zero.
+    form: operation and PTX type.
+    expected: the expected values of a compare-and-swap.
+    flushes: whether subnormal numbers become zero.
     """
     cells, cell = memory.elements(operands.dtype), where // operands.dtype.itemsize
     found = np.empty(where.size, operands.dtype)
@@ -294,7 +297,7 @@ def _chosen(active: Active, size: int) -> Indices | None:
 
 
 def _first(wrong: Array, address: Array, group: Group, chosen: Indices | None) -> tuple[int, Indices]:
-    """The first wrong address of the lanes that were chosen, and the lane, for an error."""
+    """The first wrong address of the chosen lanes, and its lane, for an error."""
     place = int(np.argmax(wrong))
     lanes = group.indices if chosen is None else group.indices[chosen]
     return int(np.ravel(address)[place]), lanes[place : place + 1]

@@ -1,8 +1,9 @@
-"""When asynchronous operations take effect.
+"""The times at which asynchronous operations take effect.
 
-The PTX manual only says by when an operation has taken effect: a wait. "eager" performs it at once, "lazy" at the last
-moment (a commit group when a wait retires it, a copy that signals an mbarrier when no thread can go on without it), and
-"random" at a moment drawn from a seed. A kernel with all the waits it needs gives one result under all three.
+The PTX manual only says by when an operation has taken effect: a wait. "eager" performs it at once. "lazy" performs it
+at the last moment: a commit group when a wait retires it, a copy that signals an mbarrier when no thread can go on
+without it. "random" performs it at a moment drawn from a seed. A kernel with all the waits it needs gives one result
+under all three.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ POLICIES: tuple[Policy, ...] = ("eager", "lazy", "random")
 
 
 class Asynchrony:
-    """The policy, and the operations that complete by themselves some time."""
+    """The policy, and the operations that complete by themselves at some time."""
 
     def __init__(self, policy: Policy, seed: int) -> None:
         self.policy = policy
@@ -28,11 +29,11 @@ class Asynchrony:
         self._pending: list[list[Callable[[], None]]] = []
 
     def at_once(self) -> bool:
-        """Whether an operation that is issued now takes effect now."""
+        """Whether an operation that is issued now takes effect at once."""
         return self.policy == "eager" or (self.policy == "random" and bool(self.generator.integers(2)))
 
     def defer(self, operations: list[Callable[[], None]]) -> None:
-        """Issue operations, of one instruction, that complete by themselves."""
+        """Issue the operations of one instruction that complete by themselves."""
         if self.policy == "random":
             for operation in operations:
                 if self.at_once():
@@ -46,7 +47,7 @@ class Asynchrony:
                 operation()
 
     def complete_one(self) -> bool:
-        """Complete what one instruction issued, the oldest or a random one; False if nothing is pending."""
+        """Complete the operations of one instruction, the oldest or a random one; False if nothing is pending."""
         if not self._pending:
             return False
         index = int(self.generator.integers(len(self._pending))) if self.policy == "random" else 0
@@ -55,23 +56,27 @@ class Asynchrony:
         return True
 
     def step(self) -> None:
-        """Time passes: under the random policy something may complete."""
+        """Let time pass: under the random policy an operation may complete."""
         if self.policy == "random" and self._pending and self.generator.integers(4) == 0:
             self.complete_one()
 
 
 @dataclass(slots=True)
 class _Operation:
-    """Issued and not performed: for each owner lane the number of its commit group, and how to perform some owners."""
+    """An operation that is issued but not performed.
+
+    number: the commit group of each owner lane.
+    perform: performs the operation for some owners.
+    """
 
     owners: Indices
     number: Indices
     perform: Callable[[Indices], None]
-    chosen: Indices  # which of the owners that `perform` knows are left
+    chosen: Indices  # indices of the remaining owners, as `perform` knows them
 
 
 class CommitGroups:
-    """One kind of commit_group / wait_group: each thread numbers its groups.
+    """The commit groups of one kind of commit_group / wait_group; each thread numbers its groups.
 
     Operations of a thread take effect in order. name: as in Queue.
     """
@@ -84,7 +89,7 @@ class CommitGroups:
         self._operations: list[_Operation] = []
 
     def queue(self, owners: Indices) -> Queue:
-        """The end of an operation that these lanes issue now."""
+        """The queue entry of an operation that these lanes issue now."""
         return Queue(self._name, self._committed[owners])
 
     def issue(
@@ -95,7 +100,7 @@ class CommitGroups:
     ) -> None:
         """Issue an operation for some lanes; perform(None) does it for all, perform(indices) for some owners.
 
-        put_off: called if it is not performed at once.
+        put_off: called if the operation is not performed at once.
         """
         self._last_issued[owners] = self._committed[owners]
         if self._asynchrony.at_once():
@@ -114,7 +119,7 @@ class CommitGroups:
     def wait(self, group: Group, pending: int, active: Active = None, reads_only: bool = False) -> None:
         """Perform all but the latest `pending` groups of the active lanes.
 
-        reads_only: the wait is for what they read, and tells nothing of what they write.
+        reads_only: the wait covers only the reads of the operations, not their writes.
         """
         lanes = group.active(active).indices
         below = self._committed[lanes] - pending
@@ -132,7 +137,7 @@ class CommitGroups:
         self._operations = _perform_below(self._operations, limit)
 
     def unretired(self, group: Group) -> Group:
-        """The lanes of a group that have issued operations which they did not wait for."""
+        """The lanes of a group that have issued operations without waiting for them."""
         return group.take(self._last_issued[group.lanes] >= self._retired[group.lanes])
 
 

@@ -10,21 +10,21 @@ from tilewright.emulator.machine.wave import Wave
 
 NAMED_BARRIERS = 16
 CLUSTER_BARRIER = "cluster"
-"""What observers know the barrier of a cluster by, where others have numbers."""
+"""The name of a cluster's barrier for observers; other barriers have numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reduction:
-    """What bar.red makes of the predicates of all threads: popc, and, or.
+    """The reduction of bar.red over the predicates of all threads: popc, and, or.
 
-    place: the lanes of the register that the result goes to; None if nobody reads it.
+    place: the lanes of the result's register; None if no instruction reads it.
     """
 
     operation: str
     place: Array | None
 
     def give(self, group: Group, trues: Indices, arrived: Indices) -> None:
-        """Hand the result to lanes, from how many predicates held and how many there were, by CTA."""
+        """Give the result to lanes, from the numbers of true predicates and of arrivals, by CTA."""
         if self.place is not None:
             results = {"popc": trues, "and": trues == arrived, "or": trues > 0}[self.operation]
             self.place[group.lanes] = results[group.cta]
@@ -39,10 +39,12 @@ class _Waiting:
 
 
 class _NamedBarrier:
-    """One barrier number in all resident CTAs; arrays of shape (ctas,).
+    """The state of one barrier number in all resident CTAs; arrays have shape (ctas,).
 
-    expected: threads per CTA, 0 for all that have not exited. trues: threads that arrived with a predicate that holds.
-    operation: what the phase reduces with, empty for nothing. lanes: (lanes,), who has arrived.
+    expected: threads per CTA, 0 for all that have not exited.
+    trues: threads that arrived with a true predicate.
+    operation: the reduction of the phase, empty for none.
+    lanes: (lanes,), whether each lane has arrived.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -54,7 +56,7 @@ class _NamedBarrier:
 
 
 class Barriers:
-    """The barriers of a wave: who has arrived at each, and who waits for it."""
+    """The barriers of a wave: the lanes that have arrived at each, and the lanes that wait for it."""
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
@@ -65,7 +67,7 @@ class Barriers:
         self._arrived_phase = np.full(topology.lanes, -1, np.int64)  # cluster phase of each lane's last arrival
 
     def sync(self, site: int, group: Group, name: Array, count: Array | None) -> None:
-        """bar.sync: arrive, and go on when all have."""
+        """bar.sync: arrive, and go on when all have arrived."""
         self._wave.tell.waits_at(site, "barrier", group)
         self._arrive(site, group, name, count, self._wave.block + 1)
 
@@ -83,7 +85,7 @@ class Barriers:
         condition: Array,
         place: Array | None,
     ) -> None:
-        """bar.red: like bar.sync, with a result of the predicates of all threads (see _Reduction)."""
+        """bar.red: like bar.sync, with a result from the predicates of all threads (see _Reduction)."""
         self._wave.tell.waits_at(site, "barrier", group)
         self._arrive(site, group, name, count, self._wave.block + 1, _Reduction(operation, place), condition)
 
@@ -125,12 +127,12 @@ class Barriers:
     def _join_phase(
         self, site: int, group: Group, number: int, barrier: _NamedBarrier, count: Array | None, operation: str
     ) -> None:
-        """Require what the arrivals of a phase have in common, and note it."""
+        """Require the arrivals of a phase to agree, and record what they agree on."""
         threads = 0 if count is None else int(np.max(count))
         if count is not None and (count != threads).any():
             raise BarrierProtocol(f"{self._at(site)} expects another number of threads in some threads than in others")
         if threads % 32:
-            raise BarrierProtocol(f"{self._at(site)} expects {threads} threads, which is no multiple of 32")
+            raise BarrierProtocol(f"{self._at(site)} expects {threads} threads, which is not a multiple of 32")
         started = barrier.arrived[group.cta] > 0
         if (barrier.expected[group.cta][started] != threads).any():
             raise BarrierProtocol(
@@ -170,9 +172,9 @@ class Barriers:
             self._wave.push(entry.block, entry.group)
 
     def _arrived(self, barrier: _NamedBarrier) -> Array:
-        """By CTA how many threads have arrived.
+        """The number of threads that have arrived, by CTA.
 
-        Where so many are expected a warp that arrives counts as a whole, with threads that have exited or never were.
+        With an expected count, an arriving warp counts as a whole, including threads that have exited or never existed.
         """
         wave, topology = self._wave, self._wave.topology
         beyond = -topology.threads % WARP
@@ -202,7 +204,7 @@ class Barriers:
         self._wake_clusters()
 
     def threads_exited(self) -> None:
-        """Threads that exit count as arrived."""
+        """Count threads that exit as arrived."""
         for number, barrier in self._named.items():
             if barrier.waiting:
                 self._release(barrier.waiting[0].site, number, barrier)
@@ -220,7 +222,7 @@ class Barriers:
             self._wake_clusters()
 
     def _wake_clusters(self) -> None:
-        waiting, self._cluster_waiting = self._cluster_waiting, []  # who goes on may exit, and wake others, at once
+        waiting, self._cluster_waiting = self._cluster_waiting, []  # groups that go on may exit and wake others at once
         for entry in waiting:
             over = self._arrived_phase[entry.group.lanes] < self._cluster_phase[self._cluster(entry.group)]
             passing, rest = _split(entry, over)
@@ -237,7 +239,7 @@ class Barriers:
         return group.cta // self._wave.topology.cluster_size
 
     def describe_waiting(self) -> list[str]:
-        """A line for each group that waits, with what it waits for."""
+        """A line for each waiting group, with what it waits for."""
         lines = []
         for number, barrier in self._named.items():
             for entry in barrier.waiting:
@@ -259,7 +261,7 @@ class Barriers:
 
 
 def _split(entry: _Waiting, passes: Mask) -> tuple[_Waiting, _Waiting]:
-    """Those who wait no longer, and the rest."""
+    """The lanes that no longer wait, and the rest."""
     if passes.all():
         return entry, replace(entry, group=entry.group.take(~passes))
     return replace(entry, group=entry.group.take(passes)), replace(entry, group=entry.group.take(~passes))

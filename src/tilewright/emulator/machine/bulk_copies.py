@@ -39,7 +39,7 @@ class BulkCopies:
         mask: Array | None,
         active: Active,
     ) -> None:
-        """A box of a tensor to shared memory; signals mbarriers at the same place in each destination CTA."""
+        """Copy a box of a tensor to shared memory; signals mbarriers at the same place in each destination CTA."""
         lanes = group.active(active)
         if not lanes.size:
             return
@@ -80,7 +80,7 @@ class BulkCopies:
         reads: GlobalRegion | SharedRegion | None,
         writes: SharedRegion,
     ) -> None:
-        """Tell of a load, each part of which signals mbarriers; these must be there."""
+        """Report a load to observers; each part signals mbarriers, which must be initialized."""
         for signal in np.unique(ends.offsets).tolist():
             self._mbarriers.require_valid(site, signal, ends.ctas[ends.offsets == signal].reshape(-1))
         self._wave.tell.issued(Operation(site, "bulk", lanes, ends, reads, writes))
@@ -115,7 +115,7 @@ class BulkCopies:
         reduction: str | None,
         active: Active,
     ) -> None:
-        """A tile of shared memory to a box of a tensor, or reduced into it, in the bulk group of each thread."""
+        """Copy a tile of shared memory to a box of a tensor, or reduce it into the box, in each thread's bulk group."""
         access, operands = self._wave.access, self._operands
         stores = []
         for issue in operands.issues(site, group, [source], [handle, *coordinates], None, active):
@@ -155,7 +155,7 @@ class BulkCopies:
         mask: Array | None,
         active: Active,
     ) -> None:
-        """A plain range of global memory to shared memory of the cluster."""
+        """Copy a plain range of global memory to shared memory of the cluster."""
         operations: list[Callable[[], None]] = []
         for issue in self._operands.issues(site, group, [to, barrier], [size, source], mask, active):
             length, address = issue.values
@@ -178,9 +178,9 @@ class BulkCopies:
         reduction: tuple[str, str] | None,
         active: Active,
     ) -> None:
-        """A plain range of the CTA's shared memory to shared memory of the cluster.
+        """Copy a plain range of the CTA's shared memory to shared memory of the cluster.
 
-        reduction: operation and type, where the range is reduced into what is there.
+        reduction: operation and type, if the range is reduced into its destination.
         """
         operations: list[Callable[[], None]] = []
         for issue in self._operands.issues(site, group, [to, barrier, source], [size], None, active):
@@ -230,7 +230,7 @@ class BulkCopies:
         reduction: tuple[str, str] | None,
         active: Active,
     ) -> None:
-        """A plain range of shared memory to global memory, or reduced into it, in the bulk group of each thread."""
+        """Copy or reduce a plain range of shared memory to global memory, in the bulk group of each thread."""
         stores = []
         for issue in self._operands.issues(site, group, [source], [size, to], None, active):
             [(cta, offset)], (length, address) = issue.places, issue.values
@@ -269,12 +269,13 @@ class BulkCopies:
         self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))
 
     def _rows_once(self, stores: "list[_Store]") -> list[tma.Rows | None]:
-        """What each store writes of global memory; nothing where an earlier lane of the same warp stores the same.
+        """The global memory that each store writes; nothing where an earlier lane of the same warp stores the same.
 
-        By the letter each of 32 lanes stores, all of them the same to one place without order. CUTLASS's epilogue of
-        sm_90 does so, and ptxas makes of it one store for the lanes that agree: of UTMASTG and UBLKCP it emits a loop
-        over the operands that differ, if any may. So it is one store here, of one value by lanes in step. A reduction
-        is made by each lane, by the letter as in ptxas's loop over the lanes around UTMAREDG and UBLKRED.
+        By the letter of the manual, each of 32 lanes stores, all of them the same data to one place without order.
+        CUTLASS's epilogue of sm_90 does so, and ptxas turns it into one store for the lanes that agree: for UTMASTG and
+        UBLKCP it emits a loop over the operands that differ, if any may. So it is one store here, of one value by lanes
+        in step. Each lane makes its own reduction, by the letter and in ptxas's loop over the lanes around UTMAREDG and
+        UBLKRED.
         """
         threads, seen, rows = self._wave.topology.thread, set[Hashable](), list[tma.Rows | None]()
         for store in stores:
@@ -286,10 +287,11 @@ class BulkCopies:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """A bulk store of one lane: the shared memory that it reads, and what writes that to global memory.
+    """A bulk store of one lane: the shared memory that it reads, and the function that writes it to global memory.
 
-    chunks: of 16 bytes, of the CTA's shared memory. rows: of global memory. repeatable: whether making it twice makes
-    no difference, as it does for a reduction.
+    chunks: 16-byte chunks of the CTA's shared memory.
+    rows: rows of global memory.
+    repeatable: whether a second execution changes nothing; a reduction is not repeatable.
     """
 
     issue: Issue
@@ -313,7 +315,7 @@ def _one_row(address: int, nbytes: int, _: int) -> tma.Rows:
 
 
 def _boxes(tensor_map: TensorMap, boxes: Indices) -> GlobalRegion | None:
-    """What loads of boxes (boxes, rank) read; None where all lie outside the tensor."""
+    """The global memory that loads of boxes (boxes, rank) read; None if all lie outside the tensor."""
     lows, highs, inside = tma.extents(tensor_map, boxes)
     if not inside.any():
         return None

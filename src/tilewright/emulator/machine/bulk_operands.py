@@ -1,4 +1,4 @@
-"""What bulk copies name, checked: places in shared memory, ranges of global memory, tensor maps and boxes."""
+"""The checked operands of bulk copies: places in shared memory, ranges of global memory, tensor maps and boxes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tilewright.emulator.semantics import tma
 from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, TensorMap, decode_tensor_map
 
 _ALIGNMENT = 16
-"""Bytes of which the size and the addresses of a plain copy are multiples."""
+"""The alignment of a plain copy's size and addresses, in bytes."""
 
 
 class BulkOperands:
@@ -31,7 +31,7 @@ class BulkOperands:
         mask: Array | None,
         active: Active,
     ) -> "list[Issue]":
-        """What each active lane asks for: places in shared memory, and plain values."""
+        """The copy that each active lane asks for: places in shared memory, and plain values."""
         lanes = group.active(active)
         if not lanes.size:
             return []
@@ -65,7 +65,7 @@ class BulkOperands:
 
     def tensor_map(self, site: int, address: int) -> TensorMap:
         """The tensor map at an address."""
-        if address < 1 << 32:  # of the parameter space, which the instruction takes as it is
+        if address < 1 << 32:  # an address of the parameter space, used as it is
             address += int(self._wave.launch.parameters_address)
         try:
             data = self._wave.access.memory.slice(address, TENSOR_MAP_BYTES)

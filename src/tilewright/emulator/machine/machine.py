@@ -1,9 +1,9 @@
-"""The resident CTAs of a launch: register file, groups of lanes, and the loop that runs them.
+"""The machine: it runs the resident CTAs of a launch, group by group.
 
-The group at the smallest block runs next and groups that stand at the same block merge, so that divergent lanes meet
-again where their paths do. Four kinds of group wait: at barriers; at a warp collective for the rest of the warp; after
-a turn of a loop that looks at memory for everyone else to have run; and, under lazy asynchrony, before a wait that
-retires asynchronous reads, so that whoever may overwrite what they read too early does so.
+The group at the smallest block runs next, and groups at the same block merge, so divergent lanes meet again where their
+paths do. Groups wait in four cases: at barriers; at a warp collective, for the rest of the warp; after a turn of a loop
+that polls memory, until every other group has run; and, under lazy asynchrony, before a wait that retires asynchronous
+reads, so a thread that overwrites the data too early gets to do so.
 """
 
 from collections.abc import Callable
@@ -29,16 +29,16 @@ from tilewright.emulator.semantics import collectives
 from tilewright.emulator.semantics.scalars import Values
 
 HEARTBEAT = 64
-"""Steps after which the progress is told again, also where no thread exits."""
+"""Steps after which the progress is reported again, even if no thread exits."""
 POLLING_ROUNDS = 20_000
-"""Turns of nothing but polling loops after which the launch counts as deadlocked."""
+"""Consecutive turns of polling loops alone after which the launch counts as deadlocked."""
 
 
 class Machine:
     """The machine that runs a wave from start to exit.
 
-    on_progress: called with the share of the threads that have exited, again and again. Generated code calls the
-    services that are attributes.
+    on_progress: called repeatedly with the share of the threads that have exited. Generated code calls the services
+    that are attributes.
     """
 
     def __init__(self, wave: Wave, max_steps: int, on_progress: Callable[[float], None]) -> None:
@@ -58,7 +58,7 @@ class Machine:
         self._polled: list[tuple[int, Group]] = []
         self._deferred: list[tuple[int, Group]] = []
         self._defers_first = False
-        self._late: list[tuple[int, Group]] = []  # put off before a wait
+        self._late: list[tuple[int, Group]] = []  # groups that are put off before a wait
         self._retiring_blocks = {block.index for block in self._program.blocks if retires(block.instructions[0])}
         self._progress, self._last_progress, self._idle_rounds = 0, 0, 0
 
@@ -68,7 +68,7 @@ class Machine:
         A machine runs once; it tells what it has run, and lets go of its parts, even where an error ends it.
 
         Raises:
-            EmulatorError: whatever the kernel did wrong.
+            EmulatorError: for any error of the kernel.
         """
         try:
             self._run()
@@ -98,7 +98,7 @@ class Machine:
                 if self._wave.alive.any():
                     error.add_note(self._whereabouts(self._living()))
                 raise
-            while self._wave.asynchrony.complete_one():  # what is still in flight lands in CTAs that have exited
+            while self._wave.asynchrony.complete_one():  # copies still in flight land in CTAs that have exited
                 pass
 
     def _tell_executions(self, block: Block, executions: int, last: tuple[str, ...] = ()) -> None:
@@ -131,7 +131,7 @@ class Machine:
         return np.uint64(self._wave.launch.variables[name])
 
     def trap(self, site: int, group: Group, active: Mask | None) -> None:
-        """End the launch if a lane is active; otherwise go on."""
+        """End the launch if a lane is active."""
         lanes = group.active(active)
         if lanes.size:
             raise KernelTrap(f"{self._words.name(lanes)}, executed {self._words.describe(site)}")
@@ -150,14 +150,14 @@ class Machine:
     # Scheduling ------------------------------------------------------------------------------------------------------
 
     def _execute(self, block: Block, group: Group) -> None:
-        """Run a block for a group, where it is a collective once those who execute it together are there."""
+        """Run a block for a group; a collective waits for all lanes that execute it together."""
         if block.collective:
             self._meetings.execute(self._meetings.meet(block, group))
         else:
             self._end_block(block, group, self._start_block(block, group))
 
     def _start_block(self, block: Block, group: Group) -> Any:
-        """Call the function of a block for a group; returns what this returns."""
+        """Call the function of a block for a group and return its result."""
         self._clock += 1
         if self._clock > self._max_steps:
             raise StepLimit(
@@ -180,7 +180,10 @@ class Machine:
             raise
 
     def _end_block(self, block: Block, group: Group, taken: Values) -> None:
-        """Send the lanes of a group on from the end of a block; `taken`: whose branch there is taken, None for all."""
+        """Send the lanes of a group on from the end of a block.
+
+        taken: the lanes that take the branch there, None for all.
+        """
         if waits(block):
             return
         last = block.instructions[-1]
@@ -192,7 +195,7 @@ class Machine:
             self.push(block.index + 1, group)
 
     def _split(self, group: Group, taken: Values, act: Callable[[Group], None], otherwise: int) -> None:
-        """Act on the lanes whose branch is taken (None: all), push the others."""
+        """Act on the lanes that take their branch (None: all), and push the others."""
         if taken is None:
             act(group)
             return
@@ -206,7 +209,7 @@ class Machine:
             self.push(otherwise, group.take(~mask))
 
     def _jump(self, block: Block, group: Group) -> None:
-        """Lanes branch at the end of a block; where they may do so for ever without others, these come first."""
+        """Branch at the end of a block; if lanes may loop forever without others, the others run first."""
         target = block.successors[0]
         if block.polls:
             self._polled.append((target, group))
@@ -230,9 +233,9 @@ class Machine:
         self._on_progress(1 - wave.alive.mean())
 
     def _resume(self) -> None:
-        """Nothing is ready: complete something asynchronous and let polling groups look again.
+        """Handle the case that nothing is ready: complete an asynchronous operation and let polling groups look again.
 
-        Groups that go round a loop with others in it may have work to do in there, and come first every second time.
+        Groups that go round a loop with others in it may have work to do in the loop, and come first every second time.
         """
         deferred, self._deferred = self._deferred, []
         self._defers_first = bool(deferred) and not self._defers_first
@@ -258,7 +261,7 @@ class Machine:
         return self._wave.topology.group(np.flatnonzero(self._wave.alive))
 
     def _whereabouts(self, group: Group) -> str:
-        """Where the launch seems to spend its time while a group runs."""
+        """The place where the launch seems to spend its time while a group runs, in words."""
         busiest = self._program.blocks[int(self._executed.argmax())].instructions[0]
         return f"{self._words.name(group)} ran, and most often executed was what follows {busiest}"
 

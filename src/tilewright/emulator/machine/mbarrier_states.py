@@ -1,7 +1,7 @@
-"""The states that arrivals at mbarriers return: 64 bits that PTX leaves open.
+"""The states that arrivals at mbarriers return: 64 bits whose meaning PTX leaves open.
 
-Here they hold, from bit 0, the phase; from _PENDING, how many arrivals were pending before; from _PLACE, which mbarrier
-it is. Source: PTX ISA, "mbarrier.arrive", "mbarrier.test_wait / try_wait", "mbarrier.pending_count".
+Here they hold, from bit 0, the phase; from _PENDING, the number of arrivals that were pending before; from _PLACE, the
+number of the mbarrier. Source: PTX ISA, "mbarrier.arrive", "mbarrier.test_wait / try_wait", "mbarrier.pending_count".
 """
 
 from tilewright.emulator.lanes import Array, Indices
@@ -11,12 +11,12 @@ _PHASES = 1 << _PENDING
 
 
 def states_of(place: Indices, pending: Indices, phase: Indices) -> Indices:
-    """The states of arrivals at mbarriers, by the number of each, of which so many were pending."""
+    """The states of arrivals at mbarriers, given each mbarrier's number and its pending arrivals."""
     return place << _PLACE | pending << _PENDING | phase % _PHASES
 
 
 def pending_of(states: Indices) -> Indices:
-    """How many arrivals were pending before those that gave the states."""
+    """The number of arrivals that were pending before those that returned the states."""
     return states >> _PENDING & (1 << _PLACE - _PENDING) - 1
 
 
@@ -26,7 +26,7 @@ def parity_of(states: Indices) -> Array:
 
 
 def fault_of(states: Indices, place: Indices, phase: Indices) -> tuple[int, str] | None:
-    """The first state that cannot be asked for at an mbarrier in a phase, and why."""
+    """The first state that an mbarrier in a phase cannot be tested with, and the reason."""
     foreign, asked = states >> _PLACE != place, states % _PHASES
     wrong = foreign | ((phase - asked) % _PHASES > 1)
     if not wrong.any():

@@ -1,7 +1,7 @@
-"""mbarrier objects. Source: PTX ISA, "mbarrier".
+"""The mbarrier objects. Source: PTX ISA, "mbarrier".
 
-A phase of an mbarrier is over when no arrival and no byte is pending any more. The count of pending bytes may be
-negative for a while, as a multicast copy can land before its expect_tx.
+A phase of an mbarrier is over when no arrivals and no bytes are pending. The count of pending bytes may be negative for
+a while, since a multicast copy can land before its expect_tx.
 """
 
 from collections.abc import Iterator
@@ -16,26 +16,26 @@ from tilewright.emulator.machine.wave import Wave
 
 
 class _Barrier:
-    """The mbarriers at one shared-memory offset of all resident CTAs; arrays of shape (ctas,)."""
+    """The mbarriers at one shared-memory offset of all resident CTAs; arrays have shape (ctas,)."""
 
     def __init__(self, ctas: int) -> None:
         self.valid = np.zeros(ctas, np.bool_)
         self.count, self.pending, self.bytes, self.phase = (np.zeros(ctas, np.int64) for _ in range(4))
 
     def over(self) -> Mask:
-        """In which CTAs nothing of the current phase is pending."""
+        """The CTAs in which nothing of the current phase is pending."""
         return np.asarray(self.valid & (self.pending == 0) & (self.bytes == 0))
 
 
 MBARRIER_BYTES = 8
 """The size of an mbarrier object, and its alignment."""
 _MOST_BYTES = (1 << 20) - 1
-"""The valid range of the tx-count, either way (PTX ISA, "Contents of the mbarrier object")."""
+"""The limit of the tx-count in either direction (PTX ISA, "Contents of the mbarrier object")."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """Lanes that wait for the phase of a parity to be over, and the block where they go on."""
+    """Lanes that wait for the end of a parity's phase, and the block where they go on."""
 
     group: Group
     cta: Indices
@@ -49,7 +49,7 @@ class _Waiting:
 
 
 class Mbarriers:
-    """The mbarriers of a wave, and who waits for them."""
+    """The mbarriers of a wave, and the lanes that wait for them."""
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
@@ -135,11 +135,11 @@ class Mbarriers:
         return state
 
     def pending_count(self, state: Array) -> Array:
-        """mbarrier.pending_count: the arrivals that were pending before the one that gave the state."""
+        """mbarrier.pending_count: the number of arrivals that were pending before the one that returned the state."""
         return pending_of(np.asarray(state).astype(np.int64)).astype(np.uint32)
 
     def parity(self, site: int, group: Group, space: str, address: Array, state: Array, active: Active) -> Array:
-        """The parity of the phase of each lane's state, by which a wait may ask this mbarrier now."""
+        """The parity of the phase in each lane's state; the state must fit this mbarrier now."""
         states = lanes_of(state, group.size).astype(np.int64)
         for offset, cta, lanes in self._locate(site, group, space, address, active):
             phase = self._valid(site, offset, cta).phase[cta]
@@ -159,7 +159,7 @@ class Mbarriers:
             np.add.at(self._valid(site, offset, cta).pending, cta, 1)
 
     def arrive_at(self, site: int, offset: int, cta: Indices) -> None:
-        """One arrival for each entry of cta."""
+        """Make one arrival for each entry of cta."""
         barrier = self._valid(site, offset, cta)
         np.subtract.at(barrier.pending, cta, 1)
         if (barrier.pending < 0).any():
@@ -168,7 +168,7 @@ class Mbarriers:
         self._advance(offset)
 
     def complete(self, site: int, offset: int, cta: Indices, size: int) -> None:
-        """Asynchronous copies have landed `size` bytes for each entry of cta."""
+        """Count `size` bytes that asynchronous copies have landed, for each entry of cta."""
         np.subtract.at(self._valid(site, offset, cta).bytes, cta, size)
         self._advance(offset)
 
@@ -189,10 +189,10 @@ class Mbarriers:
         return done
 
     def attempt(self, site: int, group: Group, space: str, address: Array, parity: Array) -> Mask:
-        """mbarrier.try_wait: which lanes will wait until the phase is over; the others have waited in vain this time.
+        """mbarrier.try_wait: the lanes that will wait for the end of the phase; the others time out this time.
 
-        The time that try_wait waits has an end that nobody knows. A lane's first attempt fails, where something is left
-        to wait for and operations are not eager, so that a kernel that does not try again goes wrong here.
+        The time limit of try_wait is unknown. A lane's first attempt fails if something is left to wait for and
+        operations are not eager, so a kernel that does not try again goes wrong here.
         """
         if self._wave.asynchrony.policy == "eager":
             return np.ones(group.size, np.bool_)
@@ -205,7 +205,7 @@ class Mbarriers:
         return stays | failed_before
 
     def wait(self, site: int, group: Group, space: str, address: Array, parity: Array, stays: Mask) -> None:
-        """mbarrier.try_wait: lanes go on to the next block when the phase of their parity is over, or do not stay."""
+        """mbarrier.try_wait: lanes go on to the next block when their parity's phase is over or they do not stay."""
         wave = self._wave
         if not stays.all():
             wave.push(wave.block + 1, group.take(~stays))
@@ -223,11 +223,11 @@ class Mbarriers:
             self._release(offset, waiting)
 
     def require_valid(self, site: int, offset: int, cta: Indices) -> None:
-        """Raise where an mbarrier that copies will signal is not initialized, or its CTA has exited."""
+        """Raise if an mbarrier that copies will signal is not initialized, or its CTA has exited."""
         self._valid(site, offset, cta)
 
     def describe_waiting(self) -> list[str]:
-        """A line for each group that waits, with what it waits for."""
+        """A line for each waiting group, with what it waits for."""
         return [
             self._describe(offset, entry, "waiting at")
             for offset, waiting in self._waiting.items()
@@ -235,11 +235,11 @@ class Mbarriers:
         ]
 
     def waited_for(self) -> int | None:
-        """The shared address of an mbarrier that somebody waits for."""
+        """The shared address of an mbarrier that a group waits for."""
         return next((offset for offset, waiting in self._waiting.items() if waiting), None)
 
     def describe_testing(self) -> list[str]:
-        """A line for each group whose last test_wait was in vain and still would be."""
+        """A line for each group whose last test_wait failed and would fail again."""
         lines = []
         for (_, offset), entry in self._tested.items():
             still = self._barriers[offset].phase[entry.cta] % 2 == entry.parity
@@ -262,7 +262,7 @@ class Mbarriers:
     def _locate(
         self, site: int, group: Group, space: str, address: Array, active: Active
     ) -> Iterator[tuple[int, Indices, slice | Indices]]:
-        """For each distinct offset: it, the CTA slots of its lanes, and the lanes (an index into the group)."""
+        """Each distinct offset, the CTA slots of its lanes, and the lanes (an index into the group)."""
         lanes: slice | Indices = slice(None)
         if active is not None:
             lanes = np.flatnonzero(lanes_of(active, group.size))
@@ -299,7 +299,7 @@ class Mbarriers:
         return barrier
 
     def _require_bytes(self, site: int, offset: int) -> None:
-        """Raise where an mbarrier has more bytes to expect, or to have got unexpected, than its tx-count can say."""
+        """Raise if an mbarrier's pending bytes, in either direction, exceed the range of its tx-count."""
         pending = self._barriers[offset].bytes
         if (np.abs(pending) > _MOST_BYTES).any():
             message = (
@@ -309,7 +309,7 @@ class Mbarriers:
             raise BarrierProtocol(message, address=offset)
 
     def _advance(self, offset: int) -> None:
-        """Start the next phase in the CTAs where the current one is over, and wake who waited for that."""
+        """Start the next phase in the CTAs where the current one is over, and wake the lanes that waited for that."""
         barrier = self._barriers[offset]
         over = barrier.over()
         if not over.any():
@@ -321,7 +321,7 @@ class Mbarriers:
             self._release(offset, waiting)
 
     def _release(self, offset: int, waiting: _Waiting) -> None:
-        """Let the lanes whose phase is over go on; the others wait."""
+        """Let the lanes whose phase is over go on; the others keep waiting."""
         barrier = self._barriers[offset]
         done = barrier.phase[waiting.cta] % 2 != waiting.parity
         if done.any():
@@ -338,7 +338,7 @@ class Mbarriers:
 
 
 def _earlier(cta: Indices, counts: Indices) -> Indices:
-    """How much the entries before each one with the same CTA count together."""
+    """For each entry, the sum of the earlier entries with the same CTA."""
     order = np.argsort(cta, kind="stable")
     before = np.cumsum(counts[order]) - counts[order]
     first = np.r_[True, cta[order][1:] != cta[order][:-1]]

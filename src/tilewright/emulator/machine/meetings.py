@@ -1,6 +1,6 @@
-"""Where lanes of a warp wait for each other: at .aligned instructions, and at collectives with a member mask.
+"""Meetings, where lanes of a warp wait for each other: .aligned instructions and collectives with a member mask.
 
-An .aligned instruction is executed by a whole warp, one of wgmma by a warpgroup, at one place. A collective with a
+An .aligned instruction is executed by a whole warp, or for wgmma by a warpgroup, at one place. A collective with a
 member mask (shfl, vote, match, redux, elect, bar.warp) waits until all threads of the mask that have not exited execute
 one with the same qualifiers and the same mask, each at a place of its own (PTX ISA, "shfl.sync" and the others).
 """
@@ -32,9 +32,10 @@ from tilewright.rounding import round_up
 
 @dataclass(slots=True)
 class _Call:
-    """A block under way, which has come to its collective with a member mask, and what it asks for.
+    """A block that has come to its collective with a member mask, and the collective's operands.
 
-    steps: the block's function, which goes on when it is sent the result. operands: the member mask and the others.
+    steps: the block's function, which goes on when it is sent the result.
+    operands: the member mask and the others.
     """
 
     block: Block
@@ -48,8 +49,8 @@ class _Call:
 class Meetings:
     """The lanes of a wave that wait at collectives for others.
 
-    start: runs a block to its collective with a member mask, and end: sends lanes on from the end of a block; both of
-    the machine.
+    start: runs a block to its collective with a member mask; it belongs to the machine.
+    end: sends lanes on from the end of a block; it belongs to the machine.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Meetings:
         self._living: Array | None = None  # (warps, ctas), the lanes that have not exited as bits
 
     def meet(self, block: Block, group: Group) -> list[tuple[Block, Group]]:
-        """Who executes a collective now that a group has come to the one that its block begins with; others wait."""
+        """The lanes that can execute a collective now that a group has come to its block; the others wait."""
         width = WARPGROUP if any(instruction.opcode == "wgmma" for instruction in block.instructions) else WARP
         if (group.warps if width == WARP else group.warpgroups).complete:
             return [(block, group)]
@@ -92,7 +93,7 @@ class Meetings:
         return ready
 
     def execute(self, parts: list[tuple[Block, Group]]) -> None:
-        """Run the blocks of lanes that have met; those of a collective with a member mask wait for each other there."""
+        """Run the blocks of lanes that have met; lanes with a member mask wait for each other at the collective."""
         if not parts or not has_member_mask(parts[0][0].instructions[0]):
             for block, group in parts:
                 if not group.warps.complete:
@@ -108,13 +109,13 @@ class Meetings:
             self._go_on(call, _at(result, places))
 
     def _call(self, block: Block, group: Group) -> _Call:
-        """Start a block, which comes to its collective at once."""
+        """Start a block; it comes to its collective at once."""
         steps = self._start(block, group)
         site, collective, *operands = next(steps)
         return _Call(block, group, steps, site, collective, tuple(operands))
 
     def _go_on(self, call: _Call, result: Any) -> None:
-        """Let a block go on to its end with what the collective gives to its lanes."""
+        """Let a block go on to its end with the result that the collective gives its lanes."""
         self._wave.block = call.block.index
         try:
             call.steps.send(result)
@@ -122,19 +123,19 @@ class Meetings:
             self._end(call.block, call.group, end.value)
 
     def release(self) -> list[tuple[int, Group]]:
-        """Threads have exited: all who wait come to their block again, by its index."""
+        """Handle exits: all waiting lanes come to their block again, by its index."""
         waiting = [item for here in self._waiting.values() for item in here.items()]
         self._waiting.clear()
         self._living = None
         return waiting
 
     def waiting(self) -> list[tuple[Block, Group]]:
-        """Who waits, and at the block that starts with which collective."""
+        """The waiting lanes, and the collective that starts their block."""
         blocks = self._wave.program.blocks
         return [(blocks[index], group) for here in self._waiting.values() for index, group in here.items()]
 
     def _masks(self, block: Block, group: Group) -> Array:
-        """The member mask of each lane: it is read before the block, so it is a constant or in the register file."""
+        """The member mask of each lane; it is read before the block, so it is a constant or in the register file."""
         operand, wave = member_mask(block.instructions[0]), self._wave
         if isinstance(operand, Integer):
             mask: Values = np.uint32(operand.value & FULL_WARP)
@@ -146,7 +147,7 @@ class Meetings:
         return lanes_of(mask, group.size)
 
     def _lack_members(self, group: Group, masks: Array) -> Mask:
-        """Which lanes wait for one that their mask names: it has not exited, and is not among those with this mask."""
+        """The lanes that wait for another in their mask that has not exited and is not here with the same mask."""
         topology, warps = self._wave.topology, group.warps
         if self._living is None:
             alive = np.zeros((round_up(topology.threads, WARP), topology.ctas), np.bool_)
@@ -158,7 +159,7 @@ class Meetings:
         return np.asarray(warps.collect(lack))
 
     def _lack_tiles(self, lanes: Indices, width: int) -> Mask:
-        """Which lanes wait for another of their `width` threads that has not exited."""
+        """The lanes that wait for another of their `width` threads that has not exited."""
         topology = self._wave.topology
         absent = self._wave.alive.copy()
         absent[lanes] = False
@@ -169,7 +170,7 @@ class Meetings:
 
 
 def _kind(block: Block) -> Hashable:
-    """Lanes meet at collectives of one kind: qualifiers where there is a member mask, else the place itself."""
+    """The key by which lanes meet: the qualifiers if there is a member mask, else the place itself."""
     first = block.instructions[0]
     if not has_member_mask(first):
         return block.index
@@ -194,7 +195,7 @@ def _together(topology: Topology, calls: list[_Call]) -> tuple[Group, list[Any]]
 
 
 def _at(result: Any, places: slice | Indices) -> Any:
-    """What a collective gives to some of its lanes: None, values, or a tuple of either."""
+    """The part of a collective's result for some of its lanes: None, values, or a tuple of either."""
     if isinstance(result, tuple):
         return tuple(_at(part, places) for part in result)
     return None if result is None else result[places]

@@ -1,6 +1,6 @@
-"""What a machine tells of a launch while it runs it.
+"""The events that a machine reports while it runs a launch.
 
-A subclass of `Observer` overrides the events that it wants to hear of; docs/emulator.md has an example. Checks and
+A subclass of `Observer` overrides the events that it wants to hear; docs/emulator.md has an example. Checks and
 counters are observers.
 """
 
@@ -17,7 +17,7 @@ from tilewright.emulator.ptx.syntax import Instruction
 
 
 class Observer:
-    """A listener to the events of a launch. It may raise, and may change nothing that it is given.
+    """A listener to the events of a launch. It may raise, but must not change its arguments.
 
     site: the index of the instruction in its entry. group: the threads that execute it. chosen: indices into the group
     of the lanes that take part, None for all. where: byte offsets in flat memories, one for each lane that takes part,
@@ -38,8 +38,9 @@ class Observer:
     ) -> None:
         """Lanes are about to access `width` bytes each.
 
-        kind: "ld", "st", "atom", "ldmatrix", "stmatrix", or "cp.async", which is told twice: where it reads global
-        memory, then where it will write shared memory. space: "global", "shared", "cluster" or "local".
+        kind: "ld", "st", "atom", "ldmatrix", "stmatrix", or "cp.async". cp.async is reported twice: for its reads of
+        global memory, then for its later writes of shared memory.
+        space: "global", "shared", "cluster" or "local".
         """
 
     def stored(
@@ -55,21 +56,23 @@ class Observer:
     def waited(self, queue: str, lanes: Indices, below: Indices, reads_only: bool) -> None:
         """Lanes know that their operations in commit groups with numbers below these are over.
 
-        reads_only: that these have read what they read, no more.
+        reads_only: only the reads of the operations are over.
         """
 
     def signal_promised(self, site: int, ends: Queue, lanes: Indices, offset: int, ctas: Indices) -> None:
         """All that lanes have issued in a queue until now will signal the mbarriers of CTAs at a shared address."""
 
     def moved(self, site: int, loaded: int, read: int, stored: int, destinations: int) -> None:
-        """TMA moves bytes: loaded to each destination, read from L2 for them, stored to global memory."""
+        """TMA moves bytes: loaded to each destination, read from L2 for them, and stored to global memory."""
 
     def multiplied(
         self, site: int, kind: str, shape: str, types: Sequence[str], executions: int, shared_bytes: int
     ) -> None:
         """Tensor cores multiply: "mma", "mma.sp" or "wmma" of warps, "wgmma" of warpgroups.
 
-        shape: as in PTX. types: of accumulators, A and B. shared_bytes: what all of them read of shared memory.
+        shape: as in PTX.
+        types: of accumulators, A and B.
+        shared_bytes: the bytes that all of them read from shared memory.
         """
 
     # Barriers and fences ---------------------------------------------------------------------------------------------
@@ -84,7 +87,7 @@ class Observer:
         """Lanes arrive at, expect bytes at, or wait for mbarriers."""
 
     def mbarrier_arrived(self, site: int, lanes: Indices, offset: int, ctas: Indices) -> None:
-        """Lanes arrive at mbarriers, after they have used them."""
+        """Lanes arrive at mbarriers, after the event mbarrier_used."""
 
     def mbarrier_completed(self, offset: int, over: Mask) -> None:
         """The current phase of the mbarriers at a shared address ends in some CTAs."""
@@ -93,16 +96,16 @@ class Observer:
         """Lanes have seen that the phase they asked for is over."""
 
     def barrier_arrived(self, site: int, barrier: int | str, group: Group) -> None:
-        """Lanes arrive at a barrier of their CTAs, by its number, or at that of their clusters, "cluster"."""
+        """Lanes arrive at a barrier of their CTAs, given by its number, or at that of their clusters, "cluster"."""
 
     def barrier_completed(self, barrier: int | str, over: Mask, exited_count: Mask) -> None:
         """All have arrived in some CTAs; in some of these, threads that have exited count as arrived."""
 
     def barrier_passed(self, barrier: int | str, groups: Sequence[Group]) -> None:
-        """Lanes go on after a barrier: of a CTA, all that have waited there."""
+        """Lanes go on after a barrier: in each CTA, all that waited there."""
 
     def waits_at(self, site: int, kind: str, group: Group) -> None:
-        """Lanes come to a "barrier" or an "mbarrier" to wait, maybe in vain."""
+        """Lanes come to a "barrier" or an "mbarrier" to wait; the wait may time out."""
 
     def fenced(self, site: int, group: Group, what: str, spaces: Sequence[str]) -> None:
         """Lanes execute a fence of "memory", "proxy" (of some spaces), "mbarrier_init" or "wgmma"."""
@@ -119,19 +122,19 @@ class Observer:
         """Lanes of incomplete warps run a block."""
 
     def converged(self, block: Block, group: Group) -> None:
-        """Lanes of incomplete warps, the rest of which has exited, execute a block that begins with an .aligned one."""
+        """Lanes of warps whose other lanes have exited execute a block that begins with an .aligned instruction."""
 
     def diverged(self, site: int, group: Group, message: str) -> None:
-        """Only a part of a warp or of a warpgroup executes an .aligned instruction, and the launch ends."""
+        """Only part of a warp or of a warpgroup executes an .aligned instruction, and the launch ends."""
 
     def touched(self, site: int, group: Group, number: int) -> None:
         """A register that wgmma uses is read or written by another instruction (see Program.watched)."""
 
     def used_without_value(self, site: int, group: Group, origin: int | None) -> None:
-        """Lanes use a register without a value; origin: the shuffle that left it so, if one did."""
+        """Lanes use a register without a value; origin: the shuffle that left it without one, if any."""
 
     def registers_held(self, site: int, group: Group, count: int) -> None:
-        """setmaxnreg: warps hold so many registers for each thread from now on."""
+        """setmaxnreg: warps now hold `count` registers for each thread."""
 
     # Ends ------------------------------------------------------------------------------------------------------------
 
@@ -139,10 +142,10 @@ class Observer:
         """Threads have exited, by the instruction at a site."""
 
     def stuck(self, waiting: list[tuple[Block, Group]]) -> None:
-        """The launch ends, as all who are left wait for lanes of their warps at the beginning of a block."""
+        """The launch ends, since all remaining lanes wait for lanes of their warps at the beginning of a block."""
 
     def ran(self, start: int, instructions: Sequence[Instruction], warps: int) -> None:
-        """In the end: so many warps have executed these instructions, the first of which has the site `start`."""
+        """At the end: `warps` warps have executed these instructions; the first one has the site `start`."""
 
 
 EVENTS = tuple(name for name in vars(Observer) if not name.startswith("_"))
@@ -152,7 +155,7 @@ class Observers(Observer):
     """Several observers as one. What no class of theirs overrides costs a call, no more."""
 
     def listen(self, observers: Iterable[Observer]) -> None:
-        """Tell these from now on."""
+        """Report events to these observers from now on."""
         observers = list(observers)
         for name in EVENTS:
             own = getattr(Observer, name)
@@ -161,7 +164,7 @@ class Observers(Observer):
                 setattr(self, name, listeners[0] if len(listeners) == 1 else partial(_tell, listeners))
 
     def hear(self, event: str) -> bool:
-        """Whether any observer wants to hear of an event: where what it tells takes time to make, ask before."""
+        """Whether any observer overrides an event; ask first if its arguments take time to compute."""
         return event in vars(self)
 
 

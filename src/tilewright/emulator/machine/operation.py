@@ -1,4 +1,4 @@
-"""Asynchronous operations in one shape, as observers hear of them.
+"""Asynchronous operations in one form, as observers see them.
 
 An operation has one part for each lane that issues it; arrays have an entry for each part.
 """
@@ -39,10 +39,10 @@ class SharedRegion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GlobalRegion:
-    """What the parts access of global memory.
+    """The global memory that the parts access.
 
-    rows_of: what a part accesses, by its index; None for nothing. bounds: addresses of the first and the last byte of
-    all parts, where these are known without asking for the rows.
+    rows_of: the rows that a part accesses, given its index; None for nothing.
+    bounds: addresses of the first and the last byte of all parts, if known without asking for the rows.
     """
 
     rows_of: Callable[[int], Rows | None]
@@ -51,9 +51,10 @@ class GlobalRegion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queue:
-    """An end by commit groups: a wait of the issuing lane tells it.
+    """An end by commit groups: a wait of the issuing lane reports it.
 
-    name: "cp.async", "bulk" or "wgmma". numbers: (parts,), of the groups, counted by each lane.
+    name: "cp.async", "bulk" or "wgmma".
+    numbers: (parts,), the groups, counted by each lane.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signal:
-    """An end by mbarriers: (parts, places), the slots of their CTAs; (parts,), their shared addresses."""
+    """An end by mbarriers: the slots of their CTAs, (parts, places), and their shared addresses, (parts,)."""
 
     ctas: Indices
     offsets: Indices
@@ -81,9 +82,11 @@ class WatchedRegisters:
 class Operation:
     """An asynchronous operation that one instruction issues.
 
-    site: the instruction. kind: "cp.async", "bulk" (copies and reductions), "send" (st.async, red.async) or "wgmma".
-    lanes: (parts,), who issues; of a wgmma the first lane of each warpgroup. ends: what tells that it is over.
-    registers: of a wgmma.
+    site: the instruction.
+    kind: "cp.async", "bulk" (copies and reductions), "send" (st.async, red.async) or "wgmma".
+    lanes: (parts,), the issuing lanes; for a wgmma the first lane of each warpgroup.
+    ends: the queue or signal that reports its end.
+    registers: those of a wgmma.
     """
 
     site: int

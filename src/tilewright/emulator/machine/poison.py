@@ -1,4 +1,4 @@
-"""Registers that have no value: which lanes have none, as generated code keeps account of it (program/suspects.py)."""
+"""Registers without a value: the lanes that lack one, as generated code records them (program/suspects.py)."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from tilewright.emulator.semantics.scalars import Values
 class Poison:
     """The suspects of a wave, by their numbers: registers that may be used without a value.
 
-    doubtful: whether a suspect has none in some lane; nowhere, if nobody wants to hear of their use.
+    doubtful: whether a suspect lacks a value in some lane; always false if no observer wants to hear of such uses.
     """
 
     def __init__(self, wave: Wave) -> None:
@@ -21,14 +21,14 @@ class Poison:
         self._unset = np.zeros((suspects if self._heard else 0, wave.topology.lanes), np.bool_)
         self._unset[:without_value] = True
         self.doubtful = [self._heard and number < without_value for number in range(suspects)]
-        self._lost: list[int | None] = [None] * suspects  # the shuffle that left a register without a value, if one did
+        self._lost: list[int | None] = [None] * suspects  # the shuffle that left a register without a value, if any
 
     def unset_in(self, group: Group, number: int) -> Values:
-        """In which lanes a register has no value."""
+        """The lanes in which a register has no value."""
         return self._unset[number, group.lanes] if self._heard else False
 
     def require(self, site: int, group: Group, number: int, active: Active) -> None:
-        """The active lanes of a group use a register."""
+        """Report the active lanes of a group that use a register without a value."""
         missing = self._unset[number, group.lanes]
         if active is not None:
             missing = missing & active
@@ -36,22 +36,22 @@ class Poison:
             self._tell.used_without_value(site, group.take(missing), self._lost[number])
 
     def accumulate(self, site: int, group: Group, numbers: Sequence[int], keep: Values, active: Active) -> None:
-        """The active lanes of a group give registers values, made from those they had where `keep` holds."""
-        doubtful = [number for number in numbers if self.doubtful[number]]  # in some lane, be it of another group
+        """Give registers values in the active lanes of a group; `keep`: lanes whose old values are part of them."""
+        doubtful = [number for number in numbers if self.doubtful[number]]  # in some lane, maybe of another group
         if not doubtful or not (missing := self._unset[doubtful][:, group.lanes]).any():
-            return  # as for all products of a tile but the first
+            return  # the usual case: all products of a tile but the first
         for number in np.asarray(doubtful)[missing.any(axis=1)].tolist():
             self.require(site, group, number, keep if active is None else keep & active)
             self.leave(group, (number,), (), False, active)
 
     def lose(self, site: int, group: Group, number: int, unset: Values) -> None:
-        """A shuffle gives a register no value in some lanes of a group."""
+        """Mark a register that a shuffle leaves without a value in some lanes of a group."""
         self._write(group, number, unset, None, site)
 
     def leave(
         self, group: Group, numbers: Sequence[int], origins: Sequence[int], unset: Values, active: Active
     ) -> None:
-        """The active lanes of a group make registers from others, and these have no value where `unset` holds."""
+        """Make registers from others in the active lanes of a group; the results lack a value where `unset` holds."""
         lost = next((self._lost[origin] for origin in origins if self.doubtful[origin]), None)
         for number in numbers:
             self._write(group, number, unset, active, lost)

@@ -1,6 +1,6 @@
-"""st.async and red.async: values that threads send to shared memory of their cluster, where an mbarrier hears of them.
+"""st.async and red.async: values that threads send to shared memory of their cluster, with a signal to an mbarrier.
 
-Both are of the generic proxy. Source: PTX ISA, "st.async", "red.async".
+Both belong to the generic proxy. Source: PTX ISA, "st.async", "red.async".
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from tilewright.emulator.machine.wave import Wave
 
 
 class RemoteStores:
-    """Stores and reductions that complete some time after their threads have gone on."""
+    """Stores and reductions that complete after their threads have gone on."""
 
     def __init__(self, wave: Wave, mbarriers: Mbarriers) -> None:
         self._wave, self._mbarriers = wave, mbarriers
@@ -35,8 +35,8 @@ class RemoteStores:
     ) -> None:
         """Issue one store of consecutive values per active lane, or one reduction.
 
-        form: operation and PTX type of a reduction, None for a store. barrier: where the mbarriers are that count the
-        bytes.
+        form: operation and PTX type of a reduction, None for a store.
+        barrier: the addresses of the mbarriers that count the bytes.
         """
         lanes = group.active(active)
         if not lanes.size:

@@ -11,11 +11,11 @@ from tilewright.rounding import ceil_div, round_up
 
 _TICKS_PER_STEP = 32
 _SHARED_UNIT = 128
-"""Bytes that the sizes of shared memory are told in multiples of, from sm_80 on."""
+"""The granularity in bytes of the sizes of shared memory in special registers, from sm_80 on."""
 
 
 class Specials:
-    """The special registers of a wave. CTAs come in launch order: clusters one after the other, in each by rank."""
+    """The special registers of a wave. CTAs are in launch order: cluster by cluster, and by rank within each."""
 
     def __init__(self, wave: Wave, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -57,7 +57,7 @@ class Specials:
         self.uniform = {name: np.uint32(value) for name, value in uniform.items()}
 
     def of_lanes(self, name: str, group: Group) -> Array:
-        """The register of each lane of the group, uint32, or one value of a clock, uint64."""
+        """The special register of each lane of the group, uint32, or one value of a clock, uint64."""
         if name in self._lanes:
             return self._lanes[name][group.lanes]
         ticks = self._clock() * _TICKS_PER_STEP

@@ -16,7 +16,7 @@ from tilewright.emulator.semantics.scalars import Values
 from tilewright.emulator.semantics.swizzle import CHUNK
 from tilewright.emulator.semantics.tensor_cores import WgmmaForm
 
-_BANK_OF_WORDS = 2  # of the register file: registers of 4 bytes
+_BANK_OF_WORDS = 2  # the bank of the register file with registers of 4 bytes
 
 
 class TensorCores:
@@ -53,7 +53,7 @@ class TensorCores:
     def load_fragment(
         self, site: int, group: Group, fragment: wmma.Fragment, space: str, address: Values, stride: Values
     ) -> list[Array]:
-        """wmma.load: the registers of a fragment. stride: elements between the starts of lines."""
+        """wmma.load: the registers of a fragment; stride: elements between the starts of lines."""
         dtype = np.dtype(f"u{fragment.unit_bytes}")
         elements = [
             np.broadcast_to(element, (group.size,))
@@ -87,7 +87,7 @@ class TensorCores:
         counted: tuple[str, str, tuple[str, str, str], int] | None,
         *fragments: list[Array],
     ) -> list[Array]:
-        """A function of fragments, each stacked to (registers, W, 32, C), for whole warps: mma and its siblings.
+        """Apply a function of fragments, each stacked to (registers, W, 32, C), to whole warps: mma and its siblings.
 
         counted: kind, shape, types (of accumulator, A and B) and number of the products of one warp, if it multiplies.
         """
@@ -116,8 +116,9 @@ class TensorCores:
     ) -> None:
         """wgmma.mma_async.
 
-        rows: of the accumulators in the register file. fragments: the registers of A, by their numbers among the
-        watched. a: their values, or a descriptor per lane.
+        rows: the rows of the accumulators in the register file.
+        fragments: the registers of A, by their numbers among the watched ones.
+        a: their values, or a descriptor per lane.
         """
         wave = self._wave
         if active is not None and not lanes_of(active, group.size).all():
@@ -139,7 +140,7 @@ class TensorCores:
 
 
 def _require_whole(wave: Wave, site: int, group: Group, tiles: Tiles, whole: str) -> Tiles:
-    """Refuse an .aligned instruction that a part of a warp or of a warpgroup executes."""
+    """Refuse an .aligned instruction that only part of a warp or of a warpgroup executes."""
     if not tiles.complete:
         message = f"{wave.words.describe(site)} needs whole {whole}, and only {wave.words.name(group)}, executed it"
         wave.tell.diverged(site, group, message)
@@ -148,7 +149,7 @@ def _require_whole(wave: Wave, site: int, group: Group, tiles: Tiles, whole: str
 
 
 class _WarpgroupProduct:
-    """One wgmma of a group, with its operands as they were when it was issued.
+    """One wgmma of a group, with its operands as they were at issue.
 
     owners: the first lane of each warpgroup, (warpgroups * C,). A piece is a product of one of them, by its index.
     """
@@ -169,7 +170,7 @@ class _WarpgroupProduct:
         self._lanes = tiles.spread(group.indices)  # (WG, 128, C)
         self.owners = self._lanes[:, 0].reshape(-1)
         self._base = wave.topology.shared_base[self._lanes[:, 0]]  # (WG, C)
-        # The manual protects accumulators and fragments until the wait, not these: they may be rewritten at once.
+        # The manual protects accumulators and fragments until the wait, but not these: they may be rewritten at once.
         self._accumulate = tiles.spread(accumulate)[:, 0].copy()
         if isinstance(a, list):
             self._a = np.stack([tiles.spread(register) for register in a])  # (4, WG, 128, C)
@@ -182,11 +183,11 @@ class _WarpgroupProduct:
 
     @property
     def operand_bytes(self) -> int:
-        """What a warpgroup reads from shared memory: rows of B, and of A unless that is in registers."""
+        """The bytes that a warpgroup reads from shared memory: rows of B, and of A unless that is in registers."""
         return tensor_cores.WGMMA_K_BYTES * sum(extent for _, extent, _ in self._operands())
 
     def _operands(self) -> list[tuple[Array, int, Major]]:
-        """Descriptors (WG, C), rows and major of the operands in shared memory."""
+        """The descriptors (WG, C), rows and major of the operands in shared memory."""
         of_b = self._b, self._form.n, self._form.b_major
         return [of_b] if self._a.ndim == 4 else [of_b, (self._a, tensor_cores.WGMMA_M, self._form.a_major)]
 
@@ -204,7 +205,7 @@ class _WarpgroupProduct:
                 )
 
     def operation(self, ends: Queue, registers: WatchedRegisters) -> Operation:
-        """What observers hear of it."""
+        """The operation as observers see it."""
         descriptors = np.stack([descriptors.reshape(-1) for descriptors, _, _ in self._operands()], axis=1)
         ctas = self._wave.topology.cta[self.owners][:, None]
         alike = [tuple(of_piece) for of_piece in descriptors.tolist()]
@@ -221,11 +222,11 @@ class _WarpgroupProduct:
         )
 
     def remember_operands(self) -> None:
-        """Note what the operands are now: nobody may write them until the product is performed."""
+        """Remember the operands: they must not be written until the product is performed."""
         self._remembered = [self._operand_data(piece) for piece in range(self.owners.size)]
 
     def _operand_data(self, piece: int) -> bytes:
-        """What a piece reads from shared memory."""
+        """The data that a piece reads from shared memory."""
         chunks = self._wave.access.shared.bytes.view(CHUNK)
         base = int(self._base.reshape(-1)[piece]) // CHUNK.itemsize
         return chunks.take(self._piece_chunks(piece) + base).tobytes()

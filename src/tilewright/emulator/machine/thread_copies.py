@@ -32,7 +32,7 @@ class ThreadCopies:
         taken: Array | None,
         active: Active,
     ) -> None:
-        """Issue one cp.async; `taken` bytes come from the source and the rest of `size` are zeros."""
+        """Issue one cp.async; `taken` bytes come from the source, and the rest of `size` are zeros."""
         access = self._wave.access
         chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
         lanes = group if chosen is None else group.take(lanes_of(active, group.size))
@@ -73,7 +73,9 @@ class ThreadCopies:
             access.locate(site, lanes, "global", source[here], int(some))
             origin[here] = (source[here] - np.uint64(GLOBAL_BASE)).view(np.int64)
         if (origin % size).any():
-            raise Misaligned(f"{self._wave.words.describe(site)} copies from an address that is no multiple of {size}")
+            raise Misaligned(
+                f"{self._wave.words.describe(site)} copies from an address that is not a multiple of {size}"
+            )
         return origin
 
     def arrive_when_done(

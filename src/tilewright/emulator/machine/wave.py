@@ -1,4 +1,4 @@
-"""The CTAs that run together, as the parts of a machine share them."""
+"""The CTAs that run together, and the state that the parts of a machine share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,15 +17,16 @@ from tilewright.emulator.semantics.scalars import Values
 from tilewright.rounding import round_up
 
 _STRIDE_UNIT = 1024
-"""Bytes of which the shared memories of CTAs begin at multiples, so that swizzles act on all of them alike."""
+"""The alignment of the CTAs' shared memories in bytes, so swizzles act on all of them alike."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Launch:
-    """What all waves of a launch share.
+    """The state that all waves of a launch share.
 
-    shared_bytes: dynamic shared memory of a CTA. parameters: the bytes of the parameter space, which also lie at
-    `parameters_address` in global memory. variables: addresses of the module's variables.
+    shared_bytes: dynamic shared memory of a CTA.
+    parameters: the bytes of the parameter space, which also lie at `parameters_address` in global memory.
+    variables: addresses of the module's variables.
     """
 
     program: Program
@@ -43,10 +44,13 @@ class Launch:
 class Wave:
     """The resident CTAs of a launch and the state of their threads.
 
-    cta_numbers: linear indices in the grid (see Specials). banks: the register file, (rows, lanes), of predicates and
-    of registers of 2, 4 and 8 bytes. uniforms: the registers with one value for the whole launch. alive: (lanes,), who
-    has not exited. alive_threads: (ctas,). block: the index of the block that runs. push: lets a group go on at a
-    block.
+    cta_numbers: linear indices in the grid (see Specials).
+    banks: the register file, (rows, lanes), of predicates and of registers of 2, 4 and 8 bytes.
+    uniforms: the registers with one value for the whole launch.
+    alive: (lanes,), whether each lane has not exited.
+    alive_threads: (ctas,), the number of such threads.
+    block: the index of the block that runs.
+    push: lets a group go on at a block.
     """
 
     def __init__(self, launch: Launch, cta_numbers: Indices) -> None:
@@ -69,7 +73,7 @@ class Wave:
         self.push: Callable[[int, Group], None] = _nowhere
 
     def let_go(self) -> None:
-        """Free all that this holds: its parts name each other, and would stay until Python looks for cycles."""
+        """Free everything that this holds: its parts form reference cycles, which Python frees late."""
         for owner in (self.tell, self.topology, self):
             vars(owner).clear()
 

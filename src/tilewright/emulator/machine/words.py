@@ -7,7 +7,7 @@ from tilewright.emulator.ptx.variables import variable_at
 
 
 class Words:
-    """What messages call things. A site is the index of an instruction in its entry."""
+    """The words of messages for things. A site is the index of an instruction in its entry."""
 
     def __init__(self, entry: Entry, topology: Topology, cta_numbers: Indices) -> None:
         self.entry, self.topology, self.cta_numbers = entry, topology, cta_numbers

@@ -1,1 +1,1 @@
-"""An entry becomes a program: basic blocks as Python functions, and what is known of them before they run."""
+"""An entry becomes a program: basic blocks as Python functions, and facts about them that hold before they run."""

@@ -1,4 +1,4 @@
-"""Basic blocks of an entry, their control flow, and what is known of registers before anything runs."""
+"""The basic blocks of an entry, their control flow, and the liveness of registers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from tilewright.emulator.ptx.syntax import (
 )
 
 _MOST_MEMBERS = 1 << 20
-"""Of all loops together: basic blocks, each as often as there are loops around it."""
+"""The limit for all loops together: basic blocks, each counted once for every loop around it."""
 _ALIGNED = {"ldmatrix", "stmatrix", "mma", "movmatrix", "wmma", "wgmma"}
 
 
@@ -40,7 +40,7 @@ def is_warp_barrier(instruction: Instruction) -> bool:
 
 
 def has_member_mask(instruction: Instruction) -> bool:
-    """Whether the lanes of a mask execute this together, each where it comes to an instruction of this kind."""
+    """Whether the lanes of a mask execute this together, each where it reaches an instruction of this kind."""
     return instruction.opcode in EXCHANGES or is_warp_barrier(instruction)
 
 
@@ -57,7 +57,7 @@ def retires(instruction: Instruction) -> bool:
 
 
 def member_mask(instruction: Instruction) -> Register | Integer | None:
-    """The operand with the lanes that take part in a collective; None if all of the warp do."""
+    """The operand that names the lanes that take part in a collective; None if all lanes of the warp do."""
     if has_member_mask(instruction):
         mask = instruction.operands[-1] if instruction.operands else None
         if isinstance(mask, Integer) or (isinstance(mask, Register) and mask.bits == 32):
@@ -70,10 +70,12 @@ def member_mask(instruction: Instruction) -> Register | Integer | None:
 class Block:
     """A straight line of instructions.
 
-    live_out: registers that a later block may read. collective: whether it holds warp collectives; it then
-    starts with the first of them, and has no other that names its threads by a member mask. polls: whether its last
-    instruction jumps back in a loop that may only wait for memory to change, so that others must run in between.
-    defers: the same of a loop with others in it.
+    live_out: registers that a later block may read.
+    collective: whether it holds warp collectives; it then starts with the first of them, and no other one in it has a
+    member mask.
+    polls: whether its last instruction jumps back in a loop that may only wait for memory to change, so others must run
+    in between.
+    defers: the same for a loop with other loops in it.
     """
 
     index: int
@@ -124,7 +126,7 @@ def build_blocks(entry: Entry) -> list[Block]:
 
 
 def _start_at_collectives(code: list[Instruction], starts: set[int]) -> set[int]:
-    """Also start a block where lanes that may have come apart must meet: they stay together after .aligned alone."""
+    """Start further blocks where lanes that may have diverged must meet: they stay together only after .aligned."""
     found, together = set(starts), False
     for index, instruction in enumerate(code):
         if index in starts:

@@ -1,7 +1,7 @@
 """The statements of a generated function while it is written.
 
 Generated code has short names: m is the machine, g the group; B1, B2, B4 and B8 are the register file, by bytes of a
-register; U holds uniform registers; D says of each suspect whether some lane may have no value; vN are variables and
+register; U holds uniform registers; D tells for each suspect whether some lane may lack a value; vN are variables and
 kN constants.
 """
 
@@ -22,8 +22,9 @@ DTYPES = {
 class Code:
     """The statements of one function: its lines so far, its variables and its constants.
 
-    site: the index of the current instruction. active: the variable with its guard, None where it has none. namespace:
-    what the statements may name; all functions of a program share its constants.
+    site: the index of the current instruction.
+    active: the variable with its guard, None without a guard.
+    namespace: the objects that the statements may name; all functions of a program share its constants.
     """
 
     def __init__(self, name: str, namespace: dict[str, Any]) -> None:

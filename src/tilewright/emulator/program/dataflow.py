@@ -1,4 +1,4 @@
-"""Which registers instructions read and write, and which of these hold one value throughout a launch."""
+"""Data flow: the registers that instructions read and write, and those that hold one value throughout a launch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,12 +73,12 @@ def is_wgmma(instruction: Instruction) -> bool:
 
 
 def fragments_of_a(instruction: Instruction) -> list[Register]:
-    """The registers of a wgmma that hold fragments of A; none if A is in shared memory."""
+    """The registers of a wgmma that hold fragments of A; empty if A is in shared memory."""
     return list(registers_of(a)) if isinstance(a := instruction.operands[1], Vector) else []
 
 
 def sources(instruction: Instruction) -> Iterator[Register]:
-    """The registers that an instruction computes with, its guard apart."""
+    """The registers that an instruction computes with, without its guard."""
     for operand in instruction.operands[1 if has_destination(instruction) else 0 :]:
         yield from registers_of(operand)
     if instruction.opcode in ("addc", "madc", "subc"):
@@ -86,7 +86,7 @@ def sources(instruction: Instruction) -> Iterator[Register]:
 
 
 def uses(instruction: Instruction) -> Iterator[Register]:
-    """The registers that an instruction reads; a predicated destination keeps, hence reads, its old value."""
+    """The registers that an instruction reads; a predicated destination keeps its old value, so it counts as read."""
     yield from sources(instruction)
     if instruction.predicate is not None:
         yield from registers_of(instruction.predicate)
@@ -99,7 +99,7 @@ def uses(instruction: Instruction) -> Iterator[Register]:
 class RegisterSet:
     """Some registers of an entry, one bit for each by its number: every block has two such sets.
 
-    numbers: of the registers, in order from 0 on.
+    numbers: the numbers of the registers, in order from 0 on.
     """
 
     numbers: dict[Register, int]
@@ -122,7 +122,7 @@ NO_REGISTERS = RegisterSet({})
 
 
 def uniform_registers(entry: Entry) -> set[Register]:
-    """Registers that hold one value throughout a launch: defined once, from constants and parameters alone."""
+    """The registers that hold one value throughout a launch: defined once, only from constants and parameters."""
     definition: dict[Register, Instruction | None] = {}
     for instruction in entry.instructions:
         for register in definitions(instruction):

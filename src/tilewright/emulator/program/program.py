@@ -1,4 +1,4 @@
-"""An entry ready to run, and where its registers are."""
+"""An entry ready to run, and the places of its registers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,9 +16,11 @@ from tilewright.emulator.ptx.syntax import Entry, Register
 class Program:
     """An entry ready to run.
 
-    functions: one per block. rows: place in the register file of each register that lives across blocks, within its
-    bank of equal width. slots: place in m.uniforms of each launch-uniform register. watched: the registers that wgmma
-    accesses while threads go on, numbered: accumulators by their rows, which are the first, then other fragments of A.
+    functions: one per block.
+    rows: the row in the register file of each register that lives across blocks, within its bank of equal width.
+    slots: the place in m.uniforms of each launch-uniform register.
+    watched: the registers that wgmma accesses while threads go on, numbered: first accumulators, by their rows, then
+    other fragments of A.
     """
 
     entry: Entry
@@ -27,10 +29,10 @@ class Program:
     rows: dict[Register, int] = field(default_factory=dict)
     bank_sizes: dict[int, int] = field(default_factory=dict)  # bytes of a register (1 for predicates) -> rows
     slots: dict[Register, int] = field(default_factory=dict)
-    accumulators: set[Register] = field(default_factory=set)  # of wgmma, which changes them in the register file
+    accumulators: set[Register] = field(default_factory=set)  # changed by wgmma in the register file
     watched: dict[Register, int] = field(default_factory=dict)
-    suspects: dict[Register, int] = field(default_factory=dict)  # that may be used without a value, numbered
-    without_value: int = 0  # how many of them, the first, have none at the start
+    suspects: dict[Register, int] = field(default_factory=dict)  # numbered registers that may be used without a value
+    without_value: int = 0  # the first ones, which lack a value at the start
     source: str = ""
     traits: Traits = field(init=False)
 
@@ -38,7 +40,7 @@ class Program:
         self.traits = traits_of(self.entry.instructions)
 
     def initial_uniforms(self) -> list[Any]:
-        """The registers with one value for a launch before they have any: NumPy scalars, by slot."""
+        """The initial uniforms, before they have values: NumPy scalars, by slot."""
         return [np.dtype(bank_dtype(register)).type(0) for register in self.slots]
 
 
@@ -77,5 +79,5 @@ def bytes_of(register: Register) -> int:
 
 
 def bank_dtype(register: Register) -> str:
-    """How the register file holds a register."""
+    """The dtype in which the register file holds a register."""
     return "b1" if register.bits == 1 else f"u{register.bits // 8}"

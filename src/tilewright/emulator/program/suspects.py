@@ -1,7 +1,7 @@
-"""Registers that may have no value, and how a block tells the checks which lanes have none.
+"""Registers that may have no value, and how a block records the lanes that lack one.
 
-What has no value may be copied, computed with, and offered to a shuffle. It is used, and reported, where it reaches
-memory, an address, a guard, a tensor core or anything else than registers.
+A register without a value may be copied, computed with, and offered to a shuffle. It counts as used, and is reported,
+where it reaches memory, an address, a guard, a tensor core or anything other than registers.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,10 +18,10 @@ _PASSES_ON = PURE | {
 
 
 def suspect_registers(blocks: list[Block]) -> tuple[list[Register], int]:
-    """Registers that may be used without a value, and how many of them have none at first; these come first.
+    """Registers that may be used without a value, and the number of those without one at first; these come first.
 
     They are those that some path from the start may use before any instruction gives them a value, those that shuffles
-    write, and what is computed from either.
+    write, and those that are computed from either.
     """
     suspects = dict.fromkeys(sorted(blocks[0].live_in, key=lambda register: register.name) if blocks else ())
     without_value, found = len(suspects), -1
@@ -41,23 +41,23 @@ class SuspectWriter:
 
     def __init__(self, code: Code, numbers: dict[Register, int], read: Callable[[Operand, str], str]) -> None:
         self._code, self._numbers, self._read = code, numbers, read
-        self._required: set[Register] = set()  # that have a value, or else are reported
-        self._passes_on = False  # whether the current instruction carries on what has no value
+        self._required: set[Register] = set()  # known to have a value, or already reported
+        self._passes_on = False  # whether the current instruction passes on missing values
 
     def enter(self, instruction: Instruction) -> None:
-        """An instruction comes; one that carries on what has no value says so before it is executed, or in `join`."""
+        """Begin an instruction; one that passes on missing values says so before it is executed, or in `join`."""
         self._passes_on = instruction.opcode in _PASSES_ON
         targets = definitions(instruction)
         if self._passes_on and not _joins(instruction) and any(target in self._numbers for target in targets):
             self._pass_on(instruction, targets, self._unset_by(instruction))
 
     def leave(self, instruction: Instruction) -> None:
-        """The instruction is written."""
+        """End the instruction, which is written now."""
         self._passes_on = False
         self._required.difference_update(definitions(instruction))
 
     def require(self, register: Register) -> None:
-        """A register is read: it needs a value where the guard holds, unless the instruction carries it on."""
+        """Read a register: it needs a value where the guard holds, unless the instruction passes on its lack."""
         if register in self._numbers and not self._passes_on and register not in self._required:
             number, active = self._numbers[register], self._code.active
             self._code.emit(f"if D[{number}]: m.poison.require({self._code.site}, g, {number}, {active})")
@@ -65,20 +65,20 @@ class SuspectWriter:
                 self._required.add(register)
 
     def give(self, register: Register) -> None:
-        """A register has got a value where the guard holds, unless `enter` has said what it got."""
+        """Record that a register has a value where the guard holds, unless `enter` has said what it got."""
         if register in self._numbers and not self._passes_on:
             number, active = self._numbers[register], self._code.active
             self._code.emit(f"if D[{number}]: m.poison.leave(g, ({number},), (), False, {active})")
 
     def accumulate(self, registers: Iterable[Register], keep: str) -> None:
-        """Registers have got values, made from those they had where `keep` holds, which are needed there."""
+        """Record values that are made from old ones where `keep` holds; the old ones are needed there."""
         if numbers := tuple(self._numbers[register] for register in registers if register in self._numbers):
             code = self._code
             chosen = code.constant(numbers)
             code.emit(f"m.poison.accumulate({code.site}, g, {chosen}, {keep}, {code.active})")
 
     def read_if_taken(self, operand: Operand, dtype: str) -> tuple[str, str]:
-        """A value that other lanes may take or not, and an expression for the lanes that have none, None for all."""
+        """A value that other lanes may or may not take, and an expression for the lanes without one (None for none)."""
         self._passes_on = True
         value = self._read(operand, dtype)
         self._passes_on = False
@@ -86,13 +86,13 @@ class SuspectWriter:
         return value, "None" if number is None else f"m.poison.unset_in(g, {number}) if D[{number}] else None"
 
     def lose(self, destination: Operand, unset: str) -> None:
-        """After `assign`: a register has got no value in some lanes after all, if not None."""
+        """Record, after `assign`, that a register has no value in the lanes of an expression, if not None."""
         if isinstance(destination, Register):
             arguments = f"{self._code.site}, g, {self._numbers[destination]}, {unset}"
             self._code.emit(f"if {unset} is not None: m.poison.lose({arguments})")
 
     def join(self, instruction: Instruction, comparisons: Iterable[tuple[Operand, str]]) -> None:
-        """Before setp gives its destinations the values of these comparisons, maybe joined with a predicate."""
+        """Prepare setp, before its destinations get the values of these comparisons, maybe joined with a predicate."""
         if not _joins(instruction):
             return
         *compared, predicate = instruction.operands[1:]
@@ -104,7 +104,7 @@ class SuspectWriter:
                 self._pass_on(instruction, [target], _unless_decided(conjunction, (value, of_compared), given))
 
     def _pass_on(self, instruction: Instruction, registers: Iterable[Register], unset: str) -> None:
-        """Of what an instruction writes, registers get no value in the lanes of an expression."""
+        """Mark registers that an instruction writes as lacking a value in the lanes of an expression."""
         targets = [self._numbers[register] for register in registers if register in self._numbers]
         origins = sorted({self._numbers[register] for register in sources(instruction) if register in self._numbers})
         doubts = " or ".join(f"D[{number}]" for number in sorted({*targets, *origins}))
@@ -141,9 +141,10 @@ def _joins(instruction: Instruction) -> bool:
 
 
 def _unless_decided(conjunction: bool, first: tuple[str, str], second: tuple[str, str]) -> str:
-    """An expression for the lanes in which `and`, else `or`, has no result, from the operands' values and unset lanes.
+    """An expression for the lanes in which `and` (or else `or`) has no result.
 
-    One operand decides alone: of `and` if it is false, of `or` if it is true.
+    It is made from the operands' values and their unset lanes. One operand decides alone: for `and` if it is false, for
+    `or` if it is true.
     """
     (value, unset), (other, other_unset) = first, second
     no = "" if conjunction else "~"

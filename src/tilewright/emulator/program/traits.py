@@ -1,4 +1,4 @@
-"""What the checks need to know of a program before it runs."""
+"""The traits of a program: facts that the checks need before it runs."""
 
 from dataclasses import dataclass
 
@@ -19,11 +19,16 @@ class Traits:
     """The traits of one program.
 
     strong: (instructions,), the accesses that do not race with each other if their scopes allow: atomic, volatile, and
-    with a memory order. scopes: (instructions,), the scope of each. shared_cell, global_cell: bytes of the narrowest
-    access. asynchronous: whether bulk copies or wgmma are used. bulk: whether bulk copies are. reductions:
-    (instructions,), the bulk reductions, which do not race with each other either. sequential: (instructions,), the
-    fence.sc of the whole device. read_only: (instructions,), the loads of what no thread writes. mbarriers:
-    (instructions,), what is done to mbarriers. inits: how many of these instructions initialize one.
+    with a memory order.
+    scopes: (instructions,), the scope of each.
+    shared_cell, global_cell: bytes of the narrowest access.
+    asynchronous: whether bulk copies or wgmma are used.
+    bulk: whether bulk copies are used.
+    reductions: (instructions,), the bulk reductions, which do not race with each other either.
+    sequential: (instructions,), the fence.sc of the whole device.
+    read_only: (instructions,), the loads of memory that no thread writes.
+    mbarriers: (instructions,), the operation on mbarriers.
+    inits: the number of these instructions that initialize one.
     """
 
     strong: Mask
@@ -40,7 +45,7 @@ class Traits:
 
 
 def traits_of(instructions: list[Instruction]) -> Traits:
-    """Read off the instructions of an entry."""
+    """The traits of an entry's instructions."""
     cells = {"shared": _WIDEST, "global": _WIDEST}
     for instruction in instructions:
         width = _access_bytes(instruction)
@@ -64,7 +69,7 @@ def traits_of(instructions: list[Instruction]) -> Traits:
 
 
 def scope_of(modifiers: tuple[str, ...]) -> int:
-    """The scope of an access or a fence; one that names none has the whole device's, mbarriers excepted."""
+    """The scope of an access or a fence; without a named scope it is the whole device, except for mbarriers."""
     return CTA if "cta" in modifiers else CLUSTER if "cluster" in modifiers else DEVICE
 
 
@@ -101,7 +106,7 @@ def _access_bytes(instruction: Instruction) -> int:
 
 
 def _reaches(instruction: Instruction, space: str) -> bool:
-    """Whether an access may go to a space: it names it, or none."""
+    """Whether an access may go to a space: it names this space, or none."""
     if instruction.opcode == "cp":
         return True
     named = {modifier.split("::")[0] for modifier in instruction.modifiers}

@@ -1,10 +1,10 @@
 """PTX blocks as Python functions of NumPy statements over all lanes of a group.
 
-A function block_N(m, g) runs block N for group g of machine m; that of a collective with a member mask is a generator,
-which yields what the collective needs and is sent what it gives (meetings.py). Within it registers are Python
-variables; what a later block may read is written back to the register file at the end. Registers that are uniform in
-the whole launch are NumPy scalars in m.uniforms. Nothing of the PTX text enters the generated source: registers become
-numbered variables, constants named objects, and instructions go through the emitter tables.
+A function block_N(m, g) runs block N for group g of machine m. That of a collective with a member mask is a generator:
+it yields what the collective needs and is sent the result (meetings.py). Within a function, registers are Python
+variables; those that a later block may read are written back to the register file at the end. Registers that are
+uniform in the whole launch are NumPy scalars in m.uniforms. No PTX text enters the generated source: registers become
+numbered variables, constants become named objects, and instructions go through the emitter tables.
 """
 
 from collections.abc import Callable, Iterable
@@ -53,9 +53,9 @@ def emits(*opcodes: str) -> Callable[[Emitter], Emitter]:
 
 @dataclass(slots=True)
 class _Value:
-    """What a register holds at this point of a block: a variable, its type, and views of it in other types.
+    """The contents of a register at this point of a block: a variable, its type, and views of it in other types.
 
-    borrowed: the register of whose row in the register file the variable is a view, if it is one.
+    borrowed: the register whose row in the register file the variable views, if any.
     """
 
     name: str
@@ -72,7 +72,7 @@ class BlockWriter(Code):
         self.program, self.block = program, block
         self._values: dict[Register, _Value] = {}
         self._written: set[Register] = set()
-        self._touched: set[Register] = set()  # of the watched, since the last wgmma
+        self._touched: set[Register] = set()  # watched registers touched since the last wgmma
         self.suspects = SuspectWriter(self, program.suspects, self.read)
 
     def write(self) -> str:
@@ -106,7 +106,7 @@ class BlockWriter(Code):
         self.suspects.leave(instruction)
 
     def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:
-        """Emitters say what they do not know of an instruction, whose form is right (check_form), by ValueError."""
+        """Call an emitter, whose ValueError means that it lacks a part of an instruction of a known form."""
         try:
             return act()
         except ValueError as error:
@@ -139,7 +139,7 @@ class BlockWriter(Code):
                 return self.variable(f"m.specials.of_lanes({name!r}, g).astype({dtype})")
             case Special(name) if name in UNIFORM_SPECIALS:
                 return self.variable(f"m.specials.uniform[{name!r}].astype({dtype})")
-            case Special(name) if name.startswith("envreg"):  # which cooperative_groups::this_grid reads
+            case Special(name) if name.startswith("envreg"):  # cooperative_groups::this_grid reads these
                 raise ValueError(f"%{name} belongs to cooperative launches, which are not emulated, nor is grid.sync()")
             case Special(name):
                 raise ValueError(f"%{name} is neither declared nor an emulated special register")
@@ -148,12 +148,12 @@ class BlockWriter(Code):
         raise ValueError(f"an operand is {described(operand)}, and a value is needed")
 
     def exchange(self, collective: str, instruction: Instruction, *operands: str) -> str:
-        """A variable with what a collective of this machine gives the lanes, its member mask being the last operand."""
+        """A variable with a machine collective's result for the lanes; its member mask is the last operand."""
         arguments = ", ".join([collective, self.read(instruction.operands[-1], "u4"), *operands])
         return self.variable(f"yield {self.site}, {arguments}")
 
     def stable(self, name: str | None) -> str | None:
-        """A variable that survives the write-backs: a copy, if it is a view of the register file."""
+        """A variable that survives the write-backs: a copy if it is a view of the register file."""
         if name is None:
             return None
         borrowed = any(
@@ -181,7 +181,7 @@ class BlockWriter(Code):
         self.suspects.give(destination)
 
     def place_of(self, destination: Operand) -> str | None:
-        """The lanes of a register in the register file, which the machine gives its value; None if nobody reads it."""
+        """The lanes of a register in the register file, for the machine to set; None if no instruction reads it."""
         self.forget(registers_of(destination))
         if not isinstance(destination, Register) or destination not in self.program.rows:
             return None
@@ -201,11 +201,11 @@ class BlockWriter(Code):
         self._touched.clear()
 
     def leave_to_wgmma(self, registers: Iterable[Register]) -> None:
-        """Until `rows_in_place` it is wgmma itself that accesses these."""
+        """Leave these registers to wgmma itself until `rows_in_place`."""
         self._touched.update(registers)
 
     def alias(self, destination: Register, source: Register) -> None:
-        """Let a register hold what another of the same width holds."""
+        """Let a register hold the value of another of the same width."""
         self._touch(source)
         self._touch(destination)
         self._values[destination] = self._current(source)
@@ -245,7 +245,7 @@ class BlockWriter(Code):
         return self._as(register, dtype)
 
     def _as(self, register: Register, dtype: str) -> str:
-        """A variable with what a register holds as dtype."""
+        """A variable with a register's contents as dtype."""
         self._touch(register)
         value = self._current(register)
         if value.dtype == dtype:
@@ -264,7 +264,7 @@ class BlockWriter(Code):
         return value.views[dtype]
 
     def _current(self, register: Register) -> _Value:
-        """What a register holds, loaded from the register file where this block has not yet."""
+        """The contents of a register, loaded from the register file unless this block already holds them."""
         if register not in self._values:
             self._values[register] = self._load(register)
         return self._values[register]

@@ -1,1 +1,1 @@
-"""PTX text becomes data, or is refused."""
+"""The front end: PTX text becomes data, or is refused."""

@@ -1,8 +1,8 @@
-"""Which PTX version and which target an instruction needs. Source: PTX ISA, "PTX ISA Notes" and "Target ISA Notes".
+"""The PTX version and target that instructions need. Source: PTX ISA, "PTX ISA Notes" and "Target ISA Notes".
 
-A line is `opcodes . modifiers : version target`; an instruction needs what each line says whose modifiers it has, a | b
-being one of two and a* one that starts with a. A target is a minimum; `sm_90a` with `only` is that one alone, and with
-`specific` it is the minimum of the architecture-specific targets (sm_90a, sm_100a, sm_120f...).
+A line is `opcodes . modifiers : version target`. It applies to an instruction that has its modifiers; a | b is one of
+two, and a* one that starts with a. A target is a minimum. `sm_90a` with `only` is that target alone; with `specific` it
+is the minimum of the architecture-specific targets (sm_90a, sm_100a, sm_120f...).
 """
 
 import re
@@ -84,8 +84,10 @@ TARGETS = {
     for version, *targets in map(str.split, _INTRODUCED.split(";"))
     for target in targets
 }
-"""Those that a module may name, and the first PTX version that has them ("Release Notes"): what is said of sm_90 or
-higher runs alike on the later ones."""
+"""The targets that a module may name, and the first PTX version that has them ("Release Notes").
+
+Instructions of sm_90 or higher behave alike on later targets.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class Need:
         )
 
     def feature(self, instruction: Instruction) -> str:
-        """What of the instruction has the need."""
+        """The part of the instruction that has the need."""
         of_table = (choice for choices in self.modifiers for choice in choices)
         return ".".join((instruction.opcode, *(name for name in of_table if name in instruction.modifiers)))
 
@@ -147,7 +149,7 @@ def check_available(instruction: Instruction, module: Module) -> None:
     """Refuse an instruction that the module's version or target does not have.
 
     Raises:
-        PtxSyntaxError: naming the instruction, what it needs and what the module says.
+        PtxSyntaxError: naming the instruction, its needs and the module's version or target.
     """
     for need in _NEEDS.get(instruction.opcode, ()):
         if not need.concerns(instruction):

@@ -56,17 +56,17 @@ _RETURN, _AFTER = "<return>", "<after>"
 """Labels that PTX cannot spell."""
 _MOST_INSTRUCTIONS = 1 << 18
 _MOST_CALLS = 64
-"""Calls within calls; each takes the parser some frames of Python's stack."""
+"""The depth of calls within calls; each takes the parser some frames of Python's stack."""
 _MOST_SCOPES = 256
-"""Scopes within scopes: every name is looked for in all of them."""
+"""The depth of scopes within scopes: every name is looked up in all of them."""
 _MOST_INLINED = 256
-"""Lines that a source line is inlined through, beyond which no more are told."""
+"""The length of a chain of inlined source lines; further ones are not recorded."""
 
 LocationKey: TypeAlias = tuple[int, int, int]
 
 
 class BodyParser:
-    """Parses the body of one entry, with the bodies of the functions that it calls in the places of the calls."""
+    """The parser of one entry's body; bodies of functions are parsed in the places of their calls."""
 
     def __init__(self, module: Module, entry: Entry, text: str, start: int, expansion: Expansion) -> None:
         self.module, self.entry, self.text = module, entry, text
@@ -74,7 +74,7 @@ class BodyParser:
         self.module_scope = Scope(None)
         self.branches: list[tuple[Instruction, str, Scope]] = []
         self.callers: list[str] = []  # functions whose bodies are being parsed
-        self.expansion, self.expanded = expansion, 0  # statements that its calls stand for
+        self.expansion, self.expanded = expansion, 0  # statements that calls expand to
         self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
         self.last_label = ""
         self.call_sites: dict[LocationKey, LocationKey] = {}
@@ -98,7 +98,7 @@ class BodyParser:
         start = self.position
         try:
             self._body()
-        except UnsupportedInstruction as error:  # which other entries of the module may do without
+        except UnsupportedInstruction as error:  # other entries of the module may not need it
             self.entry.refusal = str(error)
             return matching_brace(self.text, start) + 1
         self._resolve_branches()
@@ -185,7 +185,7 @@ class BodyParser:
             self._plain(opcode, names, rest, predicate)
 
     def _plain(self, opcode: str, names: tuple[str, ...], rest: str, predicate: Register | Negated | None) -> None:
-        """An instruction that is no branch and no call."""
+        """Append an instruction other than a branch or a call."""
         operands = tuple(self._operand(item) for item in split_list(rest))
         if names[-1:] == ("b128",) and opcode not in ("mov", "atom"):
             names, operands = in_halves(names, operands)
@@ -195,7 +195,7 @@ class BodyParser:
 
     @contextmanager
     def _only_where(self, predicate: Register | Negated | None) -> Iterator[None]:
-        """Let what is appended run only where a predicate holds, by a branch around it."""
+        """Let the appended instructions run only where a predicate holds, by a branch around them."""
         scope, beyond = self.scope, f"{_AFTER}{len(self.entry.instructions)}"
         if predicate is not None:
             self._branch(beyond, inverted(predicate))
@@ -219,7 +219,7 @@ class BodyParser:
         self._append(instruction)
 
     def _branch_by_table(self, names: tuple[str, ...], rest: str, predicate: Register | Negated | None) -> None:
-        """brx.idx, which here ends a launch beyond the list; then a comparison and a branch per label but the last."""
+        """brx.idx: a check that the index is in the list, then a comparison and a branch per label but the last."""
         index, table = split_list(rest)
         labels = next((scope.tables[table] for scope in self.scope.chain() if table in scope.tables), None)
         if not labels:
@@ -238,7 +238,7 @@ class BodyParser:
     # Calls --------------------------------------------------------------------------------------------------------
 
     def _inline(self, call: str, predicate: Register | Negated | None) -> bool:
-        """Put the body of a function in the place of its call; False if the module does not have the body."""
+        """Replace a call by the body of its function; False if the module does not have the body."""
         match = _CALL.match(call)
         if match is None:
             raise self._error(f"cannot parse the call {call!r}")
@@ -290,7 +290,7 @@ class BodyParser:
                 self._move(result, source)
 
     def _drop_last_return(self) -> None:
-        """Let the end of an expanded body run on to what follows it."""
+        """Let the end of an expanded body continue with the next instruction."""
         last, label, _ = self.branches[-1] if self.branches else (None, "", None)
         if last is not None and label == _RETURN and last is self.entry.instructions[-1] and last.predicate is None:
             self.branches.pop()
@@ -314,7 +314,7 @@ class BodyParser:
         self._append(Instruction("mov", (kind,), (destination, source), None, self.line, self.location))
 
     def _declare_argument(self, statement: str) -> None:
-        """The place of an argument or a result of a call: local memory."""
+        """Declare the place of a call's argument or result: local memory."""
         match = VARIABLE.match(statement.replace(".param", ".local", 1) + ";")
         if match is None:
             raise self._error(f"cannot parse the declaration {statement!r}")
@@ -392,6 +392,6 @@ class BodyParser:
 
 
 def _is_local(operand: Operand) -> bool:
-    """Whether this is the place of an argument of a call, or an address in it."""
+    """Whether this is the place of a call's argument, or an address in it."""
     base = operand.base if isinstance(operand, Address) else operand
     return isinstance(base, Symbol) and base.space == "local"

@@ -1,4 +1,4 @@
-"""Whether an instruction has a form that the emulator knows, and registers of the types that it asks for."""
+"""The check that an instruction has a known form, and registers of the types that the form asks for."""
 
 import re
 from collections.abc import Collection
@@ -35,7 +35,7 @@ _OPERAND_NAMES = {"A": "an address", "N": "an integer constant", "*": "anything"
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """How the modifiers of an instruction fit a form: in its order, with what is too many and what is lacking."""
+    """The fit of an instruction's modifiers to a form: in its order, with the superfluous and the missing ones."""
 
     form: Form
     modifiers: tuple[str, ...]
@@ -44,11 +44,11 @@ class _Fit:
 
 
 def check_form(instruction: Instruction) -> None:
-    """Bring the modifiers into the order of the form that the instruction has.
+    """Bring the modifiers into the order of the instruction's form.
 
     Raises:
         UnsupportedInstruction: if the emulator knows no form with these modifiers.
-        PtxSyntaxError: if the operands are not those of the form: PTX ISA, "Operand Type Checking".
+        PtxSyntaxError: if the operands do not match the form: PTX ISA, "Operand Type Checking".
     """
     guard = instruction.predicate
     register = guard.register if isinstance(guard, Negated) else guard
@@ -90,7 +90,7 @@ def _fit(form: Form, modifiers: tuple[str, ...]) -> _Fit:
 
 
 def _unknown_form(instruction: Instruction, fits: list[_Fit]) -> UnsupportedInstruction:
-    """Name what is wrong with the form that comes nearest, and how it is written."""
+    """An error that names the faults against the nearest form, and how that form is written."""
     nearest = min(fits, key=lambda fit: (len(fit.unknown) + len(fit.lacking), len(fit.unknown)))
     faults = []
     if nearest.unknown:
@@ -106,7 +106,7 @@ def _unknown_form(instruction: Instruction, fits: list[_Fit]) -> UnsupportedInst
 
 
 def if_rightly_spelled(names: Collection[str], known: Collection[str], mark: str = "") -> str:
-    """Ask for names that come near to those that are not known, before what to do if the emulator lacks them."""
+    """A hint at names similar to unknown ones, before the remedy for what the emulator lacks."""
     close = [near for name in names if name not in known for near in get_close_matches(name, known, 1, cutoff=0.7)]
     meant = " and ".join(f"{mark}{name}" for name in close)
     return f"{f'Did you mean {meant}? ' * bool(close)}If it is spelled as in PTX, the emulator lacks it: "
@@ -157,13 +157,13 @@ def _type_of(name: str, fit: _Fit) -> str:
 
 
 def _length(fit: _Fit) -> int:
-    """How many elements a vector has."""
+    """The number of elements of a vector."""
     lengths = [int(match[1]) for modifier in fit.modifiers if (match := _LENGTH.fullmatch(modifier))]
     return lengths[0] if lengths else 1
 
 
 def _fault(fit: _Fit, instruction: Instruction) -> str:
-    """What is wrong with the operands; nothing if they are right."""
+    """The fault of the operands in words; empty if they are right."""
     for number, (name, operand) in enumerate(zip(fit.form.operands, instruction.operands, strict=False), 1):
         if name == "...":
             break
@@ -225,7 +225,7 @@ def _fits(operand: Operand, kind: str, wider: bool) -> bool:
                 return own == kind
             both_whole = _INTEGER.fullmatch(own) and _INTEGER.fullmatch(kind)
             untyped = _UNTYPED.fullmatch(own) or _UNTYPED.fullmatch(kind)
-            as_word = own in _PAIRS and _INTEGER.fullmatch(kind)  # not in the manual, but ptxas takes it
+            as_word = own in _PAIRS and _INTEGER.fullmatch(kind)  # not in the manual, but ptxas accepts it
             return bool(own == kind or both_whole or untyped or as_word) and _width_fits(operand, kind, wider)
         case Negated(register):
             return kind == "pred" and register.type == "pred"
@@ -239,7 +239,7 @@ def _fits(operand: Operand, kind: str, wider: bool) -> bool:
 
 
 def _width_fits(operand: Operand, kind: str, wider: bool) -> bool:
-    """Whether an operand is as wide as a type, or, if it may, wider."""
+    """Whether an operand is as wide as a type or, if allowed, wider."""
     if not isinstance(operand, Register):
         return isinstance(operand, Integer | Float | Sink)
     width = _BITS[operand.type]

@@ -1,4 +1,4 @@
-"""How much text the calls of device functions stand for, before any of it is parsed: each call is a copy of a body."""
+"""The amount of text that calls of device functions expand to, computed before parsing: each call copies a body."""
 
 import re
 from collections import Counter
@@ -9,18 +9,18 @@ from tilewright.emulator.ptx.syntax import Module
 
 _CALLEE = re.compile(r"\bcall(?:\.\w+)*\s+(?:\([^()]*\)\s*,\s*)?([%\w$]+)")
 _LONG_STATEMENT = 64
-"""Characters; text without statements counts as statements of this length."""
+"""Text counts as at least one statement for each stretch of this many characters."""
 
 
 class Expansion:
-    """Statements that the functions of a module have with all that they call, each call counted as what it calls."""
+    """The sizes of a module's functions in statements, with each call counted as the function that it calls."""
 
     def __init__(self, module: Module, text: str) -> None:
         self._module, self._text = module, text
         self._sizes: dict[str, int] = {}
 
     def size(self, name: str) -> int:
-        """Statements of a function. One that calls itself counts once: its calls are refused where they stand."""
+        """The statements of a function. A recursive function counts once; the parser refuses its calls."""
         path = {name: iter(self._callees[name])}
         while path and name not in self._sizes:
             caller, callees = next(reversed(path.items()))
@@ -44,7 +44,7 @@ class Expansion:
 
     @cached_property
     def _callees(self) -> dict[str, Counter[str]]:
-        """What each function calls, and how often."""
+        """The functions that each function calls, and how often."""
         called = {name: Counter(_CALLEE.findall(body)) for name, body in self._bodies.items()}
         return {
             name: Counter({each: n for each, n in found.items() if each in called}) for name, found in called.items()

@@ -259,17 +259,17 @@ wgmma           : mma_async sync aligned WGMMA [satfinite] f16|f32|s32 TYPE TYPE
 
 
 _MOST_SHOWN = 10
-"""Modifiers of a group that messages list."""
+"""The most modifiers of a group that messages list."""
 
 
 def has_modifier(choices: tuple[str, ...], modifier: str) -> bool:
-    """Whether a modifier is one of the choices, of which a* is any that starts with a."""
+    """Whether a modifier is one of the choices; a* is any that starts with a."""
     return any(modifier.startswith(choice[:-1]) if choice.endswith("*") else modifier == choice for choice in choices)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Modifiers of which an instruction has one, or, if not required, may have one."""
+    """A group of modifiers; an instruction has exactly one of them, or at most one if not required."""
 
     choices: tuple[str, ...]
     required: bool

@@ -22,7 +22,7 @@ _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
 _SYMBOL = re.compile(r"[A-Za-z_$%]")
 LARGEST_ALIGNMENT = 1 << 16
-"""Of a variable; far above what memories need, and low enough to compute with."""
+"""The largest alignment of a variable: far above the needs of memories, and low enough to compute with."""
 _LARGEST_VARIABLE = 1 << 48
 
 
@@ -63,10 +63,10 @@ def parse_constant(text: str) -> Integer | Float | None:
 
 
 def alignment(text: str | None, width: int, line: int) -> int:
-    """The alignment that a declaration asks for, or its type does."""
+    """The alignment that a declaration asks for, or else its type's."""
     align = int(text) if text else width
     if align < 1 or align & (align - 1) or align > LARGEST_ALIGNMENT:
-        raise PtxSyntaxError(f"PTX line {line}: the alignment {align} is no power of two up to {LARGEST_ALIGNMENT}")
+        raise PtxSyntaxError(f"PTX line {line}: the alignment {align} is not a power of two up to {LARGEST_ALIGNMENT}")
     return align
 
 
@@ -75,7 +75,7 @@ def _float_bits(value: Float) -> int:
 
 
 def variable_of(match: re.Match[str], line: int) -> Variable:
-    """The variable that a match of VARIABLE declares, without a place yet."""
+    """The variable that a match of VARIABLE declares, not placed yet."""
     if TYPE_BITS.get(match["type"], 0) < 8:
         raise PtxSyntaxError(f"PTX line {line}: unknown type .{match['type']}")
     width = TYPE_BITS[match["type"]] // 8
@@ -112,7 +112,7 @@ def matching_brace(text: str, start: int) -> int:
 
 
 def short_names(paths: dict[int, str]) -> dict[int, str]:
-    """For each path, of any system, as many of its last components as tell it from the other paths."""
+    """The shortest names of paths, of any system: as many last components as distinguish each from the others."""
     components = {path: [part for part in re.split(r"[/\\]+", path) if part] for path in paths.values()}
     taken = Counter(tuple(parts[-n:]) for parts in components.values() for n in range(1, len(parts) + 1))
 
@@ -137,15 +137,15 @@ def _line_ends(text: str) -> list[int]:
 def named_line(text: str, loc: re.Match[str]) -> re.Match[str] | None:
     """A match of LOC that names a line: this one, or for line 0 the next one in its body.
 
-    Compilers write line 0 at the start of a block where its first instructions come from no line, so that they are not
-    taken for what stands before.
+    Compilers write line 0 at the start of a block whose first instructions come from no line, so they are not
+    attributed to the line before.
     """
     return loc if int(loc[2]) else _lines_after(text).get(loc.start())
 
 
 @lru_cache(maxsize=1)
 def _lines_after(text: str) -> dict[int, re.Match[str] | None]:
-    """For each .loc of line 0, by its position, the next one in its body that names a line."""
+    """The next .loc in its body that names a line, for each .loc of line 0, by position."""
     after: dict[int, re.Match[str] | None] = {}
     following: re.Match[str] | None = None
     for match in reversed(list(_LOC_OR_END.finditer(text))):
@@ -157,7 +157,7 @@ def _lines_after(text: str) -> dict[int, re.Match[str] | None]:
 
 
 def excerpt(text: str, position: int) -> str:
-    """The beginning of what stands at a position, for messages."""
+    """The beginning of the text at a position, for messages."""
     return text[position : position + 60].split("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""What the parser expresses by simpler means: registers of unusual widths, accesses of b128, guards of barriers."""
+"""Lowering to simpler means: registers of unusual widths, accesses of b128, guards of barriers."""
 
 from tilewright.emulator.ptx.forms import EXCHANGES
 from tilewright.emulator.ptx.syntax import Negated, Operand, Register, Vector
@@ -26,7 +26,7 @@ def in_halves(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tupl
 
 
 def waits_for_others(opcode: str, modifiers: tuple[str, ...]) -> bool:
-    """Whether threads meet others here, so that a guard has to be a branch around it."""
+    """Whether threads meet others here, so a guard has to be a branch around it."""
     return opcode in ("bar", "barrier", *EXCHANGES) or (opcode == "mbarrier" and "try_wait" in modifiers)
 
 

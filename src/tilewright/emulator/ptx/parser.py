@@ -31,7 +31,7 @@ _VERSION_AND_TARGET = re.compile(
 _PATH = re.compile(r"[^\n]+\.ptx")
 _CUDA = re.compile(r"^[ \t]*#[ \t]*include\b|\bextern\s+\"C\"|\b__(?:global|device|shared)__\b|^[ \t]*template\b", re.M)
 COMPILED = "the PTX that `nvcc -ptx -lineinfo` or nvrtcGetPTX makes"
-"""What to give, for messages about what is none."""
+"""The expected input, for messages about text that is not PTX."""
 _HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
 _SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
 _FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
@@ -81,7 +81,7 @@ def parse(text: str) -> Module:
 
 
 def _header(text: str) -> re.Match[str]:
-    """PTX starts with .version and .target; refuse what is no PTX, or PTX of machines that this is no model of."""
+    """Parse .version and .target, with which PTX starts; refuse other text and targets that are not modeled."""
     start = skip_blank(text, 0)
     header = _VERSION_AND_TARGET.match(text, start)
     if header is None:
@@ -106,7 +106,7 @@ def _header(text: str) -> re.Match[str]:
 
 
 def _instead(text: str) -> str:
-    """What a text without a header seems to be, and what to give instead."""
+    """The likely nature of a text without a header, and what to give instead."""
     if _PATH.fullmatch(text):
         return ": this looks like a file's path, and the text is wanted, as Path(...).read_text() gives it"
     return f": this looks like CUDA C++, so compile it: give {COMPILED} of it" if _CUDA.search(text) else ""
@@ -116,7 +116,7 @@ def _parse_function(module: Module, text: str, header: re.Match[str], expansion:
     """Parse an entry, or step over a function; returns the position after it."""
     start = text.find("{", header.end())
     end = text.find(";", header.end())
-    if header[1] == "func" and (start < 0 or 0 <= end < start):  # a declaration only
+    if header[1] == "func" and (start < 0 or 0 <= end < start):  # only a declaration
         return end + 1
     if start < 0:
         raise syntax_error(text, header.start(), "a function without a body")

@@ -1,4 +1,4 @@
-"""A scope of a body: the names that are declared between one pair of braces, and what operands mean there."""
+"""A scope of a body: the names declared between one pair of braces, and the meanings of operands there."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Scope:
         self.parent = parent
         self.names: dict[str, Operand] = {}
         self.labels: dict[str, int] = {}
-        self.tables: dict[str, list[str]] = {}  # of branches
+        self.tables: dict[str, list[str]] = {}  # branch tables
 
     def chain(self) -> "Iterator[Scope]":
         """This scope and those around it, the innermost first."""
@@ -38,7 +38,7 @@ class Scope:
             scope = scope.parent
 
     def operand(self, text: str) -> Operand:
-        """What an operand means here. Raises ValueError if it means nothing."""
+        """The meaning of an operand here. Raises ValueError if it has none."""
         for scope in self.chain():
             if (known := scope.names.get(text)) is not None:
                 return known
@@ -57,7 +57,7 @@ class Scope:
         elif "|" in text:
             first, *others = text.split("|")
             if len(others) > 1:
-                raise ValueError(f"{text!r} is no pair")
+                raise ValueError(f"{text!r} is not a pair")
             operand = Pair(self.operand(first.strip()), self.operand(others[0].strip()))
         elif (constant := parse_constant(text)) is not None:
             operand = constant
@@ -72,10 +72,10 @@ class Scope:
     def _address(self, text: str) -> Address:
         items = split_list(text)
         if not items or (len(items) == 1 and items[0][:1] in ("[", "{")):
-            raise ValueError(f"[{text}] is no address")
+            raise ValueError(f"[{text}] is not an address")
         if len(items) == 2:
-            if items[0][:1] == "[" or items[1][:1] == "[":  # would nest without end
-                raise ValueError(f"[{text}] is no address")
+            if items[0][:1] == "[" or items[1][:1] == "[":  # would nest without limit
+                raise ValueError(f"[{text}] is not an address")
             coordinates = self.operand(items[1])
             if not isinstance(coordinates, Vector):
                 raise ValueError(f"[{text}] is not a tensor address")
@@ -88,12 +88,12 @@ class Scope:
     def _beyond(self, match: re.Match[str]) -> Symbol:
         symbol = self.operand(match[1])
         if not isinstance(symbol, Symbol):
-            raise ValueError(f"{match[0]!r} is no address of a variable")
+            raise ValueError(f"{match[0]!r} is not an address of a variable")
         return replace(symbol, offset=symbol.offset + _offset_of(match))
 
 
 def _offset_of(match: re.Match[str]) -> int:
     offset = parse_constant(match[2])
     if not isinstance(offset, Integer):
-        raise ValueError(f"{match[2]!r} is no offset of an address")
+        raise ValueError(f"{match[2]!r} is not an offset of an address")
     return offset.value

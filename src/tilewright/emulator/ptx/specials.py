@@ -5,11 +5,11 @@ LANE_SPECIALS = frozenset(
     + ["laneid", "warpid", "nwarpid", "smid", "cluster_ctarank", "clock", "clock_hi", "clock64", "globaltimer"]
     + [f"lanemask_{relation}" for relation in ("eq", "le", "lt", "ge", "gt")]
 )
-"""Those that may differ between threads or moments."""
+"""Special registers that may differ between threads or over time."""
 
 UNIFORM_SPECIALS = frozenset(
     [f"{name}.{axis}" for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "xyz"]
     + ["cluster_nctarank", "nsmid", "WARP_SZ", "dynamic_smem_size", "total_smem_size", "aggr_smem_size"]
     + ["gridid", "is_explicit_cluster"]
 )
-"""Those that are the same for the whole launch."""
+"""Special registers that are the same for the whole launch."""

@@ -18,12 +18,12 @@ class Register:
 
     @property
     def bits(self) -> int:
-        """Bits that it is held in: 16 where it has 8, of which instructions use 8."""
+        """The bits that hold it: 16 for a type of 8 bits; instructions then use the low 8."""
         return max(TYPE_BITS[self.type], 16) if self.type != "pred" else 1
 
 
 CARRY = Register("CC.CF", "pred")
-"""The carry flag, which PTX does not name: instructions with .cc write it and addc, subc and madc read it."""
+"""The carry flag, unnamed in PTX: instructions with .cc write it; addc, subc and madc read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The address of a variable, and of what lies `offset` bytes on.
+    """The address of a variable, plus `offset` bytes.
 
     space: param, shared, local or global (module constants are global).
     """
@@ -108,7 +108,7 @@ Operand: TypeAlias = Register | Integer | Float | Special | Symbol | Label | Add
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A CUDA source line: where the code stands, and the line of the kernel that it was inlined into.
+    """A CUDA source line of an instruction, and the line of the kernel that it was inlined into.
 
     chain: "file:line" of all lines between the two, both included, innermost first.
     """
@@ -135,7 +135,7 @@ class Instruction:
     predicate: Register | Negated | None
     ptx_line: int
     location: Location | None
-    target: int = -1  # of a branch: the index of the instruction it goes to
+    target: int = -1  # the index of a branch's target instruction
 
     @property
     def action(self) -> str:
@@ -187,10 +187,10 @@ class Entry:
     shared_bytes: int = 0  # static; dynamic shared memory starts at dynamic_offset
     dynamic_offset: int = 0
     local_bytes: int = 0
-    arguments: set[str] = field(default_factory=set)  # of calls, among the local variables
-    constants: dict[str, Variable] = field(default_factory=dict)  # of the module
+    arguments: set[str] = field(default_factory=set)  # arguments of calls, among the local variables
+    constants: dict[str, Variable] = field(default_factory=dict)  # the module's constants
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # reqntid, maxntid, reqnctapercluster...
-    refusal: str = ""  # why it cannot be emulated, if that was found when it was parsed
+    refusal: str = ""  # why it cannot be emulated, if parsing showed it
 
     @property
     def parameter_bytes(self) -> int:
@@ -221,7 +221,8 @@ class Function:
 class Module:
     """A parsed PTX module: entries, device functions, and variables by name.
 
-    variables: of the global and const spaces; constants: those of const.
+    variables: those of the global and const spaces.
+    constants: those of const.
     """
 
     version: tuple[int, int]

@@ -1,4 +1,4 @@
-"""Where the variables of an entry lie in shared and local memory."""
+"""The places of an entry's variables in shared and local memory."""
 
 import re
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ def place_variables(module: Module, entry: Entry) -> None:
 
 
 def variable_at(entry: Entry, offset: int) -> str:
-    """Which shared variable lies at an offset of an entry's shared memory, such as "tile + 64"; empty if none does."""
+    """The shared variable at an offset of an entry's shared memory, such as "tile + 64"; empty if there is none."""
     before = [variable for variable in entry.shared.values() if variable.offset <= offset]
     variable = max(before, key=lambda variable: variable.offset, default=None)
-    if variable is None or 0 < variable.size <= offset - variable.offset:  # what is dynamic has no size
+    if variable is None or 0 < variable.size <= offset - variable.offset:  # dynamic memory has no size
         return ""
     within = offset - variable.offset
     return _unmangled(variable.name) + (f" + {within}" if within else "")
 
 
 def _unmangled(name: str) -> str:
-    """The last part of a C++ name, which its length precedes; other names as they are."""
+    """The last part of a mangled C++ name; other names unchanged."""
     lengths = re.finditer(r"(?<!\d)\d{1,6}(?!\d)", name if name.startswith("_Z") else "")
     starts = [match.end() for match in lengths if int(match[0]) == len(name) - match.end()]
     return name[starts[-1] :] if starts else name

@@ -1,1 +1,1 @@
-"""What instructions mean: pure functions of arrays, which know no machine."""
+"""The meaning of instructions: pure functions of arrays, without a machine."""

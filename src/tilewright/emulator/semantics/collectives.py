@@ -14,18 +14,18 @@ from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Mask, Tiles
 from tilewright.emulator.semantics.scalars import Values
 
 Collective: TypeAlias = Callable[..., Any]
-"""Of a group, the member mask of its lanes, and operands."""
+"""A function of a group, the member mask of its lanes, and operands."""
 
 _LANE = np.arange(WARP, dtype=np.int64)
 POISON = np.uint32(0xFFFFFFFF)
-"""What stands for an undefined value, as in memory that nobody has written: NaN, if it is a number."""
+"""The value of undefined results, as of unwritten memory: NaN as a number."""
 
 BIT = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))[:, None]
 """(32, 1), the bit of each lane in a member mask."""
 
 
 def by_mask(collective: Collective) -> Collective:
-    """Let a collective see one member mask in each warp: where a warp's lanes have several, each has a turn."""
+    """Let a collective see one member mask per warp: if a warp's lanes have several, each mask has a turn."""
 
     @wraps(collective)
     def apply(group: Group, mask: Values, *operands: Any) -> Any:
@@ -48,10 +48,10 @@ def by_mask(collective: Collective) -> Collective:
 def shuffle(
     group: Group, mask: Values, mode: str, value: Values, lane: Values, clamp: Values, unset: Values | None
 ) -> tuple[Array, Array, Array | None]:
-    """shfl.sync: the value of another lane of the warp, whether that lane is in range, and where there is no value.
+    """shfl.sync: another lane's value, whether that lane is in range, and where there is no value.
 
-    PTX leaves open what a lane reads from one that takes no part, or that is not in its member mask: it is poison.
-    unset: the lanes that have no value to give, None if all have.
+    PTX leaves open what a lane reads from one that takes no part, or that is not in its member mask: here it is poison.
+    unset: the lanes without a value to give, None if all have one.
     """
     warps = group.warps
     values = warps.spread(value)
@@ -73,7 +73,7 @@ def shuffle(
 
 
 def _source_lane(mode: str, own: Array, lane: Array, clamp: Array) -> tuple[Array, Array]:
-    """The lane to read, the own one where the wanted one is out of range, and whether it is in range."""
+    """The lane to read (a lane's own if the wanted one is out of range), and whether it is in range."""
     segment, limit, lane = clamp >> 8 & 31, clamp & 31, lane & 31
     start = own & segment
     last = start | (limit & ~segment)
@@ -124,7 +124,7 @@ def match(group: Group, mask: Values, mode: str, value: Values) -> tuple[Array, 
 
 @by_mask
 def reduce(group: Group, mask: Values, operation: str, value: Values) -> Array:
-    """redux.sync: the combination of the values of the lanes of the mask."""
+    """redux.sync: the combined values of the lanes of the mask."""
     warps = group.warps
     values, members = warps.spread(value), members_of(warps, mask)
     limits = np.iinfo(values.dtype)
@@ -155,15 +155,15 @@ def active_mask(group: Group) -> Array:
 
 
 def members_of(warps: Tiles, mask: Values) -> Mask:
-    """Which lanes of each warp are in its mask and present."""
+    """The lanes of each warp that are in its mask and present."""
     members: Mask = warps.spread(mask) & BIT != 0
     return members if warps.present is None else members & warps.present
 
 
 def parties(warps: Tiles, masks: Array) -> Iterator[tuple[Array, Mask]]:
-    """The lanes of each warp that have one member mask, one mask of each warp at a time.
+    """The lanes of each warp that share a member mask, one mask of each warp at a time.
 
-    masks: (lanes,). Yields the masks, (warps, 1, C), 0 in warps that have no further one, and whose they are,
+    masks: (lanes,). Yields the masks, (warps, 1, C), 0 in warps without a further one, and the lanes that have them,
     (warps, 32, C).
     """
     of_lane = warps.spread(masks)

@@ -1,4 +1,4 @@
-"""PTX conversions (cvt) on NumPy arrays of lanes or scalars, where they are not one NumPy expression."""
+"""PTX conversions (cvt) on NumPy arrays of lanes or scalars; only those that need more than one NumPy expression."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from tilewright.emulator.semantics.scalars import (
 
 _PACKED_FLOAT8 = {"e4m3x2": ml_dtypes.float8_e4m3fn, "e5m2x2": ml_dtypes.float8_e5m2}
 TF32_BITS = u4(0xFFFFE000)
-"""The bits of a float32 that tf32 has."""
+"""The bits of a float32 that tf32 keeps."""
 _LARGEST = {"f16": f4(65504), "bf16": u4(0x7F7F0000).view(f4), "tf32": u4(0x7F7FE000).view(f4)}
 
 
@@ -78,7 +78,7 @@ def integer_to_double(values: Values, mode: str) -> Values:
 
 
 def clamp_finite(values: Values, kind: str) -> Values:
-    """.satfinite: the largest finite value of a type instead of what lies beyond; NaN stays."""
+    """.satfinite: values beyond a type's range become its largest finite value; NaN stays."""
     largest = _LARGEST[kind]
     return np.clip(values, -largest, largest)
 

@@ -1,4 +1,4 @@
-"""Arithmetic of float64 rounded in a direction, exactly: no wider type helps, so fractions say where results lie."""
+"""Exact arithmetic of float64 rounded in a direction: without a wider type, fractions locate the exact result."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -18,7 +18,7 @@ _RESIDUAL: dict[str, Callable[..., Fraction]] = {
     "div": lambda result, a, b: (a - result * b) * b,
     "sqrt": lambda result, a: a - result * result,
 }
-"""What has the sign of the exact result minus a given one."""
+"""Expressions with the sign of the exact result minus a given one."""
 
 
 def rounded_double(operation: str, mode: str, *operands: Values) -> Values:
@@ -42,7 +42,7 @@ def rounded_double(operation: str, mode: str, *operands: Values) -> Values:
 
 
 def _sign_of_residual(operation: str, result: float, *operands: float) -> int:
-    """1 if the exact result is above, -1 if it is below, 0 where it is that or no number."""
+    """1 if the exact result is above, -1 if it is below, 0 if it is equal or not a number."""
     if not np.isfinite(operands).all() or np.isnan(result) or (operation == "div" and operands[1] == 0):
         return 0
     if np.isinf(result):

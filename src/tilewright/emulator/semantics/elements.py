@@ -1,4 +1,4 @@
-"""Element types by name, as NumPy holds them: of buffers, tensor maps and arguments."""
+"""Element types by name, as NumPy holds them, for buffers, tensor maps and arguments."""
 
 from functools import cache
 from typing import Any
@@ -30,7 +30,7 @@ ELEMENT_NAMES = (
     "s64",
     "u64",
 )
-"""The names as PTX has them; i8 to i64 are the same as s8 to s64, and NumPy's own names are taken too."""
+"""The names of PTX; i8 to i64 are the same as s8 to s64, and NumPy's own names are accepted too."""
 
 
 @cache
@@ -38,7 +38,7 @@ def element_dtype(name: str) -> "np.dtype[Any]":
     """The NumPy dtype of elements named as in PTX or as in NumPy; bf16 and 8-bit floats come from ml_dtypes.
 
     Raises:
-        ValueError: with the names that there are.
+        ValueError: for an unknown name, with the known names.
     """
     if name in _ML_NAMES:
         import ml_dtypes  # NumPy has none of them

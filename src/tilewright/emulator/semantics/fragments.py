@@ -1,4 +1,4 @@
-"""Which elements of a matrix the registers of a warp hold: the fragments of mma and wgmma.
+"""The fragments of mma and wgmma: the elements of a matrix in the registers of a warp.
 
 All of mma.m16n8kK, mma.m8n8kK and wgmma have one layout (PTX ISA, "Matrix Fragments for mma.m16n8k16" and its
 siblings, "Register Fragments and Shared Memory Matrix Layouts" of wgmma), except that m8n8k4 of f16 has its own
@@ -32,16 +32,18 @@ Array: TypeAlias = npt.NDArray[np.generic]
 Float32: TypeAlias = npt.NDArray[np.float32]
 Words: TypeAlias = npt.NDArray[np.uint32]
 Values: TypeAlias = npt.NDArray[Any]
-"""Elements as numbers: float32, or float64 where the elements are."""
+"""Elements as numbers: float32, or float64 for f64."""
 
 
 @dataclass(frozen=True)
 class ElementType:
     """An input type of the tensor cores.
 
-    per_register: elements in a register. decode: C-ordered registers (..., n) to the values of their elements,
-    (..., n * per_register), in float32 or, of f64, float64. family: types that one instruction may mix. accumulators:
-    their types.
+    per_register: elements in a register.
+    decode: C-ordered registers (..., n) to the values of their elements, (..., n * per_register), in float32 or, for
+    f64, float64.
+    family: types that one instruction may mix.
+    accumulators: the types of accumulators.
     """
 
     per_register: int
@@ -90,10 +92,13 @@ ELEMENT_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class MmaForm:
-    """What the qualifiers of mma, mma.sp or wmma.mma say.
+    """The qualifiers of mma, mma.sp or wmma.mma.
 
-    shape: such as "m16n8k16". Types are PTX's. layouts: of A and B, "row" or "col". saturate: .satfinite of s32 sums.
-    exclusive: products of bits are .xor instead of .and. rounding: of f64.
+    shape: such as "m16n8k16". Types are PTX's.
+    layouts: of A and B, "row" or "col".
+    saturate: .satfinite of s32 sums.
+    exclusive: products of bits are .xor instead of .and.
+    rounding: of f64.
     """
 
     shape: str
@@ -108,7 +113,7 @@ class MmaForm:
 
 
 def check_types(a_type: str, b_type: str, acc_type: str) -> ElementType:
-    """The element type of A, if the three types may occur in one instruction."""
+    """The element type of A, if one instruction may have the three types."""
     a, b = ELEMENT_TYPES.get(a_type), ELEMENT_TYPES.get(b_type)
     if a is None or b is None or a.family != b.family or acc_type not in a.accumulators:
         allowed = "; ".join(f"{name} in {' or '.join(t.accumulators)}" for name, t in ELEMENT_TYPES.items())
@@ -165,15 +170,17 @@ def fused_product(a: Values, b: Values, c: Values, mode: str) -> Values:
 
 
 def products_of_bits(product: Values, a: Values, b: Values) -> Values:
-    """How many bits of rows of A and columns of B differ, from how many ones they share."""
+    """The number of bits in which rows of A and columns of B differ, from the number of ones that they share."""
     return np.asarray(a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product)
 
 
 def accumulate_fragments(product: Values, acc_type: str, c: Array | None, d: Array, *, saturate: bool = False) -> Array:
     """D = C + product, in fragments.
 
-    product: (tile, C, M, N), for M = 8 of one warp, else of M / 16. c: (registers, warps, 32, C), zero if None.
-    d: receives the result, of c's shape and possibly c itself. saturate: clamp s32 instead of wrapping.
+    product: (tile, C, M, N), for M = 8 of one warp, else of M / 16.
+    c: (registers, warps, 32, C), zero if None.
+    d: receives the result, of c's shape and possibly c itself.
+    saturate: clamp s32 instead of wrapping.
     """
     axes = _axes(product)
     if acc_type == "f16":
@@ -195,7 +202,7 @@ def accumulate_fragments(product: Values, acc_type: str, c: Array | None, d: Arr
 
 
 def add_integers(product: Values, c: Any, saturate: bool) -> Words:
-    """Whole float32 plus the bits of int32: the bits of int32, which wraps unless it saturates."""
+    """The sum of whole float32 and int32 bits, as int32 bits; it wraps unless it saturates."""
     if not saturate:
         words: Words = product.astype(np.int32).view(np.uint32)
         return words if c is None else words + c

@@ -1,6 +1,6 @@
-"""What PTX integer arithmetic means on NumPy arrays, where it is not one NumPy expression.
+"""PTX integer arithmetic on NumPy arrays; only operations that need more than one NumPy expression.
 
-As in `arithmetic`, functions take arrays of lanes or scalars alike, and code generation refers to them by name.
+As in `scalars`, functions take arrays of lanes or scalars alike, and code generation refers to them by name.
 """
 
 import numpy as np
@@ -135,7 +135,8 @@ def insert_field(a: Values, b: Values, position: Values, length: Values) -> Valu
 def _field_bound(bound: Values, bits: int) -> Values:
     """The position or length of a field, which ends with its word.
 
-    PTX allows 0 to 255. Of what is beyond, hardware takes the low byte for words of 32 bits and all for those of 64.
+    PTX allows 0 to 255. Beyond that, hardware takes the low byte for words of 32 bits and the whole value for those of
+    64.
     """
     return np.minimum(bound & u4(0xFF) if bits == 32 else bound, u4(bits))
 
@@ -163,7 +164,7 @@ _BITS_OF_BYTE = np.array([bin(byte).count("1") for byte in range(256)], u4)
 
 
 def find_nth_set(mask: Values, base: Values, offset: Values) -> Values:
-    """fns: the |offset|-th set bit of mask from bit `base` on, up or (offset < 0) down; all ones if there is none.
+    """fns: the |offset|-th set bit of mask from bit `base` on, up or (offset < 0) down; all ones if it does not exist.
 
     Offset 0 asks for bit `base` itself.
     """
@@ -225,7 +226,7 @@ def multiply_add_high_saturated(a: Values, b: Values, c: Values) -> Values:
 
 
 def carry_of(total: Values, a: Values, carry: Values) -> Values:
-    """Whether a + ... + carry, which wrapped to `total`, left its unsigned type; sums have two terms and a carry."""
+    """Whether a + ... + carry, wrapped to `total`, overflowed its unsigned type; sums have two terms and a carry."""
     return (total < a) | (carry & (total == a))
 
 
@@ -237,7 +238,8 @@ def borrow_of(a: Values, b: Values, borrow: Values) -> Values:
 def dot_product(a: Values, b: Values, c: Values, bits_a: int, start_b: int = 0) -> Values:
     """dp4a and dp2a: c plus the products of the parts of a with the bytes of b from start_b on.
 
-    a, b: words whose sign tells how their parts extend; parts of a have bits_a bits. c: uint32.
+    a, b: words whose sign tells how their parts extend; parts of a have bits_a bits.
+    c: uint32.
     """
     total = c
     for index in range(32 // bits_a):

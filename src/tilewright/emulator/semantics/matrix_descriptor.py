@@ -1,4 +1,4 @@
-"""Where the elements of a wgmma operand lie in shared memory, from its 64-bit matrix descriptor.
+"""The places of a wgmma operand's elements in shared memory, from its 64-bit matrix descriptor.
 
 A descriptor holds, from bit 0 (PTX ISA, "Matrix Descriptor Format" of wgmma):
 
@@ -59,7 +59,7 @@ class MatrixDescriptor:
 
     @classmethod
     def decode(cls, bits: int) -> "MatrixDescriptor":
-        """Decode 64 bits. Raises ValueError for a base offset, which no aligned operand needs."""
+        """Decode 64 bits. Raises ValueError for a base offset; aligned operands need none."""
         base_offset = bits >> 49 & 7
         if base_offset:
             raise ValueError(
@@ -87,7 +87,8 @@ class MatrixDescriptor:
 def operand_chunks(bits: int, rows: int, major: Major) -> npt.NDArray[np.int64]:
     """Indices, in 16-byte chunks of the CTA's shared memory, of the operand that one wgmma reads.
 
-    bits: the descriptor. rows: the operand's extent in m or n, a multiple of 8.
+    bits: the descriptor.
+    rows: the operand's extent in m or n, a multiple of 8.
 
     Returns shape (rows, 2), as (row, k chunk), for K-major and (16, rows // 8), as (k, mn chunk), for
     MN-major; either way the chunks in order are a C-ordered matrix. The array is cached and read-only.
@@ -111,6 +112,6 @@ def operand_chunks(bits: int, rows: int, major: Major) -> npt.NDArray[np.int64]:
 
 
 def operand_extent(bits: int, rows: int, major: Major) -> tuple[int, int]:
-    """The lowest and the highest byte of the CTA's shared memory that operand_chunks of these reaches."""
+    """The lowest and the highest byte of the CTA's shared memory that operand_chunks reaches for the same arguments."""
     chunks = operand_chunks(bits, rows, major)
     return 16 * int(chunks.min()), 16 * int(chunks.max()) + 15

@@ -33,7 +33,8 @@ _PLACES_OF_C: dict[str, Places] = {"f16": (_R + _H, _I8), "f32": (_R & 1 | _I8 &
 def mma_of_quad_pairs(form: MmaForm, a: Words, b: Words, c: Array) -> list[Array]:
     """D = A B + C of mma.sync.aligned.m8n8k4 of f16, for every warp.
 
-    a, b: (2, W, 32, C) words. c: (4, W, 32, C) words of f16 or (8, W, 32, C) float32. Returns registers of D, as of C.
+    a, b: (2, W, 32, C) words.
+    c: (4, W, 32, C) words of f16 or (8, W, 32, C) float32. Returns registers of D, as of C.
     """
     a_layout, b_layout = form.layouts
     matrix_a = _gather(_halves(a), _PLACES_OF_A[a_layout], (8, 4))

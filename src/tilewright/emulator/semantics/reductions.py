@@ -1,4 +1,4 @@
-"""What atomics and bulk reductions make of a cell of memory, and which bulk reductions there are."""
+"""The effect of atomics and bulk reductions on a cell of memory, and the list of existing bulk reductions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,10 +43,10 @@ BULK_REDUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(_BITWISE, ("u32", "s32", "u64")),
     },
 }
-"""By destination and .redOp: the types that there are. A tensor map has no types of bits: integers stand for them,
-but for s64, which an H200 refuses as an illegal instruction.
+"""The types that exist, by destination and .redOp.
 
-Source: PTX ISA, the tables of cp.reduce.async.bulk and cp.reduce.async.bulk.tensor.
+A tensor map has no types of bits: integers stand for them, except for s64, which an H200 refuses as an illegal
+instruction. Source: PTX ISA, the tables of cp.reduce.async.bulk and cp.reduce.async.bulk.tensor.
 """
 
 
@@ -72,7 +72,7 @@ def reduce_into(target: Bytes, source: Bytes, operation: str, kind: str) -> None
 
 
 def _cell(kind: str) -> "np.dtype[Any]":
-    """How elements of a type are held: floating-point numbers of 16 bits as their bits."""
+    """The dtype that holds elements of a type: 16-bit floating-point numbers are held as their bits."""
     if kind in ("f16", "bf16"):
         return np.dtype("u2")
     letter = {"b": "u", "s": "i"}.get(kind[0], kind[0])
@@ -80,7 +80,7 @@ def _cell(kind: str) -> "np.dtype[Any]":
 
 
 def combine(form: tuple[str, str], old: Values, value: Values, compare: Values | None) -> Values:
-    """The new contents of a cell. form: operation and PTX type. compare: of cas."""
+    """The new contents of a cell; form: operation and PTX type; compare: the expected value of cas."""
     operation, kind = form
     match operation:
         case "exch":

@@ -1,4 +1,4 @@
-"""What PTX arithmetic means on NumPy arrays, where it is not one NumPy expression.
+"""PTX arithmetic on NumPy arrays; only operations that need more than one NumPy expression.
 
 Functions take and return arrays of lanes or scalars alike. Code generation refers to them by name.
 """
@@ -49,7 +49,7 @@ _SUBNORMAL_BITS = (np.float64(2.0**-126).view(u8) << u8(1)) - u8(1)
 def fused_double(a: Values, b: Values, c: Values) -> Values:
     """fma.rn of float64, from exact products and sums of halves (source: as for sum_to_odd).
 
-    Where a half or an error would leave the range of float64, from fractions.
+    If a half or an error would leave the range of float64, fractions give the result.
     """
 
     def two_sum(x: Values, y: Values) -> tuple[Values, Values]:
@@ -129,7 +129,7 @@ def flush_f16(bits: Values) -> Values:
 def minimum(a: Values, b: Values, propagate: bool = False) -> Values:
     """min: the other number if one is NaN, quiet or signaling, unless NaN propagates; -0 is below +0."""
     least = np.minimum(a, b)
-    if not propagate:  # np.fmin takes a signaling NaN for the result
+    if not propagate:  # np.fmin would return a signaling NaN
         least = np.where(np.isnan(a), b, np.where(np.isnan(b), a, least))
     zeros = np.asarray(least) == 0
     if zeros.any():
@@ -220,7 +220,7 @@ def pair(low: Values, high: Values) -> Values:
 
 
 def compare(a: Values, relation: str, b: Values) -> Values:
-    """setp: ordered comparisons are false for NaN, those with a trailing u (and num, nan) tell it."""
+    """setp: ordered comparisons are false for NaN; those with a trailing u, and num and nan, handle it."""
     match relation:
         case "num":
             return ~(np.isnan(a) | np.isnan(b))

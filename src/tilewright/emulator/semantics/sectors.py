@@ -1,4 +1,4 @@
-"""Sectors, the pieces in which global memory is moved."""
+"""The sectors in which global memory is moved."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ PIECE_BYTES = 128
 
 
 def whole_sectors(starts: Indices, nbytes: int | Indices) -> int:
-    """Bytes of the sectors that TMA moves for ranges of so many bytes at these addresses.
+    """Bytes of the sectors that TMA moves for ranges of `nbytes` bytes at these addresses.
 
-    It does so in pieces of 128 bytes (seen on an H200): a sector between two of them is moved with each.
+    TMA works in pieces of 128 bytes (seen on an H200): a sector shared by two of them is moved with each.
     """
     pieces, rest = np.divmod(nbytes, PIECE_BYTES)
     begun = starts % SECTOR_BYTES

@@ -30,7 +30,7 @@ from tilewright.emulator.semantics.fragments import (
 )
 
 _DEPTHS = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "fp8": (64,), "integer": (32, 64), "int4": (64, 128)}
-"""Type family -> what K may be."""
+"""Type family -> the possible values of K."""
 
 
 def sparse_mma(form: MmaForm, selector: int, a: Words, b: Words, c: Array, metadata: Words) -> Array:
@@ -54,9 +54,9 @@ def sparse_mma(form: MmaForm, selector: int, a: Words, b: Words, c: Array, metad
 
 
 def _product(kept: Values, places: npt.NDArray[np.int64], b: Values) -> Values:
-    """(W, C, 16, 8): what is kept of A, (W, C, 16, K / 2), times the rows of B, (W, C, K, 8), at these places.
+    """(W, C, 16, 8): the kept part of A, (W, C, 16, K / 2), times the rows of B, (W, C, K, 8), at these places.
 
-    An infinity or a NaN of B that meets no kept element does not count, so there A is not filled up with zeros.
+    An infinity or a NaN of B that meets no kept element does not count, so A is not filled with zeros there.
     """
     if np.isfinite(b).all():
         dense = np.zeros((*kept.shape[:-1], b.shape[2]), kept.dtype)

@@ -1,8 +1,8 @@
 """The shared-memory swizzle that TMA and wgmma share.
 
-A swizzle permutes 16-byte chunks by XORing bits 4..6 of a shared-memory address with bits 7..9. It acts on
-the address itself and not on the offset in a tile, so that advancing a tile's address within a row keeps the
-row readable (PTX ISA, "Swizzling Modes" of tensors and "Shared Memory Matrix Layout" of wgmma):
+A swizzle permutes 16-byte chunks by XORing bits 4..6 of a shared-memory address with bits 7..9. It acts on the address
+itself and not on the offset in a tile, so advancing a tile's address within a row keeps the row readable (PTX ISA,
+"Swizzling Modes" of tensors and "Shared Memory Matrix Layout" of wgmma):
 
     span 128:  bits 4-6 ^= bits 7-9
     span  64:  bits 4-5 ^= bits 7-8
@@ -27,9 +27,9 @@ Address = TypeVar("Address", int, npt.NDArray[np.int64])
 
 
 def swizzle(address: Address, span: int) -> Address:
-    """Where the byte with the linear CTA-relative shared address `address` lies under the swizzle `span`.
+    """The place of the byte with the linear CTA-relative shared address `address` under the swizzle `span`.
 
-    It is its own inverse. `span` is one of SWIZZLE_SPANS.
+    The function is its own inverse. `span` is one of SWIZZLE_SPANS.
     """
     chunk_bits = max(span - 16, 0)
     return address ^ ((address >> 3) & chunk_bits)

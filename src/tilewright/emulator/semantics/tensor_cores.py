@@ -87,7 +87,7 @@ WGMMA_K_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class WgmmaForm:
-    """What the qualifiers and immediates of a wgmma.mma_async say; K is WGMMA_K_BYTES of elements."""
+    """The qualifiers and immediates of a wgmma.mma_async; K is WGMMA_K_BYTES of elements."""
 
     n: int
     a_type: str
@@ -101,7 +101,7 @@ class WgmmaForm:
 
     @property
     def shape(self) -> str:
-        """As in PTX, such as m64n128k16."""
+        """The shape as in PTX, such as m64n128k16."""
         return f"m{WGMMA_M}n{self.n}k{8 * ELEMENT_TYPES[self.a_type].per_register}"
 
 
@@ -147,9 +147,9 @@ def wgmma(
 def ldmatrix(shared: Bytes, addresses: Integers, count: int, transpose: bool) -> Words:
     """ldmatrix.sync.aligned.m8n8.x{count}{.trans}.shared.b16 for every warp.
 
-    shared: flat, its size a multiple of 16 bytes. addresses: (W, 32, C), offsets in `shared`, multiples of 16
-    and not negative, which the caller checks; lane 8 q + r has that of row r of matrix q, and further lanes'
-    are ignored.
+    shared: flat, its size a multiple of 16 bytes.
+    addresses: (W, 32, C), offsets in `shared`, multiples of 16 and not negative, which the caller checks; lane 8 q + r
+    has that of row r of matrix q, and further lanes' are ignored.
 
     Returns (count, W, 32, C). Raises IndexError for an address beyond `shared`.
     """
@@ -160,7 +160,7 @@ def ldmatrix(shared: Bytes, addresses: Integers, count: int, transpose: bool) ->
         # Lane 4 g + t holds rows 2 t and 2 t + 1 of column g.
         elements = rows.view(np.uint16).reshape(count, warps, 4, 2, ctas, 8)  # (matrix, W, t, e, C, g)
         halves = np.empty((count, warps, 8, 4, ctas, 2), np.uint16)
-        for e in range(2):  # one at a time, so that the innermost loop of the copy is long
+        for e in range(2):  # one at a time, so the innermost loop of the copy is long
             halves[..., e] = elements[:, :, :, e].transpose(0, 1, 4, 2, 3)
         fragments = halves.view(np.uint32)
     else:

@@ -1,4 +1,4 @@
-"""Tensor maps: what cuTensorMapEncodeTiled describes, and the 128 opaque bytes that kernels get of it.
+"""Tensor maps: the descriptions that cuTensorMapEncodeTiled makes, and the 128 opaque bytes that kernels get.
 
 Source: CUDA driver API, cuTensorMapEncodeTiled; PTX ISA, "Tensors".
 """
@@ -31,11 +31,15 @@ class TensorMap:
 
     Dimensions run from the innermost, which is contiguous, to the outermost.
 
-    address: of the first element. element_type: one of ELEMENT_TYPES. shape: elements per dimension. strides: bytes
-    from one index to the next in dimensions 1 and up (so one fewer than the rank). box: elements per dimension that
-    are traversed. swizzle: span in bytes, one of SWIZZLE_SPANS. element_strides: every how many of the box's elements
-    one is moved, per dimension; of dimension 0 it makes no difference. Empty: all of them. oob_nan: whether loads fill
-    in NaN out of bounds, and not zeros.
+    address: the address of the first element.
+    element_type: one of ELEMENT_TYPES.
+    shape: elements per dimension.
+    strides: bytes from one index to the next in dimensions 1 and up (so one fewer than the rank).
+    box: elements per dimension that are traversed.
+    swizzle: span in bytes, one of SWIZZLE_SPANS.
+    element_strides: a stride per dimension: of the box's elements, one in this many is moved; dimension 0 ignores it.
+    Empty: all elements are moved.
+    oob_nan: whether loads fill in NaN instead of zeros out of bounds.
 
     Raises ValueError where cuTensorMapEncodeTiled would refuse.
     """
@@ -113,7 +117,7 @@ class TensorMap:
 
     @cached_property
     def steps(self) -> tuple[int, ...]:
-        """From one element that is moved to the next, per dimension."""
+        """The step from one moved element to the next, per dimension."""
         return (1, *self.element_strides[1:]) if self.element_strides else (1,) * len(self.box)
 
     @cached_property
@@ -128,7 +132,7 @@ class TensorMap:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes from the first to behind the last row of the tile in shared memory.
+        """The bytes of the tile in shared memory, from the first row to the end of the last.
 
         A row narrower than the swizzle's span is followed by a gap up to the span (seen on an H200).
         """
@@ -138,17 +142,17 @@ class TensorMap:
     def as_stored(self) -> "TensorMap":
         """The tensor that stores are clipped to: rows end with a whole piece of 16 bytes.
 
-        Observed on an H200; the manual does not say it. A row that is no multiple of 16 bytes is followed by what the
-        tile holds there.
+        This was observed on an H200; the manual does not say it. If a row is not a multiple of 16 bytes, the tile's
+        next bytes are stored after it.
         """
         per_piece = 16 // self.element_bytes
         return replace(self, shape=(round_up(self.shape[0], per_piece), *self.shape[1:]))
 
 
 def element_type_of(dtype: npt.DTypeLike) -> str:
-    """The element type of a tensor of this NumPy dtype, or of this name as in PTX; unsigned where the driver has none.
+    """The element type of a tensor of this NumPy dtype, or of this PTX name; unsigned where the driver has no own type.
 
-    Raises ValueError for the name of no type.
+    Raises ValueError for an unknown name.
     """
     if dtype == "tf32":
         return "tf32"
@@ -190,7 +194,7 @@ def encode_tensor_map(tensor_map: TensorMap) -> bytes:
 def decode_tensor_map(data: bytes) -> TensorMap | None:
     """The inverse of encode_tensor_map; None for other bytes.
 
-    Raises ValueError where only some are others.
+    Raises ValueError if only some of the bytes differ.
     """
     magic, address, rank, element_type, swizzle, oob_nan, *numbers = _LAYOUT.unpack_from(data)
     if magic != _MAGIC:

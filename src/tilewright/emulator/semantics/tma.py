@@ -22,7 +22,7 @@ from tilewright.emulator.semantics.swizzle import CHUNK, SWIZZLE_PERIOD, swizzle
 from tilewright.emulator.semantics.tensor_map import TensorMap, require
 
 BOX_ALIGNMENT = 16
-"""Bytes of which the place of a box in its row is a multiple (seen on an H200, of loads and stores)."""
+"""The alignment of a box's place in its row, in bytes (seen on an H200, for loads and stores)."""
 TILE_ALIGNMENT = 128
 """Bytes to which the shared-memory address of a tile must be aligned."""
 OOB_NAN = 0x7FF7
@@ -42,14 +42,14 @@ def extent(tensor_map: TensorMap, coordinates: Sequence[int]) -> tuple[int, int]
 
 
 class Rows(NamedTuple):
-    """Bytes of global memory: so many at each of some addresses."""
+    """Ranges of global memory: the same number of bytes at each of some addresses."""
 
     starts: npt.NDArray[np.int64]
     nbytes: int
 
 
 def rows_in_bounds(tensor_map: TensorMap, coordinates: Sequence[int]) -> Rows | None:
-    """What the box at `coordinates` touches of global memory; None where it lies wholly outside the tensor."""
+    """The global memory that the box at `coordinates` touches; None if it lies wholly outside the tensor."""
     window = _window(tensor_map, coordinates)
     if window is None:
         return None
@@ -70,9 +70,10 @@ def load_tile(
 ) -> int:
     """Copy the box at `coordinates` (innermost first) to shared memory, elements out of bounds as its map says.
 
-    arena: flat global memory, whose first byte has the address arena_base. shared: flat, its size a multiple
-    of 16 bytes. destination: offset in `shared` of the tile. shared_address: the same place as its CTA
-    addresses it, which is what the swizzle acts on.
+    arena: flat global memory, whose first byte has the address arena_base.
+    shared: flat, its size a multiple of 16 bytes.
+    destination: offset in `shared` of the tile.
+    shared_address: the same place as its CTA addresses it, which is what the swizzle acts on.
 
     Returns the bytes of the whole box. Raises ValueError for a misaligned tile, a box that leaves the arena
     and a tile that leaves `shared`.
@@ -102,10 +103,10 @@ def extents(
 
 
 def bytes_read(tensor_map: TensorMap, coordinates: npt.NDArray[np.int64]) -> int:
-    """What loads of the boxes at coordinates (boxes, rank) bring from L2, all together.
+    """The bytes that loads of the boxes at coordinates (boxes, rank) bring from L2, in total.
 
-    In whole sectors, row by row: those that the row touches inside the tensor, and as many as its other bytes fill. An
-    H200 moves what is out of bounds, too.
+    They are whole sectors, row by row: those that the row touches inside the tensor, and as many as its other bytes
+    fill. An H200 also moves the part that is out of bounds.
     """
     low, high = _clipped(tensor_map, coordinates)
     rows, offsets = _box_rows(tensor_map)
@@ -128,8 +129,9 @@ def load_tiles(
 ) -> None:
     """`load_tile` of many boxes at once, each to one or more places.
 
-    coordinates: (boxes, rank). destinations: (boxes, places), offsets in `shared`. shared_addresses: (boxes,), the same
-    for all places of a box. The bounds must have been checked.
+    coordinates: (boxes, rank).
+    destinations: (boxes, places), offsets in `shared`.
+    shared_addresses: (boxes,), the same for all places of a box. The bounds must have been checked.
     """
     low, high = _clipped(tensor_map, coordinates)
     whole = (high - low == tensor_map.tile).all(axis=1)
@@ -157,7 +159,7 @@ def store_tile(
     shared_address: int,
     operation: str | None = None,
 ) -> int:
-    """Copy a tile of shared memory to the box at `coordinates`, or combine it into that.
+    """Copy a tile of shared memory to the box at `coordinates`, or combine it with the box.
 
     Elements out of bounds stay (`as_stored`). operation: the .redOp, which the tensor's element type must have; None
     for a copy. Returns the bytes written. Other arguments and errors as for load_tile, with `source` for `destination`.
@@ -206,7 +208,8 @@ def _box_chunks(tensor_map: TensorMap) -> npt.NDArray[np.int64]:
 class _Window(NamedTuple):
     """The part of a box that lies inside the tensor: always a box itself, as bounds hold per dimension.
 
-    slices: its place in the tile. shape, strides: of its view in global memory, in bytes, outermost first.
+    slices: its place in the tile.
+    shape, strides: those of its view in global memory, in bytes, outermost first.
     first, last: global addresses of its first and last byte.
     """
 
@@ -262,9 +265,9 @@ def _tile_shape(tensor_map: TensorMap) -> tuple[int, ...]:
 
 
 def _as_loaded(tensor_map: TensorMap, read: Bytes) -> Bytes:
-    """What a load makes of the bytes that it reads: tf32 is rounded to nearest, ties to even; other types are copied.
+    """The bytes of a load after conversion: tf32 is rounded to nearest, ties to even; other types are copied.
 
-    Observed on an H200, where any NaN becomes 0x7fffe000; stores copy tf32 as it is.
+    This was observed on an H200, where any NaN becomes 0x7fffe000; stores copy tf32 as it is.
     """
     if tensor_map.element_type != "tf32":
         return read
@@ -273,7 +276,7 @@ def _as_loaded(tensor_map: TensorMap, read: Bytes) -> Bytes:
 
 
 def _filled(tensor_map: TensorMap) -> Bytes:
-    """A tile of what a load puts out of bounds."""
+    """A tile of the bytes that a load puts out of bounds."""
     *outer, row = _tile_shape(tensor_map)
     return np.full((*outer, row // 2), OOB_NAN if tensor_map.oob_nan else 0, np.uint16).view(np.uint8)
 
@@ -312,7 +315,7 @@ class _TilePattern(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _tile_pattern(tile_shape: tuple[int, ...], span: int, phase: int) -> _TilePattern:
-    """Where the 16-byte chunks of a tile lie that starts at `phase` in the swizzle's period."""
+    """The places of the 16-byte chunks of a tile that starts at `phase` in the swizzle's period."""
     rows, row_bytes = prod(tile_shape[:-1]), tile_shape[-1]
     linear = phase + max(row_bytes, span) * np.arange(rows)[:, None] + np.arange(0, row_bytes, 16)
     chunks = (swizzle(linear, span) - phase) // 16

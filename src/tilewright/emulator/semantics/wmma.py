@@ -1,11 +1,11 @@
 """wmma: matrices of a warp that are loaded, multiplied and stored as a whole.
 
-PTX leaves open which elements a lane holds (PTX ISA, "Matrix Fragments for WMMA"). Here they are those that ptxas lets
-it access on sm_80 and later, so that the counters count what hardware does: a warp accesses 8 rows of 16 bytes of A or
-B at once, of C and D two elements a lane, or the nearest to that which the shape allows. "Rows" are the lines that lie
-in memory, for C and D always the matrix's; registers beyond (of f16, which always has eight) repeat the others. The
-lanes count backwards, so that a program that takes some order for granted, or forgets that others hold what it needs,
-does not get away with it.
+PTX leaves open which elements a lane holds (PTX ISA, "Matrix Fragments for WMMA"). Here each lane holds the elements
+that ptxas lets it access on sm_80 and later, so the counters agree with hardware: a warp accesses 8 rows of 16 bytes of
+A or B at once, and of C and D two elements a lane, or the nearest to that which the shape allows. "Rows" are the lines
+in memory, for C and D always the matrix's. Further registers (of f16, which always has eight) repeat the others. The
+lanes count backwards, so a program fails here if it relies on some order, or forgets that other lanes hold what it
+needs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,18 +57,18 @@ class Fragment:
 
     @property
     def elements(self) -> int:
-        """Different elements of a lane."""
+        """The number of different elements of a lane."""
         rows, columns = self.extents
         return rows * columns // WARP
 
     @property
     def unit_bytes(self) -> int:
-        """Size of what is accessed in memory: an element, or a register of elements that are parts of a byte."""
+        """The size of an access unit in memory: an element, or a register of elements narrower than a byte."""
         return _BITS[self.kind] // 8 or 4
 
     @property
     def per_unit(self) -> int:
-        """Elements in that."""
+        """Elements in a unit."""
         return 8 * self.unit_bytes // _BITS[self.kind]
 
     @property
@@ -83,7 +83,7 @@ class Fragment:
 
     @property
     def piece(self) -> int:
-        """Neighbors in a line that a lane accesses at once: those of a register, of C and D at least two."""
+        """The neighbors in a line that a lane accesses at once: those of a register; for C and D at least two."""
         return self.per_register if self.matrix in "ab" else 2
 
 
@@ -96,7 +96,7 @@ def extents_of(shape: str) -> tuple[int, int, int]:
 
 @cache
 def _places(fragment: Fragment) -> tuple[Indices, Indices]:
-    """Row and column (32, elements) of what each lane holds."""
+    """Row and column (32, elements) of each lane's elements."""
     by_columns = fragment.matrix in "ab" and fragment.layout == "col"
     lines, length = fragment.extents[::-1] if by_columns else fragment.extents
     pieces = length // fragment.piece
@@ -112,13 +112,13 @@ def _places(fragment: Fragment) -> tuple[Indices, Indices]:
 
 @cache
 def _flat_places(fragment: Fragment) -> Indices:
-    """Where each element of each lane stands in the matrix in row order."""
+    """The position of each element of each lane in the matrix in row order."""
     row, column = _places(fragment)
     return (row * fragment.extents[1] + column).reshape(-1)
 
 
 def accesses(fragment: Fragment, lane: Indices, address: Values, stride: Values) -> Iterator[tuple[Values, int]]:
-    """Address of each access of lanes, by their numbers in the warp, and of how many units.
+    """The address and the units of each access of lanes, given by their numbers in the warp.
 
     stride: elements between the starts of lines.
     """
@@ -134,13 +134,13 @@ def accesses(fragment: Fragment, lane: Indices, address: Values, stride: Values)
 
 
 def registers_of_elements(fragment: Fragment, elements: Sequence[Array]) -> list[Array]:
-    """The registers of a fragment, of what its accesses load: (lanes,) each."""
+    """The registers of a fragment, made from the values that its accesses load: (lanes,) each."""
     words = np.ascontiguousarray(np.stack(elements, axis=-1)).view("u8" if fragment.kind == "f64" else "u4")
     return [words[:, index % words.shape[1]] for index in range(fragment.registers)]
 
 
 def elements_of_registers(fragment: Fragment, registers: Sequence[Array]) -> Array:
-    """What the accesses of a fragment store, (elements, lanes), of its registers."""
+    """The values that a fragment's accesses store, (elements, lanes), made from its registers."""
     words = np.ascontiguousarray(np.stack(registers, axis=-1))
     return words.view(f"u{fragment.unit_bytes}").T
 

@@ -6,13 +6,13 @@ from tilewright.kernels.ladder import cuda_cores, hopper, warp_tensor_cores
 from tilewright.kernels.ladder.rung import Road, Rung
 
 LADDER: dict[str, Rung] = {rung.name: rung for rung in (*cuda_cores.RUNGS, *warp_tensor_cores.RUNGS, *hopper.RUNGS)}
-"""Every rung by its kernel's name, the first to be climbed first."""
+"""Every rung by its kernel's name, in climbing order."""
 
 
 def before(names: Collection[str]) -> dict[str, str]:
-    """By name, the rung that each of these is compared with: the one before it on its road, of these.
+    """The rung that each of these is compared with, by name: the one before it on its road, among these.
 
-    The first of a road is compared with none, and neither is a side step, nor any with it.
+    The first rung of a road has none; a side step is neither compared nor compared with.
     """
     found: dict[str, str] = {}
     last: dict[Road, str] = {}
@@ -26,7 +26,7 @@ def before(names: Collection[str]) -> dict[str, str]:
 
 
 def gains(seconds: Mapping[str, float]) -> dict[str, float]:
-    """By name, how many times faster a rung is than the one `before` it, of those whose seconds are given."""
+    """The speed of each rung relative to the one `before` it, by name, among those whose seconds are given."""
     return {name: seconds[other] / seconds[name] for name, other in before(seconds).items()}
 
 

@@ -23,8 +23,8 @@ from tilewright.problem import Problem
 class HopperKernel(LadderKernel):
     """A kernel of TMA and wgmma: bf16 or fp16, B stored (n, k), out of the same type in rows that start on 16 bytes.
 
-    A CTA's tile goes through `tile_k` columns of A and B at a time, which TMA leaves swizzled in rows of 128 bytes: in
-    a ring of `stages` slots, where there is a ring, that `consumers` warpgroups read.
+    A CTA's tile goes through `tile_k` columns of A and B at a time, which TMA stores swizzled in rows of 128 bytes. If
+    there is a ring, it has `stages` slots, and `consumers` warpgroups read it.
     """
 
     unit = "wgmma"
@@ -36,7 +36,7 @@ class HopperKernel(LadderKernel):
     consumers: ClassVar[int] = 1
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """LadderKernel's reasons, fewer SMs than a cluster has CTAs, out's type, or what TMA cannot address."""
+        """LadderKernel's reasons, too few SMs for a cluster, out's type, or the limits of TMA."""
         if refusal := super().refuses(problem, hardware):
             return refusal
         if hardware.sm_count < self.cluster_m:  # two such rings do not fit into one SM
@@ -57,7 +57,7 @@ class HopperKernel(LadderKernel):
         return super().own_constants(config, dtype) | ring
 
     def tensor_maps(self, constants: LadderConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
-        """The maps of A and B, whose boxes are what a CTA loads of one k-block."""
+        """The maps of A and B; a box is a CTA's load of one k-block."""
         return (
             _addressable(_a(problem)).map(self.tile_k, self.tile_m),
             _addressable(_b(problem)).map(self.tile_k, self.tile_n // self.cluster_m),
@@ -138,15 +138,16 @@ class TwoConsumers(HopperKernel):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleConfig:
-    """In which order the persistent rungs of the ladder take tiles: row by row, in blocks of a wave, or along Hilbert's
-    curve (cuda/layout/raster.cuh).
+    """The order in which the persistent rungs of the ladder take tiles.
+
+    The orders are row by row, in blocks of a wave, and along Hilbert's curve (cuda/layout/raster.cuh).
     """
 
     schedule: TileOrder = "blocked"
 
 
 class Persistent(TwoConsumers):
-    """CTAs that stay, and an order of tiles to choose."""
+    """Persistent CTAs, and a choice of tile orders."""
 
     name = "wgmma_persistent"
     summary = "CTAs stay and take tile after tile, so that loads run ahead while results are stored"
@@ -166,14 +167,14 @@ class Persistent(TwoConsumers):
         return super().own_constants(config, dtype) | {"schedule": order} | blocks
 
     def launch_shape(self, constants: LadderConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
-        """As few CTAs as make no more waves than a CTA on every SM would: fewer share L2 better."""
+        """The fewest CTAs that make no more waves than one CTA on every SM: fewer CTAs share L2 better."""
         clusters = self.tile_count(constants, problem) // self.cluster_m
         waves = ceil(clusters / (hardware.sm_count // self.cluster_m))
         return LaunchShape(ceil(clusters / waves) * self.cluster_m, self.threads, self.cluster_m, self.smem_bytes)
 
 
 class LeanBarriers(Persistent):
-    """Only arrivals that say something."""
+    """Only arrivals that carry information."""
 
     name = "wgmma_lean_barriers"
     summary = "one arrival on full, one of each consumer on empty"
@@ -197,7 +198,7 @@ class Registers(Multicast):
     header = "ladder/wgmma_registers.cuh"
 
     def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
-        """Those of `Multicast`, and how registers are shared out."""
+        """The constants of `Multicast`, and the split of the registers."""
         return super().own_constants(config, dtype) | {"producer_registers": 40, "consumer_registers": 232}
 
 
@@ -210,7 +211,7 @@ class AsyncStore(Registers):
     smem_bytes = _ring_bytes(128, 256, 3, staging_bytes=128 * 256 * 2)
 
     def tensor_maps(self, constants: LadderConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
-        """Those of A and B, and that of out, whose box is what a warp stores at a time."""
+        """The maps of A and B, and that of out, whose box is one store of a warp."""
         return (*super().tensor_maps(constants, problem), self.out_map(_addressable(_out(problem))))
 
     def out_map(self, out: tma.TmaTensor) -> TensorMapSpec:

@@ -1,4 +1,4 @@
-"""What the kernels of the ladder have in common: fixed sizes, one layout, one tile of out for each CTA."""
+"""The common base of the ladder's kernels: fixed sizes, one layout, one tile of out for each CTA."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,20 +22,20 @@ class LadderConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderConstants(Constants):
-    """Constants with what a rung's idea adds to it, by name."""
+    """The Constants of a rung, with those that its idea adds, by name."""
 
     Input: DType
     own: tuple[tuple[str, bool | int], ...]
 
     def by_name(self) -> dict[str, Constant]:
-        """The fields by name, what the rung adds among them."""
+        """The fields by name, including those that the rung adds."""
         found = super(LadderConstants, self).by_name()
         del found["own"]
         return found | dict(self.own)
 
 
 class LadderFeatures(NamedTuple):
-    """What of a Problem is compiled in: the element type of A and B, and the epilogue."""
+    """The compiled-in features of a Problem: the element type of A and B, and the epilogue."""
 
     Input: DType
     epilogue: EpilogueConstants
@@ -45,8 +45,8 @@ class LadderKernel(Kernel):
     """A kernel that shows one idea.
 
     It takes one layout of packed or padded rows, `layout`, and element types `inputs`; out is row-major. A CTA of
-    `threads` threads makes one (`tile_m`, `tile_n`) tile of out, `tile_k` of k at a time, and a cluster `cluster_m` of
-    them below each other. With `whole_tiles` the extents are multiples of the cluster's tile and rows start on 16
+    `threads` threads makes one (`tile_m`, `tile_n`) tile of out, `tile_k` of k at a time; the `cluster_m` CTAs of a
+    cluster are stacked along m. With `whole_tiles` the extents are multiples of the cluster's tile and rows start on 16
     bytes; otherwise the kernel guards the edges.
     """
 
@@ -92,7 +92,7 @@ class LadderKernel(Kernel):
         for operand, (matrix, transposed) in stored.items():
             rows, columns = extents[operand]
             if not rows * columns:
-                continue  # nothing is read, and strides mean nothing
+                continue  # nothing is read, so strides mean nothing
             inner, extent = (matrix.row_stride, rows) if transposed else (matrix.column_stride, columns)
             if inner != 1 and extent > 1:
                 dimension = "row" if transposed else "column"
@@ -120,7 +120,7 @@ class LadderKernel(Kernel):
         return None
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
-        """The one Config, or each value of what it leaves to choose, the usual first."""
+        """The one Config, or one for each value of a free choice, the usual first."""
         return (self.config_type(),)
 
     def features(self, problem: Problem) -> LadderFeatures:
@@ -133,7 +133,7 @@ class LadderKernel(Kernel):
         return values_of(config)
 
     def derive(self, config: Any, features: LadderFeatures) -> LadderConstants:
-        """Everything that is compiled in."""
+        """The Constants of a Config for problems with these features."""
         return LadderConstants(
             tile_m=self.tile_m,
             tile_n=self.tile_n,

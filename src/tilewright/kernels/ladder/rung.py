@@ -1,4 +1,4 @@
-"""A rung: a kernel with its idea in words, and what was published about such kernels."""
+"""A rung: a kernel with its idea in words, and published results of such kernels."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 
 Road = Literal["CUDA cores", "warp tensor cores", "Hopper"]
-"""What a part of the ladder multiplies with; each road ends with the production kernel of its unit."""
+"""A part of the ladder, by the unit that multiplies; each road ends with the production kernel of its unit."""
 
 
 _PRODUCTION: dict[Road, tuple[str, tuple[DType, ...]]] = {
@@ -22,7 +22,7 @@ _PRODUCTION: dict[Road, tuple[str, tuple[DType, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What an article measured: `tflops` of its kernel, or `tflops` to `upto`, for `shape` (m, n, k) on `gpu`."""
+    """A figure from an article: `tflops` of its kernel, or `tflops` to `upto`, for `shape` (m, n, k) on `gpu`."""
 
     tflops: float
     shape: tuple[int, int, int]
@@ -40,8 +40,10 @@ class Published:
 class Rung:
     """One kernel of the ladder: its road, a title, the idea in one sentence, and published figures of such a kernel.
 
-    The rungs behind a side step, which has no gain, go on from the one before it. `data` are the numbers that show the
-    idea. note: what must be known with its figures.
+    A side step has no gain; the rungs after it continue from the one before it.
+
+    data: the numbers that show the idea.
+    note: a remark that its figures need.
     """
 
     kernel: Kernel
@@ -60,7 +62,7 @@ class Rung:
 
     @property
     def layout(self) -> str:
-        """How A and B are stored when the rung is climbed."""
+        """The layout of A and B when the rung is climbed."""
         return self.kernel.layout if isinstance(self.kernel, LadderKernel) else _PRODUCTION[self.road][0]
 
     @property

@@ -14,7 +14,7 @@ from tilewright.kernels.tiled import copy_bytes
 from tilewright.problem import Problem
 
 _LEAST_STRIDE, _MOST_STRIDE = 16, 2**31 - 1
-"""Elements from row to row that wmma.load takes: less than a fragment's 16 is undefined, and the stride is an int."""
+"""The row strides, in elements, that wmma.load takes: below a fragment's 16 is undefined; the stride is an int."""
 
 
 class WarpTensorCoreKernel(LadderKernel):
@@ -26,7 +26,7 @@ class WarpTensorCoreKernel(LadderKernel):
     warp_n: ClassVar[int]
 
     def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
-        """With the warp's block, and how A and B lie."""
+        """Add the warp's block, and the layouts of A and B."""
         return {
             **super().own_constants(config, dtype),
             "warp_m": self.warp_m,
@@ -47,7 +47,7 @@ class WmmaGmem(WarpTensorCoreKernel):
     threads = 256
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """Also rows that follow each other in steps that wmma.load does not take (PTX ISA, "wmma.load": stride)."""
+        """LadderKernel's reasons, or row strides that wmma.load does not take (PTX ISA, "wmma.load": stride)."""
         if refusal := super().refuses(problem, hardware):
             return refusal
         for operand, stride in (("a", problem.a.row_stride), ("b", problem.b.row_stride)):
@@ -71,7 +71,7 @@ class WmmaSmem(WarpTensorCoreKernel):
     padding: ClassVar[int] = 0
 
     def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
-        """With the padding."""
+        """Add the padding."""
         return {**super().own_constants(config, dtype), "padding": self.padding}
 
 
@@ -86,7 +86,7 @@ class WmmaPadded(WmmaSmem):
 
 @dataclass(frozen=True, slots=True)
 class MmaWarpConfig:
-    """What `mma_warp` adds in: fp16, which overflows beyond 65504 and keeps 11 bits, or fp32."""
+    """The accumulators of `mma_warp`: fp16, which overflows beyond 65504 and keeps 11 bits, or fp32."""
 
     accumulator: Literal["fp16", "fp32"] = "fp16"
 
@@ -111,11 +111,11 @@ class MmaWarp(WarpTensorCoreKernel):
         return tuple(MmaWarpConfig(name) for name in ("fp16", "fp32") if name in problem.a.dtype.accumulators)
 
     def accumulator(self, config: MmaWarpConfig) -> DType:
-        """As the Config says."""
+        """The accumulator of the Config."""
         return parse(config.accumulator, "accumulator")
 
     def own_constants(self, config: MmaWarpConfig, dtype: DType) -> dict[str, bool | int]:
-        """With what the rules ask."""
+        """Add the constants that the rules use."""
         constants = super().own_constants(config, dtype)
         del constants["accumulator"]
         return {
@@ -127,7 +127,7 @@ class MmaWarp(WarpTensorCoreKernel):
 
 
 class FourWarpsKernel(WarpTensorCoreKernel):
-    """A kernel of 128x128 tiles, 32 of k at a time, of which each of four warps makes a 64x64 block."""
+    """A kernel of 128x128 tiles, 32 of k at a time; each of its four warps makes a 64x64 block."""
 
     tile_m, tile_n, tile_k = 128, 128, 32
     warp_m = warp_n = 64
@@ -143,7 +143,7 @@ class MmaSmem(FourWarpsKernel):
 
 
 class MmaSwizzled(FourWarpsKernel):
-    """Swizzled tiles in a ring of stages, and out by stmatrix, for which it is of 2-byte elements."""
+    """Swizzled tiles in a ring of stages, and 2-byte elements of out stored by stmatrix."""
 
     name = "mma_swizzled"
     summary = "mma.sync on swizzled stages that cp.async fills; out leaves by stmatrix and whole rows"
@@ -153,7 +153,7 @@ class MmaSwizzled(FourWarpsKernel):
     smem_bytes = 2 * stages * (FourWarpsKernel.tile_m + FourWarpsKernel.tile_n) * FourWarpsKernel.tile_k
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """Also outs that stmatrix cannot pack, or whose rows do not start on 16 bytes."""
+        """LadderKernel's reasons, outs that stmatrix cannot pack, or rows that do not start on 16 bytes."""
         out = problem.out
         if out.dtype not in self.inputs:
             return Refusal(f"{self.name} packs out by stmatrix, which takes 2-byte elements, and out is {out.dtype}")
@@ -162,14 +162,14 @@ class MmaSwizzled(FourWarpsKernel):
         return super().refuses(problem, hardware)
 
     def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
-        """With the stages."""
+        """Add the stages."""
         return {**super().own_constants(config, dtype), "stages": self.stages}
 
 
 class VoltaMma(WarpTensorCoreKernel):
     """Volta's instruction, which later GPUs run in software: to be counted, not measured.
 
-    A is stored (k, m) and B (k, n), of fp16.
+    A is stored (k, m) and B (k, n), in fp16.
     """
 
     name = "volta_mma"
@@ -183,10 +183,10 @@ class VoltaMma(WarpTensorCoreKernel):
 
 
 class SparseMma(FourWarpsKernel):
-    """mma.sp for any A: what does not fit into the pattern, two of four, takes a second instruction.
+    """mma.sp for any A: elements that do not fit the pattern, two of four, take a second instruction.
 
-    NaN and infinities of B give NaN under zeros of A too, as IEEE 754 has it: a tile of B that has one is multiplied by
-    the dense instruction.
+    NaN and infinities of B give NaN under zeros of A too, as in IEEE 754: a tile of B with one is multiplied by the
+    dense instruction.
     """
 
     name = "sparse_mma"

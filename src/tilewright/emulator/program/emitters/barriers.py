@@ -38,7 +38,7 @@ def _set_registers(w: BlockWriter, i: Instruction) -> None:
 
 @emits("fence", "membar")
 def _fence(w: BlockWriter, i: Instruction) -> None:
-    """Memory here is always coherent; the checks want to know who fences what."""
+    """A fence: memory here is always coherent, so only the checks need to know of it."""
     if i.modifiers[0] == "proxy":
         if i.modifiers[1] == "async":
             named = [space for space in ("shared", "global") if any(m.split("::")[0] == space for m in i.modifiers)]

@@ -16,13 +16,13 @@ _FLOAT = {
 }  # fmt: skip
 _FUSED = {"f32": "fused({0}, {1}, {2})", "f64": "fused_double({0}, {1}, {2})"}
 _EXACT = {**_FLOAT, "add": "sum_to_odd({0}, {1})", "sub": "sum_to_odd({0}, -{1})"}
-"""In float64, for a rounding that follows."""
+"""Expressions in float64, for a later rounding."""
 _EXACT |= dict.fromkeys(("fma", "mad"), "sum_to_odd({0} * {1}, {2})")
 _EXACT_DOWN = {
     **_EXACT, "add": "-sum_to_odd(-{0}, -{1})", "sub": "-sum_to_odd(-{0}, {1})",
     **dict.fromkeys(("fma", "mad"), "-sum_to_odd(-{0} * {1}, -{2})"),
 }  # fmt: skip
-"""The same for .rm, where a sum of zero is -0, unless both of its terms are +0."""
+"""The same for .rm, where a sum of zero is -0 unless both of its terms are +0."""
 _BITS_OF_HALVES = {
     "abs": {"f16": 0x7FFF, "f16x2": 0x7FFF7FFF, "bf16": 0x7FFF, "bf16x2": 0x7FFF7FFF},
     "neg": {"f16": 0x8000, "f16x2": 0x80008000, "bf16": 0x8000, "bf16x2": 0x80008000},
@@ -139,7 +139,7 @@ def _half(w: BlockWriter, i: Instruction, kind: str) -> None:
             exact = _extremum(w, i, wide)
         elif i.opcode == "fma":
             exact = _EXACT["fma"].format(*(f"{value}.astype(f8)" for value in wide))
-        else:  # of two numbers: float32 is so much wider that rounding twice is rounding once
+        else:  # of two numbers: float32 is wide enough that rounding twice equals rounding once
             exact = _FLOAT[i.opcode].format(*wide)
         return w.variable(f"float_to_{form}{'_flushed' if flushed else ''}({clamped(i, exact)})")
 
@@ -147,7 +147,7 @@ def _half(w: BlockWriter, i: Instruction, kind: str) -> None:
 
 
 def each_half(w: BlockWriter, operands: tuple[Operand, ...], kind: str, compute: Callable[[list[str]], str]) -> str:
-    """What `compute` makes of 16-bit sources, for pairs of each half."""
+    """The result of `compute` for 16-bit sources; for pairs, of each half."""
     sources = [w.read(operand, DTYPES[kind]) for operand in operands]
     if not kind.endswith("x2"):
         return compute(sources)
@@ -168,7 +168,7 @@ def _set_predicate(w: BlockWriter, i: Instruction) -> None:
     if len(comparisons) == 1 and not isinstance(second, Sink):
         comparisons.append(w.variable(f"~{comparisons[0]}"))
     w.suspects.join(i, zip((first, second), comparisons, strict=False))
-    results = [_combined(w, i, comparison) for comparison in comparisons]  # before a target gets its value
+    results = [_combined(w, i, comparison) for comparison in comparisons]  # before the first target is assigned
     for target, result in zip((first, second), results, strict=False):
         w.assign(target, result, "b1")
 

@@ -16,7 +16,7 @@ from tilewright.emulator.semantics.sparse_matrices import sparse_mma
 from tilewright.emulator.semantics.tensor_cores import WgmmaForm, mma_sync, movmatrix
 
 _NUMBERS = {"f32": "f4", "f64": "f8"}
-"""PTX types of registers that hold a number as NumPy knows it; registers of other types are words."""
+"""PTX types of registers that hold a number of a NumPy type; registers of other types hold words."""
 _MAJORS: tuple[Major, Major] = ("k", "mn")
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
 _FLAGS = {"sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "sp", "sp::ordered_metadata", *_ROUNDINGS}
@@ -38,7 +38,7 @@ def _require_registers(operand: Operand, matrix: str, count: int) -> None:
 
 
 def _form(i: Instruction, shape: str, types: tuple[str, str, str, str]) -> MmaForm:
-    """What an mma or wmma.mma says; types: of A, B, C and D."""
+    """The form of an mma or wmma.mma; types: of A, B, C and D."""
     a_layout, b_layout = (modifier for modifier in i.modifiers if modifier in ("row", "col"))
     rounding = next((modifier for modifier in i.modifiers if modifier in _ROUNDINGS), "rn")
     return MmaForm(
@@ -47,7 +47,7 @@ def _form(i: Instruction, shape: str, types: tuple[str, str, str, str]) -> MmaFo
 
 
 def _require_accumulators(i: Instruction, shape: str, d_type: str, c_type: str, threads: int, matrices: int) -> None:
-    """D, and C if it stands apart, must have the registers of a thread for `matrices` products of this shape."""
+    """Require D, and C if separate, to have a thread's registers for `matrices` products of this shape."""
     m, n, _ = wmma.extents_of(shape)
     elements = m * n * matrices // threads
     for matrix, kind, operand in (("D", d_type, i.operands[0]), ("C", c_type, i.operands[3])):
@@ -56,7 +56,7 @@ def _require_accumulators(i: Instruction, shape: str, d_type: str, c_type: str, 
 
 
 def _of_warps(w: BlockWriter, function: Any, counted: Any, fragments: list[str]) -> str:
-    """A variable with what a function of fragments returns. counted: see TensorCores.of_warps."""
+    """A variable with the result of a function of fragments; counted: see TensorCores.of_warps."""
     form = w.constant(function)
     return w.variable(f"m.tensor_cores.of_warps({w.site}, g, {form}, {w.constant(counted)}, {', '.join(fragments)})")
 

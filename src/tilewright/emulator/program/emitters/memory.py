@@ -22,7 +22,7 @@ _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"
 def _writable_space(instruction: Instruction) -> str:
     space = space_of(instruction)
     if space == "param" or "const" in instruction.modifiers:
-        raise ValueError("a space that nobody writes to")
+        raise ValueError("a read-only space")
     return space
 
 
@@ -91,7 +91,7 @@ def _atomic(w: BlockWriter, i: Instruction) -> None:
 
 
 def _atomic_of_pairs(w: BlockWriter, i: Instruction, operation: str, space: str) -> None:
-    """atom.exch and atom.cas of b128, which registers hold in halves."""
+    """atom.exch and atom.cas of b128, whose values are held in two registers each."""
     where = address_of(w, i.operands[1], space)
     pairs = [elements_of(operand) for operand in i.operands[2 : 4 if operation == "cas" else 3]]
     if any(len(pair) != 2 for pair in pairs):
@@ -283,7 +283,7 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
 
 
 def _bulk_reduction(i: Instruction) -> tuple[str, str] | None:
-    """Operation and type of cp.reduce.async.bulk, the type of a tensor's being its map's; None for a copy."""
+    """The operation and type of cp.reduce.async.bulk; None for a copy. A tensor's type is that of its map."""
     if "reduce" not in i.modifiers:
         return None
     operation = next(modifier for modifier in i.modifiers if modifier in _ATOMICS)

@@ -35,7 +35,7 @@ def _move(w: BlockWriter, i: Instruction) -> None:
 
 
 def _unpack(w: BlockWriter, targets: tuple[Operand, ...], whole: str, dtype: str) -> None:
-    """Give registers the parts of a value, the lowest first."""
+    """Assign the parts of a value to registers, the lowest first."""
     part = f"u{int(dtype[1:]) // len(targets)}"
     for index, target in enumerate(targets):
         shift = w.constant(8 * int(part[1:]) * index, unsigned(dtype))
@@ -43,7 +43,7 @@ def _unpack(w: BlockWriter, targets: tuple[Operand, ...], whole: str, dtype: str
 
 
 def _packed(w: BlockWriter, parts: tuple[Operand, ...], dtype: str) -> str:
-    """A value of its parts, the lowest first."""
+    """A value made of its parts, the lowest first."""
     whole, part = unsigned(dtype), f"u{int(dtype[1:]) // len(parts)}"
     shifts = [w.constant(8 * int(part[1:]) * index, whole) for index in range(len(parts))]
     terms = [f"({w.read(x, part)}.astype({whole}) << {shift})" for x, shift in zip(parts, shifts, strict=True)]
@@ -67,7 +67,7 @@ def _repack(w: BlockWriter, destination: Vector, source: Vector) -> None:
 
 @emits("cvta")
 def _convert_address(w: BlockWriter, i: Instruction) -> None:
-    """Shared, local and parameter addresses are offsets; those of constants are generic already."""
+    """Convert an address: shared, local and parameter addresses are offsets; constants have generic ones already."""
     dtype = DTYPES[i.modifiers[-1]]
     space = i.modifiers[-2].split("::")[0]
     value = w.read(i.operands[1], dtype)
@@ -86,9 +86,9 @@ def _convert_address(w: BlockWriter, i: Instruction) -> None:
 
 @emits("isspacep")
 def _is_in_space(w: BlockWriter, i: Instruction) -> None:
-    """Shared memory is the CTA's own, unless the cluster's is asked for.
+    """Whether an address is in a space; shared memory means the CTA's own, unless .shared::cluster is given.
 
-    What lies in none of the windows of constants, local and shared memory is global, parameters included.
+    Addresses outside the windows of constants, local and shared memory are global, including those of parameters.
     """
     space, address = i.modifiers[0], w.read(i.operands[1], "u8")
     match space.split("::")[0]:
@@ -151,7 +151,7 @@ def _convert(w: BlockWriter, i: Instruction) -> None:
 
 
 def _convert_pair(w: BlockWriter, i: Instruction, to: str, source: str, mode: str) -> None:
-    """Two values in one register."""
+    """Convert two values into one register."""
     sources = i.operands[1:]
     if to in HALVES and source == "f32":
         high, low = (_limited(i, clamped(i, w.read(operand, "f4")), HALVES[to]) for operand in sources)
@@ -209,14 +209,14 @@ def _convert_and_pack(w: BlockWriter, i: Instruction) -> None:
 
 @emits("brx")
 def _require_target(w: BlockWriter, i: Instruction) -> None:
-    """What is left of brx.idx beside its branches."""
+    """The part of brx.idx that remains besides its branches."""
     index, count = (w.read(operand, "u4") for operand in i.operands)
     w.emit(f"m.require_target({w.site}, g, {index}, {count})")
 
 
 @emits("createpolicy")
 def _create_policy(w: BlockWriter, i: Instruction) -> None:
-    """A cache policy is opaque and changes no result."""
+    """Create a cache policy, which is opaque and changes no result."""
     w.assign(i.operands[0], w.constant(0, "u8"), "u8")
 
 
@@ -225,4 +225,4 @@ def _create_policy(w: BlockWriter, i: Instruction) -> None:
     "pmevent", "brkpt",
 )  # fmt: skip
 def _no_operation(w: BlockWriter, i: Instruction) -> None:
-    """Memory here is always coherent, and a hint, an event or a breakpoint without a debugger changes no result."""
+    """Do nothing: memory here is always coherent, and a hint, an event or a breakpoint changes no result."""

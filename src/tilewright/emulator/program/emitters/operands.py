@@ -1,4 +1,4 @@
-"""What emitters ask of an instruction: its space, the elements, addresses and immediates of its operands."""
+"""Questions of emitters about an instruction: its space, and its operands' elements, addresses and immediates."""
 
 from tilewright.emulator.program.writer import BlockWriter
 from tilewright.emulator.ptx.syntax import Address, Instruction, Integer, Operand, Vector, described
@@ -42,12 +42,12 @@ def address_of(w: BlockWriter, operand: Operand, space: str) -> str:
 
 
 def elements_of(operand: Operand) -> tuple[Operand, ...]:
-    """The elements of a vector; an operand that is none is its only element."""
+    """The elements of a vector; any other operand is its own only element."""
     return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
 def count_of(operand: Operand) -> int:
-    """The number of groups that may be pending, which fits 32 bits."""
+    """The number of groups that may be pending; it fits 32 bits."""
     count = immediate_of(operand)
     if not 0 <= count < 1 << 31:
         raise ValueError(f"{count} groups")
