@@ -198,7 +198,7 @@ def _sizes():
     names = ("%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size")
     moves = " ".join(f"mov.u32 %d{index}, {name};" for index, name in enumerate(names))
     text = f"{moves} mov.pred %d3, %is_explicit_cluster;"
-    for start in ("", ".shared .b8 more[77]; st.shared.b8 [more], %a0; "):
+    for start in ("", ".shared .b8 more[77]; st.shared.b8 [more], 0; "):
         for dynamic in (0, 1, 260):
             for cluster in (1, 2):
                 yield written(start + text, "b32 b32 b32 pred", "b32", cluster=cluster, dynamic=dynamic)

@@ -62,28 +62,21 @@ class BulkCopies:
             loaded, read = tensor_map.tile_bytes * some.size, tma.bytes_read(tensor_map, boxes[some])
             self._wave.tell.moved(site, loaded, read, 0, targets.shape[1])
             ends = Signal(signals, signal[some])
-            self._begin_load(
-                site, lanes.indices[some], ends, _boxes(tensor_map, boxes[some]),
-                SharedRegion(targets, offset[some], tensor_map.shared_bytes),
-            )  # fmt: skip
+            self._require_mbarriers(site, ends)
+            if self._wave.tell.hear("issued"):
+                reads = _boxes(tensor_map, boxes[some])
+                writes = SharedRegion(targets, offset[some], tensor_map.shared_bytes)
+                self._wave.tell.issued(Operation(site, "bulk", lanes.indices[some], ends, reads, writes))
             land = partial(self._land, site, tensor_map, boxes[some], targets, offset[some], ends)
             together = self._wave.asynchrony.policy != "random"
             parts = [np.arange(some.size)] if together else list(np.arange(some.size)[:, None])
             operations += [partial(land, part) for part in parts]
         self._wave.asynchrony.defer(operations)
 
-    def _begin_load(
-        self,
-        site: int,
-        lanes: Indices,
-        ends: Signal,
-        reads: GlobalRegion | SharedRegion | None,
-        writes: SharedRegion,
-    ) -> None:
-        """Report a load to observers; each part signals mbarriers, which must be initialized."""
+    def _require_mbarriers(self, site: int, ends: Signal) -> None:
+        """Raise where an mbarrier that a load will signal is not there."""
         for signal in np.unique(ends.offsets).tolist():
             self._mbarriers.require_valid(site, signal, ends.ctas[ends.offsets == signal].reshape(-1))
-        self._wave.tell.issued(Operation(site, "bulk", lanes, ends, reads, writes))
 
     def _land(
         self,
@@ -208,7 +201,8 @@ class BulkCopies:
         ranges = [self._operands.shared_range(site, target, offset, len(data)) for target in targets]
         ends = Signal(np.array([signals], np.int64), np.array([signal]))
         writes = SharedRegion(np.array([targets], np.int64), np.array([offset]), len(data))
-        self._begin_load(site, np.array([issue.lane]), ends, reads, writes)
+        self._require_mbarriers(site, ends)
+        self._wave.tell.issued(Operation(site, "bulk", np.array([issue.lane]), ends, reads, writes))
         return [
             partial(self._land_range, site, target, data, reduction, signal_cta, signal)
             for target, signal_cta in zip(ranges, signals, strict=True)

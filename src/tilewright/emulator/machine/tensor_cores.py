@@ -127,8 +127,9 @@ class TensorCores:
         product = _WarpgroupProduct(wave, site, group, form, rows, a, b, accumulate)
         types, nbytes = (form.accumulator, form.a_type, form.b_type), product.operand_bytes * tiles.count
         wave.tell.multiplied(site, "wgmma", form.shape, types, tiles.count, nbytes)
-        registers = WatchedRegisters(group, rows, fragments)
-        wave.tell.issued(product.operation(self.groups.queue(product.owners), registers))
+        if wave.tell.hear("issued"):
+            registers = WatchedRegisters(group, rows, fragments)
+            wave.tell.issued(product.operation(self.groups.queue(product.owners), registers))
         self.groups.issue(product.owners, product.perform, product.remember_operands)
 
     def fence(self, site: int, group: Group) -> None:
