@@ -100,3 +100,21 @@ def test_what_is_no_observer_is_refused_by_its_place():
 
     with pytest.raises(ArgumentTypeError, match=r"observers\[1\] is .*Duck.* must be an Observer: derive its class"):
         Device(observers=[Observer(), Duck()])  # type: ignore[list-item]
+
+
+def test_observers_without_brackets_are_refused():
+    with pytest.raises(ArgumentTypeError, match=r"must be a sequence of them, such as \[observer\]"):
+        Device(observers=Observer())
+
+
+def test_an_event_may_be_set_on_the_object():
+    heard = []
+    observer = Observer()
+    observer.ended = lambda: heard.append("ended")
+    launch([observer])
+    assert heard == ["ended"] * 2
+
+
+def test_an_error_at_the_end_does_not_hide_that_of_the_kernel():
+    with pytest.raises(OutOfBounds):
+        launch([Recorder(fails="ended")], nbytes=64)

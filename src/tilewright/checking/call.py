@@ -49,7 +49,7 @@ def check(
     shared_bytes: int = 0,
     entry: str | None = None,
     schedules: int = 2,
-    ignore: Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
 ) -> CheckResult:
     """Launch a kernel in the emulator under several orders of asynchronous completion, and report broken rules.
 
@@ -66,7 +66,7 @@ def check(
     shared_bytes: dynamic shared memory of each CTA.
     entry: the kernel's name or a part of it, if the module has several.
     schedules: random orders, besides eager and lazy completion.
-    ignore: kinds of reports to leave out, such as "uninitialized-register".
+    ignore: a kind of reports to leave out, or several, such as "uninitialized-register".
 
     A launch that takes longer than TILEWRIGHT_EMULATOR_SECONDS ends early: the result's `error` says so.
 
@@ -76,6 +76,7 @@ def check(
         EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
     """
     orders = asynchronies(_natural("schedules", schedules))
+    ignore = (ignore,) if isinstance(ignore, str) else ignore
     require_kinds(ignore, PYTHON)
     source = _source(kernel)
     launch = Launch(

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
@@ -78,6 +79,8 @@ class Device:
         checks: bool = True,
         observers: Sequence[Observer] = (),
     ) -> None:
+        if not isinstance(observers, Sequence):
+            raise ArgumentTypeError(f"observers is {observers!r} and must be a sequence of them, such as [observer]")
         for index, observer in enumerate(observers):
             if not isinstance(observer, Observer):
                 raise ArgumentTypeError(
@@ -261,12 +264,16 @@ class Device:
         wave.tell.listen([*counters, *checks, *self._observers])
         try:
             wave.tell.began(wave.words)
-            return Machine(wave, max_steps, progress).run()
-        finally:
-            try:
+            steps = Machine(wave, max_steps, progress).run()
+        except BaseException:
+            with suppress(Exception):  # so that what an observer makes of the end does not hide this error
                 wave.tell.ended()
-            finally:
-                wave.let_go()
+            raise
+        else:
+            wave.tell.ended()
+            return steps
+        finally:
+            wave.let_go()
 
     def _tell_progress(self, before: float, share: float, done: float) -> None:
         if self._progress is not None:

@@ -152,14 +152,15 @@ EVENTS = tuple(name for name in vars(Observer) if not name.startswith("_"))
 
 
 class Observers(Observer):
-    """Several observers as one. What no class of theirs overrides costs a call, no more."""
+    """Several observers as one. What none of them overrides costs a call, no more."""
 
     def listen(self, observers: Iterable[Observer]) -> None:
         """Report events to these observers from now on."""
         observers = list(observers)
         for name in EVENTS:
             own = getattr(Observer, name)
-            listeners = [getattr(each, name) for each in observers if getattr(type(each), name) is not own]
+            methods = [getattr(each, name) for each in observers]
+            listeners = [method for method in methods if getattr(method, "__func__", None) is not own]
             if listeners:
                 setattr(self, name, listeners[0] if len(listeners) == 1 else partial(_tell, listeners))
 
