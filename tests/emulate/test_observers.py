@@ -115,6 +115,7 @@ def test_an_event_may_be_set_on_the_object():
     assert heard == ["ended"] * 2
 
 
-def test_an_error_at_the_end_does_not_hide_that_of_the_kernel():
+@pytest.mark.parametrize("event", ["ran", "ended"])
+def test_an_error_at_the_end_does_not_hide_that_of_the_kernel(event):
     with pytest.raises(OutOfBounds):
-        launch([Recorder(fails="ended")], nbytes=64)
+        launch([Recorder(fails=event)], nbytes=64)

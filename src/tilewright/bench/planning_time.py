@@ -6,16 +6,9 @@ On a GPU with torch it times `tilewright.plan` as it is. Elsewhere NumPy arrays 
 there: all but loading the kernel and prebuilding its launch.
 """
 
-import argparse
-import datetime
-import json
-import platform
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +16,10 @@ import numpy as np
 from tilewright.api import plan
 from tilewright.backends.protocol import Executable
 from tilewright.bench import torch_on_gpu
+from tilewright.bench.host_calls import options, report
 from tilewright.hardware import H200
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import KernelArguments, LaunchShape
-from tilewright.measure.statistics import median_interval
 from tilewright.operand import Operand
 
 SHAPES = 2000
@@ -97,42 +90,14 @@ def planners(torch: Any | None) -> dict[str, Callable[[], Any]]:
     return found
 
 
-def measure(calls: Mapping[str, Callable[[], Any]], samples: int) -> dict[str, list[float]]:
-    """Microseconds per call, kernels interleaved."""
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(samples + 2):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            for _ in range(CALLS):
-                call()
-            found[name].append((time.perf_counter() - start) / CALLS * 1e6)
-    return {name: times[2:] for name, times in found.items()}  # the first two warm up
-
-
 def main() -> None:
     """Measure, print a table and write the JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=25)
-    parser.add_argument("--json", type=Path, help="where to write the record")
-    arguments = parser.parse_args()
-    torch = None
+    chosen, torch = options(__doc__), None
     try:
         torch = torch_on_gpu()
     except RuntimeError:
         print("no GPU with torch: NumPy arrays are planned for an H200 that is not there")
-    found = {name: median_interval(times) for name, times in measure(planners(torch), arguments.samples).items()}
-    for name, interval in found.items():
-        print(f"{interval.median:7.1f} us  [{interval.low:.1f}, {interval.high:.1f}]  {name}")
-    if arguments.json:
-        record = {
-            "gpu": torch.cuda.get_device_name(0) if torch else None,
-            "cpu": platform.processor() or platform.machine(),
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "command": "python -m tilewright.bench.planning_time " + " ".join(sys.argv[1:]),
-            "versions": {"python": sys.version.split()[0], "torch": torch.__version__ if torch else None},
-            "microseconds": {name: interval.as_dict() for name, interval in found.items()},
-        }
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+    report("planning_time", chosen, planners(torch), CALLS, torch)
 
 
 if __name__ == "__main__":

@@ -266,7 +266,7 @@ class Device:
             wave.tell.began(wave.words)
             steps = Machine(wave, max_steps, progress).run()
         except BaseException:
-            with suppress(Exception):  # so that what an observer makes of the end does not hide this error
+            with suppress(Exception):  # an observer's error must not hide this one
                 wave.tell.ended()
             raise
         else:

@@ -7,6 +7,7 @@ reads, so a thread that overwrites the data too early gets to do so.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -54,6 +55,7 @@ class Machine:
         self.copies, self.bulk = ThreadCopies(wave, self.mbarriers), BulkCopies(wave, self.mbarriers)
         self.remote = RemoteStores(wave, self.mbarriers)
         self._executed = np.zeros(len(self._program.blocks), np.int64)
+        self._cut_short: tuple[Block, int, tuple[str, ...]] | None = None  # by an error: a block, and the instruction
         self._ready: dict[int, list[Group]] = {}
         self._polled: list[tuple[int, Group]] = []
         self._deferred: list[tuple[int, Group]] = []
@@ -72,17 +74,17 @@ class Machine:
         """
         try:
             self._run()
-            return self._clock
-        except EmulatorError as error:
-            if error.threads is None and error.lane is not None:
+        except BaseException as error:
+            if isinstance(error, EmulatorError) and error.threads is None and error.lane is not None:
                 error.threads = self._words.name(self._wave.topology.group(error.lane))
+            with suppress(Exception):  # an observer's error must not hide this one
+                self._tell_all_executions()
             raise
+        else:
+            self._tell_all_executions()
+            return self._clock
         finally:
-            try:
-                for block, executions in zip(self._program.blocks, self._executed.tolist(), strict=True):
-                    self._tell_executions(block, executions)
-            finally:
-                vars(self).clear()
+            vars(self).clear()
 
     def _run(self) -> None:
         with np.errstate(all="ignore"):
@@ -100,6 +102,12 @@ class Machine:
                 raise
             while self._wave.asynchrony.complete_one():  # copies still in flight land in CTAs that have exited
                 pass
+
+    def _tell_all_executions(self) -> None:
+        if self._cut_short is not None:
+            self._tell_executions(*self._cut_short)
+        for block, executions in zip(self._program.blocks, self._executed.tolist(), strict=True):
+            self._tell_executions(block, executions)
 
     def _tell_executions(self, block: Block, executions: int, last: tuple[str, ...] = ()) -> None:
         """Tell how often a block was executed, to its end or to the first instruction that is written so."""
@@ -176,7 +184,7 @@ class Machine:
         except EmulatorError as error:
             error.lane = group.indices if error.lane is None else error.lane
             self._executed[block.index] -= group.warps.count
-            self._tell_executions(block, group.warps.count, error.locations[:1])
+            self._cut_short = block, group.warps.count, error.locations[:1]
             raise
 
     def _end_block(self, block: Block, group: Group, taken: Values) -> None:

@@ -1,0 +1,55 @@
+"""Host times of calls: timed in turns, printed, and recorded."""
+
+import argparse
+import datetime
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewright.measure.statistics import median_interval
+
+Calls = Mapping[str, Callable[[], Any]]
+"""What is timed, by name."""
+
+
+def options(description: str | None) -> argparse.Namespace:
+    """The command line: `samples`, and `json`, the path of the record or None."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=25)
+    parser.add_argument("--json", type=Path, help="where to write the record")
+    return parser.parse_args()
+
+
+def measure(calls: Calls, samples: int, count: int, ready: Callable[[], Any]) -> dict[str, list[float]]:
+    """Microseconds per call, with samples of `count` calls interleaved; `ready` runs before each sample."""
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(samples + 2):
+        for name, call in calls.items():
+            ready()
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            found[name].append((time.perf_counter() - start) / count * 1e6)
+    return {name: times[2:] for name, times in found.items()}  # the first two warm up
+
+
+def report(module: str, chosen: argparse.Namespace, calls: Calls, count: int, torch: Any | None) -> None:
+    """Measure, print a table, and write the record if one is wanted. The GPU, if torch is given, is idle in between."""
+    times = measure(calls, chosen.samples, count, torch.cuda.synchronize if torch else lambda: None)
+    found = {name: median_interval(each) for name, each in times.items()}
+    for name, interval in found.items():
+        print(f"{interval.median:7.2f} us  [{interval.low:.2f}, {interval.high:.2f}]  {name}")
+    if chosen.json:
+        record = {
+            "gpu": torch.cuda.get_device_name(0) if torch else None,
+            "cpu": platform.processor() or platform.machine(),
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "command": f"python -m tilewright.bench.{module} --samples {chosen.samples}",
+            "versions": {"python": sys.version.split()[0], "torch": torch.__version__ if torch else None},
+            "microseconds": {name: interval.as_dict() for name, interval in found.items()},
+        }
+        chosen.json.write_text(json.dumps(record, indent=1) + "\n")
