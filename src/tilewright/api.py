@@ -139,6 +139,8 @@ def plan(
         launch = choice.kernel.assemble(choice.config, problem, chosen.hardware)
         compiled = build(launch.source, chosen.hardware.arch)
         prepared = Prepared(choice, compiled, chosen.prepare(compiled, launch.shape, launch.arguments))
+        if launch.exchanged:
+            binding = binding.exchanged
     allocate = None
     if out is None:
         allocate = library_of(a, "a").allocator(a, operands["out"].shape, operands["out"].dtype, device)

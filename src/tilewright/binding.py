@@ -22,6 +22,11 @@ class Binding(NamedTuple):
     problem: Problem
     roles: tuple[str, ...]
 
+    @property
+    def exchanged(self) -> "Binding":
+        """The same with a and b in each other's role."""
+        return self._replace(roles=tuple(_EXCHANGED.get(name, name) for name in self.roles))
+
 
 def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
     """The shape of a @ b by `numpy.matmul`'s rules; raises a ValueError with both shapes if they do not fit."""
@@ -73,11 +78,9 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
             f"a, b and out have {len(problem.batch)} batch dimensions {problem.batch} that cannot be merged; at most "
             f"{MAX_BATCH_DIMS} are supported: make the operands contiguous or loop over the outermost dimension"
         )
-    roles = OPERANDS
     if _column_major(problem):
-        problem = problem.transposed
-        roles = tuple(_EXCHANGED.get(name, name) for name in OPERANDS)
-    return Binding(_normalised(problem), roles)
+        return Binding(_normalised(problem.transposed), OPERANDS).exchanged
+    return Binding(_normalised(problem), OPERANDS)
 
 
 def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None) -> None:

@@ -16,7 +16,7 @@ extern "C" __global__ void orders(int2 (*out)[4], int tiles_m, int tiles_n) {
   const int index = blockIdx.x * blockDim.x + threadIdx.x;
   if (index >= tiles_m * tiles_n) return;
   const TileIndex tiles[] = {
-      row_major_tile(index, tiles_m, tiles_n), grouped_tile(index, tiles_m, tiles_n, 3),
+      row_major_tile(index, tiles_m, tiles_n), grouped_tile(index, tiles_m, tiles_n, 1, 3),
       blocked_tile(index, tiles_m, tiles_n, 3, 4), hilbert_tile(index, tiles_m, tiles_n)};
   for (int i = 0; i < 4; ++i) out[index][i] = make_int2(tiles[i].m, tiles[i].n);
 }

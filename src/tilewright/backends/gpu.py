@@ -108,6 +108,9 @@ class GpuBackend:
                 function = checked(driver.cuModuleGetFunction(module, compiled.name.encode()), "cuModuleGetFunction")
                 attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 checked(driver.cuFuncSetAttribute(function, attribute, shape.smem_bytes), "cuFuncSetAttribute")
+                if shape.dependent:  # the next grid's CTAs may then be on an SM beside the last ones of this grid
+                    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+                    checked(driver.cuFuncSetAttribute(function, attribute, 100), "cuFuncSetAttribute")
             self._functions[compiled.cubin] = function
         return function
 
@@ -299,11 +302,17 @@ def _launch_config(shape: LaunchShape) -> Any:
     config.blockDimX, config.blockDimY, config.blockDimZ = shape.block, 1, 1
     config.sharedMemBytes = shape.smem_bytes
     config.hStream = driver.CUstream(0)
-    config.numAttrs = 0
+    attributes = []
     if shape.cluster > 1:
         attribute = driver.CUlaunchAttribute()
         attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
         attribute.value.clusterDim.x = shape.cluster
         attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1
-        config.attrs, config.numAttrs = [attribute], 1
+        attributes.append(attribute)
+    if shape.dependent:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(attribute)
+    config.attrs, config.numAttrs = attributes, len(attributes)
     return config

@@ -75,7 +75,7 @@ class Constants:
 
     Each field becomes a constant of the translation unit's `struct Config`, an element type a `using`. A CTA of
     `threads` threads with `smem_bytes` of dynamic shared memory makes a (`tile_m`, `tile_n`) tile of out, `tile_k` of k
-    at a time; `cluster_m` x `cluster_n` CTAs are a cluster.
+    at a time; `cluster_m` x `cluster_n` CTAs are a cluster, or `split_k` CTAs that each sum a part of k.
     """
 
     tile_m: int
@@ -85,12 +85,13 @@ class Constants:
     smem_bytes: int
     cluster_m: int = 1
     cluster_n: int = 1
+    split_k: int = 1
     epilogue: EpilogueConstants
 
     @property
     def cluster(self) -> int:
         """CTAs of a cluster."""
-        return self.cluster_m * self.cluster_n
+        return self.cluster_m * self.cluster_n * self.split_k
 
     def by_name(self) -> dict[str, Constant]:
         """The fields by name as CUDA knows them, including those of the epilogue."""
@@ -103,11 +104,15 @@ def _by_name(constants: Constants | EpilogueConstants) -> dict[str, Constant]:
 
 
 class Launch(NamedTuple):
-    """One launch of a kernel: the translation unit, the number of CTAs, and their arguments."""
+    """One launch of a kernel: the translation unit, the number of CTAs, and their arguments.
+
+    exchanged: whether the kernel computes out.T = b.T @ a.T, so that its a is the problem's b.
+    """
 
     source: TranslationUnit
     shape: LaunchShape
     arguments: KernelArguments
+    exchanged: bool = False
 
 
 class Kernel(ABC):
@@ -149,6 +154,10 @@ class Kernel(ABC):
     def launch_shape(self, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         """The number of CTAs, and the threads and shared memory of each."""
 
+    def oriented(self, config: Any, problem: Problem) -> Problem:
+        """The problem as the kernel solves it with a Config: itself, or its transpose."""
+        return problem
+
     def accumulator(self, config: Any) -> DType:
         """The type in which products are added; it decides the error bound of a correct result."""
         return fp32
@@ -169,12 +178,13 @@ class Kernel(ABC):
 
     def constants(self, config: Any, problem: Problem) -> Any:
         """The Constants of a Config for a problem."""
-        return self.derive(config, self.features(problem))
+        return self.derive(config, self.features(self.oriented(config, problem)))
 
     def check(self, config: Any, problem: Problem, hardware: Hardware) -> Any:
         """The Constants of a Config that obeys every rule; otherwise a ConfigError naming field, rule and remedy."""
         self._check_types(config)
-        constants = self.constants(config, problem)
+        problem = self.oriented(config, problem)
+        constants = self.derive(config, self.features(problem))
         self._check_rules(config, constants)
         self._check_limits(config, constants, problem, hardware)
         return constants
@@ -225,6 +235,7 @@ class Kernel(ABC):
 
         Rules are checked when a translation unit is written, which is kept; only `check` checks the types of fields.
         """
+        asked, problem = problem, self.oriented(config, problem)
         key = (self, config, self.features(problem))
         if key not in _WRITTEN:
             constants = self.derive(config, key[-1])
@@ -235,7 +246,8 @@ class Kernel(ABC):
         constants, source = _WRITTEN[key]
         self._check_limits(config, constants, problem, hardware)
         maps = self.tensor_maps(constants, problem)
-        return Launch(source, self.launch_shape(constants, problem, hardware), KernelArguments(maps, problem))
+        shape = self.launch_shape(constants, problem, hardware)
+        return Launch(source, shape, KernelArguments(maps, problem), exchanged=problem is not asked)
 
     def _write(self, entry: str, constants: Constants, mapped: Sequence[str]) -> TranslationUnit:
         """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`."""

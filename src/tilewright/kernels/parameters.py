@@ -77,12 +77,17 @@ class TensorMapSpec(NamedTuple):
 
 
 class LaunchShape(NamedTuple):
-    """Grid, block and cluster sizes (one-dimensional) and the dynamic shared memory of a block in bytes."""
+    """Grid, block and cluster sizes (one-dimensional) and the dynamic shared memory of a block in bytes.
+
+    dependent: whether the grid may start before the one ahead of it in the stream has ended, since the kernel waits for
+    that itself (programmatic dependent launch).
+    """
 
     grid: int
     block: int
     cluster: int
     smem_bytes: int
+    dependent: bool = False
 
 
 class KernelArguments(NamedTuple):

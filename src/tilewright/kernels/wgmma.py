@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Major, wgmma_wrapper
 from tilewright.kernels import tma
-from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel
+from tilewright.kernels.kernel import ConfigError, Constants, EpilogueConstants, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import oversized
-from tilewright.kernels.wgmma_config import CONSUMERS, STORE_BUFFERS, TILE_K, WARPGROUP, WgmmaConfig, fitted, ring_of
+from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, fitted, ring_of
 from tilewright.problem import Matrix, Problem
 
 
@@ -41,6 +41,11 @@ class WgmmaConstants(Constants):
     consumers: int
     row_blocks: int
     accumulators: int
+    k_spans: int
+    prefetch: int
+    out_columns: int
+    out_by_columns: bool
+    moves_registers: bool
     producer_registers: int
     consumer_registers: int
     a_bytes: int
@@ -50,6 +55,7 @@ class WgmmaConstants(Constants):
     store_buffers: int
     store_bytes: int
     staging_bytes: int
+    sum_bytes: int
     out_pairs: bool
     c_pairs: bool
     bias_pairs: bool
@@ -76,6 +82,7 @@ class WgmmaFeatures(NamedTuple):
     a_mn_major: bool
     b_mn_major: bool
     out_by_tma: bool
+    out_by_columns: bool
     out_by_vectors: bool
     out_pairs: bool
     c_pairs: bool
@@ -94,21 +101,34 @@ class WgmmaKernel(Kernel):
     rules = (
         (
             "row_blocks >= 1 and row_blocks <= 2 and tile_m == 64 * consumers * row_blocks",
-            "each consumer warpgroup takes one or two blocks of 64 rows: make tile_m 128 or 256",
+            "each of up to three consumer warpgroups takes one or two blocks of 64 rows: make tile_m 64, 128, 192 or 256",
         ),
         ("tile_n >= 8 and tile_n <= 256 and tile_n % 8 == 0", "wgmma multiplies 8, 16, ... 256 columns"),
-        ("accumulators <= 208", "a thread has registers for 208 accumulators: take a smaller tile_n or tile_m"),
-        ("stages >= 2", "loading and multiplying take a slot each"),
-        ("cluster_m == 1 or cluster_m == 2", "clusters of 1 or 2 along m were measured to pay"),
-        ("cluster_n == 1 or cluster_n == 2", "clusters of 1 or 2 along n were measured to pay"),
         (
-            "b_mn_major or tile_n % (8 * cluster_m) == 0",
-            "a multicast slice of B is whole swizzle atoms of 8 rows: make tile_n a multiple of 8 * cluster_m",
+            "accumulators <= 208 and (consumers < 3 or accumulators <= 96)",
+            "a thread has registers for 208 accumulators, for 96 with tile_m=192: take a smaller tile_n or tile_m",
         ),
+        (
+            "k_spans >= 1 and k_spans <= 4 and tile_k == 64 * k_spans",
+            "a k-block is one to four rows of 128 bytes: make tile_k 64, 128, 192 or 256",
+        ),
+        (
+            "split_k >= 1 and split_k <= 4 and (split_k == 1 or cluster_m * cluster_n == 1)",
+            "the CTAs of a cluster share loads, or up to four split k: take split_k=1, or cluster_m and cluster_n 1",
+        ),
+        (
+            "tile_n % (8 * split_k) == 0",
+            "each CTA that splits k stores its columns by eights: make tile_n a multiple of 8 * split_k",
+        ),
+        ("prefetch >= 0 and prefetch <= 64", "up to 64 k-blocks are brought to L2 ahead of the ring"),
+        ("stages >= 2", "loading and multiplying take a slot each"),
+        ("cluster_m == 1 or cluster_m == 2 or cluster_m == 4", "clusters of 1, 2 or 4 along m were measured to pay"),
+        ("cluster_n == 1 or cluster_n == 2 or cluster_n == 4", "clusters of 1, 2 or 4 along n were measured to pay"),
+        ("cluster_m * cluster_n <= 4", "larger clusters find few places on a GPU: take smaller ones"),
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
         ("tma_epilogue or direct_epilogue", "epilogue is 'tma' or 'direct'"),
         (
-            "direct_epilogue or (output_bytes == 2 and tile_n % 16 == 0)",
+            "direct_epilogue or (output_bytes == 2 and out_columns % 16 == 0)",
             "stmatrix stages 16 columns of 2-byte elements at a time: take epilogue='direct'",
         ),
         ("direct_epilogue or out_by_tma", "TMA cannot write out, or would write beyond it: take epilogue='direct'"),
@@ -145,21 +165,28 @@ class WgmmaKernel(Kernel):
             hardware.sm_count,
             hardware.macs(self.unit, problem.a.dtype),
         )
-        m, n, batch_count, steps = problem.m, problem.n, problem.batch_count, ceil(problem.k / TILE_K)
+        m, n, batch_count, steps = problem.m, problem.n, problem.batch_count, ceil(problem.k / SPAN)
         clocks = [tiling.clocks(m, n, batch_count, steps) for _, tiling in candidates]
         return [candidates[index][0] for index in sorted(range(len(candidates)), key=clocks.__getitem__)]
+
+    def oriented(self, config: WgmmaConfig, problem: Problem) -> Problem:
+        """The problem, or with `swap_ab` its transpose."""
+        return problem.transposed if config.swap_ab else problem
 
     def features(self, problem: Problem) -> WgmmaFeatures:
         """The storage of A and B, the ways to write out, and the epilogue."""
         operands, out, n = _operands(problem), problem.out, problem.n
-        out_bytes = out.vector_bytes("column")
+        halves = out.dtype.nbytes == 2
+        by_columns = halves and out.column_stride != 1 and problem.m % 2 == 0 and out.vector_bytes("row") >= 4
+        out_bytes, extent = (out.vector_bytes("row"), problem.m) if by_columns else (out.vector_bytes("column"), n)
         return WgmmaFeatures(
             problem.layout,
             problem.a.dtype,
             *operands.mn_major,
             out_by_tma=isinstance(operands.out, tma.TmaTensor),
-            out_by_vectors=out.dtype.nbytes == 2 and n % 8 == 0 and out_bytes == 16,
-            out_pairs=n % 2 == 0 and out_bytes >= 2 * out.dtype.nbytes,
+            out_by_columns=by_columns,
+            out_by_vectors=halves and extent % 8 == 0 and out_bytes == 16,
+            out_pairs=extent % 2 == 0 and out_bytes >= 2 * out.dtype.nbytes,
             c_pairs=_has_pairs(problem.epilogue.c, n),
             bias_pairs=_has_pairs(problem.epilogue.bias, n),
             epilogue=EpilogueConstants.of(problem),
@@ -168,18 +195,22 @@ class WgmmaKernel(Kernel):
     def derive(self, config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants:
         """The Config's fields, the layouts of A and B in memory, and the sizes that follow."""
         ring = ring_of(config, features.a_mn_major, features.b_mn_major)
-        row_blocks = config.tile_m // (64 * CONSUMERS)
+        row_blocks = config.tile_m // (64 * config.consumers)
         accumulators = row_blocks * config.tile_n // 2
         tma_epilogue = config.epilogue == "tma"
-        many = accumulators > 200  # the producer then has fewer registers
+        moves_registers = config.consumers > 1  # a single consumer has all that it can use
+        producer_registers, consumer_registers = (32, 160) if config.consumers == 3 else (40, 232)
+        if accumulators > 200:
+            producer_registers, consumer_registers = 24, 240
         return WgmmaConstants(
             tile_m=config.tile_m,
             tile_n=config.tile_n,
-            tile_k=TILE_K,
-            threads=WARPGROUP * (1 + CONSUMERS),
+            tile_k=config.tile_k,
+            threads=WARPGROUP * config.consumers + (WARPGROUP if moves_registers else 32),
             smem_bytes=ring.smem_bytes,
             cluster_m=config.cluster_m,
             cluster_n=config.cluster_n,
+            split_k=config.split_k,
             epilogue=features.epilogue,
             stages=config.stages,
             group_m=config.group_m,
@@ -193,11 +224,16 @@ class WgmmaKernel(Kernel):
             out_by_tma=features.out_by_tma,
             output_bytes=features.epilogue.Output.nbytes,
             vector_stores=features.out_by_vectors and not tma_epilogue,
-            consumers=CONSUMERS,
+            consumers=config.consumers,
             row_blocks=row_blocks,
             accumulators=accumulators,
-            producer_registers=24 if many else 40,
-            consumer_registers=240 if many else 232,
+            k_spans=config.tile_k // SPAN,
+            prefetch=config.prefetch,
+            out_columns=config.tile_n // max(config.split_k, 1),
+            out_by_columns=features.out_by_columns,
+            moves_registers=moves_registers,
+            producer_registers=producer_registers,
+            consumer_registers=consumer_registers,
             a_bytes=ring.a_bytes,
             b_bytes=ring.b_bytes,
             stage_bytes=ring.a_bytes + ring.b_bytes,
@@ -205,6 +241,7 @@ class WgmmaKernel(Kernel):
             store_buffers=STORE_BUFFERS,
             store_bytes=ring.store_bytes,
             staging_bytes=ring.staging_bytes,
+            sum_bytes=ring.sum_bytes,
             out_pairs=features.out_pairs,
             c_pairs=features.c_pairs,
             bias_pairs=features.bias_pairs,
@@ -217,25 +254,35 @@ class WgmmaKernel(Kernel):
     def launch_shape(self, constants: WgmmaConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each SM, or for each tile; each stays until all tiles are done.
 
-        An H200 holds only 30 clusters of four at a time instead of 33, so the last three start late.
+        CTAs that split k make one tile and end. An H200 holds only 30 clusters of four at a time instead of 33, so the
+        last three start late.
         """
-        clusters = min(_cluster_tiles(constants, problem), hardware.sm_count // constants.cluster)
-        return LaunchShape(clusters * constants.cluster, constants.threads, constants.cluster, constants.smem_bytes)
+        clusters = _cluster_tiles(constants, problem)
+        if constants.split_k == 1:
+            clusters = min(clusters, hardware.sm_count // constants.cluster)
+        grid = clusters * constants.cluster
+        return LaunchShape(grid, constants.threads, constants.cluster, constants.smem_bytes, dependent=True)
 
     def tensor_maps(self, constants: WgmmaConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
-        """The maps of A and B, whose boxes are multicast slices, and of out with the TMA epilogue."""
+        """The maps of A and B, and of out with the TMA epilogue."""
         operands = _operands(problem)
         maps = []
-        for factor, tile, slices in (
-            (operands.a, constants.tile_m, constants.cluster_n),
-            (operands.b, constants.tile_n, constants.cluster_m),
-        ):
+        for factor, tile in ((operands.a, constants.tile_m), (operands.b, constants.tile_n)):
             if isinstance(factor, Refusal):
                 raise ArgumentValueError(f"{factor}: take another kernel")
-            maps.append(factor.tensor.map(64, (TILE_K if factor.mn_major else tile) // slices))
+            maps.append(factor.tensor.map(64, SPAN if factor.mn_major else tile))
         if constants.tma_epilogue and isinstance(operands.out, tma.TmaTensor):
             maps.append(operands.out.map(constants.store_columns, 16))
         return tuple(maps)
+
+    def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> None:
+        super()._check_limits(config, constants, problem, hardware)
+        k_blocks = ceil(problem.k / constants.tile_k)
+        if constants.split_k > k_blocks:
+            raise ConfigError(
+                f"config={config!r} splits k into {constants.split_k} parts and {problem} has {k_blocks} k-blocks of "
+                f"{constants.tile_k}: take a smaller split_k"
+            )
 
     def preamble(self, constants: WgmmaConstants) -> str:
         """The one wgmma instruction of these Constants."""

@@ -8,12 +8,10 @@ from typing import Literal
 from tilewright.kernels import tma
 from tilewright.model import cost
 
-TILE_K = 64
-"""Elements of a k-block: one row of 128 bytes, the widest swizzle span. 32 and 128 were measured 1-3% behind."""
+SPAN = 64
+"""Elements along k of one row of 128 bytes, the widest swizzle span; a k-block has one or more spans."""
 
 WARPGROUP = 128
-CONSUMERS = 2
-"""The number of warpgroups that multiply. Three leave too few registers for 256 columns each."""
 
 STORE_BUFFERS = 2
 """Boxes of out that each warp stages: one is filled while TMA reads the other."""
@@ -23,10 +21,13 @@ STORE_BUFFERS = 2
 class WgmmaConfig:
     """The Config of `wgmma`.
 
-    A CTA makes one (`tile_m`, `tile_n`) tile of out at a time through a ring of `stages` k-blocks; a cluster makes
-    `cluster_m` x `cluster_n` of them and shares loads; clusters walk out in bands of `group_m` of their tile rows.
-    `epilogue` goes to out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs
-    during the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight.
+    A CTA makes one (`tile_m`, `tile_n`) tile of out at a time through a ring of `stages` k-blocks of `tile_k`; a
+    cluster makes `cluster_m` x `cluster_n` of them and shares loads; clusters walk out in bands of `group_m` of their
+    tile rows. Or the cluster is `split_k` CTAs that make one tile, each the sum over a part of k. `epilogue` goes to
+    out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs during the next
+    tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight. With `swap_ab` the kernel computes out.T = b.T
+    @ a.T: tile_m and cluster_m then count columns of out. `prefetch` k-blocks beyond the ring are brought to L2 at the
+    start, of an operand that is read once.
     """
 
     tile_m: int = 128
@@ -38,6 +39,15 @@ class WgmmaConfig:
     epilogue: Literal["tma", "direct"] = "tma"
     overlap: bool = True
     wait_depth: int = 0
+    tile_k: int = SPAN
+    split_k: int = 1
+    swap_ab: bool = False
+    prefetch: int = 0
+
+    @property
+    def consumers(self) -> int:
+        """The number of warpgroups that multiply, each one or two blocks of 64 rows."""
+        return {64: 1, 192: 3}.get(self.tile_m, 2)
 
 
 # If two cost the same, the first is taken.
@@ -57,13 +67,17 @@ _CANDIDATES = (
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """The shared memory of a Config, in bytes: a tile of A, one of B, a box of out, the staging, and the total."""
+    """The shared memory of a Config, in bytes.
+
+    It holds tiles of A and of B, the staging with boxes of out, and the partial sums of other CTAs.
+    """
 
     a_bytes: int
     b_bytes: int
     store_columns: int
     store_bytes: int
     staging_bytes: int
+    sum_bytes: int
     smem_bytes: int
 
 
@@ -84,7 +98,7 @@ def fitted(
     bytes_per_clock = cost.delivery("wgmma", macs, 2)
     found = []
     for config in _CANDIDATES:
-        if config.tile_m * config.tile_n > most * WARPGROUP * CONSUMERS:
+        if config.tile_m * config.tile_n > most * WARPGROUP * config.consumers:
             continue
         if config.cluster_m * config.cluster_n > sm_count:
             continue
@@ -95,7 +109,7 @@ def fitted(
         while (ring := ring_of(config, *mn_major)).smem_bytes > smem_bytes:
             config = replace(config, stages=config.stages - 1)
         step_clocks = (
-            cost.multiply_clocks(config.tile_m, config.tile_n, TILE_K, macs)
+            cost.multiply_clocks(config.tile_m, config.tile_n, config.tile_k, macs)
             + (ring.a_bytes + ring.b_bytes) / bytes_per_clock
         )
         rows, columns = config.tile_m * config.cluster_m, config.tile_n * config.cluster_n
@@ -106,14 +120,18 @@ def fitted(
 
 def ring_of(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> Ring:
     """The Ring of a Config for operands that are K-major or MN-major."""
-    a_bytes, b_bytes = _tile_bytes(config.tile_m, a_mn_major), _tile_bytes(config.tile_n, b_mn_major)
-    store_columns = next(columns for columns in (64, 32, 16, 8) if config.tile_n % columns == 0 or columns == 8)
+    spans, out_columns = config.tile_k // SPAN, config.tile_n // max(config.split_k, 1)
+    a_bytes = spans * _span_bytes(config.tile_m, a_mn_major)
+    b_bytes = spans * _span_bytes(config.tile_n, b_mn_major)
+    store_columns = next(columns for columns in (64, 32, 16, 8) if out_columns % columns == 0 or columns == 8)
     store_bytes = 16 * store_columns * 2
-    staging_bytes = CONSUMERS * 4 * STORE_BUFFERS * store_bytes if config.epilogue == "tma" else 0
-    smem_bytes = tma.ring_bytes(config.stages, a_bytes + b_bytes, staging_bytes)
-    return Ring(a_bytes, b_bytes, store_columns, store_bytes, staging_bytes, smem_bytes)
+    staging_bytes = config.consumers * 4 * STORE_BUFFERS * store_bytes if config.epilogue == "tma" else 0
+    sum_bytes = (config.split_k - 1) * config.tile_m * out_columns * 4
+    received_bytes = 8 if config.split_k > 1 else 0  # an mbarrier
+    smem_bytes = tma.ring_bytes(config.stages, a_bytes + b_bytes, staging_bytes + sum_bytes + received_bytes)
+    return Ring(a_bytes, b_bytes, store_columns, store_bytes, staging_bytes, sum_bytes, smem_bytes)
 
 
-def _tile_bytes(rows: int, mn_major: bool) -> int:
-    """Bytes of one operand's tile of `rows` along m or n; MN-major comes in panels of 64 (layout/descriptor.cuh)."""
-    return ceil(rows / 64) * 64 * TILE_K * 2 if mn_major else rows * TILE_K * 2
+def _span_bytes(rows: int, mn_major: bool) -> int:
+    """Bytes of one span of `rows` along m or n; MN-major comes in panels of 64 (layout/descriptor.cuh)."""
+    return (ceil(rows / 64) * 64 if mn_major else rows) * SPAN * 2

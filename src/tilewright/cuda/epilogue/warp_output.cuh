@@ -15,13 +15,15 @@
 #include "epilogue/epilogue.cuh"
 #include "layout/swizzle.cuh"
 #include "parameters.cuh"
+#include "ptx/global_memory.cuh"
+#include "ptx/movmatrix.cuh"
 #include "ptx/stmatrix.cuh"
 #include "ptx/tma.cuh"
 #include "types.cuh"
 
 namespace tilewright {
 
-// Where the 16 x tile_n elements of one warp lie in out.
+// Where the 16 x out_columns elements of one warp lie in out.
 struct WarpTile {
   int row, column, batch;
 };
@@ -31,15 +33,17 @@ struct Pair {
   Element first, second;
 };
 
-// Config names: tile_n; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed at
+// Config names: out_columns; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed at
 // once; tma_epilogue: through SMEM, with store_columns and store_buffers, rather than straight from
-// registers; vector_stores: out can be written 16 bytes at a time.
+// registers; vector_stores: out can be written 16 bytes at a time; out_by_columns: it is a column of
+// out, not a row, that is written in pairs and vectors.
 template <class Config>
 class WarpOutput {
   using Output = typename Config::Output;
   using Word = typename PairWord<Output>::type;
-  static constexpr int blocks = Config::tile_n / 8, pairs = blocks * 2;  // of a lane
+  static constexpr int blocks = Config::out_columns / 8, pairs = blocks * 2;  // of a lane
   static_assert(!Config::vector_stores || Config::out_pairs);
+  static_assert(!Config::out_by_columns || (Config::out_pairs && !Config::tma_epilogue));
 
   const GemmParameters& parameters;
   const TensorMap* map;  // of out; null without tma_epilogue
@@ -85,7 +89,7 @@ class WarpOutput {
                                                      const WarpTile& at) {
     using Layout = SwizzledRows<Config::store_columns>;
 #pragma unroll
-    for (int column = 0; column < Config::tile_n; column += Config::store_columns) {
+    for (int column = 0; column < Config::out_columns; column += Config::store_columns) {
       const uint32_t chunk = staging + buffer * Config::store_bytes;
       // The last store from this buffer has read it (rule 13).
       if (lane == 0) bulk_wait_read<Config::store_buffers - 1>();
@@ -143,8 +147,7 @@ class WarpOutput {
           uint32_t quad[4] = {words[q], words[q + 2], words[q + 4], words[q + 6]};
           transpose_quad(quad);
           if (inside > block * 8) {
-            *reinterpret_cast<uint4*>(out + column + block * 8) =
-                make_uint4(quad[0], quad[1], quad[2], quad[3]);
+            store_global(out + column + block * 8, quad);
           }
         }
       }
@@ -156,6 +159,45 @@ class WarpOutput {
         store_pair(out, stride, inside - block * 8, words[block * 2 + half]);
         out += 8 * stride;
       }
+    }
+  }
+
+  // Registers -> GMEM, where columns of out are contiguous. Transposed, block q of 8x8 has in lane l
+  // of column l / 4 the rows l % 4 * 2 and the next.
+  __device__ __forceinline__ void store_columns_from_registers(const Word (&words)[pairs],
+                                                               const WarpTile& at) const {
+    // c may be out: all lanes have read their pairs before any is overwritten.
+    if constexpr (Config::has_c) __syncwarp();
+    const int64_t stride = parameters.out.column_stride;
+    Output* const out = static_cast<Output*>(parameters.out.pointer) +
+                        batch_offset(parameters, parameters.out, at.batch);
+    int block = 0;
+    if constexpr (Config::vector_stores) {  // 8 rows of two blocks at a time; m is a multiple of 8
+      const int row = at.row + lane % 2 * 8, column = at.column + lane % 4 / 2 * 8 + lane / 4;
+      const int inside = columns_inside(row, column);
+      Output* to = out + column * stride + row;
+#pragma unroll
+      for (; block + 2 <= blocks; block += 2) {
+        uint32_t quad[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) quad[i] = transpose_8x8(words[block * 2 + i]);
+        transpose_quad(quad);
+        if (inside > block * 8) store_global(to, quad);
+        to += 16 * stride;
+      }
+    }
+    const int row = at.row + lane % 4 * 2, column = at.column + lane / 4;
+    Output* to = out + (column + block * 8) * stride + row;
+#pragma unroll
+    for (; block < blocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint32_t word = transpose_8x8(words[block * 2 + half]);
+        if (columns_inside(row + half * 8, column) > block * 8) {
+          *reinterpret_cast<uint32_t*>(to + half * 8) = word;
+        }
+      }
+      to += 8 * stride;
     }
   }
 
@@ -204,6 +246,8 @@ class WarpOutput {
   __device__ __forceinline__ void store(const Words& words, const WarpTile& at) {
     if constexpr (Config::tma_epilogue) {
       store_through_smem(words, at);
+    } else if constexpr (Config::out_by_columns) {
+      store_columns_from_registers(words, at);
     } else {
       store_from_registers(words, at);
     }

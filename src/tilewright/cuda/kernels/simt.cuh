@@ -137,7 +137,8 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
   const int tiles_m = ceil_div(parameters.m, Config::tile_m);
   const int tiles_n = ceil_div(parameters.n, Config::tile_n);
   const int tiles_k = ceil_div(parameters.k, Config::tile_k);
-  const TileIndex tile = grouped_tile(blockIdx.x, tiles_m, tiles_n, Config::group_m);
+  const TileIndex tile =
+      grouped_tile(blockIdx.x, tiles_m, tiles_n, parameters.batch_count, Config::group_m);
   const int first_m = tile.m * Config::tile_m, first_n = tile.n * Config::tile_n;
 
   constexpr int warps_n = Config::tile_n / Config::warp_n;

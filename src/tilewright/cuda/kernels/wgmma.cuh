@@ -3,22 +3,30 @@
 //
 // One producer thread brings tiles of A and B into a ring of SMEM slots by TMA; consumer warpgroups
 // multiply them with wgmma, each its own rows of the CTA's tile, and write out. The CTAs of a
-// cluster compute neighboring tiles in step and share loads: every tile of A is loaded in
-// cluster_n slices, every tile of B in cluster_m slices, each slice by one CTA and multicast to
-// those that need it. CTAs stay and take tile after tile; loads run ahead into the next tile.
+// cluster compute neighboring tiles in step and share loads: a tile of A is multicast to cluster_n of
+// them, a tile of B to cluster_m, and they load k-blocks by turns. CTAs stay and take tile after
+// tile; loads run ahead into the next tile.
 //
 //   producer   load load load load ... load load load load ...
 //   consumer        mul  mul  mul  ... mul  mul  mul  mul  ...
 //                                      store previous tile        (overlap)
 //
+// Where tiles are few, the CTAs of a cluster make one tile, each the sum over a part of k (split_k).
+//
+// The grid may start while an earlier one still runs: it sets up its barriers, and waits for the
+// other's end before the first access to an operand (programmatic dependent launch).
+//
 // docs/memory-rules.md has the rules by number.
 #pragma once
+#include "epilogue/cluster_sum.cuh"
 #include "epilogue/warp_output.cuh"
 #include "mainloop/pipeline.cuh"
 #include "mainloop/wgmma_consumer.cuh"
 #include "mainloop/wgmma_producer.cuh"
 #include "mainloop/wgmma_storage.cuh"
 #include "parameters.cuh"
+#include "ptx/cta_barrier.cuh"
+#include "ptx/grid_dependency.cuh"
 #include "ptx/setmaxnreg.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
@@ -31,58 +39,71 @@ namespace tilewright {
 // What a consumer warpgroup does: it multiplies its rows of each tile and writes them out.
 template <class Config>
 __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline<Config>& pipeline,
+                                        const ClusterPlace<Config>& place,
                                         const TileLoop<Config>& tiles, const TensorMap* map_out,
                                         const GemmParameters& parameters) {
   constexpr int row_blocks = Config::row_blocks, last = row_blocks - 1;
-  const int index = threadIdx.x / 128 - 1;  // of this consumer; warpgroup 0 is the producer's
+  const int index = threadIdx.x / 128;  // of this consumer
   const int warp = threadIdx.x / 32 % 4;
   uint32_t staging = 0;
   if constexpr (Config::tma_epilogue) {
     staging = shared_address(storage.staging) +
               (index * 4 + warp) * Config::store_buffers * Config::store_bytes;
   }
-  Consumer<Config> consumer(storage, pipeline, index);
+  Consumer<Config> consumer(storage, pipeline, index, tiles.count() * tiles.k_blocks);
   WarpOutput<Config> output(parameters, map_out, staging);
-  const int k_blocks = ceil_div(parameters.k, Config::tile_k);
-  auto warp_tile = [&](const auto& tile, int row_block) {
-    return WarpTile{tile.row + (index * row_blocks + row_block) * 64 + warp * 16, tile.column,
-                    tile.batch};
+  auto locate = [&](uint32_t tile_index) {
+    const auto tile = tiles.locate(tile_index);
+    return WarpTile{tile.row + index * row_blocks * 64 + warp * 16,
+                    tile.column + place.part * Config::out_columns, tile.batch};
+  };
+  auto row_block = [](const WarpTile& tile, int i) {
+    return WarpTile{tile.row + i * 64, tile.column, tile.batch};
   };
 
+  wait_for_earlier_grids();
   float accumulators[row_blocks][Config::tile_n / 2];
   typename WarpOutput<Config>::Words words;
-  auto finish = [&](const WarpTile& at, int row_block) {
-    output.finish(words, accumulators[row_block], at);
-  };
+  WarpTile tile;  // located behind the first wgmmas
   if constexpr (Config::overlap) {
     // The last row block is held back, packed, and stored behind the next tile's first wgmmas; an
     // earlier one is stored behind the last wgmmas of the tile.
-    WarpTile held;
     bool holding = false;
     auto store_held = [&] {
-      if (holding) output.store(words, held);
+      if (holding) output.store(words, row_block(tile, last));
     };
-    tiles.for_each_tile([&](const auto& tile) {
-      consumer.multiply_tile(accumulators, k_blocks, store_held);
+    tiles.for_each_tile([&](uint32_t tile_index) {
+      consumer.multiply_tile(accumulators, tiles.k_blocks, [&] {
+        store_held();
+        tile = locate(tile_index);
+      });
       if constexpr (row_blocks == 2) {
         consumer.template wait<1>(accumulators);
-        finish(warp_tile(tile, 0), 0);
-        output.store(words, warp_tile(tile, 0));
+        output.finish(words, accumulators[0], tile);
+        output.store(words, tile);
       }
       consumer.template wait<0>(accumulators);
-      held = warp_tile(tile, last);
-      finish(held, last);
+      output.finish(words, accumulators[last], row_block(tile, last));
       holding = true;
     });
     store_held();
   } else {
-    tiles.for_each_tile([&](const auto& tile) {
-      consumer.multiply_tile(accumulators, k_blocks, [] {});
+    tiles.for_each_tile([&](uint32_t tile_index) {
+      consumer.multiply_tile(accumulators, tiles.k_blocks, [&] { tile = locate(tile_index); });
       consumer.template wait<0>(accumulators);
+      auto write = [&](const auto& sums) {
 #pragma unroll
-      for (int i = 0; i < row_blocks; ++i) {
-        finish(warp_tile(tile, i), i);
-        output.store(words, warp_tile(tile, i));
+        for (int i = 0; i < row_blocks; ++i) {
+          output.finish(words, sums[i], row_block(tile, i));
+          output.store(words, row_block(tile, i));
+        }
+      };
+      if constexpr (Config::split_k > 1) {
+        float sums[row_blocks][Config::out_columns / 2];
+        ClusterSum<Config>(storage, place.part).exchange(sums, accumulators);
+        write(sums);
+      } else {
+        write(accumulators);
       }
     });
   }
@@ -95,32 +116,38 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
                                           const GemmParameters& parameters) {
   extern __shared__ __align__(1024) uint8_t smem[];
   static_assert(sizeof(Storage<Config>) == Config::smem_bytes, "wgmma.py and wgmma.cuh agree");
-  static_assert(OperandA<Config>::bytes == Config::a_bytes &&
-                OperandB<Config>::bytes == Config::b_bytes);
+  static_assert(Config::k_spans * OperandA<Config>::bytes == Config::a_bytes &&
+                Config::k_spans * OperandB<Config>::bytes == Config::b_bytes);
   Storage<Config>& storage = *reinterpret_cast<Storage<Config>*>(smem);
   const ClusterPlace<Config> place;
   Pipeline<Config> pipeline(shared_address(storage.full), shared_address(storage.empty));
   const TileLoop<Config> tiles(place, parameters);
 
-  if (threadIdx.x == 0) {
+  constexpr int consumer_threads = Config::consumers * 128;
+  if (threadIdx.x == consumer_threads) {
     if (shared_address(smem) % 1024 != 0) __trap();  // swizzled tiles need it
     prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
     if constexpr (Config::tma_epilogue) prefetch_tensor_map(*map_out);
     pipeline.init();
+    if constexpr (Config::split_k > 1) ClusterSum<Config>(storage, place.part).init();
   }
-  place.sync();
+  if constexpr (place.size > 1) place.sync();
 
-  if (threadIdx.x < 128) {
-    release_registers<Config::producer_registers>();
-    if (threadIdx.x == 0) produce(storage, pipeline, place, tiles, map_a, map_b, parameters);
+  if (threadIdx.x >= consumer_threads) {
+    // The barriers exist, and the producer need not wait until the consumers know.
+    if constexpr (place.size == 1) cta_arrive<0, Config::threads>();
+    if constexpr (Config::moves_registers) release_registers<Config::producer_registers>();
+    if (threadIdx.x == consumer_threads) {
+      produce(storage, pipeline, place, tiles, map_a, map_b, parameters);
+    }
     __syncwarp();
   } else {
-    acquire_registers<Config::consumer_registers>();
+    if constexpr (place.size == 1) cta_sync<0, Config::threads>();
+    if constexpr (Config::moves_registers) acquire_registers<Config::consumer_registers>();
     pipeline.join_as_consumer(place);
-    consume(storage, pipeline, tiles, map_out, parameters);
+    consume(storage, pipeline, place, tiles, map_out, parameters);
   }
-  if constexpr (place.size > 1) place.sync();  // peers may still send here (rule 16)
 }
 
 // With tma_epilogue.

@@ -17,16 +17,21 @@ struct TileIndex {
 //                  1 3 5 7
 //                  8 10 ...
 __device__ __forceinline__ TileIndex grouped_tile(uint32_t index, int tiles_m, int tiles_n,
-                                                  int group_m) {
+                                                  int batches, int group_m) {
   group_m = minimum(group_m, tiles_m);  // a band then has no more tiles than the batch: no overflow
-  const uint32_t tiles = static_cast<uint32_t>(tiles_m) * tiles_n;
-  const uint32_t in_batch = index % tiles;
+  int batch = 0, first_m = 0;
+  if (batches > 1) {  // here and below, divisions are spared where they are not needed
+    const uint32_t tiles = static_cast<uint32_t>(tiles_m) * tiles_n;
+    batch = index / tiles;
+    index %= tiles;
+  }
   const uint32_t band_tiles = static_cast<uint32_t>(group_m) * tiles_n;
-  const int first_m = in_batch / band_tiles * group_m;
-  const uint32_t in_band = in_batch % band_tiles;
+  if (index >= band_tiles) {
+    first_m = index / band_tiles * group_m;
+    index %= band_tiles;
+  }
   const uint32_t height = minimum(group_m, tiles_m - first_m);
-  return {static_cast<int>(first_m + in_band % height), static_cast<int>(in_band / height),
-          static_cast<int>(index / tiles)};
+  return {static_cast<int>(first_m + index % height), static_cast<int>(index / height), batch};
 }
 
 // Row by row:

@@ -60,7 +60,7 @@ class Pipeline {
   // copies signal.
   __device__ __forceinline__ uint32_t begin_fill(const Position& at) const {
     const uint32_t previous = at.parity ^ 1;
-    if constexpr (Place::size > 1) {
+    if constexpr (Place::shares) {
       mbarrier_wait_cluster(empty + 8 * at.slot, previous);
     } else {
       mbarrier_wait(empty + 8 * at.slot, previous);
@@ -72,7 +72,7 @@ class Pipeline {
   // Consumer: to be called once before `release`, by all its threads.
   __device__ __forceinline__ void join_as_consumer(const Place& place) {
     const int thread = threadIdx.x % 128;
-    if constexpr (Place::size > 1) {
+    if constexpr (Place::shares) {
       if (thread < partners) released = cluster_address(empty, partner_rank(place, thread));
     }
   }
@@ -85,7 +85,7 @@ class Pipeline {
   // Consumer: its wgmmas have read the slot. One arrival per warpgroup and partner.
   __device__ __forceinline__ void release(int slot) const {
     if (threadIdx.x % 128 < partners) {
-      if constexpr (Place::size > 1) {
+      if constexpr (Place::shares) {
         mbarrier_arrive_cluster(released + 8 * slot);
       } else {
         mbarrier_arrive(released + 8 * slot);

@@ -13,18 +13,32 @@ struct Staging {
 template <>
 struct Staging<0> {};
 
-// All of a CTA's SMEM.
 template <class Config>
-struct Storage : Staging<Config::staging_bytes> {
-  // Of each stage the tile of A, then that of B.
+struct Slots : Staging<Config::staging_bytes> {
+  // Each stage has k_spans spans of A, then those of B.
   alignas(1024) uint8_t slots[Config::stages][Config::stage_bytes];
   uint64_t full[Config::stages];
   uint64_t empty[Config::stages];
 };
 
+// The partial sums that the other CTAs of a cluster send (epilogue/cluster_sum.cuh).
+template <int bytes>
+struct PartialSums {
+  alignas(16) uint8_t sums[bytes];
+  uint64_t received;
+};
+
+template <>
+struct PartialSums<0> {};
+
+// All of a CTA's SMEM.
 template <class Config>
-using OperandA = WgmmaOperand<Config::a_mn_major, Config::tile_m, Config::tile_k>;
+struct Storage : Slots<Config>, PartialSums<Config::sum_bytes> {};
+
+// One span of an operand's tile: 64 elements along k.
 template <class Config>
-using OperandB = WgmmaOperand<Config::b_mn_major, Config::tile_n, Config::tile_k>;
+using OperandA = WgmmaOperand<Config::a_mn_major, Config::tile_m, 64>;
+template <class Config>
+using OperandB = WgmmaOperand<Config::b_mn_major, Config::tile_n, 64>;
 
 }  // namespace tilewright

@@ -13,4 +13,12 @@ __device__ __forceinline__ void store_streaming(uint2* address, uint2 words) {
                : "memory");
 }
 
+// 16 bytes to an aligned address. PTX ISA: "st".
+__device__ __forceinline__ void store_global(void* address, const uint32_t (&words)[4]) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
 }  // namespace tilewright

@@ -32,4 +32,11 @@ __device__ __forceinline__ void load_shared(uint32_t (&words)[4], uint32_t addre
                : "memory");
 }
 
+__device__ __forceinline__ void load_shared(float4& values, uint32_t address) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values.x), "=f"(values.y), "=f"(values.z), "=f"(values.w)
+               : "r"(address)
+               : "memory");
+}
+
 }  // namespace tilewright

@@ -27,7 +27,26 @@ __device__ __forceinline__ void tma_load(uint32_t destination, const TensorMap& 
       : "memory");
 }
 
-// The same into every CTA of the cluster whose bit in `ctas` is set, at the same SMEM address
+// The same, which L2 keeps by `policy` (ptx/l2_policy.cuh).
+__device__ __forceinline__ void tma_load(uint32_t destination, const TensorMap& map, int x, int y,
+                                         int z, uint32_t barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%2, %3, %4}], [%5], %6;"
+      :
+      : "r"(destination), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+// Brings the box at (x, y, z) to L2. PTX ISA: "cp.async.bulk.prefetch.tensor".
+__device__ __forceinline__ void tma_prefetch(const TensorMap& map, int x, int y, int z) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];"
+               :
+               : "l"(&map), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+
+// tma_load into every CTA of the cluster whose bit in `ctas` is set, at the same SMEM address
 // there, signaling the barrier at the same address there. PTX ISA: "cp.async.bulk.tensor",
 // .multicast::cluster.
 __device__ __forceinline__ void tma_load_multicast(uint32_t destination, const TensorMap& map,
@@ -39,6 +58,19 @@ __device__ __forceinline__ void tma_load_multicast(uint32_t destination, const T
       " [%0], [%1, {%2, %3, %4}], [%5], %6;"
       :
       : "r"(destination), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(ctas)
+      : "memory");
+}
+
+// The same, which L2 keeps by `policy`.
+__device__ __forceinline__ void tma_load_multicast(uint32_t destination, const TensorMap& map,
+                                                   int x, int y, int z, uint32_t barrier,
+                                                   uint16_t ctas, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::"
+      "cluster.L2::cache_hint"
+      " [%0], [%1, {%2, %3, %4}], [%5], %6, %7;"
+      :
+      : "r"(destination), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(ctas), "l"(policy)
       : "memory");
 }
 

@@ -11,16 +11,24 @@ namespace tilewright {
 //                n 0      n 1
 //       m 0    rank 0   rank 2
 //       m 1    rank 1   rank 3
+//
+// Or the cluster has split_k CTAs that make one tile, each the sum over its part of k.
 template <class Config>
 struct ClusterPlace {
-  static constexpr int size = Config::cluster_m * Config::cluster_n;
-  int rank = 0, m = 0, n = 0;
+  static constexpr bool shares = Config::cluster_m * Config::cluster_n > 1;
+  static constexpr int size = Config::cluster_m * Config::cluster_n * Config::split_k;
+  static_assert(!shares || Config::split_k == 1);
+  int rank = 0, m = 0, n = 0, part = 0;
 
   __device__ __forceinline__ ClusterPlace() {
     if constexpr (size > 1) {
       rank = cluster_rank();
+    }
+    if constexpr (shares) {
       m = rank % Config::cluster_m;
       n = rank / Config::cluster_m;
+    } else {
+      part = rank;
     }
   }
 

@@ -1,4 +1,4 @@
-// Persistent scheduling: CTAs stay and take tile after tile (sm_90).
+// Persistent scheduling: CTAs stay and take tile after tile; and the k-blocks of a tile (sm_90).
 #pragma once
 #include "layout/raster.cuh"
 #include "parameters.cuh"
@@ -7,7 +7,9 @@
 
 namespace tilewright {
 
-// The tiles that this CTA computes, one after another, in step with the others of its cluster.
+// The tiles that this CTA computes, one after another, in step with the others of its cluster, and
+// the k-blocks that it sums: with split_k, every split_k-th, so that CTAs that share operands with
+// neighbors read the same rows at the same time.
 template <class Config>
 class TileLoop {
   using Place = ClusterPlace<Config>;
@@ -15,25 +17,55 @@ class TileLoop {
   int clusters_m, clusters_n;  // clusters' tiles along m and n
   int batches;
 
+  __device__ __forceinline__ uint32_t all() const {
+    return static_cast<uint32_t>(clusters_m) * clusters_n * batches;
+  }
+
  public:
   struct Tile {
     int row, column, batch;  // of its first element in out
   };
 
+  int k_blocks;  // of each tile that this CTA sums: at least one
+
+  // The first element of one of them.
+  __device__ __forceinline__ int k_of(int k_block) const {
+    return (k_block * Config::split_k + place.part) * Config::tile_k;
+  }
+
+  // Whether every element of A (of B) is read by one cluster only, once.
+  __device__ __forceinline__ bool reads_a_once() const { return clusters_n == 1; }
+  __device__ __forceinline__ bool reads_b_once() const { return clusters_m == 1; }
+
   __device__ __forceinline__ TileLoop(const Place& cluster_place, const GemmParameters& parameters)
       : place(cluster_place),
         clusters_m(ceil_div(parameters.m, Config::tile_m * Config::cluster_m)),
         clusters_n(ceil_div(parameters.n, Config::tile_n * Config::cluster_n)),
-        batches(parameters.batch_count) {}
+        batches(parameters.batch_count) {
+    const int all = ceil_div(parameters.k, Config::tile_k);
+    k_blocks = Config::split_k == 1 ? all : (all - place.part - 1) / Config::split_k + 1;
+  }
 
+  // How many tiles this CTA computes.
+  __device__ __forceinline__ int count() const {
+    const uint32_t first = blockIdx.x / Place::size, step = gridDim.x / Place::size;
+    return all() <= first ? 0 : (all() - first - 1) / step + 1;
+  }
+
+  // Calls body(index) for each.
   template <class Body>
   __device__ __forceinline__ void for_each_tile(Body body) const {
-    const uint32_t tiles = static_cast<uint32_t>(clusters_m) * clusters_n * batches;
-    for (uint32_t i = blockIdx.x / Place::size; i < tiles; i += gridDim.x / Place::size) {
-      const TileIndex tile = grouped_tile(i, clusters_m, clusters_n, Config::group_m);
-      body(Tile{(tile.m * Config::cluster_m + place.m) * Config::tile_m,
-                (tile.n * Config::cluster_n + place.n) * Config::tile_n, tile.batch});
-    }
+    for (uint32_t i = blockIdx.x / Place::size; i < all(); i += gridDim.x / Place::size) body(i);
+  }
+
+  // Where tile `index` lies. The divisions take some hundred clocks: they are done where this is
+  // called, which the caller chooses so that something else is under way.
+  __device__ __forceinline__ Tile locate(uint32_t index) const {
+    const TileIndex tile = grouped_tile(index, clusters_m, clusters_n, batches, Config::group_m);
+    Tile located{(tile.m * Config::cluster_m + place.m) * Config::tile_m,
+                 (tile.n * Config::cluster_n + place.n) * Config::tile_n, tile.batch};
+    asm volatile("" : "+r"(located.row), "+r"(located.column), "+r"(located.batch));
+    return located;
   }
 };
 

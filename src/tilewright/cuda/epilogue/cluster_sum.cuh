@@ -1,0 +1,96 @@
+// The sum of a tile over the CTAs of a cluster that each multiplied a part of k (sm_90a).
+//
+// Each CTA ends with tile_n / split_k columns of the tile. It sends the other columns of its
+// accumulators to the CTAs that want them, straight from registers to their SMEM, and adds what it
+// receives to its own, in the order of the senders: the result does not depend on who is first.
+//
+//   columns     0 .. half   half .. tile_n
+//   CTA 0        keeps       sends to 1
+//   CTA 1        sends to 0  keeps
+#pragma once
+#include "mainloop/wgmma_storage.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/shared_memory.cuh"
+#include "ptx/st_async.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+template <class Config>
+class ClusterSum {
+  static constexpr int parts = Config::split_k, row_blocks = Config::row_blocks;
+  static constexpr int values = Config::out_columns / 2;  // of a lane and row block, kept
+  static constexpr int vectors = values / 4;              // 16 bytes each
+  // Per sender, (warp, row_block, vector, lane) of 16 bytes.
+  static constexpr int warp_bytes = row_blocks * vectors * 32 * 16;
+  static constexpr int sender_bytes = Config::consumers * 4 * warp_bytes;
+  static_assert(Config::sum_bytes == (parts - 1) * sender_bytes);
+
+  uint32_t sums, received;  // SMEM addresses
+  int part;
+
+  // Where this thread's values of `sender` are; senders are counted without the receiver.
+  __device__ __forceinline__ uint32_t place(int sender) const {
+    const int warp = threadIdx.x / 32;
+    return sums + sender * sender_bytes + warp * warp_bytes + threadIdx.x % 32 * 16;
+  }
+
+ public:
+  __device__ __forceinline__ ClusterSum(Storage<Config>& storage, int own_part)
+      : sums(shared_address(storage.sums)),
+        received(shared_address(&storage.received)),
+        part(own_part) {}
+
+  // By one thread, before the cluster meets (rule 5).
+  __device__ __forceinline__ void init() const {
+    mbarrier_init(received, 1);
+    fence_mbarrier_init();
+    mbarrier_arrive_expect_tx(received, Config::sum_bytes);
+  }
+
+  // From this CTA's accumulators of a whole tile to the sums of its columns. By all consumers, once.
+  __device__ __forceinline__ void exchange(float (&kept)[row_blocks][values],
+                                           const float (&all)[row_blocks][parts * values]) const {
+#pragma unroll
+    for (int to = 0; to < parts; ++to) {
+      if (to == part) {
+#pragma unroll
+        for (int i = 0; i < row_blocks; ++i) {
+#pragma unroll
+          for (int v = 0; v < values; ++v) kept[i][v] = all[i][to * values + v];
+        }
+      } else {
+        const uint32_t there = cluster_address(place(part < to ? part : part - 1), to);
+        const uint32_t barrier = cluster_address(received, to);
+#pragma unroll
+        for (int i = 0; i < row_blocks; ++i) {
+#pragma unroll
+          for (int v = 0; v < vectors; ++v) {
+            const float* four = &all[i][to * values + v * 4];
+            store_async(there + (i * vectors + v) * 32 * 16,
+                        make_float4(four[0], four[1], four[2], four[3]), barrier);
+          }
+        }
+      }
+    }
+    mbarrier_wait_cluster(received, 0);
+#pragma unroll
+    for (int sender = 0; sender < parts - 1; ++sender) {
+#pragma unroll
+      for (int i = 0; i < row_blocks; ++i) {
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+          float4 four;
+          load_shared(four, place(sender) + (i * vectors + v) * 32 * 16);
+          kept[i][v * 4] += four.x;
+          kept[i][v * 4 + 1] += four.y;
+          kept[i][v * 4 + 2] += four.z;
+          kept[i][v * 4 + 3] += four.w;
+        }
+      }
+    }
+  }
+};
+
+}  // namespace tilewright

@@ -1,0 +1,20 @@
+// A grid that starts before the one it depends on has ended: programmatic dependent launch (sm_90).
+// Without the launch attribute, both are without effect.
+#pragma once
+#include "types.cuh"
+
+namespace tilewright {
+
+// Waits until the grids that this one depends on have ended; what they wrote is then visible to this
+// grid. PTX ISA: "griddepcontrol".
+__device__ __forceinline__ void wait_for_earlier_grids() {
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+}
+
+// Lets the next grid start, once every CTA of this one has said so or ended. PTX ISA:
+// "griddepcontrol".
+__device__ __forceinline__ void launch_next_grid() {
+  asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+}
+
+}  // namespace tilewright
