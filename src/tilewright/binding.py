@@ -84,7 +84,7 @@ def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: 
     a, b, out = operands["a"], operands["b"], operands["out"]
     if a.dtype != b.dtype:
         raise ArgumentTypeError(f"a is {a.dtype} and b is {b.dtype}: both must have one dtype; convert one of them")
-    if activation is not None and activation not in ACTIVATIONS:
+    if activation is not None and not (isinstance(activation, str) and activation in ACTIVATIONS):
         raise ArgumentValueError(f"activation={activation!r} is unknown: use None or one of {', '.join(ACTIVATIONS)}")
     for name, operand in operands.items():
         if operand.device != a.device:

@@ -83,11 +83,12 @@ def by_name(name: object) -> DType | None:
 @lru_cache(maxsize=256)
 def _found(name: object) -> DType | None:
     found = _BY_NAME.get(str(name))
-    if found is None and not isinstance(name, str):
+    if found is None and isinstance(name, type | np.dtype):  # NumPy makes dtypes of many other things too
         try:
-            found = _BY_NAME.get(np.dtype(name).name)  # type: ignore[call-overload]
-        except TypeError:
+            kind = np.dtype(name)
+        except (TypeError, ValueError):
             return None
+        found = _BY_NAME.get(kind.name) if kind.isnative else None
     return found
 
 
