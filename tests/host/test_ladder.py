@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tilewright
@@ -96,6 +97,7 @@ def test_python_gets_the_record_that_the_command_prints():
     )  # fmt: skip
     assert json.loads(json.dumps(record)) == printed
     assert shares == sorted(shares)
+    assert [measure(np.int64(8), ["simt"], backend="emulator")[name] for name in "mnk"] == [8, 8, 8]
     assert measure(0, ["simt"], backend="emulator")["error"] == "no rung ran:\n  simt: the product is empty"
 
 
@@ -106,7 +108,14 @@ def test_python_gets_the_record_that_the_command_prints():
         ({"rungs": "simt"}, r"rungs='simt' names no rung"),
         ({"rungs": ["naive"]}, r"rungs=\['naive'\] names 'naive', which is not a rung: use uncoalesced"),
         ({"shape": (1, 2)}, r"shape=\(1, 2\) must be \(m, n, k\) of natural numbers, or one for a cube"),
+        ({"rungs": 5}, "rungs=5 names no rung: use some of"),
+        ({"rungs": iter(["simt"])}, "rungs=<list_iterator .*> names no rung: use some of"),
+        ({"rungs": [["simt"]]}, r"rungs=\[\['simt'\]\] names \['simt'\], which is not a rung: use"),
         ({"shape": "32"}, "shape='32' must be"),
+        ({"shape": -1}, "shape=-1 must be"),
+        ({"seed": -1}, "seed=-1 must be an integer from 0 on: leave it out"),
+        ({"seed": "x"}, "seed='x' must be an integer from 0 on: leave it out"),
+        ({"options": [("stages", 3)]}, r"options=\[\('stages', 3\)\] is not a mapping: give one, such as"),
         ({"backend": "cpu"}, "backend='cpu' is unknown: use 'auto', 'gpu' or 'emulator'"),
         ({"settled": True}, "settled=True is a way of measuring time, which needs a GPU: leave it out"),
         (
