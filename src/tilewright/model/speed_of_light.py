@@ -1,12 +1,12 @@
 """The least time of a product and the expected time of a tiled kernel, on a GPU that need not be present."""
 
 from dataclasses import dataclass
-from math import ceil
 from typing import Literal
 
 from tilewright.hardware import Hardware, Unit
 from tilewright.model import cost
 from tilewright.problem import Problem
+from tilewright.rounding import ceil_div
 
 Power = Literal["settled", "burst"]
 """The power state: at the power limit after the clocks settled, or right after idle."""
@@ -103,7 +103,7 @@ def predict(
     It is within 10% of cuBLAS on an H200 from 2048^3 to 16384^3 (tests/host/test_model.py). For smaller products the
     overhead dominates, so the prediction is only as good as that constant.
     """
-    tile_count = problem.batch_count * ceil(problem.m / tile_m) * ceil(problem.n / tile_n)
+    tile_count = problem.batch_count * ceil_div(problem.m, tile_m) * ceil_div(problem.n, tile_n)
     ctas = max(1, min(cta_count, hardware.sm_count))
     waves = cost.waves(tile_count, ctas)
     macs_per_clock = hardware.macs(unit, problem.a.dtype) * _issue_rate(hardware, unit)
