@@ -367,6 +367,7 @@ def test_a_suite_of_the_users_own(tmp_path):
     ("text", "message"),
     [
         ("shapes = ", "is not TOML"),
+        ("# \xe9 in another encoding", "is not TOML: 'utf-8' codec can't decode byte 0xe9"),
         ("", "has no shapes"),
         ("shapes = [1]", "is not a table"),
         ("[[shapes]]\nm = 1\nn = 1", "has no k"),
@@ -383,7 +384,7 @@ def test_a_suite_of_the_users_own(tmp_path):
 )
 def test_a_suite_that_is_wrong_is_refused_with_the_place(text, message, tmp_path):
     path = tmp_path / "wrong.toml"
-    path.write_text(text)
+    path.write_text(text, encoding="latin-1")
     assert message in error(path)
 
 

@@ -52,6 +52,8 @@ def load(name: str) -> Suite:
             f"suite {name!r} does not exist: use {', '.join(names())}, or a path: of a suite of your own, in "
             ".toml, or of a record to be shown again, in .json"
         ) from None
+    except UnicodeDecodeError as error:
+        raise ArgumentValueError(f"suite {name} is not TOML: {error}; name another file") from None
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
