@@ -168,7 +168,7 @@ def kinds(source, sizes, block, cluster=1, asynchrony="eager", grid=None):
 
 
 @pytest.mark.parametrize("asynchrony", ["eager", "lazy"])
-def test_relaxed_arrival_after_the_fence_of_an_initialisation(asynchrony):
+def test_relaxed_arrival_after_the_fence_of_an_initialization(asynchrony):
     assert kinds(RELAXED_CLUSTER.replace("FENCE", FENCE), [64], 32, 2, asynchrony)[0] == set()
 
 

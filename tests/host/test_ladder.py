@@ -182,7 +182,7 @@ def test_two_of_four_are_what_the_sparse_rung_multiplies():
 
 
 @pytest.mark.parametrize("layout", ["nn", "tn"])
-def test_of_four_neighbours_along_k_the_larger_two_stay(layout):
+def test_of_four_neighbors_along_k_the_larger_two_stay(layout):
     product = Product(6, 3, 20, bf16, bf16, layout)
     dense, sparse = (product.operands(7, data)["a"] for data in ("randn", "2:4"))
     assert dense.strides == sparse.strides

@@ -75,7 +75,7 @@ def seconds_of(cycles: list[protocol.Cycle], name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("way", [Burst(), Settled()], ids=["burst", "settled"])
-def test_linear_drift_does_not_favour_either_contender(way: protocol.Protocol, rests: list[float]) -> None:
+def test_linear_drift_does_not_favor_either_contender(way: protocol.Protocol, rests: list[float]) -> None:
     machine = Machine(drift=0.02)
     cycles = list(way.measure({"ours": machine.work(1e-3), "theirs": machine.work(1.1e-3)}))
     ratio = paired_ratio(seconds_of(cycles, "ours"), seconds_of(cycles, "theirs"))

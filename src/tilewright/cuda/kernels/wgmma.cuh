@@ -1,4 +1,4 @@
-// Persistent, warp-specialised GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16
+// Persistent, warp-specialized GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16
 // with fp32 accumulation.
 //
 // One producer thread brings tiles of A and B into a ring of SMEM slots by TMA; consumer warpgroups

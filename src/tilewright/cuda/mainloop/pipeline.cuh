@@ -1,4 +1,4 @@
-// The ring of SMEM slots between the producer and the consumers of a warp-specialised kernel
+// The ring of SMEM slots between the producer and the consumers of a warp-specialized kernel
 // (sm_90), which the CTAs of a cluster may share. docs/memory-rules.md has the rules by number.
 #pragma once
 #include "ptx/cluster.cuh"

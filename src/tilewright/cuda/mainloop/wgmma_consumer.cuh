@@ -1,4 +1,4 @@
-// A consumer of a warp-specialised kernel: a warpgroup that multiplies what the ring brings with
+// A consumer of a warp-specialized kernel: a warpgroup that multiplies what the ring brings with
 // wgmma (sm_90a). docs/memory-rules.md has the rules by number.
 #pragma once
 #include "mainloop/pipeline.cuh"

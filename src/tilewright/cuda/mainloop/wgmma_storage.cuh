@@ -1,4 +1,4 @@
-// What a warp-specialised wgmma kernel keeps in SMEM, and how tiles of A and B lie there (sm_90a).
+// What a warp-specialized wgmma kernel keeps in SMEM, and how tiles of A and B lie there (sm_90a).
 #pragma once
 #include "layout/descriptor.cuh"
 #include "types.cuh"

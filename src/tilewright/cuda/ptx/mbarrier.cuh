@@ -14,7 +14,7 @@ __device__ __forceinline__ void mbarrier_init(uint32_t barrier, uint32_t arrival
                : "memory");
 }
 
-// This thread's initialisations, before other threads of the cluster use the barriers. PTX ISA:
+// This thread's initializations, before other threads of the cluster use the barriers. PTX ISA:
 // "membar / fence".
 __device__ __forceinline__ void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");

@@ -15,7 +15,7 @@ __device__ __forceinline__ void prefetch_tensor_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" : : "l"(&map) : "memory");
 }
 
-// Copies the box at (x, y, z) to SMEM; its bytes count towards the transaction of `barrier`. What
+// Copies the box at (x, y, z) to SMEM; its bytes count toward the transaction of `barrier`. What
 // lies outside the tensor becomes zero, and counts. PTX ISA: "cp.async.bulk.tensor".
 __device__ __forceinline__ void tma_load(uint32_t destination, const TensorMap& map, int x, int y,
                                          int z, uint32_t barrier) {
