@@ -34,7 +34,7 @@ def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
     if k != k_b:
         raise ArgumentValueError(
             f"a has shape {a.shape} and b {b.shape}: a's last dimension ({k}) must equal b's "
-            f"{'second to last' if len(b.shape) > 1 else 'only one'} ({k_b}); is one of them to be transposed?"
+            f"{'second to last' if len(b.shape) > 1 else 'only one'} ({k_b}); should one of them be transposed?"
         )
     batch = _broadcast_shapes(a.shape[:-2], b.shape[:-2], a, b)
     return batch + (a.shape[-2:-1] if len(a.shape) > 1 else ()) + (b.shape[-1:] if len(b.shape) > 1 else ())

@@ -96,7 +96,7 @@ def ladder(
 ) -> None:
     """Climb the ladder: each rung is verified against float64, then timed beside cuBLAS (GPU) or counted (emulator).
 
-    A record of --json is shown again anywhere, without climbing.
+    A record that --json printed is shown again on any machine, without climbing.
 
     \b
     Examples:
