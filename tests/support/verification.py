@@ -1,7 +1,10 @@
 """The record of the last GPU run, and whether the kernels are still those that it verified."""
 
 import hashlib
+import io
 import json
+import re
+import tokenize
 from collections import Counter
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -18,17 +21,42 @@ KERNEL_SOURCES = ("cuda/**/*.cuh", "kernels/**/*.py", "jit/source.py")
 CASES_PER_KERNEL = 2000
 CASES_PER_RUNG = 200
 
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
 verified: Counter[str] = Counter()
 """Generated cases that came out right in this process, by kernel."""
 
 
 def kernel_digest(package: Path = PACKAGE) -> str:
-    """SHA-256 in hexadecimal over everything that becomes a kernel: headers, Configs, how units are written."""
+    """SHA-256 in hexadecimal over all code that becomes a kernel: headers, Configs, how units are written."""
     digest = hashlib.sha256()
     for path in sorted(path for pattern in KERNEL_SOURCES for path in package.glob(pattern)):
-        text = path.read_bytes()
+        code = (python_code if path.suffix == ".py" else cuda_code)(path.read_text(encoding="utf-8"))
+        text = "\n".join(line.rstrip() for line in code.splitlines() if line.strip()).encode()
         digest.update(f"{path.relative_to(package).as_posix()}\0{len(text)}\0".encode() + text)
     return digest.hexdigest()
+
+
+def cuda_code(text: str) -> str:
+    """CUDA C++ without its comments."""
+    return _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
+
+
+def python_code(text: str) -> str:
+    """Python without its comments and docstrings."""
+    lines = text.splitlines()
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    code = [token for token in tokens if token.type not in (tokenize.NL, tokenize.COMMENT)]
+    starts = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    dropped = [token for token in tokens if token.type == tokenize.COMMENT]
+    for number, token in enumerate(code):
+        begins = number == 0 or code[number - 1].type in starts
+        if token.type == tokenize.STRING and begins and code[number + 1].type == tokenize.NEWLINE:
+            dropped.append(token)
+    for token in sorted(dropped, key=lambda token: token.start, reverse=True):
+        (first, start), (last, end) = token.start, token.end
+        lines[first - 1 : last] = [lines[first - 1][:start] + lines[last - 1][end:]]
+    return "\n".join(lines)
 
 
 def cases_of(kernel: str) -> int:
