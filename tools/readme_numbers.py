@@ -93,7 +93,7 @@ def host_time() -> list[str]:
     lines = [
         "Host time of one call on torch tensors, in a process of its own.",
         "The product is 64x64x64, so the GPU keeps up.",
-        "Hosts differ by a quarter; see docs/performance-log.md.",
+        "Other hosts differ by up to a quarter; see docs/performance-log.md.",
         "",
     ]
     lines += ["| call | us |", "|---|---|"]

@@ -229,7 +229,7 @@ def test_the_table_says_what_the_counters_mean():
     text = invoke("ladder", "--backend", "emulator", "--rungs", "uncoalesced", "--shape", "64").stdout
     assert "64x64x64" in text
     assert "sectors" in text
-    assert "The product is right" in text
+    assert "The product agrees with float64." in text
 
 
 def test_a_wrong_rung_is_bad_news(monkeypatch):

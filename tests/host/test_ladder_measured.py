@@ -251,7 +251,7 @@ def test_a_picture_that_fails_late_does_not_take_the_record_with_it(gpu, tmp_pat
     assert record["rungs"][0]["tflops"]
     assert record["error"] in done.stderr
     assert "cannot be written: No space left on device" in done.stderr
-    assert "The product is right" in invoke(*climbing, code=2).stdout
+    assert "The product agrees with float64." in invoke(*climbing, code=2).stdout
 
 
 def test_a_gain_says_over_what(gpu):
