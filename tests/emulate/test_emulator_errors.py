@@ -1,4 +1,4 @@
-"""What the emulator says of wrong kernels, wrong launches and wrong PTX."""
+"""The emulator's errors for wrong kernels, wrong launches and wrong PTX."""
 
 import numpy as np
 import pytest

@@ -105,7 +105,7 @@ Out: ret;
 
 
 def mbarriers(sites):
-    """A kernel whose CTAs initialize 64 mbarriers each, by so many instructions in a loop."""
+    """A kernel whose CTAs initialize 64 mbarriers each, by this many instructions in a loop."""
     inits = "".join(f"mbarrier.init.shared::cta.b64 [address+{8 * number}], 1; " for number in range(sites))
     return MBARRIERS.format(inits=inits, step=8 * sites)
 

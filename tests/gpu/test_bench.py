@@ -1,4 +1,4 @@
-"""`tilewright bench` on a GPU: what is timed is verified, whoever multiplies. No time is asserted."""
+"""`tilewright bench` on a GPU: every timed contender is verified. No time is asserted."""
 
 import json
 import math

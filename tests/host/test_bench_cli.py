@@ -1,4 +1,4 @@
-"""`tilewright bench` on contenders that are no kernels: what it prints, writes and draws, and how it ends."""
+"""`tilewright bench` on fake contenders: its output, its record, its chart, and its exit code."""
 
 import dataclasses
 import json

@@ -60,19 +60,19 @@ def python_code(text: str) -> str:
 
 
 def cases_of(kernel: str) -> int:
-    """How many generated cases of a kernel a full run verifies."""
+    """The number of generated cases of a kernel in a full run."""
     return CASES_PER_KERNEL if kernel in KERNELS else CASES_PER_RUNG
 
 
 def incomplete(kernels: Collection[str]) -> str | None:
-    """Why this process has verified too little for a record; None where every kernel had all its cases."""
+    """The reason why this process has verified too little for a record; None if every kernel had all its cases."""
     counts = [f"{verified[name]} of {cases_of(name)} cases of {name}" for name in kernels]
     complete = all(verified[name] == cases_of(name) for name in kernels)
     return None if complete else f"Nothing is recorded, since a part has run: {', '.join(counts)}."
 
 
 def record(gpu: str, driver: str, nvrtc: str, command: str, passed: int) -> dict[str, object]:
-    """What a passed GPU run leaves behind; `cases` counts generated cases by kernel, `passed` pytest's tests."""
+    """The record of a passed GPU run; `cases` counts generated cases by kernel, `passed` counts pytest's tests."""
     return {
         "gpu": gpu,
         "driver": driver,
@@ -86,7 +86,7 @@ def record(gpu: str, driver: str, nvrtc: str, command: str, passed: int) -> dict
 
 
 def notice(path: Path = RECORD, package: Path = PACKAGE) -> str | None:
-    """What to say about the last GPU run; None where it verified the kernels as they are."""
+    """The notice about the last GPU run; None if it verified the kernels as they are."""
     again = "run `make test-gpu` on a machine with a GPU"
     if not path.exists():
         return f"No GPU run is on record: {again}."

@@ -110,7 +110,7 @@ class RegisterBudget:
         if held > self._launched:
             message = (
                 f"the warps of a CTA are left with {held * WARP} registers and it was launched with "
-                f"{self._launched * WARP}: a warp that asks for more waits for ever"
+                f"{self._launched * WARP}: a warp that asks for more waits forever"
             )
             lanes = group.take(group.cta == cta)
             self._ground.report("register-budget", message, (self._last_change,), lanes, None)
