@@ -127,7 +127,7 @@ def test_threads_at_different_barriers():
 
 @pytest.mark.parametrize(
     ("mode", "message"),
-    [(1, "expects another number"), (2, "128 threads have arrived at barrier 3"), (3, "without having arrived")],
+    [(1, "expects different numbers"), (2, "128 threads have arrived at barrier 3"), (3, "without having arrived")],
 )
 def test_barrier_protocol(mode, message):
     with pytest.raises(BarrierProtocol, match=message):
