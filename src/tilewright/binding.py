@@ -34,7 +34,7 @@ def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
     if k != k_b:
         raise ArgumentValueError(
             f"a has shape {a.shape} and b {b.shape}: a's last dimension ({k}) must equal b's "
-            f"{'second to last' if len(b.shape) > 1 else 'only one'} ({k_b}); is one of them to be transposed?"
+            f"{'second to last' if len(b.shape) > 1 else 'only one'} ({k_b}); should one of them be transposed?"
         )
     batch = _broadcast_shapes(a.shape[:-2], b.shape[:-2], a, b)
     return batch + (a.shape[-2:-1] if len(a.shape) > 1 else ()) + (b.shape[-1:] if len(b.shape) > 1 else ())
@@ -77,7 +77,7 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
     if _column_major(problem):
         problem = problem.transposed
         roles = tuple(_EXCHANGED.get(name, name) for name in OPERANDS)
-    return Binding(_normalised(problem), roles)
+    return Binding(_normalized(problem), roles)
 
 
 def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None) -> None:
@@ -209,7 +209,7 @@ def _column_major(problem: Problem) -> bool:
     )
 
 
-def _normalised(problem: Problem) -> Problem:
+def _normalized(problem: Problem) -> Problem:
     """Give dimensions of extent 1, whose strides mean nothing, the strides of a packed, aligned array."""
     if min(problem.m, problem.n, problem.k) > 1:
         return problem

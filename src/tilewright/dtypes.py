@@ -39,7 +39,7 @@ class DType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return by_name, (self.name,)  # copies, also those of other processes, are the table's own
+        return by_name, (self.name,)  # a copy, even one in another process, is the table's own object
 
     @property
     def nbytes(self) -> int:
@@ -76,7 +76,7 @@ def by_name(name: object) -> DType | None:
         return name
     try:
         return _found(name)
-    except TypeError:  # what cannot be hashed names no dtype
+    except TypeError:  # an unhashable object does not name a dtype
         return None
 
 

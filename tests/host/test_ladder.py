@@ -191,7 +191,7 @@ def test_two_of_four_are_what_the_sparse_rung_multiplies():
 
 
 @pytest.mark.parametrize("layout", ["nn", "tn"])
-def test_of_four_neighbours_along_k_the_larger_two_stay(layout):
+def test_of_four_neighbors_along_k_the_larger_two_stay(layout):
     product = Product(6, 3, 20, bf16, bf16, layout)
     dense, sparse = (product.operands(7, data)["a"] for data in ("randn", "2:4"))
     assert dense.strides == sparse.strides
@@ -238,7 +238,7 @@ def test_the_table_says_what_the_counters_mean():
     text = invoke("ladder", "--backend", "emulator", "--rungs", "uncoalesced", "--shape", "64").stdout
     assert "64x64x64" in text
     assert "sectors" in text
-    assert "The product is right" in text
+    assert "The product agrees with float64." in text
 
 
 def test_a_wrong_rung_is_bad_news(monkeypatch):
@@ -284,7 +284,7 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
         (("--settled",), ["--settled", "needs a GPU"]),
         (
             ("--rungs", "uncoalesced", "--shape", "32", "--plot", "/tmp/ladder.xyz"),
-            ["--plot=", "ends in no format that matplotlib writes: use .png, .svg or .pdf"],
+            ["--plot=", "has a suffix that matplotlib does not know: use .png, .svg or .pdf"],
         ),
         (("--rungs", "uncoalesced", "--shape", "8192"), ["no rung ran", "hours", "smaller product"]),
         (("--rungs", "mma_warp", "--option", "accumulator=fp8"), ["accumulator=fp8", "mma_warp", "'fp16' or 'fp32'"]),

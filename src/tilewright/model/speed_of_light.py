@@ -53,11 +53,13 @@ class SpeedOfLight:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a tiled kernel should take, term by term.
+    """The predicted time of a tiled kernel, term by term.
 
-    `tile_count` tiles in `waves` rounds of `cta_count`; `quantization` is the share of multiply-adds that are part of
-    the product (the rest pads tiles and idles in the last wave); `clock` in Hz while multiplying. The arithmetic and
-    the traffic overlap, so that `seconds` is the longer of them plus the overhead.
+    tile_count, waves: number of tiles, and of the rounds in which they are made.
+    quantization: the share of multiply-adds that belong to the product. The rest pads tiles, or is lost to SMs that
+    idle in the last wave.
+    clock: Hz while multiplying.
+    Arithmetic and traffic overlap, so `seconds` is the longer of the two plus the overhead.
     """
 
     tile_count: int
@@ -76,7 +78,7 @@ class Prediction:
 
     @property
     def tflops(self) -> float:
-        """The rate that `seconds` means, in 10^12 floating-point operations per second."""
+        """The rate that follows from `seconds`, in 10^12 floating-point operations per second."""
         return self.flops / self.seconds / 1e12
 
 
@@ -127,7 +129,7 @@ def _issue_rate(hardware: Hardware, unit: Unit) -> float:
 
 
 def _clock(hardware: Hardware, unit: Unit, power: Power, macs_per_clock: float) -> float:
-    """The boost clock, or less where tensor cores at such a rate per SM would exceed the power limit."""
+    """The boost clock in Hz, or less if tensor cores at this rate per SM would exceed the power limit."""
     if unit == "cuda_cores" or hardware.capability < 90:
         return hardware.clock(unit)
     full = macs_per_clock * hardware.sm_count / ISSUE_RATE["wgmma"]
