@@ -1,4 +1,4 @@
-// Persistent, warp-specialised GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16
+// Persistent, warp-specialized GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16
 // with fp32 accumulation.
 //
 // One producer thread brings tiles of A and B into a ring of SMEM slots by TMA; consumer warpgroups
@@ -36,7 +36,7 @@
 
 namespace tilewright {
 
-// What a consumer warpgroup does: it multiplies its rows of each tile and writes them out.
+// A consumer warpgroup: it multiplies its rows of each tile and writes the results to out.
 template <class Config>
 __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline<Config>& pipeline,
                                         const ClusterPlace<Config>& place,
@@ -150,7 +150,7 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
   }
 }
 
-// With tma_epilogue.
+// The kernel with tma_epilogue, which takes the tensor map of out too.
 template <class Config>
 __device__ __forceinline__ void wgmma_kernel(const TensorMap& map_a, const TensorMap& map_b,
                                              const TensorMap& map_out,

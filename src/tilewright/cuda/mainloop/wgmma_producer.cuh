@@ -70,7 +70,7 @@ struct Source {
   }
 };
 
-// Executed by one thread.
+// The producer; one thread executes it.
 template <class Config>
 __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline<Config>& pipeline,
                                         const ClusterPlace<Config>& place,

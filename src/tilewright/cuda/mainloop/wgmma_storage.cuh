@@ -1,4 +1,4 @@
-// What a warp-specialised wgmma kernel keeps in SMEM, and how tiles of A and B lie there (sm_90a).
+// The SMEM of a warp-specialized wgmma kernel, and the layout of tiles of A and B in it (sm_90a).
 #pragma once
 #include "layout/descriptor.cuh"
 #include "types.cuh"

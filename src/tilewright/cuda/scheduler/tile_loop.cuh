@@ -14,7 +14,7 @@ template <class Config>
 class TileLoop {
   using Place = ClusterPlace<Config>;
   Place place;
-  int clusters_m, clusters_n;  // clusters' tiles along m and n
+  int clusters_m, clusters_n;  // number of clusters' tiles along m and n
   int batches;
 
   __device__ __forceinline__ uint32_t all() const {
@@ -23,7 +23,7 @@ class TileLoop {
 
  public:
   struct Tile {
-    int row, column, batch;  // of its first element in out
+    int row, column, batch;  // place of its first element in out
   };
 
   int k_blocks;  // of each tile that this CTA sums: at least one
