@@ -79,8 +79,8 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
             f"{MAX_BATCH_DIMS} are supported: make the operands contiguous or loop over the outermost dimension"
         )
     if _column_major(problem):
-        return Binding(_normalised(problem.transposed), OPERANDS).exchanged
-    return Binding(_normalised(problem), OPERANDS)
+        return Binding(_normalized(problem.transposed), OPERANDS).exchanged
+    return Binding(_normalized(problem), OPERANDS)
 
 
 def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None) -> None:

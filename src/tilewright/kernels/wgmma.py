@@ -101,7 +101,7 @@ class WgmmaKernel(Kernel):
     rules = (
         (
             "row_blocks >= 1 and row_blocks <= 2 and tile_m == 64 * consumers * row_blocks",
-            "each of up to three consumer warpgroups takes one or two blocks of 64 rows: make tile_m 64, 128, 192 or 256",
+            "each consumer warpgroup takes one or two blocks of 64 rows: make tile_m 64, 128, 192 or 256",
         ),
         ("tile_n >= 8 and tile_n <= 256 and tile_n % 8 == 0", "wgmma multiplies 8, 16, ... 256 columns"),
         (

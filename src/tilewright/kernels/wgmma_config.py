@@ -21,13 +21,15 @@ STORE_BUFFERS = 2
 class WgmmaConfig:
     """The Config of `wgmma`.
 
-    A CTA makes one (`tile_m`, `tile_n`) tile of out at a time through a ring of `stages` k-blocks of `tile_k`; a
-    cluster makes `cluster_m` x `cluster_n` of them and shares loads; clusters walk out in bands of `group_m` of their
-    tile rows. Or the cluster is `split_k` CTAs that make one tile, each the sum over a part of k. `epilogue` goes to
-    out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs during the next
-    tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight. With `swap_ab` the kernel computes out.T = b.T
-    @ a.T: tile_m and cluster_m then count columns of out. `prefetch` k-blocks beyond the ring are brought to L2 at the
-    start, of an operand that is read once.
+    A CTA makes one (`tile_m`, `tile_n`) tile of out at a time through a ring of `stages` k-blocks of `tile_k`. A
+    cluster makes `cluster_m` x `cluster_n` tiles and shares loads; clusters walk out in bands of `group_m` of their
+    tile rows. Or a cluster is `split_k` CTAs that make one tile, each the sum over a part of k.
+
+    `epilogue` goes to out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs
+    during the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight. `prefetch` k-blocks beyond
+    the ring are brought to L2 at the start if an operand is read once.
+
+    With `swap_ab` the kernel computes out.T = b.T @ a.T; tile_m and cluster_m then count columns of out.
     """
 
     tile_m: int = 128

@@ -49,7 +49,8 @@ class ClusterSum {
     mbarrier_arrive_expect_tx(received, Config::sum_bytes);
   }
 
-  // From this CTA's accumulators of a whole tile to the sums of its columns. By all consumers, once.
+  // From this CTA's accumulators of a whole tile to the sums of its columns. By all consumers,
+  // once.
   __device__ __forceinline__ void exchange(float (&kept)[row_blocks][values],
                                            const float (&all)[row_blocks][parts * values]) const {
 #pragma unroll

@@ -33,10 +33,10 @@ struct Pair {
   Element first, second;
 };
 
-// Config names: out_columns; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed at
-// once; tma_epilogue: through SMEM, with store_columns and store_buffers, rather than straight from
-// registers; vector_stores: out can be written 16 bytes at a time; out_by_columns: it is a column of
-// out, not a row, that is written in pairs and vectors.
+// Config names: out_columns; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed
+// at once; tma_epilogue: through SMEM, with store_columns and store_buffers, rather than straight
+// from registers; vector_stores: out can be written 16 bytes at a time; out_by_columns: it is a
+// column of out, not a row, that is written in pairs and vectors.
 template <class Config>
 class WarpOutput {
   using Output = typename Config::Output;
@@ -162,8 +162,8 @@ class WarpOutput {
     }
   }
 
-  // Registers -> GMEM, where columns of out are contiguous. Transposed, block q of 8x8 has in lane l
-  // of column l / 4 the rows l % 4 * 2 and the next.
+  // Registers -> GMEM, where columns of out are contiguous. Transposed, block q of 8x8 has in lane
+  // l of column l / 4 the rows l % 4 * 2 and the next.
   __device__ __forceinline__ void store_columns_from_registers(const Word (&words)[pairs],
                                                                const WarpTile& at) const {
     // c may be out: all lanes have read their pairs before any is overwritten.

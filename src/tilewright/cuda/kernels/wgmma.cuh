@@ -1,17 +1,18 @@
 // Persistent, warp-specialized GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16
 // with fp32 accumulation.
 //
-// One producer thread brings tiles of A and B into a ring of SMEM slots by TMA; consumer warpgroups
-// multiply them with wgmma, each its own rows of the CTA's tile, and write out. The CTAs of a
-// cluster compute neighboring tiles in step and share loads: a tile of A is multicast to cluster_n of
-// them, a tile of B to cluster_m, and they load k-blocks by turns. CTAs stay and take tile after
-// tile; loads run ahead into the next tile.
+// One producer thread brings tiles of A and B into a ring of SMEM slots by TMA. Up to three
+// consumer warpgroups multiply them with wgmma and write the results to out; each takes its own
+// rows of the CTA's tile. The CTAs of a cluster compute neighboring tiles in step and share loads:
+// a tile of A is multicast to cluster_n of them and a tile of B to cluster_m, and they load
+// k-blocks by turns. CTAs stay and take tile after tile; loads run ahead into the next tile.
 //
 //   producer   load load load load ... load load load load ...
 //   consumer        mul  mul  mul  ... mul  mul  mul  mul  ...
 //                                      store previous tile        (overlap)
 //
-// Where tiles are few, the CTAs of a cluster make one tile, each the sum over a part of k (split_k).
+// Where tiles are few, the CTAs of a cluster make one tile, each the sum over a part of k
+// (split_k).
 //
 // The grid may start while an earlier one still runs: it sets up its barriers, and waits for the
 // other's end before the first access to an operand (programmatic dependent launch).

@@ -20,7 +20,7 @@ class Consumer {
 
   const Pipeline<Config>& pipeline;
   RingPosition<Config::stages> position;
-  int awaited;  // slots that the producers still wait for; no arrival is left over (rule 16)
+  int awaited;    // slots that the producers still wait for; no arrival is left over (rule 16)
   uint64_t a, b;  // descriptors of this warpgroup's operands in slot 0
 
   __device__ __forceinline__ void release(int slot) {

@@ -1,4 +1,4 @@
-// The producer of a warp-specialised kernel: one thread that brings tiles of A and B by TMA, which
+// The producer of a warp-specialized kernel: one thread that brings tiles of A and B by TMA, which
 // the CTAs of a cluster multicast to each other by turns (sm_90).
 #pragma once
 #include "mainloop/pipeline.cuh"

@@ -5,8 +5,8 @@
 
 namespace tilewright {
 
-// Waits until the grids that this one depends on have ended; what they wrote is then visible to this
-// grid. PTX ISA: "griddepcontrol".
+// Waits until the grids that this one depends on have ended; what they wrote is then visible to
+// this grid. PTX ISA: "griddepcontrol".
 __device__ __forceinline__ void wait_for_earlier_grids() {
   asm volatile("griddepcontrol.wait;" : : : "memory");
 }
