@@ -103,9 +103,9 @@ __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline
       const uint32_t slot = slots + position.slot * Config::stage_bytes;
       a.template load<spans>(slot, tile.row, k_block, k, batch_a, barrier);
       b.template load<spans>(slot + Config::a_bytes, tile.column, k_block, k, batch_b, barrier);
-      if (Config::prefetch > 0 && k_block == Config::stages - 1) {
+      if (k_block == Config::stages - 1) {
         // The ring is full: what is read once, and so comes from GMEM, starts on its way to L2.
-        for (int ahead = 1; ahead <= minimum(Config::prefetch, tiles.k_blocks - 1 - k_block);
+        for (int ahead = 1; ahead <= minimum(parameters.prefetch, tiles.k_blocks - 1 - k_block);
              ++ahead) {
           const int k_ahead = tiles.k_of(k_block + ahead);
           if (a.once) a.template prefetch<spans>(tile.row, k_block + ahead, k_ahead, batch_a);
