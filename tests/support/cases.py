@@ -198,6 +198,8 @@ def unit_key(case: Case):
     kernel, config = EVERY_KERNEL[case.variant.kernel], case.variant.config
     if problem.is_empty or kernel.refuses(problem, H200) is not None:
         return None
+    if problem.k <= k_before_last(case.variant) > 0:
+        return None
     return kernel.entry(config, problem), kernel.constants(config, problem)
 
 
@@ -213,9 +215,8 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     if variant.kernel in RUNGS:
         return Case(variant, **draw_rung(variant, random, liberties))
     free = liberties > 0
-    m, n, k, batch = extents or (
-        _extents(variant, random, liberties) if free else (64, _PLAIN_N[variant.n_multiple], 64, ())
-    )
+    plain = (64, _PLAIN_N[variant.n_multiple], 64 + k_before_last(variant), ())
+    m, n, k, batch = extents or (_extents(variant, random, liberties) if free else plain)
     row_vector = liberties > 1 and m == 1 and random.random() < 0.5
     column_vector = liberties > 1 and n == 1 and random.random() < 0.5
     rows, columns = () if row_vector else (m,), () if column_vector else (n,)
@@ -259,16 +260,23 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
 def _extents(variant, random, liberties):
     """m, n, k and batch around the edges of tiles, a few CTAs in all."""
     tile_m, tile_n = variant.config.tile_m, variant.config.tile_n
+    if getattr(variant.config, "swap_ab", False):
+        tile_m, tile_n = tile_n, tile_m
     tile_k = getattr(variant.config, "tile_k", 64)
     least = 1 if liberties > 1 else 2
     while True:
         m, n, k = (_extent(random, tile, least) for tile in (tile_m, tile_n, tile_k))
-        n, k = -(-n // variant.n_multiple) * variant.n_multiple, min(k, MAX_K)
+        n, k = -(-n // variant.n_multiple) * variant.n_multiple, k_before_last(variant) + min(k, MAX_K)
         batch = random.choice([(), (), (), (2,), (3,), (1,), (2, 2), (1, 3), (2, 1, 2), (5,)])
         if liberties > 1 and not variant.by_tma and random.random() < 0.08:
             k = 0
         if ceil(m / tile_m) * ceil(n / tile_n) * prod(batch) <= MAX_CTAS:
             return m, n, k, batch
+
+
+def k_before_last(variant):
+    """Elements of k ahead of the first k-block of the last CTA, where several split k: a product has more."""
+    return (getattr(variant.config, "split_k", 1) - 1) * getattr(variant.config, "tile_k", 64)
 
 
 def _extent(random, tile, least):

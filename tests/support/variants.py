@@ -70,6 +70,54 @@ MMA = (
 
 NO_OVERLAP = {"overlap": False, "wait_depth": 1}
 
+SPLIT_K = (
+    Variant(
+        "wgmma", WgmmaConfig(128, 64, 2, split_k=2, prefetch=2, **NO_OVERLAP), "bf16", "k16", "k16", 16, "bf16",
+        bias="bf16", n_multiple=8,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(64, 32, 2, split_k=4, epilogue="direct", overlap=False), "fp16", "mn16", "k16", 4, "fp32",
+        c="fp16", activation="gelu",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(256, 48, 3, split_k=2, epilogue="direct", overlap=False), "fp16", "mn16", "mn16", 16,
+        "fp16", c="fp16", bias="fp32", n_multiple=8, addend_pairs=True,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(192, 64, 2, split_k=4, overlap=False, tile_k=128), "bf16", "k16", "mn16", 16, "bf16",
+        c="bf16", activation="silu", n_multiple=8, addend_pairs=True,
+    ),
+)  # fmt: skip
+"""CTAs that each sum a part of k."""
+
+SWAPPED = (
+    Variant(
+        "wgmma", WgmmaConfig(64, 64, 3, epilogue="direct", swap_ab=True), "bf16", "k16", "k16", 16, "bf16",
+        bias="bf16", activation="gelu", n_multiple=8,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 24, 2, cluster_m=2, epilogue="direct", tile_k=128, swap_ab=True),
+        "fp16", "mn16", "k16", 16, "fp16", c="fp16", n_multiple=8,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 32, 3, cluster_n=4, epilogue="direct", overlap=False, swap_ab=True),
+        "bf16", "mn16", "mn16", 4, "fp32", c="fp32", bias="bf16", activation="silu",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(192, 40, 3, epilogue="direct", swap_ab=True, prefetch=3), "bf16", "k16", "mn16", 2, "bf16",
+        c="bf16", bias="fp32", activation="relu",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(64, 80, 2, split_k=2, epilogue="direct", overlap=False, swap_ab=True),
+        "fp16", "k16", "mn16", 4, "bf16", c="bf16", n_multiple=2,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(256, 16, 4, cluster_m=2, cluster_n=2, epilogue="direct", swap_ab=True, **NO_OVERLAP),
+        "bf16", "mn16", "k16", 16, "fp16", bias="fp16", activation="gelu_tanh", n_multiple=8,
+    ),
+)  # fmt: skip
+"""Transposed products, whose tile_m counts columns of out."""
+
 WGMMA = (
     Variant("wgmma", WgmmaConfig(128, 64, 4), "bf16", "k16", "k16", 16, "bf16", n_multiple=8),
     Variant(
@@ -117,6 +165,28 @@ WGMMA = (
         "fp32", c="fp32", bias="bf16", activation="silu",
     ),
     Variant("wgmma", WgmmaConfig(128, 64, 4, **NO_OVERLAP), "fp16", "k16", "k16", 16, "fp16", n_multiple=8),
+    Variant(
+        "wgmma", WgmmaConfig(192, 96, 2, cluster_n=2, prefetch=4), "fp16", "mn16", "k16", 16, "fp16",
+        c="fp16", activation="relu", n_multiple=8,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(64, 256, 3, cluster_n=4), "bf16", "k16", "k16", 16, "bf16",
+        bias="bf16", n_multiple=8, addend_pairs=True,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 40, 3, cluster_m=4, epilogue="direct"), "bf16", "k16", "mn16", 4, "bf16",
+        c="bf16", activation="silu", n_multiple=2, addend_pairs=True,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(64, 24, 2, cluster_n=4, epilogue="direct", tile_k=256, prefetch=1),
+        "fp16", "mn16", "mn16", 2, "bf16", activation="gelu_tanh",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(256, 64, 2, overlap=False, tile_k=128, prefetch=64), "bf16", "mn16", "mn16", 16, "fp16",
+        bias="fp32", n_multiple=8,
+    ),
+    *SPLIT_K,
+    *SWAPPED,
 )  # fmt: skip
 
 SQUARE = SimtConfig(64, 64, 16, 32, 32, 8, 4)

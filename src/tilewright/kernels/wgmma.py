@@ -18,6 +18,9 @@ from tilewright.kernels.tiled import oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, fitted, ring_of
 from tilewright.problem import Matrix, Problem
 
+MAX_STEPS = 2**31 - 1
+"""The most k-blocks of one CTA, which its consumers count in 32 bits (mainloop/wgmma_consumer.cuh)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WgmmaConstants(Constants):
@@ -130,6 +133,7 @@ class WgmmaKernel(Kernel):
         ),
         ("direct_epilogue or out_by_tma", "TMA cannot write out, or would write beyond it: take epilogue='direct'"),
         ("not overlap or output_bytes == 2", "a tile that is held back must be packed: take overlap=False"),
+        ("not overlap or split_k == 1", "CTAs that split k make one tile, with none to overlap: take overlap=False"),
         ("wait_depth == 0 or wait_depth == 1", "none or one k-block of wgmma stays in flight: take wait_depth 0 or 1"),
     )
 
@@ -288,6 +292,13 @@ class WgmmaKernel(Kernel):
             raise ConfigError(
                 f"config={config!r} splits k into {constants.split_k} parts and {problem} has {k_blocks} k-blocks of "
                 f"{constants.tile_k}: take a smaller split_k"
+            )
+        shape = self.launch_shape(constants, problem, hardware)
+        steps = ceil(self.tile_count(constants, problem) / shape.grid) * ceil(k_blocks / constants.split_k)
+        if steps > MAX_STEPS:
+            raise ConfigError(
+                f"config={config!r} gives each CTA {steps} k-blocks of {problem} and at most {MAX_STEPS} are counted: "
+                f"split the batch"
             )
 
     def preamble(self, constants: WgmmaConstants) -> str:
