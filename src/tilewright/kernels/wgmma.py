@@ -250,23 +250,27 @@ class WgmmaKernel(Kernel):
     def launch_shape(self, constants: WgmmaConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each SM, or for each tile; each stays until all tiles are done.
 
-        CTAs that split k make one tile and end. An H200 holds only 30 clusters of four at a time instead of 33, so the
-        last three start late.
+        CTAs that split k make one tile and end.
         """
         clusters = _cluster_tiles(constants, problem)
         if constants.split_k == 1:
-            clusters = min(clusters, hardware.sm_count // constants.cluster)
+            clusters = min(clusters, hardware.clusters(constants.cluster))
         grid = clusters * constants.cluster
         return LaunchShape(grid, constants.threads, constants.cluster, constants.smem_bytes, dependent=True)
 
     def tensor_maps(self, constants: WgmmaConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
-        """The maps of A and B, and of out with the TMA epilogue."""
+        """The maps of A and B, of what whole tiles leave over of them, and of out with the TMA epilogue."""
         operands = _operands(problem)
-        maps = []
-        for factor, tile in ((operands.a, constants.tile_m), (operands.b, constants.tile_n)):
+        maps, edges = [], []
+        for factor, tile, extent in (
+            (operands.a, constants.tile_m, problem.m),
+            (operands.b, constants.tile_n, problem.n),
+        ):
             if isinstance(factor, Refusal):
                 raise ArgumentValueError(f"{factor}: take another kernel")
             maps.append(factor.tensor.map(64, SPAN if factor.mn_major else tile))
+            edges.append(factor.tensor.map(64, SPAN if factor.mn_major else extent % tile or tile))
+        maps += edges
         if constants.tma_epilogue and isinstance(operands.out, tma.TmaTensor):
             maps.append(operands.out.map(constants.store_columns, 16))
         return tuple(maps)
