@@ -197,7 +197,7 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     assert planned.config is not None
     ctas = planned.kernel.assemble(planned.config, problem, hardware).shape.grid
     prediction = predict(
-        problem,
+        planned.kernel.oriented(planned.config, problem),
         hardware,
         planned.config.tile_m,
         planned.config.tile_n,
