@@ -63,6 +63,13 @@ class Hardware:
         """Compute capability times ten: 90 for `sm_90a`."""
         return _capability(self.arch)
 
+    def clusters(self, ctas: int) -> int:
+        """How many clusters of so many CTAs, one an SM, work at once.
+
+        A cluster lies in one GPC, and an H200's 132 SMs hold 66 clusters of two but only 30 of four (measured).
+        """
+        return self.sm_count // ctas if ctas <= 2 else max(1, self.sm_count * 10 // 11 // ctas)
+
     def macs(self, unit: Unit, dtype: DType) -> int:
         """Multiply-adds of elements of `dtype` per clock and SM; a ValueError if the unit does not multiply them."""
         for known, multiplied, macs in self.rates:

@@ -198,10 +198,11 @@ class GpuExecutable:
     def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: KernelArguments):
         self._backend = backend
         self._lock = threading.Lock()  # one launch at a time uses the parameters
-        self._parameters = gemm_parameters(arguments.problem)
+        self._parameters = gemm_parameters(arguments)
         self._words = _Words.from_buffer(self._parameters)
         self._scalars = GemmParameters.alpha.offset
-        self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
+        encoded = {spec: _TensorMaps(spec) for spec in arguments.tensor_maps}  # some may be equal
+        self._maps = [encoded[spec] for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
         self._arguments = (ctypes.c_void_p * len(addresses))(*addresses)
         self._config = _launch_config(shape)

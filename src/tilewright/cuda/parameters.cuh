@@ -25,6 +25,8 @@ struct GemmParameters {
   int32_t batch_count;
   int32_t batch_shape[max_batch_dims];  // outermost first; unused trailing entries are 1
   float alpha, beta;
+  int32_t group_m;   // of `grouped_tile`
+  int32_t prefetch;  // k-blocks beyond the ring that are brought to L2
 };
 
 // The number of elements from the first batch of `matrix` to batch number `batch`.

@@ -158,6 +158,14 @@ class Kernel(ABC):
         """The problem as the kernel solves it with a Config: itself, or its transpose."""
         return problem
 
+    def compiled(self, config: Any) -> Any:
+        """The Config that is compiled for this one: it differs in what `launch_options` passes at run time."""
+        return config
+
+    def launch_options(self, config: Any) -> dict[str, int]:
+        """The fields of a Config that are arguments of a launch, as KernelArguments takes them."""
+        return {}
+
     def accumulator(self, config: Any) -> DType:
         """The type in which products are added; it decides the error bound of a correct result."""
         return fp32
@@ -236,28 +244,33 @@ class Kernel(ABC):
         Rules are checked when a translation unit is written, which is kept; only `check` checks the types of fields.
         """
         asked, problem = problem, self.oriented(config, problem)
-        key = (self, config, self.features(problem))
+        key = (self, self.compiled(config), self.features(problem))
         if key not in _WRITTEN:
             constants = self.derive(config, key[-1])
             self._check_rules(config, constants)
             maps = self.tensor_maps(constants, problem)
-            entry = self.entry(config, problem)
+            entry = self.entry(key[1], problem)
             _WRITTEN[key] = constants, self._write(entry, constants, [spec.operand for spec in maps])
         constants, source = _WRITTEN[key]
         self._check_limits(config, constants, problem, hardware)
         maps = self.tensor_maps(constants, problem)
         shape = self.launch_shape(constants, problem, hardware)
-        return Launch(source, shape, KernelArguments(maps, problem), exchanged=problem is not asked)
+        arguments = KernelArguments(maps, problem, **self.launch_options(config))
+        return Launch(source, shape, arguments, exchanged=problem is not asked)
 
     def _write(self, entry: str, constants: Constants, mapped: Sequence[str]) -> TranslationUnit:
-        """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`."""
+        """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`.
+
+        An operand's second map is that of its edge.
+        """
+        names = [f"map_{name}_edge" if name in mapped[:i] else f"map_{name}" for i, name in enumerate(mapped)]
         return translation_unit(
             entry=entry,
             kernel_header=self.header,
             kernel_template=f"{self.name}_kernel",
             constants=constants.by_name(),
             static_asserts=[*self.rules, SAME_PARAMETERS],
-            parameters=[*(("TensorMap", f"map_{name}") for name in mapped), ("GemmParameters", "parameters")],
+            parameters=[*(("TensorMap", name) for name in names), ("GemmParameters", "parameters")],
             launch_bounds=(constants.threads, 1),
             preamble=self.preamble(constants),
         )

@@ -31,6 +31,8 @@ class GemmParameters(ctypes.Structure):
         ("batch_shape", ctypes.c_int32 * MAX_BATCH_DIMS),
         ("alpha", ctypes.c_float),
         ("beta", ctypes.c_float),
+        ("group_m", ctypes.c_int32),
+        ("prefetch", ctypes.c_int32),
     )
 
 
@@ -39,26 +41,6 @@ SAME_PARAMETERS = (
     "parameters.py and parameters.cuh must agree",
 )
 """The assertions about the CUDA twin, whose operands are in the order of problem.OPERANDS."""
-
-
-def gemm_parameters(problem: Problem) -> GemmParameters:
-    """The parameters of `problem` with null pointers, alpha 1 and beta 0."""
-    parameters = GemmParameters(m=problem.m, n=problem.n, k=problem.k, batch_count=problem.batch_count, alpha=1.0)
-    parameters.batch_shape[:] = problem.batch + (1,) * (MAX_BATCH_DIMS - len(problem.batch))
-    words = _Words.from_buffer(parameters)  # a third of the time of setting the structures' fields
-    for name, matrix in problem.operands():
-        strides: list[ctypes.c_int64 | int] = [matrix.row_stride, matrix.column_stride, *matrix.batch_strides]
-        first = _FIRST_STRIDES[name]
-        words[first : first + len(strides)] = strides
-    return parameters
-
-
-_Words = ctypes.c_int64 * (ctypes.sizeof(GemmParameters) // 8)
-
-_FIRST_STRIDES = {
-    name: (getattr(GemmParameters, name).offset + MatrixParameters.row_stride.offset) // 8 for name in OPERANDS
-}
-"""The start of each operand's strides, in words of 8 bytes; batch strides follow those of rows and columns."""
 
 
 class TensorMapSpec(NamedTuple):
@@ -91,15 +73,49 @@ class LaunchShape(NamedTuple):
 
 
 class KernelArguments(NamedTuple):
-    """The arguments that a launch passes: the tensor maps in order, then one `GemmParameters`."""
+    """The arguments that a launch passes: the tensor maps in order, then one `GemmParameters`.
+
+    group_m, prefetch: what a Config says of the order of tiles and of L2, on which no compiled code depends.
+    """
 
     tensor_maps: tuple[TensorMapSpec, ...]
     problem: Problem
+    group_m: int = 1
+    prefetch: int = 0
 
     def parameters(self, pointers: Mapping[str, int], alpha: float, beta: float) -> GemmParameters:
         """The parameter structure of one launch."""
-        parameters = gemm_parameters(self.problem)
+        parameters = gemm_parameters(self)
         for name, pointer in pointers.items():
             getattr(parameters, name).pointer = pointer
         parameters.alpha, parameters.beta = alpha, beta
         return parameters
+
+
+def gemm_parameters(arguments: KernelArguments) -> GemmParameters:
+    """The parameters of a launch with null pointers, alpha 1 and beta 0."""
+    problem, group_m, prefetch = arguments.problem, arguments.group_m, arguments.prefetch
+    parameters = GemmParameters(
+        m=problem.m,
+        n=problem.n,
+        k=problem.k,
+        batch_count=problem.batch_count,
+        alpha=1.0,
+        group_m=group_m,
+        prefetch=prefetch,
+    )
+    parameters.batch_shape[:] = problem.batch + (1,) * (MAX_BATCH_DIMS - len(problem.batch))
+    words = _Words.from_buffer(parameters)  # a third of the time of setting the structures' fields
+    for name, matrix in problem.operands():
+        strides: list[ctypes.c_int64 | int] = [matrix.row_stride, matrix.column_stride, *matrix.batch_strides]
+        first = _FIRST_STRIDES[name]
+        words[first : first + len(strides)] = strides
+    return parameters
+
+
+_Words = ctypes.c_int64 * (ctypes.sizeof(GemmParameters) // 8)
+
+_FIRST_STRIDES = {
+    name: (getattr(GemmParameters, name).offset + MatrixParameters.row_stride.offset) // 8 for name in OPERANDS
+}
+"""The start of each operand's strides, in words of 8 bytes; batch strides follow those of rows and columns."""

@@ -1,7 +1,8 @@
 """Kernel `wgmma`: Hopper's asynchronous tensor cores fed by TMA; bf16 and fp16 in any of the four layouts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -30,7 +31,6 @@ class WgmmaConstants(Constants):
     """
 
     stages: int
-    group_m: int
     overlap: bool
     wait_depth: int
     Input: DType
@@ -45,7 +45,6 @@ class WgmmaConstants(Constants):
     row_blocks: int
     accumulators: int
     k_spans: int
-    prefetch: int
     out_columns: int
     out_by_columns: bool
     moves_registers: bool
@@ -123,12 +122,10 @@ class WgmmaKernel(Kernel):
             "tile_n % (8 * split_k) == 0",
             "each CTA that splits k stores its columns by eights: make tile_n a multiple of 8 * split_k",
         ),
-        ("prefetch >= 0 and prefetch <= 64", "up to 64 k-blocks are brought to L2 ahead of the ring"),
         ("stages >= 2", "loading and multiplying take a slot each"),
         ("cluster_m == 1 or cluster_m == 2 or cluster_m == 4", "clusters of 1, 2 or 4 along m were measured to pay"),
         ("cluster_n == 1 or cluster_n == 2 or cluster_n == 4", "clusters of 1, 2 or 4 along n were measured to pay"),
         ("cluster_m * cluster_n <= 4", "larger clusters find few places on a GPU: take smaller ones"),
-        ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
         ("tma_epilogue or direct_epilogue", "epilogue is 'tma' or 'direct'"),
         (
             "direct_epilogue or (output_bytes == 2 and out_columns % 16 == 0)",
@@ -137,10 +134,7 @@ class WgmmaKernel(Kernel):
         ("direct_epilogue or out_by_tma", "TMA cannot write out, or would write beyond it: take epilogue='direct'"),
         ("not overlap or output_bytes == 2", "a tile that is held back must be packed: take overlap=False"),
         ("not overlap or split_k == 1", "CTAs that split k make one tile, with none to overlap: take overlap=False"),
-        (
-            "wait_depth == 0 or (wait_depth == 1 and not overlap)",
-            "overlap waits for each k-block: take wait_depth=0 or overlap=False",
-        ),
+        ("wait_depth == 0 or wait_depth == 1", "none or one k-block of wgmma stays in flight: take wait_depth 0 or 1"),
     )
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
@@ -217,7 +211,6 @@ class WgmmaKernel(Kernel):
             split_k=config.split_k,
             epilogue=features.epilogue,
             stages=config.stages,
-            group_m=config.group_m,
             overlap=config.overlap,
             wait_depth=config.wait_depth,
             Input=features.Input,
@@ -232,7 +225,6 @@ class WgmmaKernel(Kernel):
             row_blocks=row_blocks,
             accumulators=accumulators,
             k_spans=config.tile_k // SPAN,
-            prefetch=config.prefetch,
             out_columns=config.tile_n // max(config.split_k, 1),
             out_by_columns=features.out_by_columns,
             moves_registers=moves_registers,
@@ -258,29 +250,47 @@ class WgmmaKernel(Kernel):
     def launch_shape(self, constants: WgmmaConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each SM, or for each tile; each stays until all tiles are done.
 
-        CTAs that split k make one tile and end. An H200 holds only 30 clusters of four at a time instead of 33, so the
-        last three start late.
+        CTAs that split k make one tile and end.
         """
         clusters = _cluster_tiles(constants, problem)
         if constants.split_k == 1:
-            clusters = min(clusters, hardware.sm_count // constants.cluster)
+            clusters = min(clusters, hardware.clusters(constants.cluster))
         grid = clusters * constants.cluster
         return LaunchShape(grid, constants.threads, constants.cluster, constants.smem_bytes, dependent=True)
 
     def tensor_maps(self, constants: WgmmaConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
-        """The maps of A and B, and of out with the TMA epilogue."""
+        """The maps of A and B, of what whole tiles leave over of them, and of out with the TMA epilogue."""
         operands = _operands(problem)
-        maps = []
-        for factor, tile in ((operands.a, constants.tile_m), (operands.b, constants.tile_n)):
+        maps, edges = [], []
+        for factor, tile, extent in (
+            (operands.a, constants.tile_m, problem.m),
+            (operands.b, constants.tile_n, problem.n),
+        ):
             if isinstance(factor, Refusal):
                 raise ArgumentValueError(f"{factor}: take another kernel")
             maps.append(factor.tensor.map(64, SPAN if factor.mn_major else tile))
+            edges.append(factor.tensor.map(64, SPAN if factor.mn_major else extent % tile or tile))
+        maps += edges
         if constants.tma_epilogue and isinstance(operands.out, tma.TmaTensor):
             maps.append(operands.out.map(constants.store_columns, 16))
         return tuple(maps)
 
+    def compiled(self, config: WgmmaConfig) -> WgmmaConfig:
+        """The Config without `group_m` and `prefetch`, which are arguments of a launch."""
+        return _compiled(config)
+
+    def launch_options(self, config: WgmmaConfig) -> dict[str, int]:
+        """`group_m` and `prefetch`."""
+        return {"group_m": config.group_m, "prefetch": config.prefetch}
+
     def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> None:
         super()._check_limits(config, constants, problem, hardware)
+        if not 1 <= config.group_m <= 64:
+            raise ConfigError(
+                f"config={config!r} has group_m={config.group_m}: tiles are walked in bands of 1 to 64 rows"
+            )
+        if not 0 <= config.prefetch <= 64:
+            raise ConfigError(f"config={config!r}: up to 64 k-blocks are brought to L2 ahead: take a smaller prefetch")
         k_blocks = ceil(problem.k / constants.tile_k)
         if constants.split_k > k_blocks:
             raise ConfigError(
@@ -326,6 +336,11 @@ def _tma_operands(problem: Problem) -> _TmaOperands:
     return _TmaOperands(
         tma.factor("a", problem.a, m, k, batch, k="column"), tma.factor("b", problem.b, k, n, batch, k="row"), out
     )
+
+
+@cache
+def _compiled(config: WgmmaConfig) -> WgmmaConfig:
+    return replace(config, group_m=1, prefetch=0)
 
 
 def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:

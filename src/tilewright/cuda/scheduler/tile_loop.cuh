@@ -15,7 +15,7 @@ class TileLoop {
   using Place = ClusterPlace<Config>;
   Place place;
   int clusters_m, clusters_n;  // number of clusters' tiles along m and n
-  int batches;
+  int batches, group_m;
 
   __device__ __forceinline__ uint32_t all() const {
     return static_cast<uint32_t>(clusters_m) * clusters_n * batches;
@@ -41,7 +41,8 @@ class TileLoop {
       : place(cluster_place),
         clusters_m(ceil_div(parameters.m, Config::tile_m * Config::cluster_m)),
         clusters_n(ceil_div(parameters.n, Config::tile_n * Config::cluster_n)),
-        batches(parameters.batch_count) {
+        batches(parameters.batch_count),
+        group_m(parameters.group_m) {
     const int all = ceil_div(parameters.k, Config::tile_k);
     k_blocks = Config::split_k == 1 ? all : (all - place.part - 1) / Config::split_k + 1;
   }
@@ -61,7 +62,7 @@ class TileLoop {
   // Where tile `index` lies. The divisions take some hundred clocks: they are done where this is
   // called, which the caller chooses so that something else is under way.
   __device__ __forceinline__ Tile locate(uint32_t index) const {
-    const TileIndex tile = grouped_tile(index, clusters_m, clusters_n, batches, Config::group_m);
+    const TileIndex tile = grouped_tile(index, clusters_m, clusters_n, batches, group_m);
     Tile located{(tile.m * Config::cluster_m + place.m) * Config::tile_m,
                  (tile.n * Config::cluster_n + place.n) * Config::tile_n, tile.batch};
     asm volatile("" : "+r"(located.row), "+r"(located.column), "+r"(located.batch));
