@@ -201,8 +201,7 @@ class GpuExecutable:
         self._parameters = gemm_parameters(arguments)
         self._words = _Words.from_buffer(self._parameters)
         self._scalars = GemmParameters.alpha.offset
-        encoded = {spec: _TensorMaps(spec) for spec in arguments.tensor_maps}  # some may be equal
-        self._maps = [encoded[spec] for spec in arguments.tensor_maps]
+        self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
         self._arguments = (ctypes.c_void_p * len(addresses))(*addresses)
         self._config = _launch_config(shape)

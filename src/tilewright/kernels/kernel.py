@@ -259,18 +259,14 @@ class Kernel(ABC):
         return Launch(source, shape, arguments, exchanged=problem is not asked)
 
     def _write(self, entry: str, constants: Constants, mapped: Sequence[str]) -> TranslationUnit:
-        """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`.
-
-        An operand's second map is that of its edge.
-        """
-        names = [f"map_{name}_edge" if name in mapped[:i] else f"map_{name}" for i, name in enumerate(mapped)]
+        """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`."""
         return translation_unit(
             entry=entry,
             kernel_header=self.header,
             kernel_template=f"{self.name}_kernel",
             constants=constants.by_name(),
             static_asserts=[*self.rules, SAME_PARAMETERS],
-            parameters=[*(("TensorMap", name) for name in names), ("GemmParameters", "parameters")],
+            parameters=[*(("TensorMap", f"map_{name}") for name in mapped), ("GemmParameters", "parameters")],
             launch_bounds=(constants.threads, 1),
             preamble=self.preamble(constants),
         )

@@ -259,18 +259,13 @@ class WgmmaKernel(Kernel):
         return LaunchShape(grid, constants.threads, constants.cluster, constants.smem_bytes, dependent=True)
 
     def tensor_maps(self, constants: WgmmaConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
-        """The maps of A and B, of what whole tiles leave over of them, and of out with the TMA epilogue."""
+        """The maps of A and B, and of out with the TMA epilogue."""
         operands = _operands(problem)
-        maps, edges = [], []
-        for factor, tile, extent in (
-            (operands.a, constants.tile_m, problem.m),
-            (operands.b, constants.tile_n, problem.n),
-        ):
+        maps = []
+        for factor, tile in ((operands.a, constants.tile_m), (operands.b, constants.tile_n)):
             if isinstance(factor, Refusal):
                 raise ArgumentValueError(f"{factor}: take another kernel")
             maps.append(factor.tensor.map(64, SPAN if factor.mn_major else tile))
-            edges.append(factor.tensor.map(64, SPAN if factor.mn_major else extent % tile or tile))
-        maps += edges
         if constants.tma_epilogue and isinstance(operands.out, tma.TmaTensor):
             maps.append(operands.out.map(constants.store_columns, 16))
         return tuple(maps)

@@ -21,13 +21,13 @@
 #pragma once
 #include "epilogue/cluster_sum.cuh"
 #include "epilogue/warp_output.cuh"
-#include "mainloop/edge_rows.cuh"
 #include "mainloop/pipeline.cuh"
 #include "mainloop/wgmma_consumer.cuh"
 #include "mainloop/wgmma_producer.cuh"
 #include "mainloop/wgmma_storage.cuh"
 #include "parameters.cuh"
 #include "ptx/cta_barrier.cuh"
+#include "ptx/elect.cuh"
 #include "ptx/grid_dependency.cuh"
 #include "ptx/setmaxnreg.cuh"
 #include "ptx/shared_memory.cuh"
@@ -113,7 +113,8 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
 }
 
 template <class Config>
-__device__ __forceinline__ void run_wgmma(const OperandMaps& maps, const TensorMap* map_out,
+__device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMap& map_b,
+                                          const TensorMap* map_out,
                                           const GemmParameters& parameters) {
   extern __shared__ __align__(1024) uint8_t smem[];
   static_assert(sizeof(Storage<Config>) == Config::smem_bytes, "wgmma.py and wgmma.cuh agree");
@@ -124,31 +125,24 @@ __device__ __forceinline__ void run_wgmma(const OperandMaps& maps, const TensorM
   Pipeline<Config> pipeline(shared_address(storage.full), shared_address(storage.empty));
   const TileLoop<Config> tiles(place, parameters);
 
-  constexpr int consumer_threads = Config::consumers * 128;
-  if (threadIdx.x == consumer_threads) {
+  constexpr int consumer_warps = Config::consumers * 4;
+  const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);  // of which the compiler knows
+  if (warp == consumer_warps && elected()) {
     if (shared_address(smem) % 1024 != 0) __trap();  // swizzled tiles need it
-    prefetch_tensor_map(maps.a);
-    prefetch_tensor_map(maps.b);
+    prefetch_tensor_map(map_a);
+    prefetch_tensor_map(map_b);
     if constexpr (Config::tma_epilogue) prefetch_tensor_map(*map_out);
     pipeline.init();
     if constexpr (Config::split_k > 1) ClusterSum<Config>(storage, place.part).init();
   }
-  const EdgeRows<Config> edge_rows(parameters);
-  if (edge_rows.exist() && threadIdx.x < consumer_threads) edge_rows.clear(storage);
   if constexpr (place.size > 1) place.sync();
 
-  if (threadIdx.x >= consumer_threads) {
-    if constexpr (place.size == 1) {
-      // The barriers exist, and the producer need not wait until the consumers know.
-      if (edge_rows.exist()) {
-        cta_sync<0, Config::threads>();
-      } else {
-        cta_arrive<0, Config::threads>();
-      }
-    }
+  if (warp >= consumer_warps) {
+    // The barriers exist, and the producer need not wait until the consumers know.
+    if constexpr (place.size == 1) cta_arrive<0, Config::threads>();
     if constexpr (Config::moves_registers) release_registers<Config::producer_registers>();
-    if (threadIdx.x == consumer_threads) {
-      produce(storage, pipeline, place, tiles, maps, parameters);
+    if (warp == consumer_warps && elected()) {
+      produce(storage, pipeline, place, tiles, map_a, map_b, parameters);
     }
     __syncwarp();
   } else {
@@ -159,21 +153,18 @@ __device__ __forceinline__ void run_wgmma(const OperandMaps& maps, const TensorM
   }
 }
 
-// With an epilogue through SMEM.
+// The kernel with tma_epilogue, which takes the tensor map of out too.
 template <class Config>
 __device__ __forceinline__ void wgmma_kernel(const TensorMap& map_a, const TensorMap& map_b,
-                                             const TensorMap& map_a_edge,
-                                             const TensorMap& map_b_edge, const TensorMap& map_out,
+                                             const TensorMap& map_out,
                                              const GemmParameters& parameters) {
-  run_wgmma<Config>({map_a, map_b, map_a_edge, map_b_edge}, &map_out, parameters);
+  run_wgmma<Config>(map_a, map_b, &map_out, parameters);
 }
 
 template <class Config>
 __device__ __forceinline__ void wgmma_kernel(const TensorMap& map_a, const TensorMap& map_b,
-                                             const TensorMap& map_a_edge,
-                                             const TensorMap& map_b_edge,
                                              const GemmParameters& parameters) {
-  run_wgmma<Config>({map_a, map_b, map_a_edge, map_b_edge}, nullptr, parameters);
+  run_wgmma<Config>(map_a, map_b, nullptr, parameters);
 }
 
 }  // namespace tilewright

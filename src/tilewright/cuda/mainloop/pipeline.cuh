@@ -58,15 +58,14 @@ class Pipeline {
 
   // Producer: waits until the slot is empty and announces its bytes. Returns the barrier that the
   // copies signal.
-  __device__ __forceinline__ uint32_t begin_fill(const Position& at,
-                                                 uint32_t bytes = Config::stage_bytes) const {
+  __device__ __forceinline__ uint32_t begin_fill(const Position& at) const {
     const uint32_t previous = at.parity ^ 1;
     if constexpr (Place::shares) {
       mbarrier_wait_cluster(empty + 8 * at.slot, previous);
     } else {
       mbarrier_wait(empty + 8 * at.slot, previous);
     }
-    mbarrier_arrive_expect_tx(full + 8 * at.slot, bytes);
+    mbarrier_arrive_expect_tx(full + 8 * at.slot, Config::stage_bytes);
     return full + 8 * at.slot;
   }
 

@@ -14,53 +14,31 @@
 
 namespace tilewright {
 
-// The tensor maps of A and B; those of the edges have boxes for what whole tiles leave over.
-struct OperandMaps {
-  const TensorMap &a, &b, &a_edge, &b_edge;
-};
-
 // One operand of a tile, as this CTA loads it: the k-blocks whose turn it is, for all of the `ctas`
 // CTAs that share it.
-//
-// Rows beyond the operand are not loaded: TMA would take longer for them than for others. The last
-// tile has a map of its own, whose box is what is left.
 template <class Operand, int ctas>
 struct Source {
   const TensorMap& map;
-  const TensorMap& map_edge;
-  int extent;        // along mn
   bool once;         // nothing of it is read twice
   uint64_t policy;   // of L2, if so
   int turn;          // of this CTA
   uint16_t sharing;  // ranks of the CTAs
 
-  // The bytes of a span of the tile at `mn` that are loaded.
-  __device__ __forceinline__ int span_bytes(int mn) const {
-    const int rows = minimum(maximum(extent - mn, 0), Operand::tile_mn);
-    if constexpr (Operand::mn_major)
-      return ceil_div(rows, Operand::panel_rows) * Operand::panel_bytes;
-    return rows * Operand::row_bytes;
-  }
-
-  // Calls box(map, bytes from the start of the tile, x, y) for the boxes of `spans` spans from k
-  // on. K-major spans are one box, MN-major ones as many as they have panels.
+  // Calls box(bytes from the start of the tile, x, y) for the boxes of `spans` spans from k on.
+  // K-major spans are one box, MN-major ones as many as they have panels.
   template <int spans, class Box>
   __device__ __forceinline__ void for_each_box(int mn, int k_block, int k, Box box) const {
-    if (k_block % ctas != turn || mn >= extent) return;
+    if (k_block % ctas != turn) return;
 #pragma unroll
     for (int span = 0; span < spans; ++span) {
       if constexpr (Operand::mn_major) {
 #pragma unroll
         for (int panel = 0; panel < Operand::panels; ++panel) {
-          const int x = mn + panel * Operand::panel_rows;
-          if (x < extent) {
-            box(map, span * Operand::bytes + panel * Operand::panel_bytes, x,
-                k + span * Operand::tile_k);
-          }
+          box(span * Operand::bytes + panel * Operand::panel_bytes,
+              mn + panel * Operand::panel_rows, k + span * Operand::tile_k);
         }
       } else {
-        const bool whole = extent - mn >= Operand::tile_mn;
-        box(whole ? map : map_edge, span * Operand::bytes, k + span * Operand::tile_k, mn);
+        box(span * Operand::bytes, k + span * Operand::tile_k, mn);
       }
     }
   }
@@ -68,18 +46,18 @@ struct Source {
   template <int spans>
   __device__ __forceinline__ void load(uint32_t tile, int mn, int k_block, int k, int batch,
                                        uint32_t barrier) const {
-    for_each_box<spans>(mn, k_block, k, [&](const TensorMap& from, uint32_t at, int x, int y) {
+    for_each_box<spans>(mn, k_block, k, [&](uint32_t at, int x, int y) {
       if constexpr (ctas > 1) {
         if (once) {
-          tma_load_multicast(tile + at, from, x, y, batch, barrier, sharing, policy);
+          tma_load_multicast(tile + at, map, x, y, batch, barrier, sharing, policy);
         } else {
-          tma_load_multicast(tile + at, from, x, y, batch, barrier, sharing);
+          tma_load_multicast(tile + at, map, x, y, batch, barrier, sharing);
         }
       } else {
         if (once) {
-          tma_load(tile + at, from, x, y, batch, barrier, policy);
+          tma_load(tile + at, map, x, y, batch, barrier, policy);
         } else {
-          tma_load(tile + at, from, x, y, batch, barrier);
+          tma_load(tile + at, map, x, y, batch, barrier);
         }
       }
     });
@@ -87,9 +65,8 @@ struct Source {
 
   template <int spans>
   __device__ __forceinline__ void prefetch(int mn, int k_block, int k, int batch) const {
-    for_each_box<spans>(mn, k_block, k, [&](const TensorMap& from, uint32_t, int x, int y) {
-      tma_prefetch(from, x, y, batch);
-    });
+    for_each_box<spans>(mn, k_block, k,
+                        [&](uint32_t, int x, int y) { tma_prefetch(map, x, y, batch); });
   }
 };
 
@@ -97,17 +74,17 @@ struct Source {
 template <class Config>
 __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline<Config>& pipeline,
                                         const ClusterPlace<Config>& place,
-                                        const TileLoop<Config>& tiles, const OperandMaps& maps,
-                                        const GemmParameters& parameters) {
+                                        const TileLoop<Config>& tiles, const TensorMap& map_a,
+                                        const TensorMap& map_b, const GemmParameters& parameters) {
   using Place = ClusterPlace<Config>;
   uint16_t sharing_a = 0, sharing_b = 0;  // CTAs, by rank
   for (int n = 0; n < Config::cluster_n; ++n) sharing_a |= 1 << Place::rank_of(place.m, n);
   for (int m = 0; m < Config::cluster_m; ++m) sharing_b |= 1 << Place::rank_of(m, place.n);
   const uint64_t policy = evict_first();
-  const Source<OperandA<Config>, Config::cluster_n> a{
-      maps.a, maps.a_edge, parameters.m, tiles.reads_a_once(), policy, place.n, sharing_a};
-  const Source<OperandB<Config>, Config::cluster_m> b{
-      maps.b, maps.b_edge, parameters.n, tiles.reads_b_once(), policy, place.m, sharing_b};
+  const Source<OperandA<Config>, Config::cluster_n> a{map_a, tiles.reads_a_once(), policy, place.n,
+                                                      sharing_a};
+  const Source<OperandB<Config>, Config::cluster_m> b{map_b, tiles.reads_b_once(), policy, place.m,
+                                                      sharing_b};
   const bool batched = parameters.batch_count > 1;
   const bool a_broadcast = batched && is_broadcast(parameters, parameters.a);
   const bool b_broadcast = batched && is_broadcast(parameters, parameters.b);
@@ -118,12 +95,11 @@ __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline
   tiles.for_each_tile([&](uint32_t index) {
     const auto tile = tiles.locate(index);
     const int batch_a = a_broadcast ? 0 : tile.batch, batch_b = b_broadcast ? 0 : tile.batch;
-    const int bytes = spans * (a.span_bytes(tile.row) + b.span_bytes(tile.column));
     wait_for_earlier_grids();  // here, since all before it can be done meanwhile
 #pragma unroll 1
     for (int k_block = 0; k_block < tiles.k_blocks; ++k_block) {
       const int k = tiles.k_of(k_block);
-      const uint32_t barrier = pipeline.begin_fill(position, bytes);
+      const uint32_t barrier = pipeline.begin_fill(position);
       const uint32_t slot = slots + position.slot * Config::stage_bytes;
       a.template load<spans>(slot, tile.row, k_block, k, batch_a, barrier);
       b.template load<spans>(slot + Config::a_bytes, tile.column, k_block, k, batch_b, barrier);
