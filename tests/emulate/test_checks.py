@@ -44,7 +44,8 @@ class Case:
         ptx = compile_ptx(self.source, "sm_90a", f"-DFAULT={fault}")
         grid, block, cluster = (int(self.options.get(name, 1)) for name in ("grid", "block", "cluster"))
         kernel = device.load(ptx if lineinfo else without_lines(ptx))
-        device.launch(kernel, (grid,), (block,), [out, values], cluster=(cluster,))
+        dependent = "dependent" in self.options
+        device.launch(kernel, (grid,), (block,), [out, values], cluster=(cluster,), dependent=dependent)
         return device.read(out, 4 * COUNT).view(np.int32)
 
     def run_faulty(self, **options):

@@ -15,8 +15,9 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.tiled import MAX_EXTENT
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig, ring_of
 from tilewright.problem import ACTIVATIONS, OPERANDS, Epilogue, Matrix, Problem
+from tilewright.rounding import round_up
 
 
 def product(dtype, m=64, n=64, k=64, batch=()):
@@ -133,3 +134,59 @@ def test_every_activation_is_a_type_of_the_epilogue(activation):
 def test_cuda_has_the_operands_in_the_order_of_the_table():
     declared = re.findall(r"^  MatrixParameters (\w+);", package_headers()["parameters.cuh"], re.MULTILINE)
     assert tuple(declared) == OPERANDS
+
+
+def test_each_cta_that_splits_k_needs_a_k_block():
+    wgmma, config = KERNELS["wgmma"], WgmmaConfig(128, 64, split_k=4, overlap=False)
+    wgmma.check(config, product(bf16, k=3 * 64 + 1), H200)
+    with pytest.raises(ConfigError, match=r"splits k into 4 parts and .* has 3 k-blocks of 64: take a smaller split_k"):
+        wgmma.check(config, product(bf16, k=3 * 64), H200)
+
+
+def test_the_k_blocks_of_a_cta_are_counted_in_32_bits():
+    """Operands that are broadcast along a long batch take little memory for any number of k-blocks."""
+    wgmma, config, k_blocks = KERNELS["wgmma"], WgmmaConfig(64, 8, 2, epilogue="direct"), 2**14
+    tiles = H200.sm_count * ((2**31 - 1) // k_blocks)
+    wgmma.check(config, product(bf16, k=64 * k_blocks, n=8, batch=(tiles,)), H200)
+    with pytest.raises(ConfigError, match=r"gives each CTA 2147483648 k-blocks .* at most 2147483647 .* split the batch"):
+        wgmma.check(config, product(bf16, k=64 * k_blocks, n=8, batch=(tiles + 1,)), H200)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"group_m": 0}, "group_m=0: tiles are walked in bands of 1 to 64 rows"),
+        ({"group_m": 65}, "group_m=65: tiles are walked in bands of 1 to 64 rows"),
+        ({"prefetch": -1}, "up to 64 k-blocks are brought to L2 ahead"),
+        ({"prefetch": 65}, "up to 64 k-blocks are brought to L2 ahead"),
+    ],
+)
+def test_limits_of_what_is_passed_to_a_launch(changes, reason):
+    with pytest.raises(ConfigError, match=reason):
+        KERNELS["wgmma"].check(WgmmaConfig(**changes), product(bf16), H200)
+
+
+def test_a_grid_that_waits_for_the_one_ahead_may_start_before_its_end():
+    def dependent(name, config, dtype):
+        return KERNELS[name].assemble(config, product(dtype), H200).shape.dependent
+
+    assert dependent("wgmma", WgmmaConfig(), bf16)
+    assert not dependent("mma", MmaConfig(), bf16)
+    assert not dependent("simt", SimtConfig(), fp32)
+
+
+@pytest.mark.parametrize(
+    ("config", "mn_major", "smem_bytes"),
+    [
+        # stages * (A + B + 2 mbarriers), then two boxes of 16 x 64 a warp
+        (WgmmaConfig(128, 256, 4), (False, False), 4 * (16384 + 32768 + 16) + 8 * 2 * 2048),
+        (WgmmaConfig(64, 256, 2, tile_k=128), (False, False), 2 * (2 * (8192 + 32768) + 16) + 4 * 2 * 2048),
+        # tiles along m or n come in panels of 64
+        (WgmmaConfig(192, 40, 3, epilogue="direct"), (True, True), 3 * (24576 + 8192 + 16)),
+        (WgmmaConfig(192, 40, 3, epilogue="direct"), (False, False), 3 * (24576 + 5120 + 16)),
+        # three senders' sums of 128 x 16, an mbarrier, and boxes of 16 x 16
+        (WgmmaConfig(128, 64, 2, split_k=4), (False, False), 2 * (16384 + 8192 + 16) + 8 * 2 * 512 + 3 * 8192 + 8),
+    ],
+)
+def test_shared_memory_by_hand(config, mn_major, smem_bytes):
+    assert ring_of(config, *mn_major).smem_bytes == round_up(smem_bytes, 1024)

@@ -41,7 +41,7 @@ MOST_STEPS = 200_000
 class Subject:
     """A kernel with a Config, and a product (m, n, k) that goes round its ring several times and ends within a tile.
 
-    A second product has one k-block only, so that the ends of a tile's main loop meet. A rung of the ladder gets both
+    A second product has one k-block only, or one for each CTA that splits k, so that the ends of a tile's main loop meet. A rung of the ladder gets both
     in its layout and in whole tiles; a production kernel gets B transposed.
     """
 
@@ -56,7 +56,10 @@ class Subject:
     def shapes(self):
         """The products that a mutant has to get right."""
         m, n, k = self.shape
-        return self.shape, (m, n, self.rung.tile_k if self.rung else 8 + k % 8)
+        if self.rung:
+            return self.shape, (m, n, self.rung.tile_k)
+        others = getattr(self.config, "split_k", 1) - 1  # CTAs with a k-block each
+        return self.shape, (m, n, others * self.config.tile_k + 8 + k % 8)
 
     @property
     def rung(self):
@@ -118,6 +121,9 @@ SUBJECTS = (
     _wgmma("tma, wait depth 1", 128, 64, 4, overlap=False, wait_depth=1),
     _wgmma("direct, overlap, cluster 2x1", 128, 64, 3, epilogue="direct", cluster_m=2),
     _wgmma("direct, wait depth 1, fp32", 128, 64, 3, out_dtype="fp32", epilogue="direct", overlap=False, wait_depth=1),
+    _wgmma("one consumer, swap_ab", 64, 64, 3, (136, 264, 456), swap_ab=True, epilogue="direct"),
+    _wgmma("three consumers, cluster 1x2", 192, 64, 2, (392, 136, 392), cluster_n=2, prefetch=2),
+    _wgmma("split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False),
     _rung("smem_tiles", (37, 41, 101)),
     _rung("register_tiles", (128, 128, 64)),
     _rung("double_buffered", (128, 128, 64)),

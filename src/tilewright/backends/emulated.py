@@ -127,6 +127,7 @@ class EmulatedExecutable:
             [*maps, parameters],
             cluster=(self._shape.cluster, 1, 1),
             smem=self._shape.smem_bytes,
+            dependent=self._shape.dependent,
         )
 
 

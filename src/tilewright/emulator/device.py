@@ -200,6 +200,7 @@ class Device:
         *,
         cluster: Extents = 1,
         smem: int = 0,
+        dependent: bool = False,
         max_steps: int = MAX_STEPS,
     ) -> Counters:
         """Run a kernel to its end.
@@ -209,6 +210,8 @@ class Device:
         f64 by the parameter's size, not for integer types), a NumPy scalar, or bytes of exactly the parameter's size,
         such as a tensor map.
         smem: dynamic shared memory of each CTA in bytes.
+        dependent: whether the grid may start before the one ahead of it has ended (programmatic dependent launch); the
+        checks then report accesses to global memory that do not follow griddepcontrol.wait.
         max_steps: the most steps that the launch may take; in a step, a group of threads runs a basic block.
 
         Raises:
@@ -228,7 +231,7 @@ class Device:
                 f"max_steps, {max_steps}: raise max_steps, or launch fewer CTAs"
             )
         by_site: defaultdict[int, Counts] = defaultdict(Counts)
-        state = LaunchState(self.reports, MACHINE_BYTES) if self._checks else None
+        state = LaunchState(self.reports, MACHINE_BYTES, dependent) if self._checks else None
         counters = [EventCounter(by_site), *([MemoryCounter(by_site, entry)] if self._count_memory else [])]
         address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         launch = Launch(

@@ -11,9 +11,9 @@ extern "C" __global__ void send(int* out, const int* in) {
   }
   cluster_sync();
   send_to_rank(shared_address(row + t), b, peer, in[128 * blockIdx.x + t]); /*2*/
-  if (!FAULT) mbarrier_wait(b, 0);
+  if (!FAULT) mbarrier_wait_for_cluster(b, 0);
   cluster_sync();
   out[128 * blockIdx.x + t] = row[127 - t]; /*1*/
-  if (FAULT) mbarrier_wait(b, 0);
+  if (FAULT) mbarrier_wait_for_cluster(b, 0);
   cluster_sync();
 }

@@ -14,7 +14,7 @@ extern "C" __global__ void send(int* out, const int* in) {
   int found = row[t ^ 1]; /*2*/
   if (!FAULT) cluster_sync();
   send_to_rank(shared_address(row + t), b, peer, in[128 * blockIdx.x + t]); /*1*/
-  mbarrier_wait(b, 0);
+  mbarrier_wait_for_cluster(b, 0);
   out[128 * blockIdx.x + t] = found + row[127 - t];
   cluster_sync();
 }

@@ -16,7 +16,7 @@ extern "C" __global__ void sum(int* out, const int* in) {
       " [%0], %1, [%2];" ::"r"(at_rank(shared_address(&total), peer)), /*2*/
       "r"(in[128 * blockIdx.x + t]), "r"(at_rank(b, peer))
       : "memory");
-  if (!FAULT) mbarrier_wait(b, 0);
+  if (!FAULT) mbarrier_wait_for_cluster(b, 0);
   if (t == 0) out[blockIdx.x] = total; /*1*/
   cluster_sync();
 }

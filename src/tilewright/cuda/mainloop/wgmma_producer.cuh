@@ -105,6 +105,7 @@ __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline
       b.template load<spans>(slot + Config::a_bytes, tile.column, k_block, k, batch_b, barrier);
       if (k_block == Config::stages - 1) {
         // The ring is full: what is read once, and so comes from GMEM, starts on its way to L2.
+#pragma unroll 1
         for (int ahead = 1; ahead <= minimum(parameters.prefetch, tiles.k_blocks - 1 - k_block);
              ++ahead) {
           const int k_ahead = tiles.k_of(k_block + ahead);

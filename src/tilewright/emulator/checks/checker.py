@@ -11,6 +11,7 @@ from tilewright.emulator.checks.agents import AgentChecks
 from tilewright.emulator.checks.barriers import BarrierChecks
 from tilewright.emulator.checks.convergence import ConvergenceChecks
 from tilewright.emulator.checks.global_copies import GlobalCopyChecks
+from tilewright.emulator.checks.grid_dependency import GridDependency
 from tilewright.emulator.checks.ground import Ground
 from tilewright.emulator.checks.launch_state import LaunchState
 from tilewright.emulator.checks.lifetimes import LifetimeChecks
@@ -22,7 +23,7 @@ from tilewright.emulator.checks.register_budget import RegisterBudget
 from tilewright.emulator.checks.releases import Releases
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
 from tilewright.emulator.machine.observer import Observer
-from tilewright.emulator.machine.operation import Operation, Queue
+from tilewright.emulator.machine.operation import GlobalRegion, Operation, Queue
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import FlatMemory
 from tilewright.emulator.program.blocks import Block, has_member_mask
@@ -48,6 +49,7 @@ class Checker(Observer):
         )  # fmt: skip
         self._member_masks, self._convergence = MemberMaskChecks(ground), ConvergenceChecks(ground)
         self._budget = RegisterBudget(ground, wave.program)
+        self._dependency = GridDependency(ground)
 
     def ended(self) -> None:
         vars(self._ground).clear()  # what an error's traceback holds of the checks is then small
@@ -58,9 +60,11 @@ class Checker(Observer):
     def accessed(
         self, site: int, kind: str, space: str, group: Group, where: Indices, width: int, chosen: Indices | None
     ) -> None:
+        lanes = group.indices if chosen is None else group.indices[chosen]
+        if space == "global":
+            self._dependency.access(site, lanes)
         if kind == "cp.async":
             return  # reported as an operation
-        lanes = group.indices if chosen is None else group.indices[chosen]
         where, kind = np.broadcast_to(where, lanes.shape), _KINDS.get(kind, kind)
         if space == "local":
             self._locals.access(kind, site, lanes, where, width)
@@ -75,6 +79,8 @@ class Checker(Observer):
     # Asynchronous operations -----------------------------------------------------------------------------------------
 
     def issued(self, operation: Operation) -> None:
+        if isinstance(operation.reads, GlobalRegion) or isinstance(operation.writes, GlobalRegion):
+            self._dependency.access(operation.site, operation.lanes)
         self._operations.issued(operation)
 
     def waited(self, queue: str, lanes: Indices, below: Indices, reads_only: bool) -> None:
@@ -122,6 +128,9 @@ class Checker(Observer):
                 self._ground.clocks.fence_proxies(group, self._ground.tick(), spaces)
             if what == "mbarrier_init" or "shared" in spaces:
                 self._mbarriers.fence(group.indices, publishes=what == "mbarrier_init")
+
+    def grids_awaited(self, group: Group) -> None:
+        self._dependency.awaited(group)
 
     # Warps and registers ---------------------------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ class Clocks:
         left[self.over] = np.maximum(rows[KNOWN], rows[self.over])
         return left
 
-    def overwritable(self, lanes: Indices, columns: Indices) -> Array:
+    def overwritable(self, lanes: Indices, columns: Indices | int) -> Array:
         """The times up to which lanes know that reads of threads or agents, or copies of agents, are over."""
         return np.asarray(np.maximum(self.facts[KNOWN, lanes, columns], self.facts[self.over, lanes, columns]))
 

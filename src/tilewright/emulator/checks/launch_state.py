@@ -10,10 +10,11 @@ class LaunchState:
     """The state of the checks that outlives a batch: time and global memory.
 
     most_bytes: what the clocks and mbarriers of a wave may take.
+    dependent: whether the grid may start before the grids that it depends on have ended.
     """
 
-    def __init__(self, reports: Reports, most_bytes: int) -> None:
-        self.reports, self.most_bytes = reports, most_bytes
+    def __init__(self, reports: Reports, most_bytes: int, dependent: bool) -> None:
+        self.reports, self.most_bytes, self.dependent = reports, most_bytes, dependent
         self.now = 0
         self.global_proxies = False  # whether threads have written global memory, and bulk copies may read it
         self.allocations: dict[int, GlobalShadow] = {}

@@ -77,6 +77,7 @@ class MbarrierFacts:
         self._initialized, self._fenced, self._published = (np.zeros(ctas, np.int64) for _ in range(3))
         self._site = 0
         self._copies: int | None = None
+        self._sent = np.zeros(ctas, np.bool_)  # whether peers' st.async or red.async signal it
         self._used = np.zeros((ctas, ground.clocks.base), np.int64)  # when each thread of the cluster last used it
 
     @property
@@ -203,6 +204,12 @@ class MbarrierFacts:
             self._copies = self._ground.clocks.agent(("store", self.offset), size, ordinary=True)
         return self._copies + cta % size
 
+    def sent(self, lanes: Indices, cta: Indices) -> None:
+        """Record that lanes send st.async or red.async that will signal the mbarriers of CTAs."""
+        remote = self._ground.topology.cta[lanes] != cta
+        self._sent[cta[remote]] = True
+        self._peers |= bool(remote.any())
+
     def complete(self, over: Mask) -> None:
         """Record that the current phase ends in some CTAs: copies that signaled it have landed."""
         clocks = self._ground.clocks
@@ -214,7 +221,7 @@ class MbarrierFacts:
         if self._copies is not None:
             columns = self.column_of_copies(ctas)
             self._done = clocks.fit(self._done)
-            self._done[KNOWN, 0, ctas, columns] = self._ground.tick()
+            self._done[KNOWN, self._sent[ctas].astype(np.int64), ctas, columns] = self._ground.tick()
 
     def wait(self, group: Group, scope: int) -> None:
         """Record that a group goes on after it has seen the last phase of its CTAs' mbarriers end."""

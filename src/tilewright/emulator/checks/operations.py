@@ -125,6 +125,7 @@ class OperationChecks:
             here = ends.offsets == signal
             facts, ctas = self._mbarriers.at(signal), ends.ctas[here, 0]
             facts.use(site, lanes[here], ctas, by_copy=True)
+            facts.sent(lanes[here], ctas)
             kind = "atom" if self._ground.words.instruction(site).opcode == "red" else "copy"
             agents = facts.column_of_copies(ctas)
             self._accesses.access_shared(kind, site, lanes[here], where[here], written.nbytes, agents)

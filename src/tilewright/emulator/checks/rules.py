@@ -90,6 +90,11 @@ RULES = {
         "the mask that has not exited executes it with the same qualifiers and the same mask",
         "shfl.sync; vote.sync; match.sync; redux.sync; elect.sync; bar.warp.sync",
     ),
+    "grid-dependency": Rule(
+        "a grid that may start before the grids it depends on have ended accesses global memory only after "
+        "griddepcontrol.wait, of the same thread or of one that it is ordered after",
+        "griddepcontrol",
+    ),
     "divergent-collective": Rule(
         "all threads of a warp must execute an .aligned instruction together", "barrier{.cta}; wgmma; Warp-level matrix"
     ),

@@ -56,8 +56,8 @@ class Asynchrony:
         return True
 
     def step(self) -> None:
-        """Let time pass: under the random policy an operation may complete."""
-        if self.policy == "random" and self._pending and self.generator.integers(4) == 0:
+        """Let time pass: under the random policy an operation may complete, rarely enough for waits to come first."""
+        if self.policy == "random" and self._pending and self.generator.integers(16) == 0:
             self.complete_one()
 
 

@@ -250,7 +250,9 @@ class Machine:
         if self._defers_first:
             self._make_ready(deferred)
             return
-        completed = self._wave.asynchrony.complete_one()
+        # At random, threads that were put off before a wait go on ahead of the next completion.
+        early = bool(self._late) and self._wave.asynchrony.policy == "random" and self._wave.asynchrony.at_once()
+        completed = not early and self._wave.asynchrony.complete_one()
         self._idle_rounds = 0 if completed or self._progress != self._last_progress else self._idle_rounds + 1
         self._last_progress = self._progress
         resumed, self._polled = [*self._polled, *deferred], []

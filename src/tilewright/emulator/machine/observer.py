@@ -110,6 +110,9 @@ class Observer:
     def fenced(self, site: int, group: Group, what: str, spaces: Sequence[str]) -> None:
         """Lanes execute a fence of "memory", "proxy" (of some spaces), "mbarrier_init" or "wgmma"."""
 
+    def grids_awaited(self, group: Group) -> None:
+        """Lanes execute griddepcontrol.wait: the grids that this one depends on have ended."""
+
     # Warps and registers ---------------------------------------------------------------------------------------------
 
     def exchanged(self, places: list[tuple[int, Group]], group: Group, mask: Any) -> None:

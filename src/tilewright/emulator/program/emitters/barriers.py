@@ -36,6 +36,13 @@ def _set_registers(w: BlockWriter, i: Instruction) -> None:
     w.emit(f"m.tell.registers_held({w.site}, {w.active_group}, {count.value})")
 
 
+@emits("griddepcontrol")
+def _depend_on_grids(w: BlockWriter, i: Instruction) -> None:
+    """The grids of a device run one after another, so only the checks need to know of a wait."""
+    if "wait" in i.modifiers:
+        w.emit(f"m.tell.grids_awaited({w.active_group})")
+
+
 @emits("fence", "membar")
 def _fence(w: BlockWriter, i: Instruction) -> None:
     """A fence: memory here is always coherent, so only the checks need to know of it."""

@@ -220,9 +220,6 @@ def _create_policy(w: BlockWriter, i: Instruction) -> None:
     w.assign(i.operands[0], w.constant(0, "u8"), "u8")
 
 
-@emits(
-    "griddepcontrol", "nanosleep", "prefetch", "prefetchu", "discard", "applypriority",
-    "pmevent", "brkpt",
-)  # fmt: skip
+@emits("nanosleep", "prefetch", "prefetchu", "discard", "applypriority", "pmevent", "brkpt")
 def _no_operation(w: BlockWriter, i: Instruction) -> None:
     """Do nothing: memory here is always coherent, and a hint, an event or a breakpoint changes no result."""
