@@ -83,6 +83,12 @@ def torch(pretend):
         def data_ptr(self):
             return self._array.ctypes.data
 
+        def numel(self):
+            return self._array.size
+
+        def untyped_storage(self):
+            return self
+
         def is_neg(self):
             return False
 
@@ -117,6 +123,23 @@ def test_a_tensor_says_what_its_operand_is(torch):
         setattr(wrong, name, value)
         with pytest.raises(TilewrightError, match=message):
             adopt(wrong, "a")
+
+
+def test_an_array_without_memory_is_refused_unless_it_is_empty(torch):
+    def freed_tensor(array, offset=0):
+        tensor = torch.Tensor(array)
+        tensor.data_ptr = lambda: offset
+        tensor.untyped_storage = lambda: SimpleNamespace(data_ptr=lambda: 0)
+        return tensor
+
+    array = np.zeros((4, 6), np.float16)
+    # The address of a view of a freed tensor is its offset.
+    for freed in (freed_tensor(array), freed_tensor(array, offset=96), GpuArray(array, pointer=0)):
+        for read in (adopt, describe):
+            with pytest.raises(ValueError, match="a has no memory: its storage was freed"):
+                read(freed, "a")
+    for empty in (freed_tensor(array[:0]), GpuArray(array[:0], pointer=0)):
+        assert adopt(empty, "a").pointer == describe(empty, "a")[1] == 0
 
 
 def test_each_array_has_its_library(cupy, jax):

@@ -261,6 +261,28 @@ def test_direct_calls_pass_on_what_does_not_fit(backend, torch):
     assert not backend.launched
 
 
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("offset", [0, 64])
+def test_freed_tensors_are_refused_on_every_way(backend, torch, position, offset):
+    tensors = [torch.ones(128, dtype=torch.float16)[offset : offset + 64].view(8, 8) for _ in range(3)]
+    c = torch.ones(128, dtype=torch.float16)[offset : offset + 64].view(8, 8)
+    plan, added = (tw.plan(*tensors[:2], *more, out=tensors[2], backend=backend) for more in ((), (c,)))
+    for _ in range(3):  # from the third call on direct
+        plan(*tensors[:2], out=tensors[2])
+        tw.matmul(*tensors[:2], out=tensors[2], backend=backend)
+    backend.launched.clear()
+    tensors[position].untyped_storage().resize_(0)
+    c.untyped_storage().resize_(0)
+    name = ("a", "b", "out")[position]
+    for call in (plan, lambda *ab, out: tw.matmul(*ab, out=out, backend=backend)):
+        with pytest.raises(ValueError, match=f"{name} has no memory: its storage was freed"):
+            call(*tensors[:2], out=tensors[2])
+    ones = torch.ones(8, 8, dtype=torch.float16)
+    with pytest.raises(ValueError, match="c has no memory"):
+        added(ones, ones, c, out=torch.ones_like(ones))
+    assert not backend.launched
+
+
 def test_direct_calls_allocate(backend, torch):
     a, b = (torch.ones(8, 8, dtype=torch.float16) for _ in range(2))
     results = [tw.matmul(a, b, backend=backend) for _ in range(4)]  # the last two are direct

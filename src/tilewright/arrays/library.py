@@ -51,6 +51,20 @@ class Library:
         return None
 
 
+def refuse_null(pointer: int, shape: tuple[int, ...], argument: str) -> None:
+    """Raise an ArgumentValueError that names `argument` if an array with elements has no memory."""
+    if not pointer and 0 not in shape:
+        raise without_memory(argument)
+
+
+def without_memory(argument: str) -> ArgumentValueError:
+    """The error for an array with elements and without memory."""
+    return ArgumentValueError(
+        f"{argument} has no memory: its storage was freed, for example by resize_(0), as sharded training does; "
+        f"restore it, or pass an array that is not freed"
+    )
+
+
 def default_stream(array: Any, device: int) -> int:
     """The default stream, for any array."""
     return 0

@@ -7,10 +7,18 @@ from functools import partial
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.arrays.library import Library, default_stream
+from tilewright.arrays.library import Library, default_stream, without_memory
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.operand import HOST, Operand, Signature
+
+SUSPECT = 1 << 40
+"""A tensor with a lower address may be freed: its address is then its offset in the storage. GPUs use higher ones."""
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether a tensor's storage is there, or not needed because the tensor has no elements."""
+    return bool(tensor.numel() == 0 or tensor.untyped_storage().data_ptr())
 
 
 class TorchLibrary(Library):
@@ -44,13 +52,13 @@ class TorchLibrary(Library):
             )
         dtype = dtypes.parse(array.dtype, f"{argument}.dtype")
         shape, strides = tuple(array.shape), tuple(array.stride())
-        return Operand(array.data_ptr(), shape, strides, dtype, array.get_device(), True, array)
+        return Operand(_address(array, argument), shape, strides, dtype, array.get_device(), True, array)
 
     def describe(self, array: Any, argument: str) -> tuple[Signature, int]:
         """Signature and address of a tensor."""
         if array.requires_grad or array.is_neg():
             self.adopt(array, argument)  # raises, unless gradients are off
-        return (array.dtype, array.shape, array.stride(), array.get_device(), True), array.data_ptr()
+        return (array.dtype, array.shape, array.stride(), array.get_device(), True), _address(array, argument)
 
     def address(self, array: Any) -> int:
         """The address of a tensor."""
@@ -96,6 +104,14 @@ class TorchLibrary(Library):
             return increment
         except (AttributeError, TypeError):
             return lambda only: torch.autograd.graph.increment_version(only[0])
+
+
+def _address(tensor: Any, argument: str) -> int:
+    """The address of a tensor's first element; raises an ArgumentValueError if its storage was freed."""
+    address: int = tensor.data_ptr()
+    if address < SUSPECT and not has_memory(tensor):
+        raise without_memory(argument)
+    return address
 
 
 TORCH = TorchLibrary()
