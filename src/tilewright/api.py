@@ -57,13 +57,14 @@ def matmul(
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     alpha, beta = scalars(c, alpha, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out)
-    key = (
-        getattr(a, "shape", None), getattr(b, "shape", None), arrays[2] is None, bias is None, out is None, alpha != 0,
-        activation, out_dtype, kernel, config, backend,
-    )  # fmt: skip
+    key: tuple[object, ...] = ()
     try:
+        key = (
+            getattr(a, "shape", None), getattr(b, "shape", None), arrays[2] is None, bias is None, out is None,
+            alpha != 0, activation, out_dtype, kernel, config, backend,
+        )  # fmt: skip
         candidates = _plans.find(key, ())
-    except TypeError:  # an unhashable value is a wrong argument: planning names it
+    except (TypeError, RuntimeError):  # an unhashable value, or an array without shape, is wrong: planning names it
         candidates = ()
     for known in candidates:
         result = known.try_call(arrays, alpha, beta, stream, direct)

@@ -37,7 +37,8 @@ def pretend(monkeypatch):
 @pytest.fixture
 def jax(pretend):
     class Array(Shared):
-        pass
+        def is_deleted(self):
+            return False
 
     class Tracer(Array):
         pass
@@ -69,7 +70,7 @@ def cupy(pretend):
 def torch(pretend):
     class Tensor:
         layout, dtype, device = "strided", "torch.float16", SimpleNamespace(type="cuda")
-        requires_grad = False
+        requires_grad = is_nested = False
 
         def __init__(self, array, number=0):
             self._array, self._number, self.shape = array, number, array.shape
@@ -114,6 +115,7 @@ def test_a_tensor_says_what_its_operand_is(torch):
     assert TORCH.stream_reader(HOST)(tensor, HOST) == 0
     assert TORCH.written() is torch._C._increment_version
     for name, value, message in (
+        ("is_nested", True, r"a is a nested tensor.*to_padded_tensor"),
         ("layout", "sparse", r"a has layout sparse.*call \.to_dense"),
         ("requires_grad", True, r"a requires grad.*pass a\.detach"),
         ("device", SimpleNamespace(type="mps"), "a is on device.*move it there"),
@@ -157,6 +159,38 @@ def test_each_array_has_its_library(cupy, jax):
             assert library_of(array, "a") is library
             assert adopt(array, "a").pointer == zeros.ctypes.data
             assert describe(array, "a")[1] == zeros.ctypes.data
+
+
+@pytest.mark.parametrize("shape", [(1, 16), (0, 16), (1, 1, 16)])
+def test_strides_that_no_index_multiplies_may_be_anything(shape):
+    packed = np.zeros(shape[:-1], [("x", np.float16, 16), ("y", np.int8)])["x"]
+    assert packed.strides[0] == 33 or 0 in shape
+    for array in (packed, GpuArray(packed)):
+        operand = adopt(array, "a")
+        assert (operand.shape, operand.strides[-1]) == (shape, 1)
+    with pytest.raises(ValueError, match=r"a has strides of \(33, 2\) bytes"):
+        adopt(np.zeros(2, packed.base.dtype)["x"], "a")
+
+
+def test_a_deleted_array_of_jax_is_refused(jax):
+    deleted = jax.Array(np.zeros((2, 3), np.float32))
+    deleted.is_deleted = lambda: True
+    for read in (adopt, describe):
+        with pytest.raises(ValueError, match="a is a deleted JAX array"):
+            read(deleted, "a")
+
+
+@pytest.mark.parametrize("missing", ["stride", "data_ptr", "untyped_storage"])
+def test_a_tensor_without_memory_of_its_own_is_refused(torch, missing):
+    def fail():
+        raise RuntimeError("it has no storage")
+
+    tensor = torch.Tensor(np.zeros((2, 3), np.float32))
+    tensor.data_ptr = lambda: 16
+    setattr(tensor, missing, fail)
+    for read in (adopt, describe):
+        with pytest.raises(TypeError, match=r"a is a tensor without memory of its own \(it has no storage\)"):
+            read(tensor, "a")
 
 
 def test_what_an_operand_says_describes_the_array():

@@ -1,6 +1,8 @@
 """Calls: what is checked first, what is planned again and what is not, and how host memory is mirrored."""
 
+import copy
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -10,6 +12,7 @@ import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend
 from tilewright.arrays import adopt
 from tilewright.backends.protocol import mirrored
+from tilewright.errors import TilewrightError
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def test_a_missing_input_is_never_launched(backend, position):
 @pytest.mark.parametrize("name", ["alpha", "beta"])
 @pytest.mark.parametrize(
     ("value", "error", "message"),
-    [("x", TypeError, "not a real"), (1j, TypeError, "not a real"), (1e39, ValueError, "does not fit fp32")],
+    [*((wrong, TypeError, "not a real") for wrong in ("x", "1", b"1", 1j)), (1e39, ValueError, "does not fit fp32")],
 )
 def test_scalars_are_checked_before_anything_is_planned(backend, name, value, error, message):
     arrays = (f16(8, 8), f16(8, 8), f16(8, 8))
@@ -47,6 +50,21 @@ def test_scalars_are_checked_before_anything_is_planned(backend, name, value, er
     with pytest.raises(error, match=f"{name}=.*{message}"):
         tw.plan(*arrays, backend=backend)(*arrays, **{name: value})
     assert not backend.launched
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+def test_a_scalar_beyond_every_float_is_refused(backend, name):
+    for huge in (10**400, -(10**5000)):  # the second is too long to be printed
+        with pytest.raises(ValueError, match=f"{name} does not fit fp32"):
+            tw.matmul(f16(8, 8), f16(8, 8), **{name: huge}, backend=backend)
+
+
+def test_a_plan_is_its_own_copy_and_says_why_it_cannot_be_pickled(backend):
+    plan = tw.plan(f16(8, 8), f16(8, 8), backend=backend)
+    assert copy.deepcopy({"plan": plan})["plan"] is copy.copy(plan) is plan
+    with pytest.raises(TypeError, match=r"a Plan cannot be pickled.*call tilewright\.plan in the other one") as raised:
+        pickle.dumps(plan)
+    assert isinstance(raised.value, TilewrightError)
 
 
 def test_numpy_and_integer_scalars_are_numbers(backend):
@@ -316,9 +334,21 @@ def test_direct_calls_refuse_lazily_negated_halves(backend, torch):
     assert len(backend.launched) == 3
 
 
-def test_sparse_tensors_are_refused_whatever_came_before(backend):
+def test_tensors_that_are_not_plain_are_refused_whatever_came_before(backend):
     torch = pytest.importorskip("torch")
     dense = torch.ones(8, 8, dtype=torch.float16)
     tw.matmul(dense, dense, backend=backend)
-    with pytest.raises(TypeError, match=r"a has layout torch\.sparse_csr"):
-        tw.matmul(dense.to_sparse_csr(), dense, backend=backend)
+    plans = [tw.plan(x, dense, backend=backend) for x in (dense, dense.numpy())]
+    nested = torch.nested.as_nested_tensor(list(dense), layout=torch.strided)
+    for tensor, message in (
+        (dense.to_sparse_csr(), r"a has layout torch\.sparse_csr"),
+        (dense.to_sparse(), r"a has layout torch\.sparse_coo"),
+        (nested, "a is a nested tensor"),
+        (torch.empty(8, 8, device="meta"), "a is on device meta"),
+    ):
+        for call in (*plans, lambda a, b: tw.matmul(a, b, backend=backend)):
+            with pytest.raises(TilewrightError, match=message):
+                call(tensor, dense)
+    batch = torch.ones(2, 8, 8, dtype=torch.float16)
+    with pytest.raises(TypeError, match=r"a is a tensor without memory of its own.*outside of\s+torch\.vmap"):
+        torch.vmap(lambda x: tw.matmul(x, dense, backend=backend))(batch)

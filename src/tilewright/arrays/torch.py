@@ -30,8 +30,13 @@ class TorchLibrary(Library):
         return torch is not None and isinstance(array, torch.Tensor)
 
     def adopt(self, array: Any, argument: str) -> Operand:
-        """The Operand of a tensor; refuses sparse ones, those that require gradients, and lazily changed views."""
+        """The Operand of a tensor; refuses those without plain memory, and those that require gradients."""
         torch = sys.modules["torch"]
+        if array.is_nested:
+            raise ArgumentTypeError(
+                f"{argument} is a nested tensor: tilewright takes strided tensors; pass .to_padded_tensor(0.0), or "
+                f"each part by itself"
+            )
         if array.layout != torch.strided:
             raise ArgumentTypeError(
                 f"{argument} has layout {array.layout}: tilewright takes strided tensors; call .to_dense() first"
@@ -51,14 +56,29 @@ class TorchLibrary(Library):
                 f".resolve_neg() or .resolve_conj() first"
             )
         dtype = dtypes.parse(array.dtype, f"{argument}.dtype")
-        shape, strides = tuple(array.shape), tuple(array.stride())
-        return Operand(_address(array, argument), shape, strides, dtype, array.get_device(), True, array)
+        try:
+            shape, strides, pointer = tuple(array.shape), tuple(array.stride()), array.data_ptr()
+            freed = pointer < SUSPECT and not has_memory(array)
+        except RuntimeError as error:
+            raise ArgumentTypeError(
+                f"{argument} is a tensor without memory of its own ({error}): pass an ordinary one, outside of "
+                f"torch.vmap and tracing"
+            ) from error
+        if freed:
+            raise without_memory(argument)
+        return Operand(pointer, shape, strides, dtype, array.get_device(), True, array)
 
     def describe(self, array: Any, argument: str) -> tuple[Signature, int]:
         """Signature and address of a tensor."""
-        if array.requires_grad or array.is_neg():
-            self.adopt(array, argument)  # raises, unless gradients are off
-        return (array.dtype, array.shape, array.stride(), array.get_device(), True), _address(array, argument)
+        try:
+            pointer = array.data_ptr()
+            form = array.dtype, array.shape, array.stride(), array.get_device(), True
+            if not array.requires_grad and not array.is_neg() and (pointer >= SUSPECT or has_memory(array)):
+                return form, pointer
+        except RuntimeError:  # it has no shape, strides or memory
+            self.adopt(array, argument)
+            raise
+        return form, self.adopt(array, argument).pointer  # raises, unless only gradients are in the way and off
 
     def address(self, array: Any) -> int:
         """The address of a tensor."""
@@ -104,14 +124,6 @@ class TorchLibrary(Library):
             return increment
         except (AttributeError, TypeError):
             return lambda only: torch.autograd.graph.increment_version(only[0])
-
-
-def _address(tensor: Any, argument: str) -> int:
-    """The address of a tensor's first element; raises an ArgumentValueError if its storage was freed."""
-    address: int = tensor.data_ptr()
-    if address < SUSPECT and not has_memory(tensor):
-        raise without_memory(argument)
-    return address
 
 
 TORCH = TorchLibrary()

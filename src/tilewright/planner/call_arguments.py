@@ -16,12 +16,12 @@ def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
     """
     if beta is None:
         beta = 0.0 if c is None else 1.0
-    elif c is None and beta:
-        raise ArgumentValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
     if type(alpha) is not float or alpha != 1.0:
         alpha = _fp32("alpha", alpha)
     if type(beta) is not float or (beta != 0.0 and beta != 1.0):
         beta = _fp32("beta", beta)
+    if c is None and beta:
+        raise ArgumentValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
     return alpha, beta
 
 
@@ -29,14 +29,20 @@ def _fp32(name: str, value: Any) -> float:
     if getattr(value, "requires_grad", False):
         raise UnsupportedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
     try:
+        if isinstance(value, str | bytes | bytearray | memoryview):  # which float would read
+            raise TypeError
         number = float(value)
-    except (TypeError, ValueError) as error:
+    except OverflowError as error:
+        raise _too_large(name) from error
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ArgumentTypeError(f"{name}={value!r} is not a real number: pass a float") from error
     if _FP32_MAX < abs(number) < float("inf"):
-        raise ArgumentValueError(
-            f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"
-        )
+        raise _too_large(f"{name}={number}")
     return ctypes.c_float(number).value  # rounded, so a value that the kernel sees as 0 counts as 0
+
+
+def _too_large(subject: str) -> ArgumentValueError:
+    return ArgumentValueError(f"{subject} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}")
 
 
 def stream_handle(stream: Any, backend: Backend) -> int:
