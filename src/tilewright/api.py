@@ -128,7 +128,7 @@ def plan(
     if not problem.is_empty:
         choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
         if chosen.name == "emulator":
-            refuse_long_emulation(problem, choice.kernel.unit)
+            refuse_long_emulation(choice.kernel, choice.config, problem, chosen.hardware)
         handle = (
             library_of(a, "a").stream_reader(device)(a, device) if stream is None else stream_handle(stream, chosen)
         )
