@@ -1,5 +1,6 @@
 """The functions for users: `matmul` and `plan`."""
 
+import os
 from functools import cache
 from typing import Any
 
@@ -82,6 +83,9 @@ def matmul(
 
 _plans = PlanCache()
 """Plans by a key that distinguishes most calls; those of one key differ in strides, dtypes, alignments or devices."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_plans.start_over_in_child)
 
 
 def plan(

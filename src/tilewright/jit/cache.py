@@ -219,6 +219,9 @@ def default_cache() -> KernelCache:
 _built: dict[tuple[TranslationUnit, str], CompiledKernel] = {}
 _build_locks: dict[tuple[TranslationUnit, str], threading.Lock] = {}
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_build_locks.clear)  # threads that are not in the child may hold them
+
 
 def build(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
     """The compiled kernel, from memory, from the default cache or from the compiler. Thread-safe."""
