@@ -175,25 +175,32 @@ def _driver_release() -> str | None:
 
 
 def _cache() -> Iterator[Finding]:
+    from tempfile import TemporaryFile
+
     from tilewright.jit.cache import KernelCache, contents
+    from tilewright.jit.entries import distrusted
 
     cache = KernelCache()
     for folder in cache.extra_directories:
-        if folder.is_dir():
+        if reason := distrusted(folder, any_owner=True):
+            yield Finding("cache, read only", "warn", f"{folder} is not used, since {reason}")
+        elif folder.is_dir():
             yield Finding("cache, read only", "ok", f"{folder}: {_size(folder)}")
         else:
             remedy = "correct TILEWRIGHT_CACHE_PATH, or make the directory"
             yield Finding("cache, read only", "warn", f"{folder} is not a directory", remedy)
     detail = f"{cache.directory}: {_size(cache.directory)}"
     try:
-        cache.directory.mkdir(parents=True, exist_ok=True)
-        probe = cache.directory / "doctor.probe"
-        probe.touch()
-        probe.unlink()
+        cache.make_directory()
+        with TemporaryFile(dir=cache.directory):
+            pass
     except OSError as error:
         yield Finding(
             "cache", "warn", f"{detail}; {error}", "set TILEWRIGHT_CACHE_DIR to a directory that can be written"
         )
+        return
+    if reason := distrusted(cache.directory):
+        yield Finding("cache", "warn", f"{cache.directory} is not used, since {reason}")
         return
     if quarantined := contents(cache.quarantine)[0]:
         remedy = f"the disk or another program damaged them; remove {cache.quarantine}"
