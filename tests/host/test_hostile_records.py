@@ -59,11 +59,11 @@ def mutant(original, chosen):
             parent = parent[key]
         match chosen.choice(("replace", "replace", "replace", "remove", "repeat")):
             case "replace":
-                parent[last] = chosen.choice(VALUES)
+                parent[last] = copy.deepcopy(chosen.choice(VALUES))
             case "remove":
                 del parent[last]
             case "repeat":
-                parent[last] = [parent[last]] * chosen.choice((2, 400))
+                parent[last] = [copy.deepcopy(parent[last]) for _ in range(chosen.choice((2, 400)))]
     return record
 
 
