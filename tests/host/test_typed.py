@@ -114,7 +114,7 @@ def test_the_three_lists_of_public_names_agree():
     (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     assert len(imports) == len(block.body)
-    seen = {name.asname: f"{node.module}.{name.name}" for node in imports for name in node.names}
+    seen = {str(name.asname): f"{node.module}.{name.name}" for node in imports for name in node.names}
     homes = {name: f"tilewright.{home}.{name}" for name, home in tilewright._HOMES.items()}
     assert seen == {**homes, "ladder": "tilewright.ladder"}
     assert sorted(seen) == sorted(tilewright.__all__)
