@@ -65,9 +65,11 @@ def _guarded(examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from examine()
     except Exception as error:
+        from tilewright.jit.compile import CompilerMissing
+
         name, remedy = examine.__name__.strip("_").replace("_", " "), "report this, with the whole output"
-        if isinstance(error, ModuleNotFoundError):
-            remedy = _INSTALL
+        if isinstance(error, ModuleNotFoundError | CompilerMissing):
+            remedy = f"{_INSTALL}, or [cu12]"
         for variable in os.environ:
             if variable.startswith("TILEWRIGHT_") and variable in str(error):
                 remedy = f"correct the environment variable {variable}, or unset it"
