@@ -1,4 +1,4 @@
-"""`python -m tilewright`: the command line, also where no script was installed."""
+"""`python -m tilewright`: the command line, even if no script was installed."""
 
 import sys
 

@@ -55,7 +55,7 @@ def test_scalars_are_checked_before_anything_is_planned(backend, name, value, er
 @pytest.mark.parametrize("name", ["alpha", "beta"])
 def test_a_scalar_beyond_every_float_is_refused(backend, name):
     for huge in (10**400, -(10**5000)):  # the second is too long to be printed
-        with pytest.raises(ValueError, match=f"{name} does not fit fp32"):
+        with pytest.raises(ValueError, match=f"{name} has over 308 digits and does not fit fp32"):
             tw.matmul(f16(8, 8), f16(8, 8), **{name: huge}, backend=backend)
 
 
@@ -350,5 +350,5 @@ def test_tensors_that_are_not_plain_are_refused_whatever_came_before(backend):
             with pytest.raises(TilewrightError, match=message):
                 call(tensor, dense)
     batch = torch.ones(2, 8, 8, dtype=torch.float16)
-    with pytest.raises(TypeError, match=r"a is a tensor without memory of its own.*outside of\s+torch\.vmap"):
+    with pytest.raises(TypeError, match=r"a has no memory or strides of its own.*outside of torch\.vmap"):
         torch.vmap(lambda x: tw.matmul(x, dense, backend=backend))(batch)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from support.commands import error, in_json
+from tilewright.planner.plan_cache import PlanCache
 
 ONES = "1" * 400
 
@@ -79,6 +80,7 @@ def test_doctor_says_how_to_install_the_compiler(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", None)
     monkeypatch.setattr("tilewright.jit.compile._loaded", None)
     monkeypatch.setattr("tilewright.jit.cache._built", {})
+    monkeypatch.setattr("tilewright.api._plans", PlanCache())
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", os.devnull)
     findings = {finding["name"]: finding for finding in in_json("doctor", code=1)["findings"]}
     assert findings["self test"]["status"] == "fail"

@@ -119,7 +119,7 @@ def test_the_wrong_part_of_a_record_is_named(counted, tmp_path):
     [
         (b"summary = '\xff'", "can't decode byte 0xff"),
         (b"shapes = " + b"[" * 100_000, "is not TOML"),
-        (b"[[shapes]]\nm = %b\nn = 1\nk = 1\n" % str(list(range(1, 20_000))).encode(), "at most 10000"),
+        (b"[[shapes]]\nm = %b\nn = 1\nk = 1\n" % str(list(range(1, 20_000))).encode(), "name at most 10000"),
     ],
 )
 def test_a_suite_that_is_none_is_refused(content, message, tmp_path):

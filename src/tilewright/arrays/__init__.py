@@ -36,9 +36,10 @@ def _found(array: Any, argument: str) -> Library:
             _BY_TYPE[type(array)] = library
             _DESCRIBED[type(array)] = library.describe
             return library
-    for interface in (CUDA_INTERFACE, DLPACK):
-        if interface.has(array):
-            return interface
+    if not isinstance(array, type):  # a class has the attributes of its arrays
+        for interface in (CUDA_INTERFACE, DLPACK):
+            if interface.has(array):
+                return interface
     raise ArgumentTypeError(
         f"{argument} is a {type(array).__name__}, which exports no array interface: pass a NumPy, torch, CuPy or JAX "
         f"array, or anything with __dlpack__ or __cuda_array_interface__"

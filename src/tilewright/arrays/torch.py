@@ -61,8 +61,8 @@ class TorchLibrary(Library):
             freed = pointer < SUSPECT and not has_memory(array)
         except RuntimeError as error:
             raise ArgumentTypeError(
-                f"{argument} is a tensor without memory of its own ({error}): pass an ordinary one, outside of "
-                f"torch.vmap and tracing"
+                f"{argument} has no memory or strides of its own ({str(error).partition(chr(10))[0]}): pass a strided "
+                f"tensor, outside of torch.vmap"
             ) from error
         if freed:
             raise without_memory(argument)

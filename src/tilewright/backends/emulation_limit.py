@@ -1,4 +1,4 @@
-"""How long a product would keep the emulator busy, and which are refused for it."""
+"""The time that the emulator would take for a product, and the refusal of products that would take too long."""
 
 import os
 from math import ceil, nan
@@ -34,7 +34,7 @@ STORED_PER_SECOND = 5e6
 
 EMULATOR_LIMIT_SECONDS = 120.0
 EMULATOR_LIMIT_VARIABLE = "TILEWRIGHT_EMULATOR_SECONDS"
-"""Longest emulation that is not refused, and the environment variable that overrides it."""
+"""The longest emulation that is not refused, and the environment variable that overrides it."""
 
 
 def refuse_long_emulation(kernel: Kernel, config: Any, problem: Problem, hardware: Hardware) -> None:
@@ -68,7 +68,7 @@ def share_together(ctas: int, threads: int, cluster: int) -> float:
 
 
 def long_emulation(subject: str, seconds: float, remedy: str, at_least: bool = False) -> str:
-    """Why something is not emulated, and what to do. at_least: whether the seconds are only a lower bound."""
+    """The message that refuses an emulation and says what to do. at_least: the seconds are only a lower bound."""
     limit = _duration(emulation_limit())
     how, enough = ("more than", "inf") if at_least else ("about", ceil(2 * seconds))
     return (
@@ -78,7 +78,7 @@ def long_emulation(subject: str, seconds: float, remedy: str, at_least: bool = F
 
 
 def emulation_limit() -> float:
-    """Seconds beyond which no product is emulated; a ValueError where the environment names no such number."""
+    """The time limit in seconds; raises a ValueError if the environment variable is not a number from 0 on."""
     text = os.environ.get(EMULATOR_LIMIT_VARIABLE, "")
     try:
         limit = float(text) if text else EMULATOR_LIMIT_SECONDS

@@ -1,12 +1,12 @@
-"""Suites: shapes that are timed together, in TOML files; the package's own are in bench/suites.
+"""Suites: TOML files of shapes that are timed together; the package's own are in bench/suites.
 
 summary = "What the shapes have in common"
 dtype = "bf16"       # bf16 by default
 layout = "nt"        # nt by default
 
 [[shapes]]           # one table or more
-label = "QKV"        # optional, as are dtype and layout again
-m = [1, 16, 64]      # a number, or several: each with each n and k
+label = "QKV"        # optional; a table may also have its own dtype and layout
+m = [1, 16, 64]      # a number, or several: all combinations of m, n and k are timed
 n = 12288
 k = 4096
 """
@@ -53,8 +53,8 @@ def load(name: str) -> Suite:
         if name.endswith(".toml"):
             raise ArgumentValueError(f"suite {name} cannot be read: {error.strerror}; name another file") from None
         raise ArgumentValueError(
-            f"suite {name!r} does not exist: use {', '.join(names())}, or a path: of a suite of your own, in "
-            ".toml, or of a record to be shown again, in .json"
+            f"suite {name!r} does not exist: use {', '.join(names())}, or the path of your own suite (.toml), "
+            "or of a record to be shown again (.json)"
         ) from None
     return parse(content, path.stem)
 
@@ -71,7 +71,7 @@ def parse(content: dict[str, Any], name: str) -> Suite:
     for number, table in enumerate(tables, 1):
         shapes += _shapes(table, common, f"{where}, table {number} of [[shapes]]")
         if len(shapes) > MOST_SHAPES:
-            raise ArgumentValueError(f"{where} has more shapes than can be timed, at most {MOST_SHAPES}: split it")
+            raise ArgumentValueError(f"{where} has more than {MOST_SHAPES} shapes: make several suites of it")
     return Suite(name, _text(content, "summary", where), tuple(shapes))
 
 
@@ -89,7 +89,7 @@ def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
     settings["dtype"] = kind.name
     every = [_extents(table, name, where) for name in "mnk"]
     if prod(map(len, every)) > MOST_SHAPES:
-        raise ArgumentValueError(f"{where} names {prod(map(len, every))} shapes: at most {MOST_SHAPES}")
+        raise ArgumentValueError(f"{where} names {prod(map(len, every))} shapes: name at most {MOST_SHAPES}")
     return [Shape(m, n, k, label=label, **settings) for m, n, k in product(*every)]
 
 

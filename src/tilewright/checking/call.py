@@ -1,8 +1,7 @@
 """`tilewright.check`: PTX of any compiler, launched in the emulator on NumPy arrays, with every rule checked."""
 
 import ctypes
-import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -12,6 +11,7 @@ import numpy as np
 from tilewright.backends.protocol import merge_ranges
 from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, TensorMapOf
 from tilewright.checking.asynchrony import asynchronies
+from tilewright.checking.integers import integers, natural
 from tilewright.checking.launch import Launch, Source, require_kinds
 from tilewright.checking.result import CheckResult
 from tilewright.checking.runs import Results
@@ -75,9 +75,11 @@ def check(
             read-only and written to.
         EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
     """
-    orders = asynchronies(_natural("schedules", schedules))
-    ignore = (ignore,) if isinstance(ignore, str) else ignore
-    require_kinds(ignore, PYTHON)
+    orders = asynchronies(natural("schedules", schedules))
+    ignored = _kinds(ignore)
+    require_kinds(ignored, PYTHON)
+    if entry is not None and not isinstance(entry, str):
+        raise ArgumentTypeError(f"entry={entry!r} is not a name: give the kernel's, or a part of it")
     source = _source(kernel)
     launch = Launch(
         source,
@@ -86,10 +88,10 @@ def check(
         _extents("grid", grid),
         _extents("block", block),
         _extents("cluster", cluster),
-        _natural("shared_bytes", shared_bytes),
+        natural("shared_bytes", shared_bytes),
         PYTHON,
     )
-    result, results = launch.check(orders, ignore=ignore)
+    result, results = launch.check(orders, ignore=ignored)
     if result.interrupted:
         raise KeyboardInterrupt(result.error)
     _write_back(launch.arguments, results or {})
@@ -124,23 +126,18 @@ def _source(kernel: object) -> Source:
 
 
 def _extents(name: str, value: object) -> tuple[int, ...]:
-    try:
-        extents = tuple(map(operator.index, value if isinstance(value, Sequence | np.ndarray) else (value,)))
-    except TypeError:
-        extents = ()
+    extents = integers(value)
     if not 1 <= len(extents) <= 3 or min(extents) < 1:
         raise ArgumentValueError(f"{name}={value!r} must be one to three integers from 1 on: give n, or (x, y, z)")
     return extents
 
 
-def _natural(name: str, value: object) -> int:
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise ArgumentValueError(f"{name}={value!r} must be an integer from 0 on: leave it out, or give one")
-    return number
+def _kinds(ignore: object) -> tuple[str, ...]:
+    if isinstance(ignore, str):
+        return (ignore,)
+    if not isinstance(ignore, Iterable):
+        raise ArgumentTypeError(f"ignore={ignore!r} is not a kind of reports: leave it out, or give one, or several")
+    return tuple(ignore)
 
 
 def _arguments(given: Sequence[Any]) -> Arguments:
@@ -195,12 +192,19 @@ def _tensor_map(label: str, wanted: TensorMap, place: Pointer | None) -> TensorM
         array.dtype,
         array.shape,
         array.strides,
-        tuple(wanted.box),
-        wanted.swizzle,
+        _sizes(f"{label}: box", wanted.box),
+        natural(f"{label}: swizzle", wanted.swizzle),
         place.offset,
-        None if wanted.element_strides is None else tuple(wanted.element_strides),
+        None if wanted.element_strides is None else _sizes(f"{label}: element_strides", wanted.element_strides),
         wanted.oob_fill == "nan",
     )
+
+
+def _sizes(name: str, value: object) -> tuple[int, ...]:
+    sizes = integers(value)
+    if not sizes:
+        raise ArgumentValueError(f"{name}={value!r} must be integers, one for each dimension of the array")
+    return sizes
 
 
 def _span(array: Array) -> tuple[int, int]:

@@ -44,7 +44,7 @@ def read(path: Path, written_by: str, schema: Any) -> dict[str, Any]:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text[:20]} is not a finite number")
+        raise ArgumentValueError(f"{text[:20]} is not a finite number: write one")
     return number
 
 

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tilewright.errors import ArgumentValueError
+
 Text = Annotated[str, Field(max_length=10_000)]
 Extent = Annotated[int, Field(ge=0, lt=2**63)]
 Figure = Annotated[float, Field(ge=0, le=1e30)]
@@ -29,7 +31,9 @@ class Median(Part):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if not self.low <= self.median <= self.high:
-            raise ValueError("low, median and high are not in this order")
+            raise ArgumentValueError(
+                f"low, median and high are {self.low}, {self.median}, {self.high}: put them in order"
+            )
         return self
 
 

@@ -31,7 +31,7 @@ ENTRY_FORMAT = 1
 
 
 def _user_directory() -> Path:
-    import platformdirs  # only needed where no directory was named
+    import platformdirs  # only needed if no directory was named
 
     return platformdirs.user_cache_path("tilewright")
 

@@ -16,12 +16,12 @@ def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
     """
     if beta is None:
         beta = 0.0 if c is None else 1.0
-    if type(alpha) is not float or alpha != 1.0:
-        alpha = _fp32("alpha", alpha)
-    if type(beta) is not float or (beta != 0.0 and beta != 1.0):
+    elif type(beta) is not float or (beta != 0.0 and beta != 1.0):
         beta = _fp32("beta", beta)
     if c is None and beta:
         raise ArgumentValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
+    if type(alpha) is not float or alpha != 1.0:
+        alpha = _fp32("alpha", alpha)
     return alpha, beta
 
 
@@ -29,13 +29,11 @@ def _fp32(name: str, value: Any) -> float:
     if getattr(value, "requires_grad", False):
         raise UnsupportedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
     try:
-        if isinstance(value, str | bytes | bytearray | memoryview):  # which float would read
-            raise TypeError
-        number = float(value)
-    except OverflowError as error:
-        raise _too_large(name) from error
-    except (TypeError, ValueError, RuntimeError) as error:
+        number = value.__float__()  # unlike float(value), it does not read text
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:  # the last from torch
         raise ArgumentTypeError(f"{name}={value!r} is not a real number: pass a float") from error
+    except OverflowError as error:  # Python may refuse to write so long a number
+        raise _too_large(f"{name} has over 308 digits and") from error
     if _FP32_MAX < abs(number) < float("inf"):
         raise _too_large(f"{name}={number}")
     return ctypes.c_float(number).value  # rounded, so a value that the kernel sees as 0 counts as 0

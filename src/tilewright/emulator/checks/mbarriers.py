@@ -149,7 +149,7 @@ class MbarrierFacts:
         self._ground.clocks.facts[KNOWN, self._initializer[cta], column] = times[cta]
 
     def release_initialized(self, rows: Array, lanes: Indices) -> None:
-        """Add to the rows of a barrier the initializations that lanes, who arrive, have published by a fence."""
+        """Add to the rows of a barrier the initializations that arriving lanes have published by a fence."""
         cta = np.flatnonzero(np.isin(self._initializer, lanes) & (self._published > 0))
         column = self._made + cta % self._ground.topology.cluster_size
         rows[KNOWN, cta, column] = np.maximum(rows[KNOWN, cta, column], self._published[cta])
