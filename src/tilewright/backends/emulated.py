@@ -159,7 +159,7 @@ class EmulatedExecutable:
             (self._shape.block, 1, 1),
             [*maps, parameters],
             cluster=(self._shape.cluster, 1, 1),
-            smem=self._shape.smem_bytes,
+            shared_bytes=self._shape.smem_bytes,
         )
 
 

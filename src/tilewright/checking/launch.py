@@ -149,7 +149,7 @@ class Launch:
                     self.block,
                     arguments.values(device, addresses),
                     cluster=self.cluster,
-                    smem=self.shared_bytes,
+                    shared_bytes=self.shared_bytes,
                     max_steps=sys.maxsize,
                 )
                 return {name: _download(device, addresses[name], array) for name, array in initial.items()}, counters

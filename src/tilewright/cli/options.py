@@ -129,9 +129,8 @@ def parse_shape(text: str, option: str) -> tuple[int, int, int]:
             "512x2048x1024, or 4096 for a cube"
         )
     if max(map(len, parts)) > 20:
-        raise ArgumentValueError(
-            f"{option} has an extent of {max(map(len, parts))} digits, and no array is as large: give less"
-        )
+        digits = max(map(len, parts))
+        raise ArgumentValueError(f"{option} has an extent of {digits} digits, and no array is as large: give less")
     m, n, k = map(int, parts)
     return m, n, k
 

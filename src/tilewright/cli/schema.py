@@ -31,9 +31,8 @@ class Median(Part):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if not self.low <= self.median <= self.high:
-            raise ArgumentValueError(
-                f"low, median and high are {self.low}, {self.median}, {self.high}: put them in order"
-            )
+            found = f"{self.low}, {self.median}, {self.high}"
+            raise ArgumentValueError(f"low, median and high are {found}: put them in this order")
         return self
 
 
