@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.arrays import adopt, library_of
+from tilewright.arrays.torch import TORCH
 from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
@@ -56,6 +57,11 @@ def matmul(
     Raises TypeError, ValueError (ConfigError for a Config), NotImplementedError or, if the machine lacks something,
     RuntimeError, before anything runs; the message names argument, rule and remedy.
     """
+    if TORCH.traces():
+        return TORCH.untraced(matmul)(
+            a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
+            kernel=kernel, config=config, backend=backend, stream=stream,
+        )  # fmt: skip
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     alpha, beta = scalars(c, alpha, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out)
@@ -113,6 +119,12 @@ def plan(
     alignments; the activation is fixed. alpha and beta become the defaults of its calls; calls may give others, but
     zero only where the plan's is zero. `stream` is only tested for a capture, during which nothing may be compiled.
     """
+    if TORCH.traces():
+        made: Plan = TORCH.untraced(plan)(
+            a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
+            kernel=kernel, config=config, backend=backend, stream=stream,
+        )  # fmt: skip
+        return made
     alpha, beta = scalars(c, alpha, beta)
     arrays = {"a": a, "b": b}
     for name, array in (("c", c if beta != 0 else None), ("bias", bias), ("out", out)):

@@ -334,6 +334,22 @@ def test_direct_calls_refuse_lazily_negated_halves(backend, torch):
     assert len(backend.launched) == 3
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_torch_compile_calls_between_two_graphs():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(64, dtype=torch.float32).view(8, 8) % 5
+    wanted = (x - 1) @ x + 1
+    plan = tw.plan(x, x, backend="emulator")
+    for multiply in (
+        lambda a: tw.matmul(a - 1, a, backend="emulator") + 1,
+        lambda a: tw.plan(a, a, backend="emulator")(a - 1, a) + 1,
+        lambda a: plan(a - 1, a) + 1,
+    ):
+        compiled = torch.compile(multiply, backend="eager")
+        for _ in range(3):
+            assert torch.equal(compiled(x), wanted)
+
+
 def test_tensors_that_are_not_plain_are_refused_whatever_came_before(backend):
     torch = pytest.importorskip("torch")
     dense = torch.ones(8, 8, dtype=torch.float16)

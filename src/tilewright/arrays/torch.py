@@ -24,6 +24,24 @@ def has_memory(tensor: Any) -> bool:
 class TorchLibrary(Library):
     """torch, with tensors on the CPU and on GPUs."""
 
+    def __init__(self) -> None:
+        self.traces: Callable[[], bool] = self._find_traces
+        """Whether torch.compile traces the caller, whose tensors then have no memory; asked in each call."""
+
+    def _find_traces(self) -> bool:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return False
+        # Releases before 2.1 do not tell.
+        self.traces = getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", bool)
+        return self.traces()
+
+    @staticmethod
+    def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, which torch.compile calls as it is, between two graphs."""
+        outside: Callable[..., Any] = sys.modules["torch"].compiler.disable(function)
+        return outside
+
     def has(self, array: Any) -> bool:
         """Whether the object is a tensor; does not import torch."""
         torch = sys.modules.get("torch")

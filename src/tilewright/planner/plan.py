@@ -120,6 +120,8 @@ class Plan:
         Raises ValueError for arrays or scalars that the plan was not made for, and TypeError for a scalar that is not a
         number.
         """
+        if TORCH.traces():
+            return TORCH.untraced(self.__call__)(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
         unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
         plain = unscaled and c is None and bias is None and beta is None and stream is None
         if plain and self._direct is not None and (result := self._direct(a, b, out)) is not None:
