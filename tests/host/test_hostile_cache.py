@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from support.commands import in_json
 from support.kernel_cache import KERNEL, UNIT, compiler, entry, folder, fork
 from tilewright.jit.cache import KernelCache
 from tilewright.jit.entries import MAX_ENTRY_BYTES, CorruptEntry, decode_entry, encode_entry
@@ -217,3 +218,17 @@ def test_kills_lose_nothing(compiler, folder):
     assert not (folder / "quarantine").exists()
     kernels.clear()
     assert [path.name for path in folder.iterdir()] == ["locks"]
+
+
+def test_doctor_says_which_directories_are_not_used(tmp_path, monkeypatch):
+    own, extra = tmp_path / "own", tmp_path / "extra"
+    for path in (own, extra):
+        path.mkdir()
+        path.chmod(0o777)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(own))
+    monkeypatch.setenv("TILEWRIGHT_CACHE_PATH", str(extra))
+    found = {finding["name"]: finding for finding in in_json("doctor")["findings"]}
+    for name, path in (("cache", own), ("cache, read only", extra)):
+        assert found[name]["status"] == "warn"
+        assert found[name]["detail"].startswith(f"{path} is not used, since every user may write to it")
+        assert found[name]["remedy"]

@@ -185,7 +185,7 @@ def _cache() -> Iterator[Finding]:
     cache = KernelCache()
     for folder in cache.extra_directories:
         if reason := distrusted(folder, any_owner=True):
-            yield Finding("cache, read only", "warn", f"{folder} is not used, since {reason}")
+            yield _unused("cache, read only", folder, reason)
         elif folder.is_dir():
             yield Finding("cache, read only", "ok", f"{folder}: {_size(folder)}")
         else:
@@ -202,13 +202,18 @@ def _cache() -> Iterator[Finding]:
         )
         return
     if reason := distrusted(cache.directory):
-        yield Finding("cache", "warn", f"{cache.directory} is not used, since {reason}")
+        yield _unused("cache", cache.directory, reason)
         return
     if quarantined := contents(cache.quarantine)[0]:
         remedy = f"the disk or another program damaged them; remove {cache.quarantine}"
         yield Finding("cache", "warn", f"{detail}, and {quarantined} corrupt in quarantine", remedy)
         return
     yield Finding("cache", "ok", detail)
+
+
+def _unused(name: str, folder: Path, distrust: str) -> Finding:
+    reason, _, remedy = distrust.partition(": ")
+    return Finding(name, "warn", f"{folder} is not used, since {reason}", remedy)
 
 
 def _size(folder: Path) -> str:
