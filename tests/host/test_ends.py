@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from support.commands import error, in_json
-from tilewright.planner.plan_cache import PlanCache
+from support.commands import error
 
 ONES = "1" * 400
 
@@ -76,13 +75,11 @@ def test_a_closed_output_is_no_wrong_product(arguments, shell, code):
         assert done.stderr.count("\n") == 1
 
 
-def test_doctor_says_how_to_install_the_compiler(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", None)
-    monkeypatch.setattr("tilewright.jit.compile._loaded", None)
-    monkeypatch.setattr("tilewright.jit.cache._built", {})
-    monkeypatch.setattr("tilewright.api._plans", PlanCache())
-    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", os.devnull)
-    findings = {finding["name"]: finding for finding in in_json("doctor", code=1)["findings"]}
+def test_doctor_says_how_to_install_the_compiler():
+    environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": os.devnull}
+    done = run("doctor", "--json", before="sys.modules['cuda.bindings.nvrtc'] = None", env=environment)
+    assert done.returncode == 1
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert findings["self test"]["status"] == "fail"
     for name in ("NVRTC", "self test"):
         assert findings[name]["remedy"] == "pip install 'tilewright[cu13]', or [cu12]"
