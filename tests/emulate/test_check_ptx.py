@@ -141,7 +141,20 @@ def test_without_line_information_reports_name_lines_of_the_ptx(ptx):
     path = ptx(SCALE)
     text = "\n".join("" if line.strip().startswith(".loc") else line for line in path.read_text().splitlines())
     path.write_text(text)
-    options = ("--entry", "scale", "--block", 128, "--arg", "f32[64]", "--arg", 2.0, "--smem", 512, "--schedules", 0)
+    options = (
+        "--entry",
+        "scale",
+        "--block",
+        128,
+        "--arg",
+        "f32[64]",
+        "--arg",
+        2.0,
+        "--shared-bytes",
+        512,
+        "--schedules",
+        0,
+    )
     (report,) = in_json("check", path, *options, code=1)["reports"]
     number = next(number for number, line in enumerate(text.splitlines(), 1) if "st.global" in line)
     assert report["kind"] == "OutOfBounds"

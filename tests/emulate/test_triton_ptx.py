@@ -31,7 +31,7 @@ def multiply_by_pointers(ptx, tile, threads, policy):
     operands = [device.upload(a), device.upload(b), device.allocate(2 * m * n)]
     grid = -(-m // tile[0]) * -(-n // tile[1])
     arguments = [*operands, m, n, k, k, n, n, 0, 0]  # the last two are scratch memory that these kernels do not use
-    device.launch(device.load(ptx), (grid,), (threads,), arguments, smem=SHARED_BYTES)
+    device.launch(device.load(ptx), (grid,), (threads,), arguments, shared_bytes=SHARED_BYTES)
     c = device.read(operands[2], 2 * m * n).view(np.float16).reshape(m, n)
     return np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32)), device
 
@@ -50,7 +50,7 @@ def multiply_by_tma(ptx, tile, threads, policy):
             address=address, dtype="f16", shape=(columns, rows), strides=(2 * columns,), box=(64, 128), swizzle=128
         )
         arguments += [tensor_map, rows, columns, columns, 1]
-    device.launch(device.load(ptx), (4,), (threads,), [*arguments, m, n, k, 0, 0], smem=SHARED_BYTES)
+    device.launch(device.load(ptx), (4,), (threads,), [*arguments, m, n, k, 0, 0], shared_bytes=SHARED_BYTES)
     c = device.read(operands[2], 2 * m * n).view(np.float16).reshape(m, n)
     return np.array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32)), device
 

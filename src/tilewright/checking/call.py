@@ -11,7 +11,6 @@ import numpy as np
 from tilewright.backends.protocol import merge_ranges
 from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, TensorMapOf
 from tilewright.checking.asynchrony import asynchronies
-from tilewright.checking.integers import integers, natural
 from tilewright.checking.launch import Launch, Source, require_kinds
 from tilewright.checking.result import CheckResult
 from tilewright.checking.runs import Results
@@ -19,6 +18,7 @@ from tilewright.checking.wording import PYTHON
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import byte_range
 from tilewright.reference import Array
+from tilewright.rounding import integers, natural
 
 KernelArgument: TypeAlias = "Array | TensorMap | int | float | bytes | np.generic | None"
 

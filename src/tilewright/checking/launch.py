@@ -9,13 +9,14 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from tilewright.backends.emulation_limit import share_together
 from tilewright.checking.arguments import Arguments
 from tilewright.checking.asynchrony import Asynchrony, asynchronies
 from tilewright.checking.memory import available_memory
 from tilewright.checking.parameters import fit
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Results, Run, ignored, run_under_each
-from tilewright.checking.time_limit import TimeLimit, share_together
+from tilewright.checking.time_limit import TimeLimit
 from tilewright.checking.wording import Wording
 from tilewright.emulator import Counters, Device, Kernel
 from tilewright.emulator.checks.rules import RULES
@@ -148,7 +149,7 @@ class Launch:
                     self.block,
                     arguments.values(device, addresses),
                     cluster=self.cluster,
-                    smem=self.shared_bytes,
+                    shared_bytes=self.shared_bytes,
                     max_steps=sys.maxsize,
                 )
                 return {name: _download(device, addresses[name], array) for name, array in initial.items()}, counters

@@ -71,7 +71,7 @@ def check(
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
-      tilewright check lib.ptx --entry scale --block 64 --smem 256 --arg f32[64]
+      tilewright check lib.ptx --entry sum --block 64 --shared-bytes 64 --arg 5
     """
     from tilewright.checking.asynchrony import asynchronies
 

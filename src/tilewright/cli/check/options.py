@@ -65,8 +65,8 @@ class LaunchOptions:
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="CTAs of a cluster, as X,Y,Z or XxYxZ.", rich_help_panel=PTX_OPTIONS)
     ] = None
-    smem: Annotated[
-        int, typer.Option("--smem", help="Dynamic shared memory in bytes.", min=0, rich_help_panel=PTX_OPTIONS)
+    shared_bytes: Annotated[
+        int, typer.Option("--shared-bytes", help="Dynamic shared memory in bytes.", min=0, rich_help_panel=PTX_OPTIONS)
     ] = 0
     arg: Annotated[
         list[str] | None,
@@ -91,7 +91,9 @@ class LaunchOptions:
 
     def refuse_for(self, kernel: str) -> None:
         """Raise an ArgumentValueError if an option is given for a kernel of tilewright."""
-        if given := [f"--{field.name}" for field in dataclasses.fields(self) if getattr(self, field.name)]:
+        if given := [
+            f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(self) if getattr(self, field.name)
+        ]:
             are = "are" if len(given) > 1 else "is"
             raise ArgumentValueError(
                 f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is not one: name FILE.ptx"
@@ -100,6 +102,7 @@ class LaunchOptions:
     def launch(self, path: Path) -> "Launch":
         """The launch of a kernel of that file; raises as `Launch` and `Source` do."""
         from tilewright.checking.launch import Launch, Source, require_kinds
+        from tilewright.checking.parameters import fit
         from tilewright.checking.wording import COMMAND_LINE
         from tilewright.cli.check.arguments import parse_arguments
 
@@ -109,23 +112,28 @@ class LaunchOptions:
         with progress(f"reading {path.name}"):
             kernel = source.load(self.entry, COMMAND_LINE)
         directives = kernel.program.entry.directives
+        if self.block is None and "reqntid" not in directives:
+            said = "--block is missing and the PTX does not say it: give it, such as --block 128"
+            try:
+                fit(arguments, kernel, COMMAND_LINE)
+            except ArgumentValueError as error:  # the parameters too are said at once
+                said += f"\n{error}"
+            raise ArgumentValueError(said)
         return Launch(
             source,
             kernel,
             arguments,
             _extents("--grid", self.grid, (1,)),
-            _extents("--block", self.block, directives.get("reqntid")),
+            _extents("--block", self.block, directives.get("reqntid") or (1,)),
             _extents("--cluster", self.cluster, directives.get("reqnctapercluster") or (1,)),
-            self.smem,
+            self.shared_bytes,
             COMMAND_LINE,
         )
 
 
-def _extents(option: str, text: str | None, default: tuple[int, ...] | None) -> tuple[int, ...]:
+def _extents(option: str, text: str | None, default: tuple[int, ...]) -> tuple[int, ...]:
     """(x, y, z) of "X", "X,Y" or "X,Y,Z", with x for commas as in a shape."""
     if text is None:
-        if default is None:
-            raise ArgumentValueError(f"{option} is missing and the PTX does not say it: give it, such as {option} 128")
         return default
     parts = text.lower().replace("x", ",").split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts) or prod(map(int, parts)) < 1:
