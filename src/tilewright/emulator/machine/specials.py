@@ -49,7 +49,7 @@ class Specials:
         }
         extents = {"ntid": block, "nctaid": grid, "nclusterid": clusters, "cluster_nctaid": cluster}
         uniform = {f"{name}.{axis}": extent["xyz".index(axis)] for name, extent in extents.items() for axis in "xyz"}
-        uniform |= {"cluster_nctarank": size, "nsmid": grid[0] * grid[1] * grid[2], "WARP_SZ": WARP}
+        uniform |= {"cluster_nctarank": size, "nsmid": grid[0] * grid[1] * grid[2]}
         dynamic, total = launch.shared_bytes, launch.program.entry.shared_bytes + launch.shared_bytes
         uniform |= {"dynamic_smem_size": dynamic, "total_smem_size": round_up(total, _SHARED_UNIT)}
         uniform |= {"aggr_smem_size": total + SHARED_START}  # not in whole units on an H200

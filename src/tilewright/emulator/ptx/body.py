@@ -43,7 +43,7 @@ from tilewright.emulator.ptx.variables import place_variables
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _STATEMENT = re.compile(r"([^;{}]*(?:\{[^{}]*\}[^;{}]*)*);")
 _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w]*)((?:\.[\w:]+)*)\s*([\s\S]*)$")
-_REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+([\s\S]*)$")
+_REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+([\s\S]*)$")
 _REGISTER_RANGE = re.compile(r"([%\w$]+)<(\d{1,9})>$", re.A)
 _NAME = re.compile(r"[%\w$]+$")
 MOST_REGISTERS = 1 << 18
@@ -82,9 +82,10 @@ class BodyParser:
         self.location: Location | None = None
         self._registers = 0
         names = self.module_scope.names
-        names.update({name: Symbol(name, "global") for name in module.variables})
+        names.update({name: Symbol(name, "global", element=each.element) for name, each in module.variables.items()})
         names.update({name: Symbol(name, "function") for name in module.functions})
-        names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
+        shared = module.shared | module.dynamic_shared
+        names.update({name: Symbol(name, "shared", element=each.element) for name, each in shared.items()})
         self.scope = Scope(self.module_scope)
         self.scope.names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
 
@@ -98,11 +99,11 @@ class BodyParser:
         start = self.position
         try:
             self._body()
+            place_variables(self.module, self.entry)
         except UnsupportedInstruction as error:  # other entries of the module may not need it
             self.entry.refusal = str(error)
             return matching_brace(self.text, start) + 1
         self._resolve_branches()
-        place_variables(self.module, self.entry)
         return self.position
 
     def _body(self) -> None:
@@ -356,7 +357,7 @@ class BodyParser:
         symbol = self.shared_at.get(self.position) if space == "shared" else None
         if symbol is None:  # several scopes may use one name
             name = variable.name if variable.name not in variables else f"{variable.name}#{len(variables)}"
-            symbol = Symbol(name, space)
+            symbol = Symbol(name, space, element=variable.element)
             variables[name] = replace(variable, name=name)
             if space == "shared":
                 self.shared_at[self.position] = symbol
