@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias
 
 from tilewright.emulator.errors import PtxSyntaxError, UnsupportedInstruction
 from tilewright.emulator.ptx.expansion import Expansion
@@ -20,6 +19,7 @@ from tilewright.emulator.ptx.lexical import (
     syntax_error,
     variable_of,
 )
+from tilewright.emulator.ptx.locations import Locations
 from tilewright.emulator.ptx.lowering import in_halves, inverted, new_register, waits_for_others
 from tilewright.emulator.ptx.scope import Scope
 from tilewright.emulator.ptx.syntax import (
@@ -59,10 +59,6 @@ _MOST_CALLS = 64
 """The depth of calls within calls; each takes the parser some frames of Python's stack."""
 _MOST_SCOPES = 256
 """The depth of scopes within scopes: every name is looked up in all of them."""
-_MOST_INLINED = 256
-"""The length of a chain of inlined source lines; further ones are not recorded."""
-
-LocationKey: TypeAlias = tuple[int, int, int]
 
 
 class BodyParser:
@@ -77,8 +73,7 @@ class BodyParser:
         self.expansion, self.expanded = expansion, 0  # statements that calls expand to
         self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
         self.last_label = ""
-        self.call_sites: dict[LocationKey, LocationKey] = {}
-        self.locations: dict[tuple[str, ...], Location] = {}
+        self.locations = Locations(module.files)
         self.location: Location | None = None
         self._registers = 0
         names = self.module_scope.names
@@ -128,7 +123,8 @@ class BodyParser:
                 if depth == 0:
                     break
             elif match := LOC.match(text, self.position):
-                self._set_location(named_line(text, match))
+                named = named_line(text, match)
+                self.location = None if named is None else self.locations.of(named)
                 self.position = match.end()
             elif match := _LABEL.match(text, self.position):
                 self.last_label = match[1]
@@ -362,22 +358,6 @@ class BodyParser:
             if space == "shared":
                 self.shared_at[self.position] = symbol
         self.scope.names[variable.name] = symbol
-
-    def _set_location(self, match: re.Match[str] | None) -> None:
-        if match is None:
-            self.location = None
-            return
-        file, line, column = int(match[1]), int(match[2]), int(match[3])
-        key = (file, line, column)
-        if match[4]:
-            self.call_sites[key] = (int(match[4]), int(match[5]), int(match[6]))
-        chain, site = {key: None}, self.call_sites.get(key)
-        while site is not None and site not in chain and len(chain) < _MOST_INLINED:
-            chain[site] = None
-            site = self.call_sites.get(site)
-        places = [(self.module.files.get(number, "?"), line) for number, line, _ in chain]
-        named = tuple(f"{name}:{line}" for name, line in places)
-        self.location = self.locations.setdefault(named, Location(*places[0], *places[-1], named))
 
     def _resolve_branches(self) -> None:
         for instruction, label, scope in self.branches:

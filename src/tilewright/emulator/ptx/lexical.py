@@ -17,7 +17,11 @@ VARIABLE = re.compile(
     r"(?P<shape>(?:\[\s*(?:\d{1,18}\s*)?\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*+))?\s*;"
 )
 _NUMBERS = r"\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
-LOC = re.compile(rf"\.loc{_NUMBERS}(?:[^\n]*?\binlined_at{_NUMBERS})?[^\n]*", re.A)
+LOC = re.compile(
+    rf"\.loc{_NUMBERS}(?:[^\n]*?\bfunction_name\s+(?P<function>[\w$]+))?"
+    rf"(?P<inlined>[^\n]*?\binlined_at{_NUMBERS})?[^\n]*",
+    re.A,
+)
 _LOC_OR_END = re.compile(rf"{LOC.pattern}|^\}}", re.A | re.M)
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
