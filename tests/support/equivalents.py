@@ -76,6 +76,10 @@ _INITIALIZATIONS = (
     "the initialisations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
     "releases them also to a relaxed arrival, which is what it is for (membar/fence: fence.mbarrier_init)"
 )
+_BARRIER_RELEASES = (
+    "the barrier after it releases the initialisations by itself: bar.sync in a cluster of one, otherwise "
+    "barrier.cluster.arrive, which is .release unless it says .relaxed (barrier.cluster)"
+)
 _BY_TURNS = ("wgmma_basic", "wgmma_larger_tile")
 _EVERYBODY_ARRIVES = ("wgmma_pipelined", "wgmma_two_consumers", "wgmma_persistent")
 _RUNGS_IN_CLUSTERS = ("wgmma_multicast", "wgmma_registers", "wgmma_async_store", "wgmma_stmatrix")
@@ -160,21 +164,9 @@ EQUIVALENTS = (
         first_copy=2,
         subjects=("wgmma tma, overlap, two row blocks",),
     ),
-    Equivalent(
-        "wgmma",
-        "drop fence.mbarrier_init",
-        ("fence_mbarrier_init();",),
-        "in a cluster of one nobody else uses the mbarriers but threads that bar.sync orders after mbarrier.init, and "
-        "bulk copies, which access their mbarrier operand through the generic proxy (cp.async.bulk.tensor)",
-        subjects=tuple(
-            f"wgmma {name}"
-            for name in (
-                "tma, overlap",
-                "tma, overlap, two row blocks",
-                "tma, wait depth 1",
-                "direct, wait depth 1, fp32",
-            )
-        ),
+    *(
+        Equivalent(kernel, "drop fence.mbarrier_init", ("fence_mbarrier_init();",), _BARRIER_RELEASES)
+        for kernel in _IN_CLUSTERS
     ),
     *(
         Equivalent(

@@ -117,11 +117,10 @@ class Checker(Observer):
             self._accumulators.fence(site, group)
         elif what == "memory":
             self._releases.fence(site, group.indices)
-        else:
-            if what == "proxy" and self._ground.traits.asynchronous:
-                self._ground.clocks.fence_proxies(group, self._ground.tick(), spaces)
-            if what == "mbarrier_init" or "shared" in spaces:
-                self._mbarriers.fence(group.indices, publishes=what == "mbarrier_init")
+        elif what == "mbarrier_init":
+            self._mbarriers.fence(group.indices)
+        elif self._ground.traits.asynchronous:
+            self._ground.clocks.fence_proxies(group, self._ground.tick(), spaces)
 
     # Warps and registers ---------------------------------------------------------------------------------------------
 

@@ -54,9 +54,9 @@ RULES = {
         "State Spaces: Register State Space; shfl.sync",
     ),
     "mbarrier-init": Rule(
-        "an mbarrier may be used by another thread only after a barrier that follows its mbarrier.init, and from "
-        "another CTA only if fence.mbarrier_init or fence.proxy.async stands between the two",
-        "mbarrier.init; membar/fence: fence.mbarrier_init",
+        "an mbarrier may be used by another thread only after a barrier that follows its mbarrier.init; a relaxed "
+        "arrival at a barrier of the cluster needs fence.mbarrier_init, or a fence that releases more, before it",
+        "mbarrier.init; barrier.cluster; membar/fence: fence.mbarrier_init",
     ),
     "mbarrier-access": Rule(
         "from its mbarrier.init to its mbarrier.inval, nothing but mbarrier instructions may access an mbarrier",
