@@ -220,7 +220,7 @@ END:
         ("ld.global.u32 %r1, [16];", "OutOfBounds", "outside every allocation"),
         (
             "mbarrier.arrive.expect_tx.shared::cta.b64 %d0, [bar], 16;"
-            " mbarrier.try_wait.parity.shared::cta.b64 p, [bar], 0;",
+            " WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [bar], 0; @!p bra WAIT;",
             "Deadlock",
             "missing bytes 16",
         ),

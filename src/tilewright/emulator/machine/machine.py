@@ -31,6 +31,8 @@ from tilewright.emulator.semantics.scalars import Values
 
 HEARTBEAT = 64
 """Steps after which the progress is reported again, even if no thread exits."""
+PATIENCE = 100
+"""Consecutive turns of polling loops alone after which the threads that wait at a try_wait give up."""
 POLLING_ROUNDS = 20_000
 """Consecutive turns of polling loops alone after which the launch counts as deadlocked."""
 
@@ -233,6 +235,7 @@ class Machine:
             message = f"{self._words.name(left)}, exited by {last} without waiting for their bulk stores"
             raise AsyncHazard(f"{message} (cp.async.bulk.wait_group)", lane=left.indices)
         self._progress += 1
+        wave.milestones += 1
         wave.alive[group.lanes] = False
         wave.alive_threads -= np.bincount(group.cta, minlength=wave.topology.ctas)
         self.tell.exited(group, block.start + len(block.instructions) - 1)
@@ -256,7 +259,9 @@ class Machine:
         resumed, self._polled = [*self._polled, *deferred], []
         if not completed:
             resumed, self._late = resumed + self._late, []
-            if not resumed or self._idle_rounds > POLLING_ROUNDS:
+            if (not resumed or self._idle_rounds > PATIENCE) and self.mbarriers.time_out():
+                self._idle_rounds = 0
+            elif not resumed or self._idle_rounds > POLLING_ROUNDS:
                 self._polled = resumed
                 raise self._deadlock()
         self._make_ready(resumed)

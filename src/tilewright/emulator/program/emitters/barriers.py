@@ -77,7 +77,7 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
         else:
             stays = w.variable(f"m.mbarriers.attempt({place}, {parity})")
             w.assign(target, stays, "b1")
-            w.emit(f"m.mbarriers.wait({place}, {parity}, {stays})")
+            w.emit(f"m.mbarriers.wait({place}, {parity}, {stays}, {w.row_of(target)})")
     elif action == "init":
         w.emit(f"m.mbarriers.init({place}, {w.read(rest[0], 'u4')}, {w.active})")
     elif action == "inval":
