@@ -143,6 +143,9 @@ class Checker(Observer):
         self._accumulators.touch(site, group, number)
 
     def used_without_value(self, site: int, group: Group, origin: int | None) -> None:
+        if origin is not None and self._ground.words.instruction(origin).opcode != "shfl":
+            self._accesses.used(site, group, origin)
+            return
         describe, sites = self._ground.words.describe, (site,) if origin is None else (site, origin)
         what = "a register that no instruction has given a value"
         if origin is not None:

@@ -131,7 +131,7 @@ class Observer:
         """A register that wgmma uses is read or written by another instruction (see Program.watched)."""
 
     def used_without_value(self, site: int, group: Group, origin: int | None) -> None:
-        """Lanes use a register without a value; origin: the shuffle that left it without one, if any."""
+        """Lanes use a register without a value; origin: the shuffle or the load that left it without one, if any."""
 
     def registers_held(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg: warps now hold `count` registers for each thread."""

@@ -48,6 +48,7 @@ def _load(w: BlockWriter, i: Instruction) -> None:
     loaded = w.variable(f"m.access.load({w.site}, g, {space!r}, {where}, {dtype}, {count}, {w.active})")
     for index, target in enumerate(targets):
         w.assign(target, f"{loaded}[{index}]", dtype)
+    w.suspects.load(targets)
 
 
 @emits("st")
@@ -189,6 +190,7 @@ def _load_matrix(w: BlockWriter, i: Instruction) -> None:
     loaded = w.variable(f"m.tensor_cores.load_matrix({w.site}, g, {where}, {count}, {transpose})")
     for index, target in enumerate(elements_of(i.operands[0])):
         w.assign(target, f"{loaded}[{index}]", "u4")
+    w.suspects.load(elements_of(i.operands[0]))
 
 
 @emits("stmatrix")
