@@ -12,10 +12,11 @@ import numpy as np
 from tilewright.backends.protocol import merge_ranges
 from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, TensorMapOf
 from tilewright.checking.asynchrony import asynchronies
-from tilewright.checking.launch import Launch, Source, require_kinds
+from tilewright.checking.launch import Launch, Source
 from tilewright.checking.result import CheckResult
 from tilewright.checking.runs import Results
 from tilewright.checking.wording import PYTHON
+from tilewright.emulator.checks.waivers import Ignored, waivers_of
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import byte_range
 from tilewright.reference import Array
@@ -49,7 +50,7 @@ def check(
     shared_bytes: int = 0,
     entry: str | None = None,
     schedules: int = 2,
-    ignore: str | Sequence[str] = (),
+    ignore: Ignored = (),
 ) -> CheckResult:
     """Launch a kernel in the emulator under several orders of asynchronous completion, and report broken rules.
 
@@ -66,7 +67,8 @@ def check(
     shared_bytes: dynamic shared memory of each CTA.
     entry: the kernel's name or a part of it, if the module has several.
     schedules: random orders, besides eager and lazy completion.
-    ignore: a kind of reports to leave out, or several, such as "uninitialized-register".
+    ignore: waivers of reports, KIND, KIND@FILE or KIND@FILE:LINE, such as "race@sum.cu:9"; one or several, or the Path
+    of a file with one a line. The result's `waived` lists those that covered anything.
 
     A launch that takes longer than TILEWRIGHT_EMULATOR_SECONDS ends early: the result's `error` says so.
 
@@ -76,8 +78,7 @@ def check(
         EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
     """
     orders = asynchronies(_natural("schedules", schedules))
-    ignore = (ignore,) if isinstance(ignore, str) else ignore
-    require_kinds(ignore, PYTHON)
+    waivers = waivers_of(ignore, PYTHON.of_value("ignore"))
     source = _source(kernel)
     launch = Launch(
         source,
@@ -89,7 +90,7 @@ def check(
         _natural("shared_bytes", shared_bytes),
         PYTHON,
     )
-    result, results = launch.check(orders, ignore=ignore)
+    result, results = launch.check(orders, waivers=waivers)
     if result.interrupted:
         raise KeyboardInterrupt(result.error)
     _write_back(launch.arguments, results or {})

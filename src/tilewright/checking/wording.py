@@ -25,6 +25,10 @@ class Wording:
         """An option's name in messages."""
         return self.option.format(option)
 
+    def of_value(self, option: str) -> str:
+        """A format of an option with a value that is still to come."""
+        return self.value.replace("{}", option, 1)
+
     def written(self, option: str, value: str) -> str:
         """An option with a value in messages."""
         return self.value.format(option, value)

@@ -59,9 +59,9 @@ def check(
 
     Exit code 1 when something is reported, 2 for what cannot run or ends early,
     130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
-    reports, counters: {totals, by_line, by_line_inclusive}, schedules}, and error
-    where it ends early; of all and ladder {verified, results}, a list of such
-    objects; of what cannot run {error}.
+    reports, unlisted, warnings, waived, counters: {totals, by_line,
+    by_line_inclusive}, schedules}, and error where it ends early; of all and
+    ladder {verified, results}, a list of such objects; of what cannot run {error}.
 
     \b
     Examples:
@@ -72,6 +72,7 @@ def check(
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
       tilewright check lib.ptx --entry scale --block 64 --smem 256 --arg f32[64]
+      tilewright check lib.ptx --entry scale --block 64 --ignore race@scale.cu:9
     """
     from tilewright.checking.asynchrony import asynchronies
 
@@ -107,9 +108,9 @@ def check(
 def _check_file(
     path: Path, options: LaunchOptions, orders: "Sequence[Asynchrony]", seed: int
 ) -> "Iterator[CheckResult]":
-    launch = options.launch(path)
+    waivers, launch = options.accepted(), options.launch(path)
     with progress(f"checking {launch.kernel.name}") as bar:
-        result, _ = launch.check(orders, seed, ignore=options.ignore or (), progress=bar)
+        result, _ = launch.check(orders, seed, waivers=waivers, progress=bar)
     yield result
 
 

@@ -163,6 +163,13 @@ class Checker(Observer):
                 self._budget.exited(cta, group)
         self._lifetimes.exited(group, site)
 
+    def exited_early(self, group: Group, site: int) -> None:
+        message = (
+            f"{self._ground.words.describe(site)} ends threads that have not waited for their bulk stores: "
+            "cp.async.bulk.wait_group must stand before it"
+        )
+        self._ground.report("exit-before-wait", message, (site,), group, None)
+
     def stuck(self, waiting: list[tuple[Block, Group]]) -> None:
         words = self._ground.words
         for block, group in waiting:

@@ -230,15 +230,18 @@ class Machine:
 
     def _exit(self, group: Group) -> None:
         wave, block = self._wave, self._program.blocks[self._wave.block]
+        site = block.start + len(block.instructions) - 1
         if (left := self.bulk.groups.unretired(group)).size:
-            last = block.instructions[-1]
-            message = f"{self._words.name(left)}, exited by {last} without waiting for their bulk stores"
-            raise AsyncHazard(f"{message} (cp.async.bulk.wait_group)", lane=left.indices)
+            if not self.tell.hear("exited_early"):
+                message = f"exited by {self._words.describe(site)} without waiting for their bulk stores"
+                raise AsyncHazard(f"{self._words.name(left)}, {message} (cp.async.bulk.wait_group)", lane=left.indices)
+            self.tell.exited_early(left, site)
+            self.bulk.groups.complete(left.indices)
         self._progress += 1
         wave.milestones += 1
         wave.alive[group.lanes] = False
         wave.alive_threads -= np.bincount(group.cta, minlength=wave.topology.ctas)
-        self.tell.exited(group, block.start + len(block.instructions) - 1)
+        self.tell.exited(group, site)
         self.barriers.threads_exited()
         self._make_ready(self._meetings.release())
         self._on_progress(1 - wave.alive.mean())

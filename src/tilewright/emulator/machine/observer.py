@@ -141,6 +141,12 @@ class Observer:
     def exited(self, group: Group, site: int) -> None:
         """Threads have exited, by the instruction at a site."""
 
+    def exited_early(self, group: Group, site: int) -> None:
+        """Threads are about to exit that have not waited for their bulk stores, which end now.
+
+        If no observer overrides this event, the launch ends with an AsyncHazard instead.
+        """
+
     def stuck(self, waiting: list[tuple[Block, Group]]) -> None:
         """The launch ends, since all remaining lanes wait for lanes of their warps at the beginning of a block."""
 
