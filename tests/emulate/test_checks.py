@@ -129,6 +129,7 @@ MESSAGES = {
     "flag_between_blocks": r"which thread \d+ of CTA \d writes without order: .*acquire of \.gpu scope",
     "peer_written_while_it_reads": r"which thread \d+ of CTA \d reads without order: a barrier of the cluster must",
     "global_store_read_by_another_block": r"which a bulk store of CTA \d accesses without order",
+    "slot_refilled_while_it_is_read": r"which thread \d+ of CTA 0 reads without order: .* by __syncwarp\(\) or another",
     "zeros_moved_past_the_fence": r"sets to a constant after `wgmma\.fence\S*` at test\.cu:\d+.*: ptxas serializes",
     "accumulator_set_after_the_fence": r"after `wgmma\.fence\S*` at test\.cu:\d+.*the compiler has moved it",
     "store_without_fence": r"which thread \d+ of CTA \d+ has written, without fence\.proxy\.async in between",

@@ -64,7 +64,7 @@ class LaunchError(EmulatorError):
 
 
 class KernelTrap(EmulatorError):
-    """A thread executed `trap` or called a function, as a failed device assertion does."""
+    """A thread executed `trap`, or a device assertion failed; then the message has its text."""
 
 
 class OutOfBounds(EmulatorError):

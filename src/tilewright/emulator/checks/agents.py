@@ -189,6 +189,11 @@ class AgentChecks:
             who = ground.name_of(int(column_of(access)), int(ground.topology.cta[lane]))
             sites = (site, int(site_of(access)))
             message += f"{who} {accesses(kind, ground.words.instruction(sites[1]), bool(is_asynchronous(access)))}"
+            if kind == "overwrite-before-wait" and not is_asynchronous(access):
+                message += (
+                    ": a thread that arrives at the mbarrier for others must be ordered after what they read, by "
+                    "__syncwarp() or another barrier before its arrival"
+                )
         else:
             message += "has not been written"
         ground.report(kind, message, sites, ground.topology.group(np.array([lane])), address)

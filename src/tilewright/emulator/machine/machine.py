@@ -6,6 +6,7 @@ that polls memory, until every other group has run; and, under lazy asynchrony, 
 reads, so a thread that overwrites the data too early gets to do so.
 """
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -13,8 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, StepLimit, UndefinedBranch
+from tilewright.emulator.errors import (
+    AsyncHazard,
+    Deadlock,
+    EmulatorError,
+    KernelTrap,
+    StepLimit,
+    UndefinedBranch,
+    UnsupportedInstruction,
+)
 from tilewright.emulator.lanes import Group, Mask, lanes_of
+from tilewright.emulator.machine.assertions import ASSERTFAIL, failed_assertion
 from tilewright.emulator.machine.barriers import Barriers
 from tilewright.emulator.machine.bulk_copies import BulkCopies
 from tilewright.emulator.machine.mbarriers import Mbarriers
@@ -26,6 +36,7 @@ from tilewright.emulator.machine.tensor_cores import TensorCores
 from tilewright.emulator.machine.thread_copies import ThreadCopies
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.program.blocks import Block, retires, waits
+from tilewright.emulator.ptx.syntax import Label
 from tilewright.emulator.semantics import collectives
 from tilewright.emulator.semantics.scalars import Values
 
@@ -145,6 +156,22 @@ class Machine:
         lanes = group.active(active)
         if lanes.size:
             raise KernelTrap(f"{self._words.name(lanes)}, executed {self._words.describe(site)}")
+
+    def call_elsewhere(self, site: int, group: Group, active: Mask | None) -> None:
+        """End the launch if a lane is active, which calls a function that the module only declares."""
+        lanes = group.active(active)
+        if not lanes.size:
+            return
+        call, who = self._words.instruction(site), f"{self._words.name(lanes)}, executed {self._words.describe(site)}"
+        called = call.operands[0]
+        assert isinstance(called, Label)
+        if re.search(rf"(?<![\w$]){ASSERTFAIL}(?![\w$])", called.name):
+            said = failed_assertion(self._wave, call, int(lanes.indices[0]))
+            raise KernelTrap(f"{said}: {who}" if said else who)
+        raise UnsupportedInstruction(
+            f"{who}: the module declares this function and does not define it, and functions of the device's runtime, "
+            "such as malloc, are not emulated"
+        )
 
     def require_target(self, site: int, group: Group, index: Values, count: Values) -> None:
         """End the launch if the index of a brx.idx lies beyond its list of `count` targets."""

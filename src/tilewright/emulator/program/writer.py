@@ -115,7 +115,8 @@ class BlockWriter(Code):
     def _finish(self, instruction: Instruction) -> str:
         """The last statement of a block that traps or makes threads wait."""
         if instruction.opcode in ("trap", "call"):
-            return f"m.trap({self.site}, g, {self.stable(self.active)})"
+            service = "trap" if instruction.opcode == "trap" else "call_elsewhere"
+            return f"m.{service}({self.site}, g, {self.stable(self.active)})"
         self._emit_instruction(instruction)
         return self.lines.pop().strip()  # the emitter's last line is the call; write-backs go before it
 

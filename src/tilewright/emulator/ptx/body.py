@@ -172,9 +172,8 @@ class BodyParser:
         elif opcode == "brx":
             self._branch_by_table(names, rest, predicate)
         elif opcode == "call":
-            self._append(
-                Instruction(opcode, names, (Label(" ".join(rest.split())),), predicate, self.line, self.location)
-            )
+            operands = (Label(" ".join(rest.split())), *self._arguments(rest))
+            self._append(Instruction(opcode, names, operands, predicate, self.line, self.location))
         elif predicate is not None and waits_for_others(opcode, names):
             with self._only_where(predicate):
                 self._plain(opcode, names, rest, None)
@@ -265,6 +264,13 @@ class BodyParser:
         with self._only_where(predicate):
             self._expand(function, arguments, results)
         return True
+
+    def _arguments(self, call: str) -> list[Operand]:
+        """The arguments of a call of a function that the module does not have, if they lie in local memory."""
+        match = _CALL.match(call)
+        assert match is not None  # see _inline
+        arguments = [self._operand(text) for text in split_list(match["arguments"] or "")]
+        return arguments if all(map(_is_local, arguments)) else []
 
     def _expand(self, function: Function, arguments: list[Operand], results: list[Operand]) -> None:
         """Append the body of a function."""
