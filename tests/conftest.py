@@ -11,7 +11,7 @@ GPU_TESTS = Path(__file__).parent / "gpu"
 
 
 def pytest_addoption(parser):
-    parser.addoption("--require-gpu", action="store_true", help="fail where there is no GPU, instead of skipping")
+    parser.addoption("--require-gpu", action="store_true", help="fail without a GPU, instead of skipping")
     parser.addoption("--proof", metavar="FILE", help="write how the emulator compares with the GPU to FILE")
     parser.addoption("--record", metavar="FILE", help="write the record of a passed GPU run to FILE")
 
@@ -47,7 +47,7 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
 
 
 def unrecorded(exitstatus):
-    """Why this run leaves no record; None where it does."""
+    """The reason why this run leaves no record; None if it leaves one."""
     from tilewright.kernels.registry import EVERY_KERNEL
 
     return "Nothing is recorded: the run has not passed." if exitstatus else verification.incomplete(EVERY_KERNEL)

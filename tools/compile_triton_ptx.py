@@ -2,7 +2,7 @@
 
     python tools/compile_triton_ptx.py tests/emulate/ptx
 
-These are the test data of the emulator that another compiler made. Triton is no dependency of this project.
+The emulator's tests use them as PTX from another compiler. Triton is not a dependency of this project.
 """
 
 import gzip
@@ -57,7 +57,7 @@ def matmul_tma(a, b, c, M, N, K, TILE_M: tl.constexpr, TILE_N: tl.constexpr, TIL
 
 
 def compile_ptx(kernel: Any, types: dict[str, str], constants: dict[str, int], architecture: int, warps: int) -> str:
-    """The PTX of a kernel; `types` of its arguments that are no constants."""
+    """The PTX of a kernel; `types` are those of its arguments, except constants."""
     divisible = {(index,): [["tt.divisibility", 16]] for index in range(9)} if kernel is matmul_kernel else {}
     signature = types | dict.fromkeys(constants, "constexpr")
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=divisible)

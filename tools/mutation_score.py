@@ -29,7 +29,7 @@ from support.mutation import RECORD, SUBJECTS, Subject, finding  # noqa: E402
 from tilewright.jit.compile import nvrtc_version  # noqa: E402
 
 Name: TypeAlias = tuple[str, str]
-"""A subject's and a mutant's."""
+"""The name of a subject, and that of a mutant."""
 Found: TypeAlias = dict[Name, str | None]
 """What was found about each; None for nothing."""
 Row: TypeAlias = tuple[Subject, Mutant, str | None, str | None]

@@ -54,7 +54,7 @@ def throughput() -> list[str]:
 
 
 def peers() -> list[str]:
-    """The planner's choice beside other libraries, of the products that were measured to the end."""
+    """The planner's choice and other libraries, for the products that were measured to the end."""
     record = json.loads((ROOT / "results" / "peers.json").read_text())
     products = [product for product in record["products"] if not product["interrupted"]]
     names = {entry["contender"]: entry.get("version", "") for entry in products[0]["contenders"]}
@@ -88,12 +88,12 @@ def peers() -> list[str]:
 
 
 def host_time() -> list[str]:
-    """What a call costs the host."""
+    """The host time of a call."""
     record = json.loads((ROOT / "results" / "host_time.json").read_text())
     lines = [
         "Host time of one call on torch tensors, in a process of its own.",
         "The product is 64x64x64, so the GPU keeps up.",
-        "Hosts differ by a quarter; see docs/performance-log.md.",
+        "Other hosts differ by up to a quarter; see docs/performance-log.md.",
         "",
     ]
     lines += ["| call | us |", "|---|---|"]
@@ -102,7 +102,7 @@ def host_time() -> list[str]:
 
 
 def verification() -> list[str]:
-    """How many generated products the last GPU run verified, by kernel."""
+    """The number of generated products that the last GPU run verified, by kernel."""
     record = json.loads((ROOT / "results" / "gpu_verification.json").read_text())
     counts: dict[str, int] = record["cases"]
     production = [f"{counts[kernel]:,} of `{kernel}`" for kernel in KERNELS]
@@ -116,7 +116,7 @@ def verification() -> list[str]:
 
 
 def proof() -> list[str]:
-    """How the emulator compares with a GPU, and what it reports of planted faults."""
+    """The comparison of the emulator with a GPU, and its score on planted faults."""
     record = json.loads((ROOT / "results" / "emulator_proof.json").read_text())
     lines = ["| compared | tried | equal |", "|---|---|---|"]
     for kind, part in record["parts"].items():
@@ -137,7 +137,7 @@ def proof() -> list[str]:
 
 
 def main() -> int:
-    """Rewrite or check; 1 where --check finds a difference."""
+    """Rewrite or check; returns 1 if --check finds a difference."""
     documents = {
         "README.md": (BEGIN, END, [*throughput(), "", *peers(), "", *host_time(), "", *verification()]),
         "docs/emulator.md": (BEGIN, END, proof()),
@@ -154,7 +154,7 @@ def main() -> int:
 
 
 def _redraw(name: str) -> bool:
-    """Whether the chart's words and numbers are not those of the records; it is drawn anew unless --check asks only."""
+    """Whether the chart differs from the records in words or numbers; draws it anew unless --check is given."""
     path = ROOT / name
     with tempfile.TemporaryDirectory() as folder:
         drawn = Path(folder) / path.name
@@ -166,7 +166,7 @@ def _redraw(name: str) -> bool:
 
 
 def _rewrite(name: str, begin: str, end: str, lines: list[str]) -> bool:
-    """Whether what stands between two lines of a document is not this; it is rewritten unless --check asks only."""
+    """Whether the text between two lines of a document differs from this; rewrites it unless --check is given."""
     path = ROOT / name
     text = path.read_text(encoding="utf-8")
     before, rest = text.split(begin)

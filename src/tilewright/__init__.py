@@ -10,6 +10,7 @@ record = tw.ladder.measure(256, ["coalesced", "simt"])
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tilewright import ladder as ladder
     from tilewright.api import matmul as matmul
     from tilewright.api import plan as plan
     from tilewright.backends.gpu import CudaError as CudaError
@@ -48,7 +49,7 @@ _HOMES = {
     "CudaError": "backends.gpu",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = sorted([*_HOMES, "ladder"])
 
 
 def __getattr__(name: str) -> Any:

@@ -1,10 +1,10 @@
-"""`python -m tilewright`: the command line, also where no script was installed."""
+"""`python -m tilewright`: the command line, even if no script was installed."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line; where a package is missing that says which, in a line, with exit code 2."""
+    """Run the command line; if a package is missing, name it in one line and exit with code 2."""
     try:
         from tilewright.cli import main as command_line
 

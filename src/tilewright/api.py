@@ -1,5 +1,6 @@
 """The functions for users: `matmul` and `plan`."""
 
+from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
@@ -57,14 +58,15 @@ def matmul(
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     alpha, beta = scalars(c, alpha, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out)
-    key = (
-        getattr(a, "shape", None), getattr(b, "shape", None), arrays[2] is None, bias is None, out is None, alpha != 0,
-        activation, out_dtype, kernel, config, backend,
-    )  # fmt: skip
+    key: Hashable
     try:
+        key = (
+            getattr(a, "shape", None), getattr(b, "shape", None), arrays[2] is None, bias is None, out is None,
+            alpha != 0, activation, out_dtype, kernel, config, backend,
+        )  # fmt: skip
         candidates = _plans.find(key, ())
-    except TypeError:  # an unhashable value is a wrong argument: planning names it
-        candidates = ()
+    except (TypeError, RuntimeError):  # an unhashable value, or a tensor without a shape: planning decides about it
+        key, candidates = None, ()
     for known in candidates:
         result = known.try_call(arrays, alpha, beta, stream, direct)
         if result is not None:
@@ -75,7 +77,8 @@ def matmul(
         a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
         kernel=kernel, config=config, backend=backend, stream=stream,
     )  # fmt: skip
-    _plans.add(key, made)
+    if key is not None:
+        _plans.add(key, made)
     return made(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
 
 

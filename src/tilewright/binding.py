@@ -34,7 +34,7 @@ def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
     if k != k_b:
         raise ArgumentValueError(
             f"a has shape {a.shape} and b {b.shape}: a's last dimension ({k}) must equal b's "
-            f"{'second to last' if len(b.shape) > 1 else 'only one'} ({k_b}); is one of them to be transposed?"
+            f"{'second to last' if len(b.shape) > 1 else 'only one'} ({k_b}); should one of them be transposed?"
         )
     batch = _broadcast_shapes(a.shape[:-2], b.shape[:-2], a, b)
     return batch + (a.shape[-2:-1] if len(a.shape) > 1 else ()) + (b.shape[-1:] if len(b.shape) > 1 else ())
@@ -77,14 +77,14 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
     if _column_major(problem):
         problem = problem.transposed
         roles = tuple(_EXCHANGED.get(name, name) for name in OPERANDS)
-    return Binding(_normalised(problem), roles)
+    return Binding(_normalized(problem), roles)
 
 
 def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None) -> None:
     a, b, out = operands["a"], operands["b"], operands["out"]
     if a.dtype != b.dtype:
         raise ArgumentTypeError(f"a is {a.dtype} and b is {b.dtype}: both must have one dtype; convert one of them")
-    if activation is not None and activation not in ACTIVATIONS:
+    if activation is not None and not (isinstance(activation, str) and activation in ACTIVATIONS):
         raise ArgumentValueError(f"activation={activation!r} is unknown: use None or one of {', '.join(ACTIVATIONS)}")
     for name, operand in operands.items():
         if operand.device != a.device:
@@ -209,7 +209,7 @@ def _column_major(problem: Problem) -> bool:
     )
 
 
-def _normalised(problem: Problem) -> Problem:
+def _normalized(problem: Problem) -> Problem:
     """Give dimensions of extent 1, whose strides mean nothing, the strides of a packed, aligned array."""
     if min(problem.m, problem.n, problem.k) > 1:
         return problem

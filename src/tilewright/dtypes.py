@@ -39,7 +39,7 @@ class DType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return by_name, (self.name,)  # copies, also those of other processes, are the table's own
+        return by_name, (self.name,)  # a copy, even one in another process, is the table's own object
 
     @property
     def nbytes(self) -> int:
@@ -76,18 +76,19 @@ def by_name(name: object) -> DType | None:
         return name
     try:
         return _found(name)
-    except TypeError:  # what cannot be hashed names no dtype
+    except TypeError:  # an unhashable object does not name a dtype
         return None
 
 
 @lru_cache(maxsize=256)
 def _found(name: object) -> DType | None:
     found = _BY_NAME.get(str(name))
-    if found is None and not isinstance(name, str):
+    if found is None and isinstance(name, type | np.dtype):  # NumPy makes dtypes of many other things too
         try:
-            found = _BY_NAME.get(np.dtype(name).name)  # type: ignore[call-overload]
-        except TypeError:
+            kind = np.dtype(name)
+        except (TypeError, ValueError):
             return None
+        found = _BY_NAME.get(kind.name) if kind.isnative else None
     return found
 
 

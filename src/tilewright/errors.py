@@ -26,7 +26,7 @@ class UnavailableError(TilewrightError, RuntimeError):
 
 
 def message_of(error: Exception) -> str | None:
-    """What an error says to the caller; None for a defect, whose traceback matters."""
+    """The message of an error for the caller; None for a defect, whose traceback matters."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's is a RuntimeError
         return f"not enough memory: take a smaller product ({error})"
     return str(error) if isinstance(error, TilewrightError) else None

@@ -9,14 +9,14 @@ from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.errors import ArgumentValueError
 
 Unit = Literal["wgmma", "mma", "cuda_cores"]
-"""What multiplies: wgmma.mma_async or mma.sync tensor cores, or fused multiply-adds on the CUDA cores."""
+"""The unit that multiplies: tensor cores by wgmma.mma_async or mma.sync, or CUDA cores by fused multiply-adds."""
 
 Rates: TypeAlias = tuple[tuple[Unit, DType, int], ...]
 """Dense multiply-adds per clock and SM by unit and element type, summed in fp32."""
 
 
 def _rates(capability: int, tensor: int, cuda_cores: int) -> Rates:
-    """The rates of a GPU whose tensor cores multiply 16-bit floats at one rate; Hopper's have two instructions."""
+    """The rates of a GPU: `tensor` for bf16 and fp16, by wgmma and mma on Hopper and by mma elsewhere."""
     units: tuple[Unit, ...] = ("wgmma", "mma") if capability == 90 else ("mma",)
     return (*((unit, dtype, tensor) for unit in units for dtype in (bf16, fp16)), ("cuda_cores", fp32, cuda_cores))
 
@@ -26,7 +26,7 @@ _MACS = {80: (1024, 64), 86: (512, 128), 87: (512, 128), 89: (512, 128), 90: (20
 
 
 def rates_of(capability: int) -> Rates:
-    """The usual rates of GPUs of a compute capability; a guess for those that are not known."""
+    """The usual rates of GPUs of a compute capability; a guess if the capability is unknown."""
     return _rates(capability, *_MACS.get(capability, (1024, 128)))
 
 
@@ -46,7 +46,7 @@ class Hardware:
     rates: dense multiply-adds per clock and SM.
 
     Sources: NVIDIA's data sheets, the H100 white paper (table 3 has both clocks), and the CUDA programming guide's
-    table of compute capabilities. Of an H20, 148 TFLOP/s in bf16 are published, and tensor_clock follows from that.
+    table of compute capabilities. The H20's tensor_clock follows from its published 148 TFLOP/s in bf16.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Hardware:
         return _capability(self.arch)
 
     def macs(self, unit: Unit, dtype: DType) -> int:
-        """Multiply-adds of elements of `dtype` per clock and SM; a ValueError where the unit does not multiply them."""
+        """Multiply-adds of elements of `dtype` per clock and SM; a ValueError if the unit does not multiply them."""
         for known, multiplied, macs in self.rates:
             if known == unit and multiplied == dtype:
                 return macs
@@ -100,11 +100,14 @@ GPUS = {gpu.name: gpu for gpu in (A100, H100_SXM, H100_PCIE, H200, H800, H20)}
 _SMEM_BYTES = {80: 166_912, 87: 166_912} | dict.fromkeys((90, 100, 103, 110), 232_448)
 """The maximum shared memory of a block by capability (CUDA programming guide)."""
 _LEAST_SMEM_BYTES = 101_376
-"""The shared memory that a block has at least, from capability 8.0 on."""
+"""The shared memory that every GPU from capability 8.0 on has per block."""
 
 
 def standing_for(arch: str) -> Hardware:
-    """The GPU that stands for `arch`: the H200 for sm_90a, the first entry of another, else an A100 with its SMEM."""
+    """The GPU that stands for `arch`: the H200 for sm_90a, else the first entry with this architecture.
+
+    If there is no such entry, it is an unnamed GPU with an A100's rates and the architecture's shared memory.
+    """
     entry = next((gpu for gpu in (H200, *GPUS.values()) if gpu.arch == arch), None)
     if entry is not None:
         return entry

@@ -18,7 +18,7 @@ FULL_REFERENCE_FLOPS = 2 * 1024**3
 SAMPLED_LINES = 48
 """Number of rows, and of columns, that are compared of a larger product, always with the first and the last."""
 
-_erf: Callable[[Array], Array] = np.vectorize(erf, otypes=[np.float64])  # NumPy has none
+_erf: Callable[[Array], Array] = np.vectorize(erf, otypes=[np.float64])  # NumPy has no erf
 
 _ACTIVATIONS: dict[str | None, Callable[[Array], Array]] = {
     None: lambda x: x,
@@ -131,7 +131,7 @@ def reference(
     error = error + 2.0**-22 * magnitude
     expected = _ACTIVATIONS[epilogue.activation](total)
     if epilogue.activation is not None:
-        error = _STEEPEST * error + 2.0**-20 * np.abs(total)  # exponentials of the fp32 kind
+        error = _STEEPEST * error + 2.0**-20 * np.abs(total)  # kernels compute exponentials in fp32
     return expected, stored_bound(kind, expected, error)
 
 

@@ -2,7 +2,7 @@
 
 
 def ceil_div(value: int, by: int) -> int:
-    """How many pieces of size `by` hold `value`."""
+    """The number of pieces of size `by` that hold `value`."""
     return -(-value // by)
 
 

@@ -7,7 +7,7 @@ from tilewright.emulator.device import Device
 
 @pytest.fixture(autouse=True)
 def reports(request, monkeypatch):
-    """What the devices of the test reported, in order."""
+    """The reports of the test's devices, in order."""
     devices = []
     build = Device.__init__
 

@@ -96,7 +96,7 @@ def test_kinds_of_reports_are_ignored_by_name():
     x = np.zeros(64, np.int32)
     found = tw.check(compile_ptx(RACE), x, grid=1, block=64, schedules=0)
     assert {report["kind"] for report in found.reports} == {"race"}
-    for ignored in ("race", ["race"]):
+    for ignored in ("race", ["race"], iter(["race"])):
         assert tw.check(compile_ptx(RACE), x, grid=1, block=64, schedules=0, ignore=ignored).verified
 
 
@@ -199,6 +199,23 @@ X = np.zeros(64, np.float32)
             r"kernel has 2 entries, and entry='s' names several of them: ",
         ),
         ((X, X, 1, 1.0), {"ignore": ["rave"]}, ValueError, r"ignore='rave' is not a kind of reports: use race, "),
+        ((X, X, 1, 1.0), {"ignore": None}, TypeError, "ignore=None is not a waiver: leave it"),
+        ((X, X, 1, 1.0), {"entry": 5}, TypeError, "entry=5 is not a name: give the kernel's"),
+        ((X, X, 1, 10**400), {}, ValueError, r"arguments\[3\]: parameter 4 of scale, .* takes a number such as 1.5"),
+        (
+            (tw.TensorMap(X, None), X, 1, 1.0),
+            {},
+            ValueError,
+            r"arguments\[0\]: box=None must be integers, one for each dimension",
+        ),
+        ((tw.TensorMap(X, (8.0,)), X, 1, 1.0), {}, ValueError, r"arguments\[0\]: box=\(8\.0,\) must be integers"),
+        (
+            (tw.TensorMap(X, 8, element_strides="1"), X, 1, 1.0),
+            {},
+            ValueError,
+            r"arguments\[0\]: element_strides='1' must be integers",
+        ),
+        ((tw.TensorMap(X, 8, swizzle=32.0), X, 1, 1.0), {}, ValueError, r"arguments\[0\]: swizzle=32\.0 must be"),
         ((X, X, 1, 1.0), {"block": 2048}, LaunchError, r"2048 threads; the limit is 1024"),
     ],
 )
@@ -212,6 +229,7 @@ def test_what_cannot_be_launched_is_refused_with_the_remedy(arguments, options, 
     ("kernel", "error", "message"),
     [
         ("missing.ptx", ValueError, "missing.ptx cannot be read: No such file"),
+        ("a\0b", ValueError, r"'a\\x00b' cannot be read: .*null.*; name a PTX file"),
         (3, TypeError, "kernel is a int: pass PTX text, or the path of a file with it"),
         ("", ValueError, "kernel is empty: give "),
         ("int main() {\n}\n", PtxSyntaxError, "version"),

@@ -158,7 +158,7 @@ FENCE = 'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");'
 
 
 def kinds(source, sizes, block, cluster=1, asynchrony="eager", grid=None):
-    """Launch one cluster, or so many CTAs; returns the kinds of reports and the first buffer."""
+    """Launch one cluster, or this many CTAs; returns the kinds of reports and the first buffer."""
     device = Device(memory_bytes=1 << 20, asynchrony=asynchrony)
     buffers = [device.upload(np.arange(size, dtype=np.int32)) for size in sizes]
     device.launch(
@@ -168,7 +168,7 @@ def kinds(source, sizes, block, cluster=1, asynchrony="eager", grid=None):
 
 
 @pytest.mark.parametrize("asynchrony", ["eager", "lazy"])
-def test_relaxed_arrival_after_the_fence_of_an_initialisation(asynchrony):
+def test_relaxed_arrival_after_the_fence_of_an_initialization(asynchrony):
     assert kinds(RELAXED_CLUSTER.replace("FENCE", FENCE), [64], 32, 2, asynchrony)[0] == set()
 
 

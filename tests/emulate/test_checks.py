@@ -37,7 +37,7 @@ class Case:
         self.source = text.replace('#include "wrappers.cuh"\n', (FOLDER / "wrappers.cuh").read_text())
 
     def run(self, fault, policy, *, lineinfo=True):
-        """What the kernel leaves in `out`."""
+        """Run the kernel; returns the contents of `out`."""
         device = Device(memory_bytes=1 << 20, asynchrony=policy[0], seed=policy[1])
         out = device.upload(np.zeros(COUNT, np.int32))
         values = device.upload(np.arange(COUNT, dtype=np.int32) * 7 % 1001)
@@ -72,7 +72,7 @@ class Case:
 
 
 def without_lines(ptx):
-    """PTX as a compiler writes it that is not asked for line information."""
+    """PTX as a compiler writes it without line information."""
     return re.sub(r"^\s*\.(loc|file)\b.*\n", "", ptx, flags=re.M)
 
 

@@ -1,4 +1,4 @@
-"""float64 rounded towards zero, down and up, against decimal arithmetic that is exact enough."""
+"""float64 rounded toward zero, down and up, against decimal arithmetic that is exact enough."""
 
 import decimal
 import math

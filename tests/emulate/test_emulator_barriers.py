@@ -336,7 +336,7 @@ def test_a_state_tells_of_its_phase_until_the_next_is_over(wait, policy):
 )
 def test_a_state_is_of_its_own_mbarrier(wait, offset, own, other):
     run_states(wait.format(offset=offset, state=own))
-    with pytest.raises(MbarrierState, match="by a state that is of another mbarrier"):
+    with pytest.raises(MbarrierState, match="by a state of another mbarrier"):
         run_states(wait.format(offset=offset, state=other))
 
 

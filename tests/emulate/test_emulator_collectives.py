@@ -124,7 +124,7 @@ def test_a_mask_that_leaves_out_its_thread_is_reported_at_its_own_place():
 @pytest.mark.planted_fault
 @pytest.mark.parametrize("fault", [False, True])
 def test_masks_that_overlap_and_differ(fault):
-    """Of 3 masks in a warp two name lane 9."""
+    """Two of the 3 masks in a warp name lane 9."""
     masks = "lane < 8 ? 0xffu : lane < 16 ? 0xff00u : " + ("0xffff0200u" if fault else "0xffff0000u")
     device, _, _ = launch(f"out[t] = __ballot_sync({masks}, v & 1);")
     assert [(report.kind, report.threads) for report in device.reports] == [
@@ -193,7 +193,7 @@ MATRIX = """
     ],
 )
 def test_what_a_lane_has_not_may_be_carried_and_not_used(body, reported):
-    """There are 40 threads: from lane 8 on nobody is there in the second warp."""
+    """There are 40 threads, so the second warp has only lanes 0 to 7."""
     device, _, _ = launch(body, threads=40)
     assert {report.kind for report in device.reports} == ({"uninitialized-register"} if reported else set())
     for report in device.reports:

@@ -1,4 +1,4 @@
-"""What the emulator says of wrong kernels, wrong launches and wrong PTX."""
+"""The emulator's errors for wrong kernels, wrong launches and wrong PTX."""
 
 import numpy as np
 import pytest
@@ -127,7 +127,7 @@ def test_threads_at_different_barriers():
 
 @pytest.mark.parametrize(
     ("mode", "message"),
-    [(1, "expects another number"), (2, "128 threads have arrived at barrier 3"), (3, "without having arrived")],
+    [(1, "expects different numbers"), (2, "128 threads have arrived at barrier 3"), (3, "without having arrived")],
 )
 def test_barrier_protocol(mode, message):
     with pytest.raises(BarrierProtocol, match=message):

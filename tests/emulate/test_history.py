@@ -19,7 +19,7 @@ COLUMNS = 300
 
 
 def released(count, changes, seed=0):
-    """A history of so many releases, one at each moment from 1, and each of their rows, cumulative."""
+    """A history of this many releases, one at each moment from 1, and the cumulative rows of each."""
     history, random = History(), np.random.default_rng(seed)
     rows = np.zeros((2, COLUMNS), np.int32)
     told = []
@@ -150,7 +150,7 @@ def test_ctas_that_have_ended_take_one_column_for_each_place(grid, launched, mon
     clocks, _ = launched(LAST_BLOCK, grid, 32)
     assert len(clocks) == grid // 8
     *columns, last = [len(each.clusters) for each in clocks]
-    assert columns == [7] + [8] * (grid // 8 - 2)  # nobody reads of the last CTA
+    assert columns == [7] + [8] * (grid // 8 - 2)  # no thread reads from the last CTA
     assert last == 9  # whose fence acquires what was released too, beside what is known past fence.sc
 
 
@@ -160,7 +160,7 @@ def test_columns_for_clusters_that_run_together_are_there_from_the_start(launche
     monkeypatch.setattr(Clocks, "fit", lambda *args, **options: grown.append(args[2:]) or fit(*args, **options))
     (clocks,), _ = launched(LAST_BLOCK, 200, 32)
     assert len(clocks.clusters) == 199  # no one reads of the last
-    assert not any(grown)  # nobody asked for more columns
+    assert not any(grown)  # no caller asked for more columns
 
 
 def test_a_past_tells_the_latest_moments_of_those_it_includes():

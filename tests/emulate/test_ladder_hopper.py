@@ -149,7 +149,7 @@ def test_a_wider_tile_reads_its_rows_of_a_from_shared_memory_half_as_often():
 
 
 def test_multicast_reads_b_once_for_both_ctas():
-    """Half of B each, delivered twice; A as before, so that two thirds are left of all reads."""
+    """Each CTA reads half of B, which is delivered twice, and A as before: two thirds of all reads remain."""
     load = at("wgmma_multicast", "ladder/wgmma_multicast.cuh", "tma_load_multicast(")
     alone = at("wgmma_lean_barriers", "ladder/wgmma_lean_barriers.cuh", "tma_load(shared_address(slot.b)")
     assert alone.tma_read_bytes == N * BYTES * M // 128
@@ -200,7 +200,7 @@ def test_results_leave_in_whole_sectors_or_by_tma(name):
 
 
 def test_rows_of_512_bytes_meet_in_one_bank():
-    """Eight lanes of a store, one in each of eight rows, want the same bank."""
+    """Eight lanes of a store, one in each of eight rows, use the same bank."""
     line = at("wgmma_async_store", "ladder/wgmma_async_store.cuh", "reinterpret_cast<uint32_t*>(&staging")
     assert line.shared_requests == {"st": 2 * M * N // 128}
     assert line.shared_conflicts == {"st": 7 * 2 * M * N // 128}

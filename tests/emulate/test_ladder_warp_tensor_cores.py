@@ -176,7 +176,7 @@ def test_volta_multiplies_8x8x4_in_each_quad_pair():
 
 
 def draw(seed, shape, dtype, zeros):
-    """Integers from -4 to 4, of which about so many are zero."""
+    """Integers from -4 to 4; about this share of them is zero."""
     numbers = np.random.default_rng(seed)
     values = numbers.integers(1, 5, shape) * numbers.choice((-1, 1), shape)
     return np.where(numbers.random(shape) < zeros, 0, values).astype(tw.dtypes.parse(dtype, "dtype").numpy_dtype)

@@ -105,7 +105,7 @@ Out: ret;
 
 
 def mbarriers(sites):
-    """A kernel whose CTAs initialize 64 mbarriers each, by so many instructions in a loop."""
+    """A kernel whose CTAs initialize 64 mbarriers each, by this many instructions in a loop."""
     inits = "".join(f"mbarrier.init.shared::cta.b64 [address+{8 * number}], 1; " for number in range(sites))
     return MBARRIERS.format(inits=inits, step=8 * sites)
 
@@ -134,8 +134,6 @@ def test_mbarriers_that_no_estimate_knows_are_refused(monkeypatch):
 def test_a_cta_that_takes_too_much_is_refused(monkeypatch):
     limit_bytes(monkeypatch, MEBIBYTE)
     device = Device(memory_bytes=MEBIBYTE)
-    words = (
-        r"a cluster of hold takes \d+ bytes to emulate, of which local memory and registers 1048\d+ .*limit is 1048576"
-    )
+    words = r"a cluster of hold takes \d+ bytes to emulate, 1048\d+ for local memory and registers .*is 1048576: launch"
     with pytest.raises(LaunchError, match=words):
         device.launch(device.load(local(4096)), 1, 128, [])

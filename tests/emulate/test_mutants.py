@@ -15,7 +15,7 @@ PARTS = 4
 """Tests per subject, so that they spread over processes."""
 
 EVERY = 1 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 15
-"""One in so many mutants runs."""
+"""One in this many mutants runs."""
 
 
 def on_record(subject):

@@ -1,4 +1,4 @@
-"""An asynchronous operation takes its operands when it is issued: who rewrites these registers at once changes nothing.
+"""An asynchronous operation takes its operands at issue: rewriting these registers at once changes nothing.
 
 Each kernel issues in a loop, rewrites the operands in another basic block, and waits after the loop.
 """

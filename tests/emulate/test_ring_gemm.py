@@ -69,7 +69,7 @@ def test_over_arrival():
         ring_gemm(4)
 
 
-def test_mbarrier_without_initialisation():
+def test_mbarrier_without_initialization():
     with pytest.raises(MbarrierLifetime, match="not initialized"):
         ring_gemm(5)
 

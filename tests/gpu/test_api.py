@@ -117,7 +117,7 @@ def test_launches_go_to_the_callers_stream(kernel, torch):
         a.zero_()
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
-            torch.cuda._sleep(50_000_000)  # whoever does not wait for the stream multiplies zeros
+            torch.cuda._sleep(50_000_000)  # a call that does not wait for the stream multiplies zeros
             a.copy_(late)
             if not explicit:
                 tw.matmul(a, b, out=out, kernel=kernel.name)

@@ -1,4 +1,4 @@
-"""`tilewright bench` on a GPU: what is timed is verified, whoever multiplies. No time is asserted."""
+"""`tilewright bench` on a GPU: every timed contender is verified. No time is asserted."""
 
 import json
 import math
@@ -73,7 +73,7 @@ def test_right_results_are_right_in_every_layout_and_dtype(layout, dtype):
 
 
 @pytest.mark.parametrize("layout", ["nn", "tn"])
-def test_of_four_neighbours_along_k_the_larger_two_stay(layout, torch):
+def test_of_four_neighbors_along_k_the_larger_two_stay(layout, torch):
     shape = Shape(512, 512, 512, "fp16", layout)
     for (dense, _, _), (sparse, _, _) in zip(Inputs(shape).sets, Inputs(shape, data="2:4").sets, strict=True):
         assert dense.stride() == sparse.stride()

@@ -119,6 +119,48 @@ def test_a_tensor_says_what_its_operand_is(torch):
             adopt(wrong, "a")
 
 
+@pytest.mark.parametrize("missing", ["stride", "data_ptr"])
+def test_a_tensor_without_strides_or_memory_is_refused_also_when_its_type_is_known(torch, missing):
+    def fail():
+        raise RuntimeError("Cannot access data pointer\nof this Tensor")
+
+    adopt(torch.Tensor(np.zeros((2, 3), np.float16)), "a")
+    wrong = torch.Tensor(np.zeros((2, 3), np.float16))
+    setattr(wrong, missing, fail)
+    for read in (adopt, describe):
+        with pytest.raises(TilewrightError, match=r"a has no memory.*\(Cannot access data pointer\): pass a strided"):
+            read(wrong, "a")
+
+
+def test_a_class_is_not_an_array():
+    for kind in (np.ndarray, GpuArray, Shared):
+        with pytest.raises(TilewrightError, match="a is a type, which exports no array interface: pass"):
+            adopt(kind, "a")
+
+
+def test_an_array_at_address_0_has_no_memory():
+    with pytest.raises(TilewrightError, match="a has address 0, so its elements are nowhere in memory: pass"):
+        adopt(GpuArray(np.zeros((2, 3), np.float16), pointer=0), "a")
+    assert adopt(GpuArray(np.zeros((0, 3), np.float16), pointer=0), "a").pointer == 0
+
+
+@pytest.mark.parametrize("part", ["__dlpack__", "__dlpack_device__"])
+@pytest.mark.parametrize("error", [TypeError, ValueError, AssertionError, BufferError])
+def test_whatever_a_library_raises_for_its_array_names_the_argument(monkeypatch, part, error):
+    def fail(self, **keywords):
+        raise error("Unsupported dtype")
+
+    monkeypatch.setattr(Shared, part, fail)
+    with pytest.raises(TilewrightError, match=r"a could not be shared.*\(Unsupported dtype\): pass a strided array"):
+        adopt(Shared(np.zeros(3, np.float32)), "a")
+
+
+def test_an_element_type_that_dlpack_does_not_know_names_the_argument():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TilewrightError, match="a could not be shared through DLPack"):
+        adopt(Shared(torch.zeros(3, 4, dtype=torch.float8_e4m3fn)), "a")
+
+
 def test_each_array_has_its_library(cupy, jax):
     zeros = np.zeros((2, 3), np.float16)
     found = {

@@ -1,4 +1,4 @@
-"""Comparisons of contenders that are no kernels, on a clock that only they move."""
+"""Comparisons of fake contenders, on a clock that only they move."""
 
 import sys
 from contextlib import nullcontext

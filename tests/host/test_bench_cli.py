@@ -1,4 +1,4 @@
-"""`tilewright bench` on contenders that are no kernels: what it prints, writes and draws, and how it ends."""
+"""`tilewright bench` on fake contenders: its output, its record, its chart, and its exit code."""
 
 import dataclasses
 import json
@@ -269,7 +269,7 @@ def test_rates_are_drawn(record, tmp_path):
     path = tmp_path / "rates.svg"
     assert f"drawn into {path}" in invoke(record, "--plot", path).stderr
     assert path.read_text().startswith("<?xml")
-    assert "ends in no format" in error(record, "--plot", tmp_path / "rates.txt")
+    assert "has a suffix that matplotlib does not know" in error(record, "--plot", tmp_path / "rates.txt")
     assert "is in a folder that does not exist" in error(record, "--plot", tmp_path / "missing" / "rates.png")
 
 
@@ -310,10 +310,10 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
         (("squares", "--shape", "8,8,8"), "SUITE is squares and --shape is given as well"),
         (("--shape", "8,8"), "--shape='8,8' is not a shape: write M,N,K"),
         (("round",), "suite 'round' does not exist: use decode"),
-        (("README.md",), "suite of your own, in .toml, or of a record to be shown again, in .json"),
+        (("README.md",), "the path of your own suite (.toml), or of a record to be shown again (.json)"),
         (("no/such.toml",), "suite no/such.toml cannot be read"),
         (("--self-check", "--contender", "triton", "--contender", "quack"), "--self-check times one contender"),
-        (("--shape", "8,8,8", "--shape", "8,8,6", "--data", "2:4"), "and k is 6: make it a multiple of 4"),
+        (("--shape", "8,8,8", "--shape", "8,8,6", "--data", "2:4"), "and k is 6: make k a multiple of 4"),
         (("--shape", "8,8,8", "--shape", "0,8,8"), "0x8x8 has nothing to time: make m, n and k at least 1"),
         (("--self-check", "--configs", "all"), "--self-check times one contender, and --configs=all finds several"),
         (("--self-check", "--baseline", "cublas"), "--self-check is against the contender itself"),
@@ -323,7 +323,7 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
         ),
         (
             ("squares", "--configs", "all", "--contender", "tilewright:mma", "--contender", "tilewright:wgmma"),
-            "--configs=all is of one kernel, and there are tilewright:mma, tilewright:wgmma: name one of them",
+            "--configs=all belongs to one kernel, and there are tilewright:mma, tilewright:wgmma: name one of them",
         ),
         (("squares", "--output", "/no/such/record.json"), "--output=/no/such/record.json is in a folder that does not"),
         (("squares", "--contender", "mkl"), "contender 'mkl' does not exist: use tilewright, cublas"),
@@ -367,6 +367,7 @@ def test_a_suite_of_the_users_own(tmp_path):
     ("text", "message"),
     [
         ("shapes = ", "is not TOML"),
+        ("# \xe9 in another encoding", "is not TOML: 'utf-8' codec can't decode byte 0xe9"),
         ("", "has no shapes"),
         ("shapes = [1]", "is not a table"),
         ("[[shapes]]\nm = 1\nn = 1", "has no k"),
@@ -383,7 +384,7 @@ def test_a_suite_of_the_users_own(tmp_path):
 )
 def test_a_suite_that_is_wrong_is_refused_with_the_place(text, message, tmp_path):
     path = tmp_path / "wrong.toml"
-    path.write_text(text)
+    path.write_text(text, encoding="latin-1")
     assert message in error(path)
 
 

@@ -126,7 +126,7 @@ def test_a_bias_of_each_row_of_a_batch_is_not_folded():
     assert problem.epilogue.bias.batch_strides == (16,)
 
 
-def test_neighbouring_batch_dimensions_merge_and_extents_of_one_vanish():
+def test_neighboring_batch_dimensions_merge_and_extents_of_one_vanish():
     problem = problem_of(a=f32(2, 3, 1, 4, 5, 6), b=f32(2, 3, 1, 4, 6, 7), out=f32(2, 3, 1, 4, 5, 7))
     assert problem.batch == (24,)
     assert problem.a.batch_strides == (30,)

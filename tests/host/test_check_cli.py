@@ -68,7 +68,7 @@ def test_help_names_what_an_array_may_hold_and_every_key_of_the_record():
         assert re.search(rf"An array holds [^:]*\b{fill}\b", text)
     record = in_json("check", "simt", 9, 7, 5, "--schedules", 0)
     for key in (*record, *record["counters"]):
-        assert re.search(rf"--json prints .*\b{key}\b.*error where", text)
+        assert re.search(rf"--json prints .*\b{key}\b.*with the key error", text)
 
 
 def test_check_all_goes_on_where_a_kernel_does_not_take_the_product():

@@ -112,7 +112,7 @@ def test_a_wrong_product_is_reported(monkeypatch):
     result = check.run(asynchronies(0))
     (report,) = result.reports
     assert (report["kind"], report["schedules"]) == ("WrongProduct", ["eager", "lazy"])
-    assert "relative error of 5.00e-01 against float64, and at most 1.00e-06" in report["message"]
+    assert "relative error of 5.00e-01 against float64, and rounding explains at most 1.00e-06" in report["message"]
 
 
 def test_a_kernel_that_takes_no_product_says_why():

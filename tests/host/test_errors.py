@@ -118,6 +118,21 @@ def unsupported_out_dtype():
     return (f16(3, 4), f16(4, 5)), {"out_dtype": "int8"}
 
 
+@bad(TypeError, "out_dtype=('f4', -1)", "bf16, fp16, fp32", "convert")
+def out_dtype_that_numpy_refuses():
+    return (f16(3, 4), f16(4, 5)), {"out_dtype": ("f4", -1)}
+
+
+@bad(TypeError, "out_dtype=>f4", "bf16, fp16, fp32", "convert")
+def out_dtype_is_byte_swapped():
+    return (f16(3, 4), f16(4, 5)), {"out_dtype": np.dtype(">f4")}
+
+
+@bad(TypeError, "out_dtype=3.0", "bf16, fp16, fp32", "convert")
+def out_dtype_is_a_number():
+    return (f16(3, 4), f16(4, 5)), {"out_dtype": np.float32(3)}
+
+
 @bad(TypeError, "out is fp16", "out_dtype=fp32", "drop one")
 def out_dtype_contradicts_out():
     return (f16(3, 4), f16(4, 5)), {"out": f16(3, 5), "out_dtype": "fp32"}
@@ -185,6 +200,26 @@ def out_is_read_only():
 @bad(ValueError, "beta=2.0", "c, which is not given", "pass c=")
 def beta_without_c():
     return (f16(3, 4), f16(4, 5)), {"beta": 2.0}
+
+
+@bad(TypeError, "beta=array([1., 2.])", "not a real number", "pass a float")
+def beta_is_an_array_without_c():
+    return (f16(3, 4), f16(4, 5)), {"beta": np.array([1.0, 2.0])}
+
+
+@bad(TypeError, "alpha='2'", "not a real number", "pass a float")
+def alpha_is_text():
+    return (f16(3, 4), f16(4, 5)), {"alpha": "2"}
+
+
+@bad(ValueError, "alpha has over 308 digits", "does not fit fp32", "at most 3.40282e+38")
+def alpha_is_an_integer_that_no_float_holds():
+    return (f16(3, 4), f16(4, 5)), {"alpha": 10**5000}
+
+
+@bad(ValueError, "activation=array(['relu', 'silu']", "relu, gelu, gelu_tanh, silu")
+def activation_is_an_array():
+    return (f16(3, 4), f16(4, 5)), {"activation": np.array(["relu", "silu"])}
 
 
 @bad(ValueError, "activation='swish'", "relu, gelu, gelu_tanh, silu")

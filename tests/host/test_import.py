@@ -30,5 +30,6 @@ def test_every_public_name_exists_and_an_unknown_one_is_explained():
 
     for name in tilewright.__all__:
         assert getattr(tilewright, name) is not None
+    assert {"matmul", "check", "ladder", "__version__"} <= set(dir(tilewright))
     with pytest.raises(AttributeError, match="matmul"):
         tilewright.matmull  # noqa: B018

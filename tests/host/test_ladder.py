@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tilewright
@@ -96,6 +97,7 @@ def test_python_gets_the_record_that_the_command_prints():
     )  # fmt: skip
     assert json.loads(json.dumps(record)) == printed
     assert shares == sorted(shares)
+    assert [measure(np.int64(8), ["simt"], backend="emulator")[name] for name in "mnk"] == [8, 8, 8]
     assert measure(0, ["simt"], backend="emulator")["error"] == "no rung ran:\n  simt: the product is empty"
 
 
@@ -106,7 +108,14 @@ def test_python_gets_the_record_that_the_command_prints():
         ({"rungs": "simt"}, r"rungs='simt' names no rung"),
         ({"rungs": ["naive"]}, r"rungs=\['naive'\] names 'naive', which is not a rung: use uncoalesced"),
         ({"shape": (1, 2)}, r"shape=\(1, 2\) must be \(m, n, k\) of natural numbers, or one for a cube"),
+        ({"rungs": 5}, "rungs=5 names no rung: use some of"),
+        ({"rungs": iter(["simt"])}, "rungs=<list_iterator .*> names no rung: use some of"),
+        ({"rungs": [["simt"]]}, r"rungs=\[\['simt'\]\] names \['simt'\], which is not a rung: use"),
         ({"shape": "32"}, "shape='32' must be"),
+        ({"shape": -1}, "shape=-1 must be"),
+        ({"seed": -1}, "seed=-1 must be an integer from 0 on: leave it out"),
+        ({"seed": "x"}, "seed='x' must be an integer from 0 on: leave it out"),
+        ({"options": [("stages", 3)]}, r"options=\[\('stages', 3\)\] is not a mapping: give one, such as"),
         ({"backend": "cpu"}, "backend='cpu' is unknown: use 'auto', 'gpu' or 'emulator'"),
         ({"settled": True}, "settled=True is a way of measuring time, which needs a GPU: leave it out"),
         (
@@ -182,7 +191,7 @@ def test_two_of_four_are_what_the_sparse_rung_multiplies():
 
 
 @pytest.mark.parametrize("layout", ["nn", "tn"])
-def test_of_four_neighbours_along_k_the_larger_two_stay(layout):
+def test_of_four_neighbors_along_k_the_larger_two_stay(layout):
     product = Product(6, 3, 20, bf16, bf16, layout)
     dense, sparse = (product.operands(7, data)["a"] for data in ("randn", "2:4"))
     assert dense.strides == sparse.strides
@@ -229,7 +238,7 @@ def test_the_table_says_what_the_counters_mean():
     text = invoke("ladder", "--backend", "emulator", "--rungs", "uncoalesced", "--shape", "64").stdout
     assert "64x64x64" in text
     assert "sectors" in text
-    assert "The product is right" in text
+    assert "The product agrees with float64." in text
 
 
 def test_a_wrong_rung_is_bad_news(monkeypatch):
@@ -275,7 +284,7 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
         (("--settled",), ["--settled", "needs a GPU"]),
         (
             ("--rungs", "uncoalesced", "--shape", "32", "--plot", "/tmp/ladder.xyz"),
-            ["--plot=", "ends in no format that matplotlib writes: use .png, .svg or .pdf"],
+            ["--plot=", "has a suffix that matplotlib does not know: use .png, .svg or .pdf"],
         ),
         (("--rungs", "uncoalesced", "--shape", "8192"), ["no rung ran", "hours", "smaller product"]),
         (("--rungs", "mma_warp", "--option", "accumulator=fp8"), ["accumulator=fp8", "mma_warp", "'fp16' or 'fp32'"]),

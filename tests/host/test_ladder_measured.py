@@ -140,7 +140,7 @@ def test_a_record_is_shown_and_drawn_again_as_it_was_without_a_gpu(gpu, tmp_path
         ("[]", (), "is not a record, or lacks a part: name a file that `tilewright ladder --json` wrote"),
         (None, ("--rungs", "simt"), "put commas, and no blanks, between the names of --rungs"),
         ("[]", ("--shape", "4096"), "--shape is for measuring"),
-        ("[]", ("--plot", "ladder.xyz"), "ends in no format"),
+        ("[]", ("--plot", "ladder.xyz"), "has a suffix that matplotlib does not know"),
     ],
 )
 def test_what_is_no_record_is_refused(tmp_path, written, arguments, message):
@@ -251,7 +251,7 @@ def test_a_picture_that_fails_late_does_not_take_the_record_with_it(gpu, tmp_pat
     assert record["rungs"][0]["tflops"]
     assert record["error"] in done.stderr
     assert "cannot be written: No space left on device" in done.stderr
-    assert "The product is right" in invoke(*climbing, code=2).stdout
+    assert "The product agrees with float64." in invoke(*climbing, code=2).stdout
 
 
 def test_a_gain_says_over_what(gpu):

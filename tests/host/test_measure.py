@@ -64,7 +64,7 @@ class Machine:
 
 @pytest.fixture
 def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was slept; nobody waits."""
+    """The requested seconds of sleep; the test does not wait."""
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     return slept
@@ -75,7 +75,7 @@ def seconds_of(cycles: list[protocol.Cycle], name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("way", [Burst(), Settled()], ids=["burst", "settled"])
-def test_linear_drift_does_not_favour_either_contender(way: protocol.Protocol, rests: list[float]) -> None:
+def test_linear_drift_does_not_favor_either_contender(way: protocol.Protocol, rests: list[float]) -> None:
     machine = Machine(drift=0.02)
     cycles = list(way.measure({"ours": machine.work(1e-3), "theirs": machine.work(1.1e-3)}))
     ratio = paired_ratio(seconds_of(cycles, "ours"), seconds_of(cycles, "theirs"))
@@ -145,7 +145,7 @@ def test_a_slow_contender_settles_and_is_measured_once_a_cycle() -> None:
 
 
 def test_the_ladder_of_the_largest_preset_is_measured_in_four_minutes(rests: list[float]) -> None:
-    """8192^3 at each rung's recorded rate, of which the first takes seconds for one product."""
+    """8192^3 at each rung's recorded rate; the first rung takes seconds for one product."""
     record = json.loads((Path(__file__).parents[2] / "results" / "ladder_4096.json").read_text())
     machine = Machine()
     seconds = {rung["name"]: 2 * 8192**3 / rung["tflops"] / 1e12 for rung in record["rungs"]}

@@ -7,7 +7,7 @@ import pytest
 from cuda.bindings import driver
 
 import tilewright as tw
-from support.doubles import GpuArray, RecordingBackend
+from support.doubles import GpuArray, RecordingBackend, Shared
 from tilewright import api
 from tilewright.backends.gpu import GpuBackend
 
@@ -39,6 +39,15 @@ def test_matmul_plans_once_for_equal_signatures(backend):
     assert (len(backend.prepared), len(backend.launched)) == (1, 3)
     tw.matmul(f16(8, 24)[:, ::2], f16(12, 8), backend=backend)
     assert len(backend.prepared) == 2
+
+
+def test_matmul_takes_an_array_whose_shape_is_a_list(backend):
+    class Listed(Shared):
+        shape = [8, 8]  # noqa: RUF012
+
+    for _ in range(2):
+        assert tw.matmul(Listed(f16(8, 8)), f16(8, 8), backend=backend).shape == (8, 8)
+    assert len(backend.launched) == 2
 
 
 def test_results_have_the_library_and_the_dtype_of_a(backend):

@@ -42,7 +42,7 @@ def test_orders_of_a_small_matrix():
 
 
 @pytest.mark.parametrize("exponent", range(1, 6))
-def test_hilberts_curve_goes_from_neighbour_to_neighbour(exponent):
+def test_hilberts_curve_goes_from_neighbor_to_neighbor(exponent):
     tiles = order("hilbert", 1 << exponent, 1 << exponent)
     assert all(abs(m - next_m) + abs(n - next_n) == 1 for (m, n), (next_m, next_n) in pairwise(tiles))
 

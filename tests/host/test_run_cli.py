@@ -55,14 +55,11 @@ def test_run_says_what_part_of_a_sampled_product_it_compared(monkeypatch):
     assert "over 9 of 256 elements (sampled rows and columns)" in " ".join(text.split())
 
 
-def test_run_without_a_shape_says_that_it_multiplied_a_smaller_one(monkeypatch):
-    from tilewright.cli import run
-
-    monkeypatch.setattr(run, "EMULATED_SHAPE", (64, 64, 64))
+def test_run_without_a_shape_says_that_it_multiplied_a_smaller_one():
     text = invoke("run", "--backend", "emulator").stdout
     (line,) = [line for line in text.splitlines() if line.startswith("smaller")]
     assert "4096x4096x4096" in line
-    assert "64x64x64 bf16 nt -> bf16, in the emulator" in text
+    assert "1024x1024x1024 bf16 nt -> bf16, in the emulator" in text
     assert "smaller" not in invoke("run", 64, 64, 64, "--backend", "emulator").stdout
 
 

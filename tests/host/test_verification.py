@@ -35,11 +35,29 @@ def test_the_digest_depends_on_content_and_not_on_place(package):
 @pytest.mark.parametrize("changed", ["cuda/kernels/mma.cuh", "cuda/types.cuh", "kernels/mma.py", "jit/source.py"])
 def test_a_changed_kernel_is_noticed(package, last_run, changed):
     assert verification.notice(last_run, package) is None
-    (package / changed).write_text((package / changed).read_text() + "\n")
+    (package / changed).write_text((package / changed).read_text() + "int\n")
     message = verification.notice(last_run, package)
     assert "CHANGED" in message
     assert "H200" in message
     assert "make test-gpu" in message
+
+
+@pytest.mark.parametrize(
+    ("changed", "comment"),
+    [
+        ("cuda/types.cuh", '\n// a "comment\n/* and another\n*/'),
+        ("kernels/mma.py", "\n# a comment\n"),
+        ("jit/source.py", '\n"""A docstring,\nof two lines."""  # and a comment\n'),
+    ],
+)
+def test_a_comment_or_a_docstring_does_not_change_a_kernel(package, last_run, changed, comment):
+    (package / changed).write_text((package / changed).read_text() + comment)
+    assert verification.notice(last_run, package) is None
+
+
+def test_strings_that_look_like_comments_are_code():
+    assert verification.cuda_code('asm("// %0 /*"); // %1\n') == 'asm("// %0 /*");  \n'
+    assert verification.python_code('x = "# 1"  # 2\ny = """3"""') == 'x = "# 1"  \ny = """3"""'
 
 
 def test_an_added_header_is_noticed_and_an_added_test_is_not(package, last_run):

@@ -8,7 +8,7 @@ from tilewright.cli import app
 
 
 def invoke(*arguments, code=0):
-    """What a command did, which must end with this exit code."""
+    """The result of a command, which must end with this exit code."""
     done = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert done.exit_code == code, (done.stdout, done.stderr, done.exception)
     return done

@@ -56,7 +56,10 @@ class FakeInputs:
 
 
 class FakeLaunch:
-    """A launch of so many seconds into `outs`; `interrupts` after that many, `captures` into graphs or raises."""
+    """A launch that takes `seconds` and writes to `outs`.
+
+    captures: whether it can be captured into a graph. interrupts: calls before it is interrupted, None for never.
+    """
 
     outs = None
 
@@ -79,9 +82,9 @@ class FakeLaunch:
 
 
 class FakeContender(Contender):
-    """A contender whose launch is given; `absent` is why it is not there, `error` what preparing raises.
+    """A contender with a fake launch.
 
-    `own`: its results lie in outs of its own.
+    absent: the reason why it is absent. error: the error that `prepare` raises. own: it has outs of its own.
     """
 
     def __init__(self, name, seconds=1e-3, *, absent=None, error=None, own=False, **launch):

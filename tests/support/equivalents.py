@@ -73,7 +73,7 @@ _MORALLY_STRONG = (
     "Model: Morally strong operations)"
 )
 _INITIALIZATIONS = (
-    "the initialisations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
+    "the initializations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
     "releases them also to a relaxed arrival, which is what it is for (membar/fence: fence.mbarrier_init)"
 )
 _BARRIER_RELEASES = (

@@ -11,7 +11,7 @@ from tilewright.kernels.ladder.kernel import LadderKernel
 MAX_CTAS = 6
 
 RUNGS = {name: rung.kernel for name, rung in LADDER.items() if isinstance(rung.kernel, LadderKernel)}
-"""The kernels of the ladder that are no production kernels."""
+"""The kernels of the ladder that are not production kernels."""
 
 
 def product(kernel, dtype=None):

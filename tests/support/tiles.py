@@ -286,7 +286,7 @@ def _all():
 
 
 def _strided():
-    """Loads and stores of every so many elements."""
+    """Loads and stores with a stride of several elements."""
     for steps, (size, span) in product(
         ((1, 2), (1, 3, 2), (3, 8, 1), (1, 2, 3, 2), (2, 1, 2, 1, 2)), ((1, 0), (2, 128), (4, 64), (8, 32))
     ):

@@ -1,7 +1,10 @@
 """The record of the last GPU run, and whether the kernels are still those that it verified."""
 
 import hashlib
+import io
 import json
+import re
+import tokenize
 from collections import Counter
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -18,33 +21,58 @@ KERNEL_SOURCES = ("cuda/**/*.cuh", "kernels/**/*.py", "jit/source.py")
 CASES_PER_KERNEL = 2000
 CASES_PER_RUNG = 200
 
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
 verified: Counter[str] = Counter()
 """Generated cases that came out right in this process, by kernel."""
 
 
 def kernel_digest(package: Path = PACKAGE) -> str:
-    """SHA-256 in hexadecimal over everything that becomes a kernel: headers, Configs, how units are written."""
+    """SHA-256 in hexadecimal over all code that becomes a kernel: headers, Configs, how units are written."""
     digest = hashlib.sha256()
     for path in sorted(path for pattern in KERNEL_SOURCES for path in package.glob(pattern)):
-        text = path.read_bytes()
+        code = (python_code if path.suffix == ".py" else cuda_code)(path.read_text(encoding="utf-8"))
+        text = "\n".join(line.rstrip() for line in code.splitlines() if line.strip()).encode()
         digest.update(f"{path.relative_to(package).as_posix()}\0{len(text)}\0".encode() + text)
     return digest.hexdigest()
 
 
+def cuda_code(text: str) -> str:
+    """CUDA C++ without its comments."""
+    return _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
+
+
+def python_code(text: str) -> str:
+    """Python without its comments and docstrings."""
+    lines = text.splitlines()
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    code = [token for token in tokens if token.type not in (tokenize.NL, tokenize.COMMENT)]
+    starts = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    dropped = [token for token in tokens if token.type == tokenize.COMMENT]
+    for number, token in enumerate(code):
+        begins = number == 0 or code[number - 1].type in starts
+        if token.type == tokenize.STRING and begins and code[number + 1].type == tokenize.NEWLINE:
+            dropped.append(token)
+    for token in sorted(dropped, key=lambda token: token.start, reverse=True):
+        (first, start), (last, end) = token.start, token.end
+        lines[first - 1 : last] = [lines[first - 1][:start] + lines[last - 1][end:]]
+    return "\n".join(lines)
+
+
 def cases_of(kernel: str) -> int:
-    """How many generated cases of a kernel a full run verifies."""
+    """The number of generated cases of a kernel in a full run."""
     return CASES_PER_KERNEL if kernel in KERNELS else CASES_PER_RUNG
 
 
 def incomplete(kernels: Collection[str]) -> str | None:
-    """Why this process has verified too little for a record; None where every kernel had all its cases."""
+    """The reason why this process has verified too little for a record; None if every kernel had all its cases."""
     counts = [f"{verified[name]} of {cases_of(name)} cases of {name}" for name in kernels]
     complete = all(verified[name] == cases_of(name) for name in kernels)
     return None if complete else f"Nothing is recorded, since a part has run: {', '.join(counts)}."
 
 
 def record(gpu: str, driver: str, nvrtc: str, command: str, passed: int) -> dict[str, object]:
-    """What a passed GPU run leaves behind; `cases` counts generated cases by kernel, `passed` pytest's tests."""
+    """The record of a passed GPU run; `cases` counts generated cases by kernel, `passed` counts pytest's tests."""
     return {
         "gpu": gpu,
         "driver": driver,
@@ -58,7 +86,7 @@ def record(gpu: str, driver: str, nvrtc: str, command: str, passed: int) -> dict
 
 
 def notice(path: Path = RECORD, package: Path = PACKAGE) -> str | None:
-    """What to say about the last GPU run; None where it verified the kernels as they are."""
+    """The notice about the last GPU run; None if it verified the kernels as they are."""
     again = "run `make test-gpu` on a machine with a GPU"
     if not path.exists():
         return f"No GPU run is on record: {again}."

@@ -36,9 +36,10 @@ def _found(array: Any, argument: str) -> Library:
             _BY_TYPE[type(array)] = library
             _DESCRIBED[type(array)] = library.describe
             return library
-    for interface in (CUDA_INTERFACE, DLPACK):
-        if interface.has(array):
-            return interface
+    if not isinstance(array, type):  # a class has the attributes of its arrays
+        for interface in (CUDA_INTERFACE, DLPACK):
+            if interface.has(array):
+                return interface
     raise ArgumentTypeError(
         f"{argument} is a {type(array).__name__}, which exports no array interface: pass a NumPy, torch, CuPy or JAX "
         f"array, or anything with __dlpack__ or __cuda_array_interface__"
@@ -53,6 +54,8 @@ def adopt(array: Any, argument: str) -> Operand:
             f"{argument} has address {operand.pointer:#x}, which is not a multiple of its {operand.dtype.nbytes}-byte "
             f"elements: copy it first"
         )
+    if not operand.pointer and 0 not in operand.shape:
+        raise ArgumentValueError(f"{argument} has address 0, so its elements are nowhere in memory: pass a real array")
     return operand
 
 

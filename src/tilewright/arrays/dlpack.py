@@ -21,15 +21,16 @@ class DlpackLibrary(GpuLibrary):
         """The Operand that the protocol describes."""
         from cuda.core.utils import StridedMemoryView  # imported late: most callers do not need it
 
-        on_gpu = array.__dlpack_device__()[0] not in _HOST_DEVICES
         try:
+            on_gpu = array.__dlpack_device__()[0] not in _HOST_DEVICES
             # On a GPU the array's library makes the legacy default stream wait for it: that is where we launch.
             view = StridedMemoryView.from_dlpack(array, stream_ptr=1 if on_gpu else -1)
-        except (BufferError, NotImplementedError, RuntimeError) as error:
+            kind = view.dtype
+        except Exception as error:  # a library may raise anything
             raise ArgumentTypeError(
                 f"{argument} could not be shared through DLPack ({error}): pass a strided array"
             ) from error
-        dtype = dtypes.parse(view.dtype, f"{argument}.dtype")
+        dtype = dtypes.parse(kind, f"{argument}.dtype")
         shape = tuple(view.shape)
         strides = contiguous_strides(shape) if view.strides is None else tuple(view.strides)
         device = int(view.device_id) if view.is_device_accessible else HOST

@@ -43,14 +43,23 @@ class TorchLibrary(Library):
                 f".resolve_neg() or .resolve_conj() first"
             )
         dtype = dtypes.parse(array.dtype, f"{argument}.dtype")
-        shape, strides = tuple(array.shape), tuple(array.stride())
-        return Operand(array.data_ptr(), shape, strides, dtype, array.get_device(), True, array)
+        try:
+            shape, strides, pointer = tuple(array.shape), tuple(array.stride()), array.data_ptr()
+        except RuntimeError as error:
+            raise ArgumentTypeError(
+                f"{argument} has no memory or strides of its own ({str(error).partition(chr(10))[0]}): pass a strided "
+                f"tensor, outside of torch.vmap"
+            ) from error
+        return Operand(pointer, shape, strides, dtype, array.get_device(), True, array)
 
     def describe(self, array: Any, argument: str) -> tuple[Signature, int]:
         """Signature and address of a tensor."""
         if array.requires_grad or array.is_neg():
             self.adopt(array, argument)  # raises, unless gradients are off
-        return (array.dtype, array.shape, array.stride(), array.get_device(), True), array.data_ptr()
+        try:
+            return (array.dtype, array.shape, array.stride(), array.get_device(), True), array.data_ptr()
+        except RuntimeError:  # no strides or no memory: `adopt` says so
+            return super().describe(array, argument)
 
     def address(self, array: Any) -> int:
         """The address of a tensor."""

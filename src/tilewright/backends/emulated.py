@@ -19,12 +19,14 @@ from tilewright.problem import OPERANDS
 
 
 class EmulatedBackend:
-    """A GPU that stands in for `hardware`; each launch sees freshly allocated, redzoned memory.
+    """An emulated GPU that stands in for `hardware`; each launch gets fresh memory between redzones.
 
-    `asynchrony` decides when asynchronous copies and products complete: "eager", "lazy" (as late as allowed) or
-    "random" with `seed`. A result that depends on it is a race. `checks` looks for races and other broken rules, which
-    `device.reports` then lists. `progress` is called with the share of a launch that is done. `observers` are told of
-    all that happens (`tilewright.emulator.Observer`).
+    asynchrony, seed: when asynchronous copies and products complete: "eager" (at once), "lazy" (as late as allowed) or
+    "random". A result that depends on it is a race.
+    count_memory: also count sectors and wavefronts, which costs time.
+    checks: look for races and other broken rules; `device.reports` then lists them.
+    progress: called with the finished share of a launch.
+    observers: told of all events (`tilewright.emulator.Observer`).
     """
 
     name = "emulator"
@@ -68,7 +70,7 @@ class EmulatedBackend:
 
     @contextmanager
     def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
-        """Copies of the operands' memory, alignment kept; what the kernel writes around `out` comes back too."""
+        """Addresses of copies of the operands, which keep their alignment; `out` is copied back, gaps included."""
         for name, operand in operands.items():
             if operand.device != HOST:
                 raise ArgumentValueError(
@@ -80,7 +82,7 @@ class EmulatedBackend:
 
 
 class _EmulatedMemory:
-    """The emulated device's memory, filled from and emptied to the host's."""
+    """The emulated device's memory, with copies from and to the host's."""
 
     def __init__(self, device: Device):
         self.allocate = device.allocate

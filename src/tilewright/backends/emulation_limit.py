@@ -1,4 +1,4 @@
-"""How long a product would keep the emulator busy, and which are refused for it."""
+"""The time that the emulator would take for a product, and the refusal of products that would take too long."""
 
 import os
 from math import ceil, nan
@@ -8,26 +8,25 @@ from tilewright.hardware import Unit
 from tilewright.problem import Problem
 
 EMULATOR_FLOPS: dict[Unit, float] = {"wgmma": 2e9, "mma": 4e8, "cuda_cores": 5e7}
-"""The approximate rate at which the emulator multiplies with each unit.
+"""The approximate rate at which the emulator multiplies with each unit, for the estimate of a product's time.
 
-The estimate of a product's time uses it to decide on a refusal. The larger an instruction, the more of it NumPy does at
-once.
+Units with larger instructions are faster, because NumPy does more work in each call.
 """
 
 EMULATOR_LIMIT_SECONDS = 120.0
 EMULATOR_LIMIT_VARIABLE = "TILEWRIGHT_EMULATOR_SECONDS"
-"""Longest emulation that is not refused, and the environment variable that overrides it."""
+"""The longest emulation that is not refused, and the environment variable that overrides it."""
 
 
 def refuse_long_emulation(problem: Problem, unit: Unit) -> None:
-    """Raise RuntimeError for a product that would keep the emulator of that unit busy beyond the limit."""
+    """Raise RuntimeError for a product that would take the emulator longer than the limit, multiplied by `unit`."""
     seconds = problem.flops / EMULATOR_FLOPS[unit]
     if seconds > emulation_limit():
         raise UnavailableError(long_emulation(str(problem), seconds, "use a GPU or a smaller product"))
 
 
 def long_emulation(subject: str, seconds: float, remedy: str, at_least: bool = False) -> str:
-    """Why something is not emulated, and what to do. at_least: whether the seconds are only a lower bound."""
+    """The message that refuses an emulation and says what to do. at_least: the seconds are only a lower bound."""
     limit = _duration(emulation_limit())
     how, enough = ("more than", "inf") if at_least else ("about", ceil(2 * seconds))
     return (
@@ -37,7 +36,7 @@ def long_emulation(subject: str, seconds: float, remedy: str, at_least: bool = F
 
 
 def emulation_limit() -> float:
-    """Seconds beyond which no product is emulated; a ValueError where the environment names no such number."""
+    """The time limit in seconds; raises a ValueError if the environment variable is not a number from 0 on."""
     text = os.environ.get(EMULATOR_LIMIT_VARIABLE, "")
     try:
         limit = float(text) if text else EMULATOR_LIMIT_SECONDS

@@ -26,7 +26,7 @@ from tilewright.operand import HOST, Operand
 from tilewright.problem import OPERANDS
 
 _CACHED_MAPS = 64
-"""Tensor maps kept per operand of a plan; an address beyond that starts the cache anew."""
+"""The most tensor maps that are kept per operand of a plan; the next address empties the cache first."""
 
 _SWIZZLES = {
     0: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
@@ -45,7 +45,7 @@ _WRONG_CONTEXT = frozenset(
         driver.CUresult.CUDA_ERROR_CONTEXT_IS_DESTROYED,
     )
 )
-"""How the driver refuses a function of another context than the calling thread's."""
+"""The driver's errors for a function that belongs to another context than the calling thread's."""
 
 
 class CudaError(TilewrightError, RuntimeError):
@@ -63,7 +63,7 @@ def checked(result: tuple[Any, ...], call: str) -> Any:
 
 
 def device_count() -> int:
-    """Number of usable GPUs; 0 where there is no driver."""
+    """Number of usable GPUs; 0 without a driver."""
     try:
         (status,) = driver.cuInit(0)
         return checked(driver.cuDeviceGetCount(), "cuDeviceGetCount") if status == _SUCCESS else 0
@@ -78,7 +78,7 @@ def backend(device: int) -> "GpuBackend":
 
 
 class GpuBackend:
-    """One GPU. Compiled kernels are loaded into its primary context, which is created if nobody has yet."""
+    """One GPU. Compiled kernels are loaded into its primary context, which is created if it does not exist yet."""
 
     name = "gpu"
 
@@ -121,14 +121,14 @@ class GpuBackend:
             checked(driver.cuCtxPopCurrent(), "cuCtxPopCurrent")
 
     def reads_in_place(self, device: int) -> bool:
-        """Whether it is this GPU's own memory."""
+        """Whether the device is this GPU, whose own memory kernels read in place."""
         return device == self.device
 
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream of another GPU."""
         if stream < 0:
             raise ArgumentValueError(f"stream={stream} is not a CUDA stream: pass its handle, or leave stream= out")
-        if stream <= 2:  # the legacy and per-thread default streams belong to whatever context is current
+        if stream <= 2:  # the legacy and the per-thread default streams belong to the current context, whichever it is
             return
         context = checked(driver.cuStreamGetCtx(driver.CUstream(stream)), "cuStreamGetCtx(stream)")
         if int(context) != self._context_number:
@@ -141,13 +141,13 @@ class GpuBackend:
         """Whether `stream` is being captured into a CUDA graph."""
         with self.current():
             status, capture = driver.cuStreamIsCapturing(driver.CUstream(stream))[:2]
-        # The legacy default stream cannot be asked while another stream is captured, nor be captured itself.
+        # While another stream is captured, this query fails for the legacy default stream, which cannot be captured.
         active = driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
         return bool(status == _SUCCESS and capture == active)
 
     @contextmanager
     def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
-        """Addresses on this GPU; host operands are copied here, and `out` back when the kernel has finished."""
+        """The operands' addresses on this GPU. Host operands are copied here, and `out` back after the kernel."""
         host = {name: operand for name, operand in operands.items() if operand.device == HOST}
         if not host:
             yield {name: operand.pointer for name, operand in operands.items()}
@@ -160,7 +160,7 @@ class GpuBackend:
         return int(checked(driver.cuDeviceGetAttribute(attribute, self._handle), f"cuDeviceGetAttribute({name})"))
 
     def _read_hardware(self) -> Hardware:
-        """Sizes from the driver; rates from the table where it knows the GPU, else what the driver says of clocks."""
+        """The facts of this GPU: sizes from the driver, rates from the table, or for unknown GPUs from the driver."""
         name = checked(driver.cuDeviceGetName(128, self._handle), "cuDeviceGetName").split(b"\0")[0].decode()
         capability = 10 * self._attribute("COMPUTE_CAPABILITY_MAJOR") + self._attribute("COMPUTE_CAPABILITY_MINOR")
         sm_count = self._attribute("MULTIPROCESSOR_COUNT")
@@ -172,7 +172,7 @@ class GpuBackend:
             arch="sm_90a" if capability == 90 else f"sm_{capability}",
             sm_count=sm_count,
             smem_bytes=smem_bytes,
-            # Two transfers per memory clock (kHz, and some drivers do not say), bus width in bits.
+            # Two transfers per memory clock, which is in kHz (0 from some drivers); the bus width is in bits.
             memory_bandwidth=2e3
             * (self._attribute("MEMORY_CLOCK_RATE") or 1_000_000)
             * self._attribute("GLOBAL_MEMORY_BUS_WIDTH")
@@ -186,11 +186,11 @@ class GpuBackend:
 _Words = ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)
 
 _POINTER_WORDS = tuple(getattr(GemmParameters, name).offset // 8 for name in OPERANDS)
-"""Where the address of each operand is among the parameters, in words of 8 bytes."""
+"""The place of each operand's address in the parameters, in words of 8 bytes."""
 
 
 class GpuExecutable:
-    """A loaded kernel whose launch is prebuilt: a call writes pointers and scalars into place and launches."""
+    """A loaded kernel with a prebuilt launch: a call only writes pointers and scalars into place and launches."""
 
     def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: KernelArguments):
         self._backend = backend
@@ -212,31 +212,31 @@ class GpuExecutable:
             if pointers != self._pointers:
                 self._point_to(pointers)
             if (alpha, beta, stream) != self._told:
-                self._config.hStream = driver.CUstream(stream)  # first: it may refuse
+                self._config.hStream = driver.CUstream(stream)  # comes first, since it may raise
                 struct.pack_into("ff", self._parameters, self._scalars, alpha, beta)
                 self._told = (alpha, beta, stream)
             (status,) = _launch(*self._launched)
             if not status:
                 return
             if status in _WRONG_CONTEXT:
-                # This thread works with another GPU, or with none so far.
+                # The current context of this thread is another GPU's, or there is none.
                 with self._backend.current():
                     (status,) = _launch(*self._launched)
             checked((status,), "launching the kernel")
 
     def _point_to(self, pointers: list[int]) -> None:
-        self._pointers = []  # should encoding fail, nothing of this call may be taken for that of the next
+        self._pointers = []  # if encoding fails, the next call must not find this call's pointers
         for word, pointer in zip(_POINTER_WORDS, pointers, strict=True):
             self._words[word] = pointer
         if self._maps:
-            with self._backend.current():  # which encoding needs, and this thread may have none
+            with self._backend.current():  # encoding needs a context, and this thread may have none
                 for index, maps in enumerate(self._maps):
                     self._arguments[index] = maps.address_of_map(pointers)
         self._pointers = pointers
 
 
 class _StreamMemory:
-    """Device memory that is copied to and from in the order of a stream."""
+    """Device memory whose copies run in the order of a stream."""
 
     def __init__(self, stream: int):
         self._stream = driver.CUstream(stream)

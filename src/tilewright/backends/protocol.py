@@ -1,4 +1,4 @@
-"""Where a plan runs. Kernels and planner see only this protocol, never which backend is behind it."""
+"""The protocol of backends, where plans run. Kernels and planner see only this protocol, never a certain backend."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -10,7 +10,7 @@ from tilewright.kernels.parameters import KernelArguments, LaunchShape
 from tilewright.operand import Operand
 
 ALIGNMENT = 16
-"""The alignment in bytes that plans tell apart, and that copies keep."""
+"""The largest alignment in bytes that plans distinguish; copies keep addresses modulo this."""
 
 
 class Executable(Protocol):
@@ -33,7 +33,7 @@ class Backend(Protocol):
 
     @property
     def hardware(self) -> Hardware:
-        """The GPU it is, or stands for."""
+        """The GPU that the backend is, or stands in for."""
 
     def reads_in_place(self, device: int) -> bool:
         """Whether kernels use the memory of a device (HOST or a GPU's number) where it is, without copies."""
@@ -42,13 +42,13 @@ class Backend(Protocol):
         """Load the kernel and prebuild everything that does not change from call to call."""
 
     def resident(self, operands: Mapping[str, Operand], stream: int) -> AbstractContextManager[Mapping[str, int]]:
-        """The operands' addresses on this backend; what lives elsewhere is copied in, and `out` back at the end."""
+        """The operands' addresses on this backend. Operands elsewhere are copied in, and `out` back at the end."""
 
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream that this backend cannot launch on."""
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether `stream` is being captured into a CUDA graph, so that nothing may be compiled or loaded."""
+        """Whether `stream` is being captured into a CUDA graph; then nothing may be compiled or loaded."""
 
 
 class Memory(Protocol):
@@ -64,7 +64,7 @@ class Memory(Protocol):
         """Copy from the host."""
 
     def copy_out(self, host: int, address: int, nbytes: int) -> None:
-        """Copy to the host, behind the kernels that were launched, and wait for it."""
+        """Copy to the host after the launched kernels have finished, and wait for the copy."""
 
 
 @contextmanager
@@ -90,12 +90,12 @@ def mirrored(operands: Mapping[str, Operand], memory: Memory) -> Iterator[Mappin
 
 
 def _translated(pointer: int, copies: list[tuple[int, int, int]]) -> int:
-    """The address in the copy; 0 for the pointer of an empty array, which nobody reads."""
+    """The address in the copy; 0 for the pointer of an empty array, which is never read."""
     return next((pointer - low + address for low, high, address in copies if low <= pointer < high), 0)
 
 
 def merge_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Half-open address ranges, overlapping and touching ones joined, empty ones dropped."""
+    """The half-open address ranges, sorted; overlapping and touching ones are joined, and empty ones dropped."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if high <= low:

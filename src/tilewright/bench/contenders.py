@@ -133,7 +133,7 @@ class CublasLt(Contender):
         def release() -> None:
             with given_up:
                 for multiply in planned:
-                    multiply.execute()  # free waits for the last one, and none that is in a graph can be waited for
+                    multiply.execute()  # free waits for the last execution, and cannot wait for one in a graph
 
         return Prepared(launch, {"version": f"nvmath-python {version('nvmath-python')}"}, release)
 
@@ -147,7 +147,7 @@ class Triton(Contender):
         """Compile and tune on the first set."""
         triton = _imported("triton", "triton")
         torch, settings = inputs.torch, _imported("torch._inductor.config", "torch")
-        torch._dynamo.reset()  # a function is compiled for so many shapes, and then no more
+        torch._dynamo.reset()  # the number of shapes that a function is compiled for is limited
 
         def multiply(a: Any, b: Any) -> Any:
             return torch.mm(a, b)  # with out= the compiler would copy the result there
@@ -158,7 +158,7 @@ class Triton(Contender):
 
         def launch(number: int) -> None:
             a, b, _ = inputs.sets[number]
-            outs[number] = None  # the allocator finds its memory again, with the NaN that verify has put there
+            outs[number] = None  # the allocator returns the same memory, which verify has filled with NaN
             outs[number] = compiled(a, b)
 
         wanted = {

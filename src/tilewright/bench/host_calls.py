@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.measure.statistics import median_interval
 
 Calls = Mapping[str, Callable[[], Any]]
-"""What is timed, by name."""
+"""The timed calls, by name."""
 
 
 def options(description: str | None) -> argparse.Namespace:
@@ -38,7 +38,10 @@ def measure(calls: Calls, samples: int, count: int, ready: Callable[[], Any]) ->
 
 
 def report(module: str, chosen: argparse.Namespace, calls: Calls, count: int, torch: Any | None) -> None:
-    """Measure, print a table, and write the record if one is wanted. The GPU, if torch is given, is idle in between."""
+    """Measure, print a table, and write the record if `chosen.json` names a file.
+
+    torch: if given, each sample starts with an idle GPU.
+    """
     times = measure(calls, chosen.samples, count, torch.cuda.synchronize if torch else lambda: None)
     found = {name: median_interval(each) for name, each in times.items()}
     for name, interval in found.items():

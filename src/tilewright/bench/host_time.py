@@ -1,8 +1,8 @@
-"""Host time of a call on torch tensors: from the call to its return, the launch included, the GPU not waited for.
+"""Host time of a call on torch tensors: from the call to its return, which includes the launch but not its completion.
 
     python -m tilewright.bench.host_time --json results/host_time.json
 
-Needs torch and a GPU. The driver's own launch call and torch.matmul are timed beside it in the same run.
+Needs torch and a GPU. The same run also times the driver's own launch call and torch.matmul.
 """
 
 import sys
@@ -16,11 +16,11 @@ from tilewright.bench import torch_on_gpu
 from tilewright.bench.host_calls import options, report
 
 CALLS = 400
-"""Calls per sample: so few that the launch queue never fills up and makes the host wait."""
+"""Calls per sample: few enough that the launch queue never fills up and makes the host wait."""
 
 
 def contenders(torch: Any) -> dict[str, Callable[[], Any]]:
-    """The timed calls, on 64x64x64 bf16, which is so small that the GPU keeps up with the host."""
+    """The timed calls, on 64x64x64 bf16: the GPU keeps up with the host on such a small product."""
     a, b, out = (torch.randn(64, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     planned = plan(a, b, out=out)
     planned(a, b, out=out)

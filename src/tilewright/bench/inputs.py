@@ -1,4 +1,4 @@
-"""What contenders multiply: random operands in so many sets that none stays in L2, and the check of their results."""
+"""The inputs of contenders: sets of random operands, enough that none stays in L2, and the check of the results."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -21,21 +21,21 @@ from tilewright.problem import Problem
 from tilewright.reference import stored_bound, sum_bound
 
 Launch: TypeAlias = Callable[[int], object]
-"""Put the product of the set of that number on torch's current stream."""
+"""A function that launches the product of the set with the given number on torch's current stream."""
 
 SAMPLED_ROWS = 64
-"""Rows of each result that are compared with float64, the first and the last among them."""
+"""Number of rows of each result that are compared with float64; the first and the last are always among them."""
 
 MOST_SETS = 1024
-"""Sets at most: products so small that more would be needed find a part of their operands in L2, as the record says."""
+"""The most sets. Very small products would need more, so they find some operands in L2; the record has the sizes."""
 
 GRAPH_SECONDS = 1e-3
-"""A graph of launches lasts so long at least, so that replaying costs the host less time than the GPU."""
+"""Minimum GPU time of a graph of launches: a replay then takes the host less time than the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A product to be timed: extents, the name of its dtype, its layout, and what it is in words."""
+    """A product to be timed: its extents, the name of its dtype, its layout, and a label for people."""
 
     m: int
     n: int
@@ -50,12 +50,12 @@ class Shape:
         return 2.0 * self.m * self.n * self.k
 
     def require(self, data: Data) -> None:
-        """Raise a ValueError where there is no such product to be timed, or none of such data."""
+        """Raise a ValueError if the product is empty, or if its k does not suit the data."""
         if min(self.m, self.n, self.k) < 1:
             raise ArgumentValueError(f"{self} has nothing to time: make m, n and k at least 1")
         if data == "2:4" and self.k % 4:
             raise ArgumentValueError(
-                f"data='2:4' is of groups of four along k, and k is {self.k}: make it a multiple of 4"
+                f"data='2:4' has groups of four along k, and k is {self.k}: make k a multiple of 4"
             )
 
     def __str__(self) -> str:
@@ -64,9 +64,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How results compare with float64: every element of the sampled rows within its bound, and all were written.
+    """The comparison of results with float64.
 
-    `relative_error` is the largest of the sets', in the Frobenius norm; NaN where an element was not written.
+    verified: all elements were written, and those of the sampled rows are within their bounds.
+    relative_error: the largest of any set, in the Frobenius norm; NaN if an element was not written.
     """
 
     verified: bool
@@ -74,10 +75,10 @@ class Verdict:
 
 
 class Inputs:
-    """Operands (a, b, out) of a product on a GPU, in `sets` that together exceed twice its L2.
+    """Operands of a product on a GPU: `sets` holds tuples (a, b, out) that together exceed twice its L2.
 
-    Needs torch, whose generator is seeded. Raises RuntimeError where there is no GPU or no torch, ValueError for a
-    Shape that no product has.
+    The values come from a torch generator with the given seed. Raises RuntimeError without a GPU or torch, and
+    ValueError for a Shape or data that cannot be timed.
     """
 
     def __init__(self, shape: Shape, *, data: Data = "randn", seed: int = 0, device: int = 0):
@@ -118,7 +119,7 @@ class Inputs:
 
     @cached_property
     def problem(self) -> Problem:
-        """What the sets ask of a kernel."""
+        """The Problem that every set poses to a kernel."""
         named = zip(("a", "b", "out"), self.sets[0], strict=True)
         return bind({name: adopt(array, name) for name, array in named}, activation=None).problem
 
@@ -141,10 +142,10 @@ class Inputs:
     def verify(
         self, work: Callable[[], object], accumulator: DType = dtypes.fp32, outs: Sequence[Any] | None = None
     ) -> Verdict:
-        """Compare what `work`, summing in `accumulator`, leaves of each set with the product in float64.
+        """Fill the outs with NaN, run `work`, and compare the result of every set with the product in float64.
 
-        `outs` are where it leaves that, one of each set, which `work` may replace; the sets' own by default. They are
-        NaN before. What an fp16 sum may have overflowed is compared with nothing.
+        accumulator: the type that `work` sums in. An element is not compared if its fp16 sum may have overflowed.
+        outs: where `work` leaves the results, one per set; it may replace them. By default the sets' own.
         """
         torch = self.torch
         outs = [out for _, _, out in self.sets] if outs is None else outs
@@ -164,7 +165,7 @@ class Inputs:
 
     @cached_property
     def _rows(self) -> Any:
-        """Which rows are compared."""
+        """The indices of the compared rows."""
         m, torch = self.shape.m, self.torch
         if m <= SAMPLED_ROWS:
             return torch.arange(m, device=f"cuda:{self.device}")
@@ -173,7 +174,7 @@ class Inputs:
         return torch.cat([torch.tensor([0]), inner, torch.tensor([m - 1])]).to(f"cuda:{self.device}")
 
     def _references(self, accumulator: DType) -> list[tuple[Any, Any]]:
-        """The compared rows of each set's product in float64, and how far off each element may be."""
+        """For each set, the compared rows of the product in float64, and the error that each element may have."""
         if accumulator not in self._by_accumulator:
             rows = ((a[self._rows].double(), b.double()) for a, b, _ in self.sets)
             self._by_accumulator[accumulator] = [self._reference(a, b, accumulator) for a, b in rows]
@@ -184,7 +185,7 @@ class Inputs:
         return expected, stored_bound(self._kind, expected, sum_bound(a, b, accumulator))
 
     def work(self, launch: Launch, *, graph: bool = False) -> Work:
-        """Launches on torch's current stream that walk round the sets; with `graph`, replays of a graph of them."""
+        """Launches on torch's current stream that take the sets in turn; with `graph`, replays of a graph of these."""
         torch, turn = self.torch, count()
 
         def launches(times: int) -> None:
@@ -206,7 +207,7 @@ class Inputs:
         return Work(self._timed(replay), launches=rounds * len(self.sets))
 
     def _timed(self, work: Callable[[int], None]) -> Callable[[int], float]:
-        """The work between two events; the seconds between them."""
+        """A function that does the work between two events and returns the seconds between them."""
         start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
 
         def run(times: int) -> float:
@@ -220,7 +221,7 @@ class Inputs:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the GPU torch's current one, and let sums of 2-byte products be kept in fp32, as tilewright's are."""
+        """Make the GPU torch's current one, and torch sum products of 2-byte elements in fp32, as tilewright does."""
         matmul = self.torch.backends.cuda.matmul
         names = ("allow_tf32", "allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction")
         allowed = [name for name in names if getattr(matmul, name)]
@@ -235,18 +236,18 @@ class Inputs:
 
 
 def keep_two_of_four(a: Any) -> None:
-    """Of each four neighbors in a row of a torch tensor (m, k) set the smaller two to zero."""
+    """Set the smaller two of each four neighbors in a row of a torch tensor (m, k) to zero."""
     groups = a.unflatten(1, (-1, 4))
     groups.scatter_(2, groups.abs().topk(2, dim=2, largest=False).indices, 0)
 
 
 def sets_beyond(l2_bytes: int, set_bytes: int) -> int:
-    """Sets that it takes so that between two uses of one at least twice the L2 is read and written."""
+    """The number of sets for which at least twice the L2 is read and written between two uses of one set."""
     return min(MOST_SETS, 1 + math.ceil(2 * l2_bytes / set_bytes))
 
 
 def torch_on_gpu() -> Any:
-    """torch, which owns what benchmarks multiply; a RuntimeError where it is missing or sees no GPU."""
+    """torch, which owns the operands of benchmarks; raises a RuntimeError if it is missing or sees no GPU."""
     try:
         import torch
     except ImportError:

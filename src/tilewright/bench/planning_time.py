@@ -1,9 +1,9 @@
-"""Host time of planning a shape that has not been met before, where its kernel has been compiled and loaded.
+"""Host time of planning a new shape whose kernel is already compiled and loaded.
 
     python -m tilewright.bench.planning_time --json results/planning_time.json
 
-On a GPU with torch it times `tilewright.plan` as it is. Elsewhere NumPy arrays are planned for an H200 that is not
-there: all but loading the kernel and prebuilding its launch.
+On a GPU with torch, this times `tilewright.plan` as it is. Elsewhere it plans NumPy arrays for an H200 that is not
+there, and the time leaves out loading the kernel and prebuilding its launch.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ from tilewright.kernels.parameters import KernelArguments, LaunchShape
 from tilewright.operand import Operand
 
 SHAPES = 2000
-"""Shapes that are planned one after another: more than whatever is kept of a Problem."""
+"""Number of shapes that are planned in turn: more than any cache keeps, so each shape is new."""
 
 CALLS = 200
 """Plans per sample."""
@@ -33,13 +33,13 @@ KERNELS = {"wgmma": ("bfloat16", 64), "mma": ("bfloat16", 63), "simt": ("float32
 
 
 class AbsentGpu:
-    """A Backend that stands for an H200 and never launches anything."""
+    """A Backend that stands in for an H200 and never launches anything."""
 
     name = "absent"
     hardware = H200
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> Executable:
-        """Nothing is loaded."""
+        """Load nothing, and return an Executable that must not be called."""
 
         def refuse(pointers: list[int], alpha: float, beta: float, stream: int) -> Any:
             raise AssertionError("only planned for")
@@ -48,23 +48,23 @@ class AbsentGpu:
 
     @contextmanager
     def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
-        """Nothing is copied."""
+        """Copy nothing: there are no addresses."""
         yield {}
 
     def reads_in_place(self, device: int) -> bool:
-        """As a GPU its own memory."""
+        """Always, as a GPU reads its own memory."""
         return True
 
     def check_stream(self, stream: int) -> None:
-        """Any will do."""
+        """Accept any stream."""
 
     def is_capturing(self, stream: int) -> bool:
-        """There is no stream."""
+        """Never: there are no streams."""
         return False
 
 
 def planners(torch: Any | None) -> dict[str, Callable[[], Any]]:
-    """By kernel, what plans the next of SHAPES shapes: rows of one matrix, from 64 on, with the usual Config."""
+    """One function per kernel that plans the next of SHAPES shapes: 64 rows of one matrix, then 65, and so on."""
     found: dict[str, Callable[[], Any]] = {}
     for kernel, (name, k) in KERNELS.items():
         if torch:

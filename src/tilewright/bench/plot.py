@@ -13,9 +13,9 @@ _LETTERS_PER_INCH, _SWATCH = 13, 7
 
 
 def pyplot(path: Path) -> Any:
-    """matplotlib, ready to draw into a file; its suffix names the format (PNG, SVG, PDF).
+    """matplotlib's pyplot, ready to draw into a file whose suffix names the format (PNG, SVG, PDF).
 
-    Raises RuntimeError, naming the extra, where it is not installed, ValueError for an ending that it does not know.
+    Raises RuntimeError, which names the extra, if matplotlib is not installed, and ValueError for an unknown suffix.
     """
     try:
         import matplotlib
@@ -28,7 +28,7 @@ def pyplot(path: Path) -> Any:
     from matplotlib import backend_bases, pyplot
 
     if path.suffix.removeprefix(".") not in backend_bases.FigureCanvasBase.filetypes:
-        raise ArgumentValueError(f"--plot={path} ends in no format that matplotlib writes: use .png, .svg or .pdf")
+        raise ArgumentValueError(f"--plot={path} has a suffix that matplotlib does not know: use .png, .svg or .pdf")
     return pyplot
 
 

@@ -1,4 +1,4 @@
-"""Several products, one after the other, and the record of all."""
+"""A benchmark session: several products are measured one after the other, into one record."""
 
 import datetime
 import math
@@ -20,18 +20,18 @@ from tilewright.measure.protocol import Protocol, Settled
 from tilewright.planner.choose import choose
 
 SWEEP = Settled(cycles=2, slice_seconds=0.2)
-"""How all Configs are looked at before the best are measured."""
+"""The protocol for a first look at all Configs, before the best are measured."""
 
 AGREEMENT = 0.01
-"""How far from 1 the median ratio of a contender to itself may be."""
+"""The largest allowed distance from 1 of a contender's median ratio to itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is measured of each product.
+    """The settings of the measurement of each product.
 
-    `configs`: before that, look at all of the kernel's Configs whose description holds this text ("" is in all), and
-    measure the best `finalists` of them in place of the planner's choice; None leaves it at that.
+    configs: a text. All of the kernel's Configs whose description contains it are swept first ("" is in all), and the
+    best `finalists` are measured in place of the planner's choice. None: no sweep.
     """
 
     contenders: tuple[Contender, ...]
@@ -43,14 +43,19 @@ class Settings:
     finalists: int = 2
 
     def as_dict(self) -> dict[str, Any]:
-        """How it was measured, for JSON."""
+        """The data and the protocols, for JSON."""
         protocols = {protocol.name: asdict(protocol) for protocol in self.protocols}
         return {"data": self.data, "seed": self.seed, "protocols": protocols}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A product's comparison, and that of all Configs where they were swept; without contenders why it was skipped."""
+    """The outcome of one product.
+
+    comparison: its measurement; without contenders if the product was skipped.
+    sweep: the first look at all Configs, if there was one.
+    skipped: why the product could not be measured; empty otherwise.
+    """
 
     comparison: Comparison
     sweep: Comparison | None = None
@@ -64,7 +69,7 @@ class Outcome:
 
 
 def measure(shape: Shape, settings: Settings, progress: Progress) -> Outcome:
-    """Measure one product, after a sweep where that is asked for."""
+    """Measure one product, after a sweep if the settings have one."""
     progress(0.0, f"{shape}: making inputs")
     inputs = Inputs(shape, data=settings.data, seed=settings.seed)
     contenders, sweep = list(settings.contenders), None
@@ -82,33 +87,33 @@ def measure(shape: Shape, settings: Settings, progress: Progress) -> Outcome:
 
 
 def skipped(shape: Shape, settings: Settings, reason: str) -> Outcome:
-    """A product that could not be measured."""
+    """The Outcome of a product that could not be measured."""
     product = {**asdict(shape), "data": settings.data, "seed": settings.seed}
     return Outcome(Comparison(product, shape.flops, math.nan), skipped=reason)
 
 
 def swept(inputs: Inputs, text: str, name: str = "auto") -> list[Tilewright]:
-    """Every Config that a kernel, or that of the planner, has for the product and whose description holds the text."""
+    """A contender for every Config of the named kernel, or of the planner's, whose description contains the text."""
     kernel = choose(inputs.problem, inputs.hardware, kernel=name).kernel
     every = [Tilewright(kernel.name, config) for config in kernel.configs(inputs.problem, inputs.hardware)]
     found = [contender for contender in every if text in contender.name]
     if not found:
         raise ArgumentValueError(
-            f"--configs={text!r} is in no Config of {kernel.name} for {inputs.shape}: use all, or a part of one of "
+            f"--configs={text!r} matches no Config of {kernel.name} for {inputs.shape}: use all, or a part of one of "
             f"{', '.join(contender.name.removeprefix(f'{OURS}:') for contender in every)}"
         )
     return found
 
 
 def best(sweep: Comparison, contenders: Sequence[Tilewright], count: int) -> list[Tilewright]:
-    """Of the contenders that are right the quickest; those that are not follow, so that they are reported."""
+    """The `count` quickest right contenders, followed by the wrong and the failed ones, so these are reported."""
     times = {entry.contender: entry.seconds(SWEEP.name) for entry in sweep.entries}
     ranked = sorted((c for c in contenders if times[c.name]), key=lambda c: median(times[c.name]))
     return [*ranked[:count], *(c for c in contenders if sweep.entry(c.name).status in ("wrong", "failed"))]
 
 
 def disagreement(comparison: Comparison) -> dict[str, float]:
-    """By protocol how far the median ratio of the first contender to the second is from 1; {} unless both are timed."""
+    """For each protocol, the distance from 1 of the median ratio of two contenders; {} unless both are timed."""
     timed = [entry.contender for entry in comparison.entries if entry.samples]
     if len(timed) < 2:
         return {}
@@ -119,7 +124,7 @@ def disagreement(comparison: Comparison) -> dict[str, float]:
 
 
 def machine() -> dict[str, Any]:
-    """What a record says of the GPU, the time and the versions."""
+    """The GPU, the date, the command and the versions, for a record."""
     torch = torch_on_gpu()
     return {
         "gpu": torch.cuda.get_device_name(0),

@@ -1,12 +1,12 @@
-"""Suites: shapes that are timed together, in TOML files; the package's own are in bench/suites.
+"""Suites: TOML files of shapes that are timed together; the package's own are in bench/suites.
 
 summary = "What the shapes have in common"
 dtype = "bf16"       # bf16 by default
 layout = "nt"        # nt by default
 
 [[shapes]]           # one table or more
-label = "QKV"        # optional, as are dtype and layout again
-m = [1, 16, 64]      # a number, or several: each with each n and k
+label = "QKV"        # optional; a table may also have its own dtype and layout
+m = [1, 16, 64]      # a number, or several: all combinations of m, n and k are timed
 n = 12288
 k = 4096
 """
@@ -49,9 +49,11 @@ def load(name: str) -> Suite:
         if name.endswith(".toml"):
             raise ArgumentValueError(f"suite {name} cannot be read: {error.strerror}; name another file") from None
         raise ArgumentValueError(
-            f"suite {name!r} does not exist: use {', '.join(names())}, or a path: of a suite of your own, in "
-            ".toml, or of a record to be shown again, in .json"
+            f"suite {name!r} does not exist: use {', '.join(names())}, or the path of your own suite (.toml), "
+            "or of a record to be shown again (.json)"
         ) from None
+    except UnicodeDecodeError as error:
+        raise ArgumentValueError(f"suite {name} is not TOML: {error}; name another file") from None
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

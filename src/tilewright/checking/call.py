@@ -1,7 +1,6 @@
 """`tilewright.check`: PTX of any compiler, launched in the emulator on NumPy arrays, with every rule checked."""
 
 import ctypes
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from tilewright.backends.protocol import merge_ranges
 from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, TensorMapOf
 from tilewright.checking.asynchrony import asynchronies
+from tilewright.checking.integers import integers, natural
 from tilewright.checking.launch import Launch, Source
 from tilewright.checking.result import CheckResult
 from tilewright.checking.runs import Results
@@ -77,8 +77,10 @@ def check(
             read-only and written to.
         EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
     """
-    orders = asynchronies(_natural("schedules", schedules))
+    orders = asynchronies(natural("schedules", schedules))
     waivers = waivers_of(ignore, PYTHON.of_value("ignore"))
+    if entry is not None and not isinstance(entry, str):
+        raise ArgumentTypeError(f"entry={entry!r} is not a name: give the kernel's, or a part of it")
     source = _source(kernel)
     launch = Launch(
         source,
@@ -87,7 +89,7 @@ def check(
         _extents("grid", grid),
         _extents("block", block),
         _extents("cluster", cluster),
-        _natural("shared_bytes", shared_bytes),
+        natural("shared_bytes", shared_bytes),
         PYTHON,
     )
     result, results = launch.check(orders, waivers=waivers)
@@ -125,23 +127,10 @@ def _source(kernel: object) -> Source:
 
 
 def _extents(name: str, value: object) -> tuple[int, ...]:
-    try:
-        extents = tuple(map(operator.index, value if isinstance(value, Sequence | np.ndarray) else (value,)))
-    except TypeError:
-        extents = ()
+    extents = integers(value)
     if not 1 <= len(extents) <= 3 or min(extents) < 1:
         raise ArgumentValueError(f"{name}={value!r} must be one to three integers from 1 on: give n, or (x, y, z)")
     return extents
-
-
-def _natural(name: str, value: object) -> int:
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise ArgumentValueError(f"{name}={value!r} must be an integer from 0 on: leave it out, or give one")
-    return number
 
 
 def _arguments(given: Sequence[Any]) -> Arguments:
@@ -196,12 +185,19 @@ def _tensor_map(label: str, wanted: TensorMap, place: Pointer | None) -> TensorM
         array.dtype,
         array.shape,
         array.strides,
-        tuple(wanted.box),
-        wanted.swizzle,
+        _sizes(f"{label}: box", wanted.box),
+        natural(f"{label}: swizzle", wanted.swizzle),
         place.offset,
-        None if wanted.element_strides is None else tuple(wanted.element_strides),
+        None if wanted.element_strides is None else _sizes(f"{label}: element_strides", wanted.element_strides),
         wanted.oob_fill == "nan",
     )
+
+
+def _sizes(name: str, value: object) -> tuple[int, ...]:
+    sizes = integers(value)
+    if not sizes:
+        raise ArgumentValueError(f"{name}={value!r} must be integers, one for each dimension of the array")
+    return sizes
 
 
 def _span(array: Array) -> tuple[int, int]:

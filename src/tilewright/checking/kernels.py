@@ -59,8 +59,8 @@ class KernelCheck:
                 comparison = product.verify(out, operands, kernel.accumulator(config))
                 if not comparison.verified:
                     rule = (
-                        f"the product has a relative error of {comparison.relative_error:.2e} against float64, and at "
-                        f"most {comparison.error_bound:.2e} is explained by rounding"
+                        f"the product has a relative error of {comparison.relative_error:.2e} against float64, and "
+                        f"rounding explains at most {comparison.error_bound:.2e}"
                     )
                     findings.report(order, "WrongProduct", rule)
                 return {"the product": out}, counters

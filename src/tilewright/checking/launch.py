@@ -50,6 +50,8 @@ class Source:
             raise ArgumentValueError(
                 f"{path} is not text, so no PTX: `cuobjdump -ptx` extracts the PTX of a binary"
             ) from error
+        except ValueError as error:  # a path with a null character
+            raise ArgumentValueError(f"{str(path)!r} cannot be read: {error}; name a PTX file") from error
         return cls(str(path), text)
 
     def load(self, entry: str | None, words: Wording) -> Kernel:

@@ -1,5 +1,6 @@
 """The check of a launch's arguments against the kernel's parameters, by their types in the PTX."""
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
             f"argument{'s' * (len(parameters) != 1)}: give {'one for each' if wanted else 'none'}{wanted}"
         )
     for number, (parameter, label, item) in enumerate(zip(parameters, arguments.labels, arguments.items, strict=True)):
-        if isinstance(item, int) and _is_float(parameter):
+        if isinstance(item, int) and _is_float(parameter) and abs(item) <= sys.float_info.max:
             item = arguments.items[number] = float(item)
         elif isinstance(item, TensorMapOf) and parameter.size == 8 and not _is_float(parameter):
             item = arguments.items[number] = replace(item, by_address=True)

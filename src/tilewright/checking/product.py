@@ -111,7 +111,7 @@ class NotTaken(ArgumentValueError):
 
 
 def whole_tiles(kernel: Kernel) -> list[tuple[int, int, int]]:
-    """A small product of whole tiles, for a rung that takes no other; None for other kernels."""
+    """The shape of a small product of whole tiles, for a rung that takes no other; none for other kernels."""
     if not isinstance(kernel, LadderKernel):
         return []
     return [(2 * kernel.tile_m, 2 * kernel.tile_n, 4 * max(kernel.tile_k, 16))]

@@ -38,7 +38,7 @@ class Finding:
 def doctor(as_json: Json = False) -> None:
     """Look at Python, packages, compiler, driver, GPUs, cache and tools, and multiply a small product.
 
-    Exit code 1 when something fails; warnings say what a machine cannot do.
+    The exit code is 1 if something fails. Warnings say what this machine cannot do.
 
     \b
     Examples:

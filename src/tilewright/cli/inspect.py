@@ -39,8 +39,8 @@ def inspect(
         str,
         typer.Option(
             "--arch",
-            help="What to compile for: sm_90a, or for mma and simt also sm_80, sm_86, sm_89, sm_100, sm_120 and "
-            "whatever else NVRTC knows; no such GPU is needed.",
+            help="The architecture: sm_90a, or for mma and simt also sm_80, sm_86, sm_89, sm_100, sm_120 and all "
+            "others that NVRTC knows; no such GPU is needed.",
         ),
     ] = "sm_90a",
     ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX.")] = False,

@@ -1,5 +1,5 @@
-// The arguments that every GEMM kernel takes. kernels/parameters.py is the same structure in
-// Python; sizeof is asserted in each translation unit.
+// The arguments that every GEMM kernel takes. kernels/parameters.py has the same structure in
+// Python, and each translation unit asserts its size.
 #pragma once
 #include "types.cuh"
 
@@ -27,10 +27,10 @@ struct GemmParameters {
   float alpha, beta;
 };
 
-// Elements between the first batch of `matrix` and batch number `batch`.
+// The number of elements from the first batch of `matrix` to batch number `batch`.
 __device__ __forceinline__ int64_t batch_offset(const GemmParameters& parameters,
                                                 const MatrixParameters& matrix, int batch) {
-  if (batch == 0) return 0;  // spares single products the divisions
+  if (batch == 0) return 0;  // single products need no divisions
   int64_t offset = 0;
 #pragma unroll
   for (int dim = max_batch_dims - 1; dim >= 0; --dim) {

@@ -1,4 +1,4 @@
-// Element types and fixed-width integers. Self-contained: NVRTC ships no headers.
+// Element types and fixed-width integers, written out here because NVRTC ships no headers.
 #pragma once
 
 using int8_t = signed char;
@@ -55,7 +55,7 @@ __device__ __forceinline__ fp16 from_float<fp16>(float value) {
   return result;
 }
 
-// Two neighbors in one register, `low` at the lower address.
+// Two neighbors in one register; `low` has the lower address.
 template <class T>
 __device__ __forceinline__ uint32_t pack(float low, float high);
 
@@ -73,7 +73,7 @@ __device__ __forceinline__ uint32_t pack<fp16>(float low, float high) {
   return result;
 }
 
-// Two neighbors in registers, as one access to memory takes them.
+// Two neighbors in registers, for one access to memory.
 template <class Element>
 struct PairWord {
   using type = uint32_t;

@@ -229,8 +229,8 @@ class Device:
         resident = resident_ctas(program, total, prod(block_), prod(cluster_), smem, self._checks)
         if ceil_div(total, resident) > max_steps:
             raise LaunchError(
-                f"grid {grid_} has {total} CTAs, of which {resident} run together: more turns than max_steps, "
-                f"{max_steps}"
+                f"grid {grid_} has {total} CTAs and runs {resident} of them at a time, which takes more turns than "
+                f"max_steps, {max_steps}: raise max_steps, or launch fewer CTAs"
             )
         by_site: defaultdict[int, Counts] = defaultdict(Counts)
         state = LaunchState(self.reports, MACHINE_BYTES) if self._checks else None

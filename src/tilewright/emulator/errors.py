@@ -26,8 +26,8 @@ def lines_of(location: str) -> tuple[str, ...]:
 class EmulatorError(TilewrightError):
     """Base of all errors of the emulator.
 
-    threads, address: who did it, in words, and where; None if that is not known. lane: who did it, of the machine that
-    finds the words. reported: whether a report says the same. counters: the `Counters` of a launch until this ended it,
+    threads, address: the threads, in words, and the place; None if unknown. lane: the lane; the machine finds the
+    words. reported: whether a report says the same. counters: the `Counters` of a launch that this error ended,
     otherwise None. The device sets the last two.
     """
 

@@ -134,8 +134,9 @@ def resident_ctas(program: Program, total: int, threads: int, cluster: int, smem
     most = MACHINE_BYTES // max(nbytes * cluster, 1) * cluster
     _require(
         most > 0,
-        f"a cluster of {program.entry.name} takes {nbytes * cluster} bytes to emulate, of which local memory and "
-        f"registers {threads * cluster * kept} and checks {cluster * followed}; the limit is {MACHINE_BYTES}",
+        f"a cluster of {program.entry.name} takes {nbytes * cluster} bytes to emulate, {threads * cluster * kept} for "
+        f"local memory and registers and {cluster * followed} for checks, and the limit is {MACHINE_BYTES}: launch "
+        "smaller blocks or clusters",
     )
     return min(wanted, most)
 

@@ -38,7 +38,7 @@ class CorruptEntry(Exception):
 
 
 def _user_directory() -> Path:
-    import platformdirs  # only needed where no directory was named
+    import platformdirs  # only needed if no directory was named
 
     return platformdirs.user_cache_path("tilewright")
 

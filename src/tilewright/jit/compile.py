@@ -17,7 +17,7 @@ from tilewright.errors import ArgumentValueError, TilewrightError, UnavailableEr
 from tilewright.jit.source import TranslationUnit
 
 # -v makes ptxas report registers and spills; line information maps PTX and SASS back to the headers.
-# NVRTC has a disk cache of its own, which returns no log and so no register count: --no-cache.
+# --no-cache: NVRTC's own disk cache returns no log, and the register count is in the log.
 OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 
 # Line information names files below this root instead of the current directory, so the same source compiles to the

@@ -61,10 +61,12 @@ def translation_unit(
 ) -> TranslationUnit:
     """Write the translation unit that instantiates `kernel_template<Config>` under the name `entry`.
 
-    Everything but the #include stands in namespace tilewright. `static_asserts` are (expression, message) and stand
-    inside Config, so that they name its constants plainly; `parameters` are (CUDA type, name), passed on in order;
-    `launch_bounds` are (threads per CTA, CTAs per SM). `preamble` holds declarations that the header needs before it
-    is read (see `wgmma_wrapper`).
+    Everything but the #include stands in namespace tilewright.
+
+    static_asserts: (expression, message); they stand inside Config, so they name its constants without a prefix.
+    parameters: (CUDA type, name), passed on in order.
+    launch_bounds: (threads per CTA, CTAs per SM).
+    preamble: declarations that must come before the header (see `wgmma_wrapper`).
 
     Raises ValueError for a name that C++ would not take, or a header that the package lacks.
     """
@@ -75,7 +77,7 @@ def translation_unit(
                 f"{name!r} in translation unit {entry!r} is not a C++ identifier; name it with letters, digits and _"
             )
     asserts = [f"  static_assert({rule}, {_string_literal(message)});" for rule, message in static_asserts]
-    # East const: it then binds to the parameter itself, for pointers too, as __grid_constant__ demands.
+    # The const follows the type and so makes the parameter itself const, even a pointer: __grid_constant__ needs that.
     formal = ",\n    ".join(f"{cuda_type} const __grid_constant__ {name}" for cuda_type, name in parameters)
     actual = ", ".join(name for _, name in parameters)
     threads, ctas_per_sm = launch_bounds

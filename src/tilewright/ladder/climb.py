@@ -1,8 +1,9 @@
 """The climb: chosen rungs are measured or counted, and gathered in one record."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from tilewright.checking.integers import integers, natural
 from tilewright.checking.runs import ignored
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.hardware import H200, Hardware
@@ -54,7 +55,7 @@ def measure(
         on_gpu=on_gpu,
         named=rungs is not None,
         settled=settled,
-        seed=seed,
+        seed=natural("seed", seed),
         progress=progress,
         command="tilewright.ladder.measure",
     )
@@ -64,10 +65,10 @@ def chosen(names: Sequence[str] | None, written: str) -> list[Rung]:
     """The rungs of these names, in the ladder's order; all without names. written: how the caller gave them."""
     if names is None:
         return list(LADDER.values())
-    if isinstance(names, str) or not names:
+    if isinstance(names, str) or not isinstance(names, Collection) or not names:
         raise ArgumentValueError(f"{written} names no rung: use some of {', '.join(LADDER)}, or leave it out")
     for name in names:
-        if name not in LADDER:
+        if not isinstance(name, str) or name not in LADDER:
             raise ArgumentValueError(f"{written} names {name!r}, which is not a rung: use {', '.join(LADDER)}")
     return [rung for name, rung in LADDER.items() if name in names]
 
@@ -154,8 +155,10 @@ def _on_gpu(backend: str) -> bool:
 def _extents(shape: object) -> tuple[int, int, int] | None:
     if shape is None:
         return None
-    extents = (shape,) * 3 if isinstance(shape, int) else tuple(shape) if isinstance(shape, Sequence) else ()
-    if len(extents) != 3 or not all(isinstance(extent, int) and extent >= 0 for extent in extents):
+    extents = integers(shape)
+    if len(extents) == 1:
+        extents *= 3
+    if len(extents) != 3 or min(extents) < 0:
         raise ArgumentValueError(f"shape={shape!r} must be (m, n, k) of natural numbers, or one for a cube")
     m, n, k = extents
     return m, n, k

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright import dtypes
-from tilewright.errors import ArgumentValueError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.kernels.kernel import fields_of
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class LadderOptions:
     @classmethod
     def of(cls, dtype: object = None, options: Mapping[str, object] | None = None) -> "LadderOptions":
         """A dtype and values by the names of fields."""
+        if options is not None and not isinstance(options, Mapping):
+            raise ArgumentTypeError(f"options={options!r} is not a mapping: give one, such as {{'stages': 3}}")
         found = [Option(OPTION_FORMAT.format(name, value), name, str(value)) for name, value in (options or {}).items()]
         return cls(None if dtype is None else dtypes.parse(dtype, "dtype"), found)
 

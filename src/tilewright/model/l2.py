@@ -1,4 +1,4 @@
-"""A minimal set-associative L2, and the reads of a tiled product: how many of them go to DRAM in an order of tiles."""
+"""A minimal model of a set-associative L2: the reads of a tiled product that go to DRAM, for an order of tiles."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,8 +11,8 @@ from tilewright.rounding import ceil_div
 class Cache:
     """A cache of `nbytes` in lines of `line_bytes`, `ways` lines per set; the least recently used line is evicted.
 
-    Lines are larger than a GPU's 128 bytes, so a simulation takes only seconds. Pieces of a tile are read as a whole
-    anyway.
+    Lines are larger than a GPU's 128 bytes, so a simulation takes only seconds. This changes little, because tiles are
+    read as a whole.
     """
 
     nbytes: int
@@ -70,11 +70,11 @@ def product_reads(
     ctas: int,
     line_bytes: int,
 ) -> Iterator[int]:
-    """The lines that a persistent kernel reads, when its CTAs go along k in step.
+    """The lines that a persistent kernel reads if its CTAs go along k in step.
 
-    `order` holds tiles of out as (row, column), counted in tiles; of `ctas` CTAs number i takes tiles i, i + ctas, ...
-    A tile of A or B of one k-block, of which 1 to `tile_k` columns exist, is stored as consecutive lines; A and B do
-    not share lines.
+    order: tiles of out as (row, column), counted in tiles. CTA number i of `ctas` takes tiles i, i + ctas, ...
+    The part of A or B that a tile needs for one k-block is stored as consecutive lines, even if k ends within the
+    block. A and B do not share lines.
     """
     k_blocks = ceil_div(k, tile_k)
     a_lines = ceil_div(tile_m * tile_k * element_bytes, line_bytes)

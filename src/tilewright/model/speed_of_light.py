@@ -1,12 +1,12 @@
 """The least time of a product and the expected time of a tiled kernel, on a GPU that need not be present."""
 
 from dataclasses import dataclass
-from math import ceil
 from typing import Literal
 
 from tilewright.hardware import Hardware, Unit
 from tilewright.model import cost
 from tilewright.problem import Problem
+from tilewright.rounding import ceil_div
 
 Power = Literal["settled", "burst"]
 """The power state: at the power limit after the clocks settled, or right after idle."""
@@ -53,11 +53,13 @@ class SpeedOfLight:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a tiled kernel should take, term by term.
+    """The predicted time of a tiled kernel, term by term.
 
-    `tile_count` tiles in `waves` rounds of `cta_count`; `quantization` is the share of multiply-adds that are part of
-    the product (the rest pads tiles and idles in the last wave); `clock` in Hz while multiplying. The arithmetic and
-    the traffic overlap, so that `seconds` is the longer of them plus the overhead.
+    tile_count, waves: number of tiles, and of the rounds in which they are made.
+    quantization: the share of multiply-adds that belong to the product. The rest pads tiles, or is lost to SMs that
+    idle in the last wave.
+    clock: Hz while multiplying.
+    Arithmetic and traffic overlap, so `seconds` is the longer of the two plus the overhead.
     """
 
     tile_count: int
@@ -76,7 +78,7 @@ class Prediction:
 
     @property
     def tflops(self) -> float:
-        """The rate that `seconds` means, in 10^12 floating-point operations per second."""
+        """The rate that follows from `seconds`, in 10^12 floating-point operations per second."""
         return self.flops / self.seconds / 1e12
 
 
@@ -103,7 +105,7 @@ def predict(
     It is within 10% of cuBLAS on an H200 from 2048^3 to 16384^3 (tests/host/test_model.py). For smaller products the
     overhead dominates, so the prediction is only as good as that constant.
     """
-    tile_count = problem.batch_count * ceil(problem.m / tile_m) * ceil(problem.n / tile_n)
+    tile_count = problem.batch_count * ceil_div(problem.m, tile_m) * ceil_div(problem.n, tile_n)
     ctas = max(1, min(cta_count, hardware.sm_count))
     waves = cost.waves(tile_count, ctas)
     macs_per_clock = hardware.macs(unit, problem.a.dtype) * _issue_rate(hardware, unit)
@@ -127,7 +129,7 @@ def _issue_rate(hardware: Hardware, unit: Unit) -> float:
 
 
 def _clock(hardware: Hardware, unit: Unit, power: Power, macs_per_clock: float) -> float:
-    """The boost clock, or less where tensor cores at such a rate per SM would exceed the power limit."""
+    """The boost clock in Hz, or less if tensor cores at this rate per SM would exceed the power limit."""
     if unit == "cuda_cores" or hardware.capability < 90:
         return hardware.clock(unit)
     full = macs_per_clock * hardware.sm_count / ISSUE_RATE["wgmma"]

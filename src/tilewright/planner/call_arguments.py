@@ -16,12 +16,12 @@ def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
     """
     if beta is None:
         beta = 0.0 if c is None else 1.0
-    elif c is None and beta:
+    elif type(beta) is not float or (beta != 0.0 and beta != 1.0):
+        beta = _fp32("beta", beta)
+    if c is None and beta:
         raise ArgumentValueError(f"beta={beta} scales c, which is not given: pass c=, or leave beta out")
     if type(alpha) is not float or alpha != 1.0:
         alpha = _fp32("alpha", alpha)
-    if type(beta) is not float or (beta != 0.0 and beta != 1.0):
-        beta = _fp32("beta", beta)
     return alpha, beta
 
 
@@ -29,9 +29,13 @@ def _fp32(name: str, value: Any) -> float:
     if getattr(value, "requires_grad", False):
         raise UnsupportedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
     try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
+        number = value.__float__()  # unlike float(value), it does not read text
+    except (AttributeError, TypeError, ValueError) as error:
         raise ArgumentTypeError(f"{name}={value!r} is not a real number: pass a float") from error
+    except OverflowError as error:  # Python may refuse to write so long a number
+        raise ArgumentValueError(
+            f"{name} has over 308 digits and does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"
+        ) from error
     if _FP32_MAX < abs(number) < float("inf"):
         raise ArgumentValueError(
             f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"

@@ -1,5 +1,6 @@
 // kind=race grid=2 block=32
-// What the block counts for itself is not over for the other block when it counts for all.
+// Block 1 first counts with block scope. Its later count with device scope does not order this for
+// block 0.
 extern "C" __global__ void count(int* out, const int* in) {
   if (threadIdx.x) return;
   if (blockIdx.x == 1) {

@@ -1,6 +1,6 @@
 // kind=race block=64 grid=4 cluster=2
 #include "wrappers.cuh"
-// The last block to take a ticket lets all of them go on.
+// The block that takes the last ticket lets all blocks go on.
 __device__ void grid_sync(int* tickets) {
   __syncthreads();
   if (threadIdx.x == 0) {

@@ -1,5 +1,5 @@
 // kind=race grid=2 block=64
-// A fence covers what its thread knew by then, and not what it learns at a later barrier.
+// A fence covers what its thread knows at the fence, but not what it learns at a later barrier.
 extern "C" __global__ void flag(int* out, const int* in) {
   int* ready = out + 1024;
   if (blockIdx.x == 0) {

@@ -1,5 +1,5 @@
 // kind=race grid=4 block=64 cluster=2
-// One thread waits and does not fence; after the barrier every thread fences before it reads.
+// One thread waits without a fence. After the barrier, every thread fences before it reads.
 extern "C" __global__ void broadcast(int* out, const int* in) {
   int* ready = out + 2048;
   if (blockIdx.x == 0) {

@@ -1,5 +1,5 @@
 // kind=race grid=4 block=64 cluster=2
-// From block 0 through an atomic of block 2, of another cluster, to block 1.
+// Data go from block 0 to block 1 through an atomic of block 2, which is in another cluster.
 extern "C" __global__ void relay(int* out, const int* in) {
   int* count = out + 2048;
   if (blockIdx.x == 3) return;

@@ -1,5 +1,5 @@
 // kind=race grid=5 block=128
-// Every thread fences what it wrote; one counts its block with no fence after the barrier.
+// Every thread fences its own writes. After the barrier, one counts its block without a fence.
 extern "C" __global__ void last_block(int* out, const int* in) {
   __shared__ bool last;
   int* count = out + 2048;

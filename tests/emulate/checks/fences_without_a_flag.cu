@@ -1,5 +1,5 @@
 // kind=race grid=2 block=32
-// Both fence, and this run orders the fences; another may order them the other way.
+// Both threads fence, and this run puts the fences in an order. Another run may choose the other.
 extern "C" __global__ void fences(int* out, const int* in) {
   volatile int* ready = out + 1024;
   if (threadIdx.x) return;

@@ -1,6 +1,6 @@
 // kind=race block=32 grid=4 cluster=2
 #include "wrappers.cuh"
-// From block 0 to block 2, of another cluster, and to block 1.
+// Data go from block 0 to block 2, which is in another cluster, and back to block 1.
 extern "C" __global__ void relay(int* out, const int* in) {
   if (threadIdx.x != 0) return;
   if (blockIdx.x == 0) {

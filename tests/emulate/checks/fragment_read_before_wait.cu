@@ -1,6 +1,6 @@
 // kind=accumulator-before-wait block=128
 #include "wrappers.cuh"
-// A is in registers, which wgmma may still read.
+// A is in registers, and wgmma may still read them.
 extern "C" __global__ void product(int* out, const int* in) {
   __shared__ __align__(128) int tile[8 * 8];
   int t = threadIdx.x;

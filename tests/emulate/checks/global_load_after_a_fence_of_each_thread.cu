@@ -1,6 +1,7 @@
 // kind=race block=64 grid=2
 #include "wrappers.cuh"
-// What all threads fence, one hands to a block that fences the proxies and loads it by TMA.
+// All threads fence their writes. One sets a flag for a block that fences the proxies and loads the
+// data by TMA.
 extern "C" __global__ void load(int* out, const int* in) {
   __shared__ __align__(128) int row[64];
   __shared__ u64 arrived;

@@ -6,7 +6,7 @@ extern "C" __global__ void load(int* out, const int* in) {
   int t = threadIdx.x;
   unsigned barrier = shared_address(&arrived);
   out[t] = in[t]; /*2*/
-  if (FAULT) proxy_fence(); // of shared memory
+  if (FAULT) proxy_fence(); // only covers shared memory
   else asm volatile("fence.proxy.async.global;" ::: "memory");
   if (t == 0) {
     mbarrier_init(barrier, 1);

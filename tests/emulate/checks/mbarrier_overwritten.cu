@@ -1,6 +1,6 @@
 // kind=mbarrier-access block=64
 #include "wrappers.cuh"
-// The sums of two warps, kept where an mbarrier was.
+// The kernel keeps the sums of two warps in memory that was an mbarrier.
 extern "C" __global__ void reused(int* out, const int* in) {
   __shared__ u64 barrier;
   int* sums = reinterpret_cast<int*>(&barrier);

@@ -1,6 +1,6 @@
 // kind=race grid=2 block=32
-// red does not tell what it reads, so that no fence after it acquires: "Reductions do not form
-// Acquire Patterns".
+// red returns no value, so a fence after it does not acquire: "Reductions do not form Acquire
+// Patterns".
 __device__ int touch(int* place) {
   int found = 0;
   if (FAULT)

@@ -1,6 +1,7 @@
 // kind=overwrite-before-wait block=64
 #include "wrappers.cuh"
-// All lanes of a warp ask for one store, as in CUTLASS's epilogue; or half of them for another one.
+// All lanes of a warp issue the same store, as in CUTLASS's epilogue; with the fault, half of them
+// issue another one.
 extern "C" __global__ void store(int* out, const int* in) {
   __shared__ __align__(128) int rows[128];
   int t = threadIdx.x;

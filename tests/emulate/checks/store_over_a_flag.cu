@@ -1,6 +1,6 @@
 // kind=race block=64 grid=2
 #include "wrappers.cuh"
-// Who stores over a flag passes on nothing that another released by it; an atomic does.
+// A store over a flag does not pass on what another thread released by it; an atomic does.
 __device__ void wait_for(int* flag, int wanted) {
   int value = 0;
   while (value != wanted) {

@@ -7,6 +7,6 @@ extern "C" __global__ void rotate(int* out, const int* in) {
   for (int i = 0; i < 16 - FAULT; i++) row[first + i & 15] = i;
   Row rows[2];
   for (int i = 0; i < 2; i++) rows[i] = {first, i, 3};
-  Row chosen = rows[first & 1];                       // with its padding
+  Row chosen = rows[first & 1];                       // copies the padding too
   out[threadIdx.x] = row[first + 15 & 15] + chosen.y; /*1*/
 }

@@ -1,4 +1,4 @@
-// PTX instructions as functions, for the kernels beside.
+// PTX instructions as functions, for the kernels in this folder.
 typedef unsigned long long u64;
 __device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 __device__ void mbarrier_init(unsigned b, int n) {
@@ -67,7 +67,7 @@ __device__ __forceinline__ void bulk_reduce(int* to, unsigned from, int bytes) {
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-// From here to the same variable of another block of the cluster, whose mbarrier is signaled.
+// Copies to the same variable of another block of the cluster, and signals that block's mbarrier.
 __device__ __forceinline__ void bulk_copy_to_rank(const void* to, const void* from, int bytes,
                                                   unsigned barrier, int rank) {
   asm volatile(
@@ -92,7 +92,7 @@ __device__ __forceinline__ void proxy_fence() {
 __device__ __forceinline__ u64 descriptor(const void* tile) {
   return shared_address(tile) >> 4 | 8ull << 16 | 16ull << 32;
 }
-// d += A B^T of tiles (64, 16) and (8, 16).
+// d += A B^T, for tiles A (64, 16) and B (8, 16).
 __device__ __forceinline__ void multiply(float (&d)[4], const void* a, const void* b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"

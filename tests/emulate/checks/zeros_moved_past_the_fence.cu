@@ -1,6 +1,6 @@
 // kind=wgmma-serialization block=128
 #include "wrappers.cuh"
-// Nothing binds the zeros to their place in the source, and NVRTC makes them after the fence.
+// Nothing binds the zeros to their place in the source, so NVRTC sets them after the fence.
 extern "C" __global__ void product(int* out, const int* in) {
   __shared__ __align__(128) int tiles[64 * 8 + 8 * 8];
   int t = threadIdx.x;

@@ -23,7 +23,7 @@ def agree(one, other, *, relative=0.0, absolute=0.0, magnitude=0.0, scale=None):
 
 
 def shown(value):
-    """A number's bits, and what they mean if it is no integer."""
+    """The bits of a number, and their meaning if it is not an integer."""
     bits = value.view(f"u{value.itemsize}")
     return f"{bits:#x}" if value.dtype.kind in "ui" else f"{bits:#x} ({value})"
 

@@ -44,8 +44,8 @@ def bench(
 ) -> None:
     """Time products against the libraries found on this machine: verified, interleaved, right after idle and settled.
 
-    Needs a GPU and torch; a record that was written before is shown anywhere. Ctrl-C ends it with what was measured.
-    Exit code 1 when a result is wrong, nothing could be timed, or the self-check disagrees.
+    Needs a GPU and torch; an earlier record is shown on any machine. Ctrl-C ends it with what was measured so far.
+    The exit code is 1 if a result is wrong, nothing could be timed, or the self-check disagrees.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ SELF_CHECK_SHAPE = "4096,4096,4096"
 DEFAULT_BASELINE = "cublas"
 
 DataOption = Annotated[
-    Data, typer.Option("--data", help="Normal, uniform from -1 to 1, or normal with an A of which 2 of 4 are zero.")
+    Data, typer.Option("--data", help="Normal, uniform from -1 to 1, or normal with an A that is 2:4 sparse.")
 ]
 
 
@@ -71,8 +71,8 @@ class ContenderOptions:
         list[str] | None,
         typer.Option(
             "--contender",
-            help="tilewright, tilewright:KERNEL, cublas, cublaslt, triton, quack; may be repeated. All by default, but "
-            "for forced kernels.",
+            help="tilewright, tilewright:KERNEL, cublas, cublaslt, triton, quack; may be repeated. "
+            "By default all, except tilewright:KERNEL.",
             show_default=False,
         ),
     ] = None
@@ -80,7 +80,7 @@ class ContenderOptions:
         str | None,
         typer.Option(
             "--baseline",
-            help="The contender that ratios are to; cublas by default, or the first where it takes no part.",
+            help="The contender that ratios are to; cublas by default, or the first contender if cublas takes no part.",
             show_default=False,
         ),
     ] = None
@@ -112,7 +112,7 @@ class ContenderOptions:
             ours = [name for name in known if name.partition(":")[0] == OURS]
             if configs is not None and len(ours) > 1:
                 raise ArgumentValueError(
-                    f"--configs={configs} is of one kernel, and there are {', '.join(ours)}: name one of them"
+                    f"--configs={configs} belongs to one kernel, and there are {', '.join(ours)}: name one of them"
                 )
             if baseline is not None and baseline not in known:
                 raise ArgumentValueError(f"--baseline={baseline} is not a contender: use {', '.join(known)}")

@@ -50,18 +50,19 @@ def check(
 ) -> None:
     """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
 
-    A product of a kernel of tilewright is verified each time; without M N K it is
-    small and fits no tile, unless a rung takes whole tiles only. The results, or all arrays that a PTX file's kernel
-    gets, must be equal bit for bit under every order.
+    A kernel of tilewright multiplies, and its product is verified each time. Without M N K, the product is
+    small and does not consist of whole tiles, unless a rung takes nothing else. The results must be equal bit for
+    bit under every order. For a PTX file, these are all arrays that the kernel gets.
 
     A launch of a PTX file that would take minutes ends early with the estimate;
     TILEWRIGHT_EMULATOR_SECONDS sets the limit. Ctrl-C shows what was found so far.
 
-    Exit code 1 when something is reported, 2 for what cannot run or ends early,
-    130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
-    reports, unlisted, warnings, waived, counters: {totals, by_line,
-    by_line_inclusive}, schedules}, and error where it ends early; of all and
-    ladder {verified, results}, a list of such objects; of what cannot run {error}.
+    The exit code is 1 if something is reported, 2 if the check cannot run or ends early,
+    and 130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
+    reports, unlisted, warnings, waived, counters: {totals, by_line, by_line_inclusive},
+    schedules}, with the key error if the check ends early. For all and ladder it prints
+    {verified, results}, where results lists such objects. If the check cannot run, it
+    prints {error}.
 
     \b
     Examples:

@@ -35,11 +35,12 @@ class RungOptions:
         ),
     ] = None
     rungs: Annotated[
-        str | None, typer.Option("--rungs", help="Names of rungs, by commas; all by default.", show_default=False)
+        str | None,
+        typer.Option("--rungs", help="Names of rungs, separated by commas; all by default.", show_default=False),
     ] = None
     dtype: Annotated[
         DTypeName | None,
-        typer.Option("--dtype", help="Element type, where a rung takes several.", show_default=False),
+        typer.Option("--dtype", help="Element type, for rungs that take several.", show_default=False),
     ] = None
     schedule: Annotated[
         str | None,
@@ -83,7 +84,7 @@ def ladder(
     *,
     record: Annotated[
         Path | None,
-        typer.Argument(help="What --json printed before (.json), to be shown again or drawn.", show_default=False),
+        typer.Argument(help="A record that --json printed (.json), to be shown again or drawn.", show_default=False),
     ] = None,
     rungs: RungOptions,
     backend: BackendOption = BackendName.auto,
@@ -96,7 +97,7 @@ def ladder(
 ) -> None:
     """Climb the ladder: each rung is verified against float64, then timed beside cuBLAS (GPU) or counted (emulator).
 
-    A record of --json is shown again anywhere, without climbing.
+    A record that --json printed is shown again on any machine, without climbing.
 
     \b
     Examples:

@@ -37,12 +37,12 @@ def show(record: dict[str, Any]) -> None:
     if wrong:
         console().print(f"[red]WRONG or failed: {', '.join(wrong)}[/red]")
     elif verdicts:
-        products = "The product is" if len(verdicts) == 1 else f"All {len(verdicts)} products are"
-        console().print(f"{products} right, by float64.")
+        products = "The product agrees" if len(verdicts) == 1 else f"All {len(verdicts)} products agree"
+        console().print(f"{products} with float64.")
     if ran:
         legend = _MEASURED_LEGEND if measured else _COUNTED_LEGEND
         if any("settled" in rung.get("measured", {}) for rung in ran):
-            legend += " Settled: at the power limit."
+            legend += " Settled: measured at the power limit."
         console().print(legend, style="dim", soft_wrap=False)
 
 
@@ -85,13 +85,14 @@ def published(rung: dict[str, Any]) -> "Published | None":
 
 
 _MEASURED_LEGEND = (
-    "TFLOP/s: right after idle. Of light: of what the GPU's units or its memory allow. Of cuBLAS: on the same data in "
-    "the same run. Gain: over the rung before on the road, steps aside left out."
+    "TFLOP/s: measured right after idle. Of light: the share of the rate that the GPU's units or its memory allow. "
+    "Of cuBLAS: the share of cuBLAS's rate on the same data in the same run. Gain: the rate relative to the last rung "
+    "on the road; side branches do not count."
 )
 _COUNTED_LEGEND = (
-    "Sectors: of 32 bytes, 4 where the lanes of a warp read neighboring floats. Conflicts: wavefronts that they "
-    "add to a request to SMEM. flop/B: operations for each byte that crosses the banks of SMEM, or that would cross "
-    "between the SMs and L2 if L1 caught nothing."
+    "Sectors: pieces of 32 bytes per load from GMEM; 4 if the lanes of a warp read neighboring floats. Conflicts: "
+    "wavefronts that bank conflicts add to a request to SMEM. flop/B: operations per byte that crosses the banks of "
+    "SMEM, or that would cross between the SMs and L2 if nothing hit in L1."
 )
 
 

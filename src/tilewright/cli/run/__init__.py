@@ -84,7 +84,7 @@ def run(
     else:
         facts(outcome.facts)
         if outcome.record.get("counters"):
-            table("\nWhat the emulator counted", counter_rows(outcome.record["counters"]))
+            table("\nCounters of the emulator", counter_rows(outcome.record["counters"]))
     if not outcome.record["verified"]:
         raise typer.Exit(NOT_VERIFIED)
 

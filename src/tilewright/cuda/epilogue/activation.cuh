@@ -1,5 +1,5 @@
-// The functions that an epilogue may end with, each a type with `apply`: what a Config names as
-// Activation.
+// The activations with which an epilogue may end. Each is a type with `apply`; a Config names one
+// as Activation.
 #pragma once
 #include "ptx/approximate.cuh"
 #include "types.cuh"
@@ -17,7 +17,7 @@ struct Relu {
 };
 
 // x Phi(x), with erfc(|x| / sqrt(2)) by Abramowitz and Stegun 7.1.26 (absolute error below 1.5e-7),
-// its polynomial halved: about half of erff's code, which would stand here once for every
+// with its polynomial halved. This is about half of erff's code, and the code is repeated for every
 // accumulator.
 struct Gelu {
   static __device__ __forceinline__ float apply(float x) {

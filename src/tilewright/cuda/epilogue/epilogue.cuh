@@ -1,7 +1,7 @@
 // out = activation(alpha * accumulator + beta * c + bias): the one epilogue of every kernel.
 //
 // Config names: Output, Addend (c), Bias: element types; has_c, has_bias; Activation: a functor of
-// activation.cuh; store_elements: neighbors along a row that one store may write (2 where out is
+// activation.cuh; store_elements: neighbors along a row that one store may write (2 if out is
 // row-major and aligned).
 #pragma once
 #include "epilogue/activation.cuh"
@@ -43,8 +43,8 @@ struct EpilogueRow {
     out[column * parameters.out.column_stride] = from_float<Output>(finish(accumulator, column));
   }
 
-  // Columns `column` (even) and `column` + 1: what one lane of a tensor-core fragment holds side by
-  // side. Both are finished once, whatever is stored: this code is there for every accumulator.
+  // Columns `column` (even) and `column` + 1, which one lane of a tensor-core fragment holds. Both
+  // are finished at one place in the code, since this code is repeated for every accumulator.
   __device__ __forceinline__ void store_pair(float first, float second, int column) const {
     if (column >= parameters.n) return;
     const bool both = column + 1 < parameters.n;
@@ -80,7 +80,7 @@ struct Epilogue {
     }
   }
 
-  // Row `row`; only inside out may its elements be touched.
+  // Row `row`. Its elements may be touched only if they are inside out.
   __device__ __forceinline__ EpilogueRow<Config> at_row(int row) const {
     EpilogueRow<Config> result{parameters, out + row * parameters.out.row_stride};
     if constexpr (Config::has_c) result.c = c + row * parameters.c.row_stride;

@@ -10,7 +10,7 @@
 //     ...
 //     row 8                0      1      2      3        0        pair 1 of block 0, pair 3 ...
 //
-// so pair q is in row q % 2 * 8 + lane / 4, columns q / 2 * 8 + lane % 4 * 2 and the next.
+// So pair q is in row q % 2 * 8 + lane / 4, columns q / 2 * 8 + lane % 4 * 2 and the next.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "layout/swizzle.cuh"
@@ -21,7 +21,7 @@
 
 namespace tilewright {
 
-// Where the 16 x tile_n elements of one warp lie in out.
+// The place in out of the 16 x tile_n elements of one warp.
 struct WarpTile {
   int row, column, batch;
 };
@@ -32,8 +32,8 @@ struct Pair {
 };
 
 // Config names: tile_n; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed at
-// once; tma_epilogue: through SMEM, with store_columns and store_buffers, rather than straight from
-// registers; vector_stores: out can be written 16 bytes at a time.
+// once; tma_epilogue: results go through SMEM, with store_columns and store_buffers, and not
+// straight from registers; vector_stores: out can be written 16 bytes at a time.
 template <class Config>
 class WarpOutput {
   using Output = typename Config::Output;
@@ -47,13 +47,13 @@ class WarpOutput {
   int buffer = 0;
   int lane = threadIdx.x % 32;
 
-  // How many elements of out there are from here to the end of the row; 0 or less means none.
+  // The number of elements of out from here to the end of the row; 0 or less if there are none.
   __device__ __forceinline__ int columns_inside(int row, int column) const {
     return row < parameters.m ? parameters.n - column : 0;
   }
 
-  // A pair that starts at `element`, of which the first `inside` elements may be touched; past
-  // them, zeros are read.
+  // The pair that starts at `element`. Only its first `inside` elements are read; the others are
+  // zero.
   template <bool at_once, class Element>
   static __device__ __forceinline__ Pair<Element> load_pair(const Element* element, int64_t stride,
                                                             int inside) {
@@ -87,7 +87,7 @@ class WarpOutput {
 #pragma unroll
     for (int column = 0; column < Config::tile_n; column += Config::store_columns) {
       const uint32_t chunk = staging + buffer * Config::store_bytes;
-      // The last store from this buffer has read it (rule 13).
+      // Wait until the last store from this buffer has read it (rule 13).
       if (lane == 0) bulk_wait_read<Config::store_buffers - 1>();
       __syncwarp();
 #pragma unroll
@@ -106,8 +106,8 @@ class WarpOutput {
     }
   }
 
-  // Four lanes that hold a row's pairs of four blocks exchange them, so that each has one block, 16
-  // bytes: words[b] of lane l becomes words[l] of lane b (lanes modulo 4).
+  // Four lanes hold a row's pairs of four blocks. They exchange them, and then each has one block
+  // of 16 bytes: words[b] of lane l becomes words[l] of lane b (lanes modulo 4).
   __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) const {
 #pragma unroll
     for (int bit = 1; bit <= 2; bit *= 2) {
@@ -125,7 +125,7 @@ class WarpOutput {
   // Registers -> GMEM.
   __device__ __forceinline__ void store_from_registers(const Word (&words)[pairs],
                                                        const WarpTile& at) const {
-    // c may be out, of which each lane has read its pairs: a 16-byte store covers those of four.
+    // c may be out. A 16-byte store covers the pairs of four lanes, which must all have read them.
     if constexpr (Config::has_c && Config::vector_stores) __syncwarp();
     const Epilogue<Config> epilogue(parameters, at.batch);
     const int64_t stride = Config::out_pairs ? 1 : parameters.out.column_stride;
@@ -171,7 +171,7 @@ class WarpOutput {
                                          const WarpTile& at) const {
     const Epilogue<Config> epilogue(parameters, at.batch);
     int row = at.row + lane / 4, column = at.column + lane % 4 * 2;
-    // What follows from these is not to be kept in registers from one row block to the next.
+    // The compiler must not keep values derived from these in registers until the next row block.
     asm volatile("" : "+r"(row), "+r"(column));
     const int64_t c_stride = Config::c_pairs ? 1 : parameters.c.column_stride;
     const int64_t bias_stride = Config::bias_pairs ? 1 : parameters.bias.column_stride;
@@ -209,7 +209,7 @@ class WarpOutput {
     }
   }
 
-  // Before the CTA ends: nothing reads its SMEM any more (rule 15).
+  // Waits until nothing reads the CTA's SMEM anymore; required before it ends (rule 15).
   __device__ __forceinline__ void drain() const {
     if constexpr (Config::tma_epilogue) {
       if (lane == 0) bulk_wait<0>();

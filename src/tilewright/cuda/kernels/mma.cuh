@@ -6,9 +6,9 @@
 //   GMEM --cp.async, or element by element--> stage --ldmatrix--> fragments --mma.sync-->
 //   accumulators --> epilogue
 //
-// Warps share a stage as warps_m x warps_n blocks of (warp_m, warp_n). A k step is 16 wide; while
-// it is multiplied, the fragments of the next step and one slice of the tile that is stages - 1
-// ahead are on their way.
+// Warps share a stage as warps_m x warps_n blocks of (warp_m, warp_n). A k step is 16 wide. While
+// it is multiplied, the fragments of the next step are loaded, and so is one slice of the tile that
+// is stages - 1 ahead.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "layout/raster.cuh"
@@ -91,8 +91,8 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
         fragments[(step + 1) % 2].load(stage_a(read), stage_b(read), warp_m, warp_n,
                                        (step + 1) * 16);
       } else {
-        // The next stage has landed for everybody, and everybody has read this one: it is written
-        // to next.
+        // After this barrier the next stage has landed for all threads, and all have read this one,
+        // so it may be overwritten.
         cp_async_commit();
         cp_async_wait<Config::stages - 2>();
         __syncthreads();
@@ -105,7 +105,7 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
     write = read;
     read = next;
   }
-  cp_async_wait<0>();  // of the zeros beyond the end of k: no copy outlives the CTA
+  cp_async_wait<0>();  // zeros beyond the end of k: no copy may outlive the CTA
 
   accumulators.store(Epilogue<Config>(parameters, tile.batch), first_m + warp_m, first_n + warp_n);
 }

@@ -1,11 +1,11 @@
 // fp32 GEMM on the CUDA cores, for every shape, stride and alignment.
 //
-// One CTA makes one (tile_m, tile_n) tile of out; along k it works through tiles of A and B, which
-// are kept in SMEM with mn contiguous, in two buffers: while one is multiplied, the next tile is on
-// its way through registers to the other. Fragments are read from SMEM one k ahead of their
-// products, also across the barrier between two tiles. A warp makes a block of (warp_m, warp_n),
-// each lane (thread_m, thread_n) of it, in 4x4 pieces that lie a whole row or column of lanes
-// apart, so that lanes side by side read neighboring float4:
+// One CTA makes one (tile_m, tile_n) tile of out. Along k it works through tiles of A and B, which
+// SMEM holds with mn contiguous, in two buffers: while one is multiplied, the next tile passes
+// through registers to the other. Fragments are read from SMEM one k ahead of their products, even
+// across the barrier between two tiles. A warp makes a block of (warp_m, warp_n), and each lane
+// makes (thread_m, thread_n) of it, in 4x4 pieces. The pieces lie a whole row or column of lanes
+// apart, so neighboring lanes read neighboring float4:
 //
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
@@ -20,7 +20,7 @@
 
 namespace tilewright {
 
-// Elements from one k to the next in a tile. The 4 that pad a row spread a column over the banks.
+// Elements from one k to the next in a tile. A padding of 4 spreads a column over the banks.
 template <int tile_mn>
 constexpr int pitch = tile_mn + 4;
 
@@ -31,8 +31,8 @@ struct Storage {
 };
 
 // Brings the tiles of one operand along k into SMEM: `fetch` loads one into registers, `put` stores
-// it. What lies outside the matrix becomes zero and is never read. Four `elements` at a time want
-// aligned neighbors in GMEM.
+// it. Elements outside the matrix are never read and become zero. With `elements` = 4, neighbors
+// must be contiguous and aligned in GMEM.
 template <int tile_mn, int tile_k, bool k_major, int elements, int threads>
 class StagedCopy {
   using Cursor = TileCursor<float, tile_mn, tile_k, k_major, elements, threads>;
@@ -41,13 +41,13 @@ class StagedCopy {
 
  public:
   // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k). The
-  // stride of neighbors is known.
+  // compiler knows the stride of neighbors.
   __device__ __forceinline__ StagedCopy(const float* matrix, int64_t mn_stride, int64_t k_stride,
                                         int mn_start, int mn, int k)
       : cursor(matrix, elements == 4 && !k_major ? 1 : mn_stride,
                elements == 4 && k_major ? 1 : k_stride, mn_start, mn, k) {}
 
-  // One test for the whole tile: inside the matrix, the passes are loads and nothing else.
+  // One test covers the whole tile: inside the matrix, the passes only load.
   __device__ __forceinline__ void fetch() {
     if (cursor.whole()) {
       load<true>();
@@ -83,7 +83,7 @@ class StagedCopy {
           tile[(cursor.column + i) * pitch<tile_mn> + row] = staged[pass][i];
         }
       } else if constexpr (elements == 4) {
-        // As one instruction: NVRTC writes a float4 as four where it likes, and ptxas as one again.
+        // One instruction: NVRTC may split the load of a float4 in four, and ptxas may join them.
         store_shared(shared_address(tile + row * pitch<tile_mn> + cursor.column),
                      *reinterpret_cast<const float4*>(staged[pass]));
       } else {
@@ -114,7 +114,7 @@ struct Fragments {
     }
   }
 
-  // Columns back and forth, so that neighbors in time share an operand that is still at hand.
+  // Columns go back and forth, so successive products share an operand that is still at hand.
   __device__ __forceinline__ void multiply(
       float (&accumulators)[Config::thread_m][Config::thread_n]) const {
 #pragma unroll
@@ -173,7 +173,7 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
     for (int k = 0; k < Config::tile_k; ++k) {
       const bool last = k == Config::tile_k - 1;
       if (last) {
-        // Everybody was done with the other buffer at the last barrier.
+        // All threads were done with the other buffer at the last barrier.
         copy_a.put(storage.a[1 - buffer]);
         copy_b.put(storage.b[1 - buffer]);
         __syncthreads();

@@ -1,11 +1,11 @@
-// Persistent, warp-specialised GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16
+// Persistent, warp-specialized GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16
 // with fp32 accumulation.
 //
-// One producer thread brings tiles of A and B into a ring of SMEM slots by TMA; consumer warpgroups
-// multiply them with wgmma, each its own rows of the CTA's tile, and write out. The CTAs of a
-// cluster compute neighboring tiles in step and share loads: every tile of A is loaded in
-// cluster_n slices, every tile of B in cluster_m slices, each slice by one CTA and multicast to
-// those that need it. CTAs stay and take tile after tile; loads run ahead into the next tile.
+// One producer thread brings tiles of A and B into a ring of SMEM slots by TMA. Consumer warpgroups
+// multiply them with wgmma and write the results to out; each takes its own rows of the CTA's tile.
+// The CTAs of a cluster compute neighboring tiles in step and share loads: a tile of A is loaded in
+// cluster_n slices and a tile of B in cluster_m slices. One CTA loads each slice and multicasts it
+// to those that need it. CTAs stay and take tile after tile; loads run ahead into the next tile.
 //
 //   producer   load load load load ... load load load load ...
 //   consumer        mul  mul  mul  ... mul  mul  mul  mul  ...
@@ -28,13 +28,13 @@
 
 namespace tilewright {
 
-// What a consumer warpgroup does: it multiplies its rows of each tile and writes them out.
+// A consumer warpgroup: it multiplies its rows of each tile and writes the results to out.
 template <class Config>
 __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline<Config>& pipeline,
                                         const TileLoop<Config>& tiles, const TensorMap* map_out,
                                         const GemmParameters& parameters) {
   constexpr int row_blocks = Config::row_blocks, last = row_blocks - 1;
-  const int index = threadIdx.x / 128 - 1;  // of this consumer; warpgroup 0 is the producer's
+  const int index = threadIdx.x / 128 - 1;  // this consumer's; warpgroup 0 has the producer
   const int warp = threadIdx.x / 32 % 4;
   uint32_t staging = 0;
   if constexpr (Config::tma_epilogue) {
@@ -55,8 +55,8 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     output.finish(words, accumulators[row_block], at);
   };
   if constexpr (Config::overlap) {
-    // The last row block is held back, packed, and stored behind the next tile's first wgmmas; an
-    // earlier one is stored behind the last wgmmas of the tile.
+    // The last row block is packed and held back, and stored during the next tile's first wgmmas.
+    // An earlier one is stored during the last wgmmas of this tile.
     WarpTile held;
     bool holding = false;
     auto store_held = [&] {
@@ -103,7 +103,7 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
   const TileLoop<Config> tiles(place, parameters);
 
   if (threadIdx.x == 0) {
-    if (shared_address(smem) % 1024 != 0) __trap();  // swizzled tiles need it
+    if (shared_address(smem) % 1024 != 0) __trap();  // swizzled tiles need this alignment
     prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
     if constexpr (Config::tma_epilogue) prefetch_tensor_map(*map_out);
@@ -123,7 +123,7 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
   if constexpr (place.size > 1) place.sync();  // peers may still send here (rule 16)
 }
 
-// With tma_epilogue.
+// The kernel with tma_epilogue, which takes the tensor map of out too.
 template <class Config>
 __device__ __forceinline__ void wgmma_kernel(const TensorMap& map_a, const TensorMap& map_b,
                                              const TensorMap& map_out,

@@ -1,7 +1,7 @@
 // Rung: cp.async brings the tiles from GMEM to SMEM past the registers.
 //
-// A thread only says what goes where; the copies run while it multiplies, and before it turns to
-// their tile it waits for its own and then, at the barrier, for those of everybody else.
+// A thread only names the source and the destination, and the copies run while it multiplies.
+// Before it multiplies their tile, it waits for its own copies, then at the barrier for all others.
 //
 //     cp.async       | copy 1 ......... | copy 2 ......... |
 //     buffer 0       | multiply 0       |   2 arrives here | multiply 2
@@ -37,7 +37,7 @@ __device__ __forceinline__ void async_copies_kernel(const GemmParameters& parame
 #pragma unroll 1
   for (int k = Config::tile_k; k <= parameters.k; k += Config::tile_k) {
     cp_async_wait<0>();
-    __syncthreads();  // all of this tile is there, and everybody is done with the other buffer
+    __syncthreads();  // all of this tile is there, and all threads are done with the other buffer
     if (k < parameters.k) start_copies(k, 1 - buffer);
     thread.multiply(a_tiles[buffer], b_tiles[buffer]);
     buffer = 1 - buffer;

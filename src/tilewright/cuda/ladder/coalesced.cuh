@@ -1,7 +1,7 @@
-// Rung: one thread for each element of out, and the threads of a warp side by side.
+// Rung: one thread for each element of out, with the threads of a warp side by side.
 //
-// A warp's 32 lanes take 32 neighboring columns of one row. They all want the same element of A,
-// and neighbors of B and out: 128 bytes in a row, four sectors of which every byte is used.
+// A warp's 32 lanes take 32 neighboring columns of one row. They all read the same element of A,
+// and neighbors of B and out: 128 bytes in a row, which use every byte of four sectors.
 //
 //      k ->                        n ->                        n ->
 //     | x . . . . |   A           | 0 1 2 ... 31 | . |   B     | 0 1 2 ... 31 | . |   out

@@ -1,5 +1,5 @@
-// What the rungs of large tiles share: which part of A and B a CTA works on, and which of it each
-// thread copies, four neighbors at a time. Whole tiles, and rows that start on 16 bytes.
+// The rungs with large tiles share this: the part of A and B that a CTA works on, and the part that
+// each thread copies, four neighbors at a time. Tiles are whole, and rows start on 16 bytes.
 #pragma once
 #include "parameters.cuh"
 #include "types.cuh"
@@ -12,7 +12,7 @@ __device__ __forceinline__ float4 load4(const float* from) {
 }
 
 // Calls visit(pass, row, column) for each group of four neighbors that this thread copies of
-// (rows, columns) elements; threads side by side take groups side by side.
+// (rows, columns) elements; neighboring threads take neighboring groups.
 template <int rows, int columns, int threads, class Visit>
 __device__ __forceinline__ void for_each_copy(Visit visit) {
   constexpr int threads_per_row = columns / 4, rows_per_pass = threads / threads_per_row;
@@ -24,7 +24,7 @@ __device__ __forceinline__ void for_each_copy(Visit visit) {
   }
 }
 
-// The CTA's tile of out, and the rows of A and columns of B that it takes.
+// The CTA's tile of out, and the rows of A and columns of B that it needs.
 template <class Config>
 struct CtaTile {
   const int m, n;  // its first row and column of out
@@ -39,7 +39,7 @@ struct CtaTile {
         a(static_cast<const float*>(parameters.a.pointer) + m * a_stride),
         b(static_cast<const float*>(parameters.b.pointer) + n) {}
 
-  // visit(pass, row, column, source) for what this thread copies of A's tile (tile_m, tile_k) at k.
+  // Calls visit(pass, row, column, source) for this thread's part of A's (tile_m, tile_k) at k.
   template <class Visit>
   __device__ __forceinline__ void for_each_of_a(int k, Visit visit) const {
     for_each_copy<Config::tile_m, Config::tile_k, Config::threads>(

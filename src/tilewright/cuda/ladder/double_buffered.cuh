@@ -1,8 +1,8 @@
-// Rung: two buffers, and the next tiles are on their way while the present ones are multiplied.
+// Rung: two buffers; the next tiles are loaded while the present ones are multiplied.
 //
 // The next tiles of A and B are loaded into registers before the products and stored to the other
-// buffer after them: the loads' latency passes behind 1024 multiply-adds of each thread. One
-// barrier a tile is left.
+// buffer after them, so 1024 multiply-adds of each thread hide the latency of the loads. Each tile
+// needs only one barrier.
 //
 //     registers      | load 1 ......... | load 2 ......... |
 //     buffer 0       | multiply 0       |     store 2 here -> | multiply 2
@@ -32,7 +32,7 @@ struct Tiles {
   }
 };
 
-// Block: what a thread keeps of the CTA's tile of out.
+// Block: a thread's part of the CTA's tile of out, in registers.
 template <class Config, class Block, class Tiles>
 __device__ __forceinline__ void multiply_double_buffered(const GemmParameters& parameters,
                                                          Tiles (&tiles)[2]) {
@@ -49,7 +49,7 @@ __device__ __forceinline__ void multiply_double_buffered(const GemmParameters& p
     next.fetch(cta, k);
     block.multiply(tiles[buffer].a, tiles[buffer].b);
     buffer = 1 - buffer;
-    tiles[buffer].put(cta, next);  // everybody was done with it at the last barrier
+    tiles[buffer].put(cta, next);  // all threads were done with it at the last barrier
     __syncthreads();
   }
   block.multiply(tiles[buffer].a, tiles[buffer].b);

@@ -1,16 +1,16 @@
 // Rung: tiles in SMEM for mma.sync.
 //
-// Four warps share a (128, 32) tile of A and a (32, 128) tile of B; each makes a (64, 64) block of
-// out: per 16 steps of k it reads 4 + 4 fragments with ldmatrix and issues 32 products.
+// Four warps share a (128, 32) tile of A and a (32, 128) tile of B. Each makes a (64, 64) block of
+// out: for every 16 of k it reads 4 + 4 fragments with ldmatrix and issues 32 products.
 //
 //                     B  32  |  64  |  64  |
 //      A   32                +------+------+
 //        |    |          64  |  w0  |  w1  |    out, 128x128
 //        |    |          64  |  w2  |  w3  |
 //
-// Rows lie in SMEM one behind the other, 64 bytes each of A and 256 of B. ldmatrix reads eight rows
-// of 16 bytes at once: of A, every second row starts in the same bank (4 passes), of B every row
-// (8 passes).
+// Rows lie in SMEM one after the other; they have 64 bytes for A and 256 for B. ldmatrix reads
+// eight rows of 16 bytes at once. In A, every second row starts in the same bank (4 passes); in B,
+// every row does (8 passes).
 //
 //   banks, in fours  A  0 1 2 3 4 5 6 7      B  0 1 2 3 4 5 6 7
 //                 r 0 | x . . . . . . .    r 0 | x . . . . . . .
@@ -54,7 +54,7 @@ __device__ __forceinline__ void mma_smem_kernel(const GemmParameters& parameters
       fragments.load(smem_a, smem_b, block.m, block.n, k);
       accumulators.multiply(fragments);
     }
-    __syncthreads();  // the tiles have been read: the next ones may come
+    __syncthreads();  // all threads have read the tiles; the next ones may overwrite them
   }
 
   accumulators.store(Epilogue<Config>(parameters, 0), block.tile_m + block.m,

@@ -1,16 +1,16 @@
-// Rung: swizzled stages for mma.sync, filled while others are multiplied, and a store by rows.
+// Rung: swizzled stages for mma.sync, filled while others are multiplied, and stores of whole rows.
 //
 // 1. Chunks of 16 bytes trade places within their row (layout/swizzle.cuh): copies and ldmatrix
 //    touch every bank once, and no byte is spent on padding.
-// 2. Tiles of A and B come in a ring of `stages`, by cp.async, which needs no registers. One group
-//    a tile: whoever waits until stages - 2 groups are under way knows that the oldest has landed.
+// 2. cp.async brings tiles of A and B into a ring of `stages` without registers, in one group per
+//    tile. Once at most stages - 2 groups are under way, the oldest tile in the ring has landed.
 //
 //      multiply    | tile 0 | tile 1 | tile 2 | ...
-//      copies of   | 3      | 4      | 5      |      (stages = 4; 0 to 2 were ordered before)
-//      ring slot   | 3      | 0      | 1      |      the one that everybody has just left
+//      copies of   | 3      | 4      | 5      |      (stages = 4; 0 to 2 were issued before)
+//      ring slot   | 3      | 0      | 1      |      the one that all threads have just left
 //
-// 3. Out is packed to 2 bytes an element and crosses SMEM by stmatrix (sm_90), so that a row leaves
-//    in 16-byte stores side by side, 256 bytes long, instead of 16 bytes here and there.
+// 3. Out is packed to 2 bytes an element and crosses SMEM by stmatrix (sm_90). So a row leaves in
+//    neighboring 16-byte stores, 256 bytes in all, instead of scattered small stores.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
@@ -102,7 +102,7 @@ __device__ __forceinline__ void mma_swizzled_kernel(const GemmParameters& parame
 #pragma unroll 1
   for (int k_tile = 0; k_tile < tiles_k; ++k_tile) {
     cp_async_wait<Config::stages - 2>();
-    __syncthreads();  // this tile has landed for everybody, and everybody has left the one before
+    __syncthreads();  // this tile has landed for all threads, and all have left the one before
     copy(k_tile + Config::stages - 1);
     const int slot = k_tile % Config::stages;
 #pragma unroll
@@ -113,7 +113,7 @@ __device__ __forceinline__ void mma_swizzled_kernel(const GemmParameters& parame
       accumulators.multiply(fragments);
     }
   }
-  __syncthreads();  // the last tile has been read: out takes its place
+  __syncthreads();  // all threads have read the last tile; out takes its place
 
   const Epilogue<Config> epilogue(parameters, 0);
   stage_block(accumulators, epilogue, block, shared_address(smem));

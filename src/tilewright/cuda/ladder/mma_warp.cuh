@@ -1,8 +1,8 @@
-// Rung: mma.sync, the instruction under wmma, by hand.
+// Rung: mma.sync, the instruction under wmma, written by hand.
 //
 // The fragments of mma.sync are documented (ptx/mma.cuh), and ldmatrix makes them from rows of 16
-// bytes in SMEM: of each 8x8 matrix eight lanes name a row, and every lane gets two neighbors.
-// Here a CTA is one warp, which makes a 16x8 block of out:
+// bytes in SMEM: for each 8x8 matrix, eight lanes name a row each, and every lane gets two
+// neighbors. Here a CTA is one warp, which makes a 16x8 block of out:
 //
 //             8 n
 //          k |   |  16x8 of B: lanes 0-15 copy a row each;        ldmatrix.x2.trans
@@ -10,8 +10,8 @@
 //    |    |  |   |  16x16 of A: two lanes copy a row;             ldmatrix.x4
 //   16 m      16x8 of out
 //
-// It reuses nothing that it loads. The accumulators are fp32, or, with `Config::fp16_accumulator`,
-// fp16: tensor cores have had both from the first.
+// It reuses nothing that it loads. The accumulators are fp32, or fp16 with
+// `Config::fp16_accumulator`; tensor cores have had both from the start.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
@@ -24,7 +24,7 @@
 
 namespace tilewright {
 
-// A lane's accumulators of a 16x8 block: a pair of row lane / 4, and one of the row 8 below.
+// A lane's accumulators of a 16x8 block: a pair in row lane / 4, and one in the row 8 below it.
 template <class Input, bool in_fp16>
 struct BlockSum {
   float d[4] = {};
@@ -73,7 +73,7 @@ __device__ __forceinline__ void mma_warp_kernel(const GemmParameters& parameters
     ldmatrix_x4<false>(fragment_a, smem_a + LayoutA::offset(lane % 16, lane / 16 * 8));
     ldmatrix_x2_transposed(fragment_b, smem_b + LayoutB::offset(lane % 16, 0));
     sum.multiply(fragment_a, fragment_b);
-    __syncwarp();  // the tiles have been read: the next ones may come
+    __syncwarp();  // all lanes have read the tiles; the next ones may overwrite them
   }
 
   const Epilogue<Config> epilogue(parameters, 0);

@@ -1,4 +1,4 @@
-// One thread makes one element of out: a row of A by a column of B, straight from GMEM.
+// One thread makes one element of out: a row of A times a column of B, straight from GMEM.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "parameters.cuh"
@@ -6,7 +6,7 @@
 
 namespace tilewright {
 
-// Element (m, n), which may lie outside.
+// Makes element (m, n), unless it lies outside of out.
 template <class Config>
 __device__ __forceinline__ void multiply_one_element(const GemmParameters& parameters, int m,
                                                      int n) {

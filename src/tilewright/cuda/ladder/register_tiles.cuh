@@ -1,7 +1,7 @@
 // Rung: each thread makes 8x8 elements of out and keeps their sums in registers.
 //
 // A CTA of 256 threads makes a 128x128 tile of out, 16 of k at a time. For each k a thread reads 8
-// elements of A and 8 of B from SMEM, and every one of them is used 8 times:
+// elements of A and 8 of B from SMEM, and uses each of them 8 times:
 //
 //               b0 b1 b2 ... b7          (16, 128) of B in SMEM
 //           a0 | .  .  .  .  . |

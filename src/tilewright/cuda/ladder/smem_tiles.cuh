@@ -1,8 +1,8 @@
 // Rung: a CTA brings tiles of A and B into SMEM once, for all of its threads.
 //
-// 32x32 threads make a 32x32 tile of out. Along k they load a 32x32 tile of A and one of B, one
-// element of each a thread, and then each thread multiplies a row by a column of them. What was
-// read from GMEM by 32 threads is now read by one.
+// 32x32 threads make a 32x32 tile of out. Along k they load a 32x32 tile of A and one of B, and a
+// thread loads one element of each. Then each thread multiplies a row of A's tile by a column of
+// B's. One thread now reads from GMEM what 32 threads read before.
 //
 //                        | B tile |  k
 //                        |   v    |

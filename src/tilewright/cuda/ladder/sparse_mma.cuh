@@ -1,20 +1,20 @@
-// Rung (a step aside): sparse tensor cores, for any A.
+// Rung (a side branch): sparse tensor cores, for any A.
 //
-// mma.sp multiplies 32 of k in the time of 16, if of each four neighbors along k only two are
-// kept. Any A is the sum of two such matrices: of each group of four the first two non-zeros, and
-// the other two places.
+// mma.sp multiplies 32 of k in the time of 16, if A keeps only two of each four neighbors along k.
+// Any A is the sum of two such matrices: one has the first two non-zeros of each group of four, and
+// the other has the other two places.
 //
 //   group of A   0  x  0  y  |  x  y  z  w  |  0  0  0  x
 //   first           x     y  |  x  y        |        0  x      always multiplied
 //   other        0     0     |        z  w  |  0  0            where a warp finds a non-zero in it
 //
-// A lane reads two groups of a row at once, 16 bytes, splits them, and four lanes put together
-// their places. The instruction's groups of k are in another order than A's for that, and so are
-// the rows of B that ldmatrix is pointed at: a sum may be taken in any order.
+// A lane reads two groups of a row at once, 16 bytes, and splits them; then four lanes combine
+// their places. For that, the instruction's groups of k are in another order than A's, and so are
+// the rows of B that ldmatrix reads. This is correct, since a sum may be taken in any order.
 //
-// What is left out are zeros of A, and 0 * x is 0 unless x is NaN or infinite: whoever copies a
-// part of B looks for such x, the barrier behind the copies tells everybody, and that tile is
-// multiplied by the dense instruction.
+// The instruction leaves out zeros of A, and 0 * x is 0 unless x is NaN or infinite. So the threads
+// that copy B look for such x, the barrier after the copies tells all threads, and the dense
+// instruction multiplies that tile.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "ladder/two_of_four.cuh"
@@ -28,7 +28,7 @@
 
 namespace tilewright {
 
-// The bits of the exponent, of both elements of a word.
+// The bits of the exponents of both elements of a word.
 template <class Input>
 constexpr uint32_t exponents = 0;
 template <>
@@ -44,7 +44,7 @@ __device__ __forceinline__ bool has_nonfinite(uint32_t word) {
   return ((word & all) + ones & 0x80008000) != 0;
 }
 
-// As copy_tile, and whether an element that this thread has copied is NaN or infinite.
+// Like copy_tile; returns whether an element that this thread has copied is NaN or infinite.
 template <class Layout, int rows, int columns, int threads, class Input>
 __device__ __forceinline__ bool copy_and_check(uint32_t tile, const Input* source, int64_t stride) {
   bool found = false;
@@ -57,8 +57,8 @@ __device__ __forceinline__ bool copy_and_check(uint32_t tile, const Input* sourc
   return found;
 }
 
-// Of the rows `m`... of the tile at `tile`: lane t of four has groups 2t and 2t + 1 of k, and takes
-// for its first one the even group where t is even, so that eight lanes of load_b cover the banks.
+// The rows from `m` on of the tile at `tile`. Lane t of four has groups 2t and 2t + 1 of k. It
+// takes the even group first if t is even, so eight lanes of load_b cover the banks.
 template <class Layout>
 __device__ __forceinline__ SplitFragment load_a(uint32_t tile, int m) {
   const int row = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
@@ -74,7 +74,7 @@ __device__ __forceinline__ SplitFragment load_a(uint32_t tile, int m) {
   return result;
 }
 
-// The fragment of B, (32, 8), at column n, in that order of k.
+// The fragment of B, (32, 8), at column n, with k in the order of A's fragment.
 template <class Layout>
 __device__ __forceinline__ void load_b(uint32_t (&words)[4], uint32_t tile, int n) {
   const int k = threadIdx.x % 32;
@@ -82,7 +82,7 @@ __device__ __forceinline__ void load_b(uint32_t (&words)[4], uint32_t tile, int 
                     tile + Layout::offset(k % 16 / 4 * 8 + (k / 4 + k / 16) % 2 * 4 + k % 4, n));
 }
 
-// Multiplies 32 of k; all of B is finite.
+// Multiplies 32 of k, if all of B is finite.
 template <class Config>
 __device__ __forceinline__ void multiply_sparse(Accumulators<Config>& accumulators, uint32_t tile_a,
                                                 uint32_t tile_b, const WarpBlock<Config>& block) {
@@ -143,7 +143,7 @@ __device__ __forceinline__ void sparse_mma_kernel(const GemmParameters& paramete
     } else {
       multiply_sparse(accumulators, smem_a, smem_b, block);
     }
-    __syncthreads();  // the tiles have been read: the next ones may come
+    __syncthreads();  // all threads have read the tiles; the next ones may overwrite them
   }
 
   accumulators.store(Epilogue<Config>(parameters, 0), block.tile_m + block.m,

@@ -20,8 +20,8 @@ struct ThreadTile {
   const int m = threadIdx.x / threads_n * size, n = threadIdx.x % threads_n * size;
   float sums[size][size] = {};
 
-  // For each k, 8 + 8 elements from SMEM and 64 products of them. a_tile: (tile_m, tile_k); b_tile:
-  // (tile_k, tile_n).
+  // For each k, reads 8 + 8 elements from SMEM and multiplies them in 64 products. a_tile: (tile_m,
+  // tile_k); b_tile: (tile_k, tile_n).
   __device__ __forceinline__ void multiply(const float (&a_tile)[Config::tile_m][Config::tile_k],
                                            const float (&b_tile)[Config::tile_k][Config::tile_n]) {
 #pragma unroll

@@ -1,11 +1,11 @@
-// A fragment of A as the sum of two that mma.sp takes.
+// A fragment of A as the sum of two fragments that mma.sp takes.
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
 // A fragment of A, (16, 32), as two that keep half of it each: the first two non-zeros of each
-// group of four, and the rest. Matrix i of a fragment has rows i % 2 * 8... and groups i / 2 * 4...
+// group of four, and the rest. Matrix i has rows i % 2 * 8 to + 7 and groups i / 2 * 4 to + 3.
 struct SplitFragment {
   uint32_t kept[2][4];
   uint32_t places[2][4];  // of the lane's four groups

@@ -1,7 +1,7 @@
-// Rung: one thread for each element of out, and the threads of a warp below each other.
+// Rung: one thread for each element of out, with the threads of a warp below each other.
 //
-// A warp's 32 lanes read 32 rows of A at the same k: 32 addresses a whole row apart, each in a
-// sector of its own, of which one float in eight is used. Their elements of out lie the same way.
+// A warp's 32 lanes read 32 rows of A at the same k: 32 addresses, a whole row apart. Each lies in
+// a sector of its own and uses one of its eight floats. Their elements of out lie the same way.
 //
 //            k ->                          n ->
 //   lane 0   | x . . . . . . . |           | x . . . |

@@ -1,8 +1,8 @@
-// Rung: Volta's mma.m8n8k4 by quad pairs, in software on later GPUs, from tiles that are permuted.
+// Rung: Volta's mma.m8n8k4 by quad pairs, from permuted tiles; later GPUs run it in software.
 //
-// A is stored (k, m) and B (k, n): what a lane loads along m or n, 8 halves, is two fragments of it
-// for one k. A quad pair makes a 16x16 block by four products, the warp one of 32x32, which two by
-// two fill its (64, 64):
+// A is stored (k, m) and B (k, n). A lane loads 8 halves along m or n, which are two of its
+// fragments for one k. A quad pair makes a 16x16 block by four products. The warp so makes 32x32,
+// and two by two of these fill its (64, 64):
 //
 //   chunks of 8 rows of A            lanes of           B 0, 2        1, 3
 //   0  half 0 of pairs 0 and 2                        +----------+----------+
@@ -10,9 +10,9 @@
 //   2  half 1 of pairs 0 and 2                        +----------+----------+
 //   3  half 1 of pairs 1 and 3         A 1, 3         |  pair 1  |  pair 3  |
 //
-// Lanes 0 to 7 then read chunks 0 and 1 of four rows k of A. Rows as they come are multiples of 128
-// bytes: the four would start in one bank, 4 passes. So each block of 4 rows by 8 chunks is turned:
-// what was above each other lies side by side. [k c] is chunk c of row k:
+// Lanes 0 to 7 then read chunks 0 and 1 of four rows k of A. Unpermuted rows are multiples of 128
+// bytes long, so these four would start in one bank and take 4 passes. So each block of 4 rows by 8
+// chunks is turned: chunks of one column lie side by side. [k c] is chunk c of row k:
 //
 //   as stored in GMEM                  in SMEM, where 8 chunks go once round the banks
 //   k 0 | 00 01 02 03 04 05 06 07      | 00 10 20 30 01 11 21 31 |  chunks 0, 1
@@ -20,7 +20,7 @@
 //   k 2 | 20 21 22 23 24 25 26 27      | 24 34 04 14 25 35 05 15 |  chunks 4, 5
 //   k 3 | 30 31 32 33 34 35 36 37      | 36 26 16 06 37 27 17 07 |  chunks 6, 7
 //
-// Eight lanes store one row k: all eight columns on the right. Eight lanes load one line there.
+// Eight lanes store one row k to all eight columns on the right. Eight lanes load one line of it.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
@@ -69,7 +69,7 @@ struct PassingTile {
 
 template <class Config>
 struct QuadPairs {
-  // The lane's place in its quad, the quad's pair of the four, and the quad in the pair.
+  // The lane's place in its quad, the number of its quad pair, and the quad's half of that pair.
   const uint32_t r = threadIdx.x % 4, pair = threadIdx.x / 4 % 4, half = threadIdx.x / 16 % 2;
   const uint32_t m, n;  // the lane's chunks of A and B, in the CTA's tile
   float d[Config::warp_m / 16][Config::warp_n / 16][8] = {};
@@ -100,7 +100,7 @@ struct QuadPairs {
     }
   }
 
-  // Rows of D lie as the chunks of A do, columns as those of B; of both halves of the quad pair.
+  // Rows of D lie like chunks of A and columns like those of B, in both halves of the quad pair.
   __device__ __forceinline__ void store(const Epilogue<Config>& epilogue,
                                         const WarpBlock<Config>& block) const {
     const int first_column = block.tile_n + block.n + pair / 2 * 8 + (r & 2);
@@ -143,7 +143,7 @@ __device__ __forceinline__ void volta_mma_kernel(const GemmParameters& parameter
   QuadPairs<Config> quad_pairs(block);
 #pragma unroll 1
   for (int k = 0, buffer = 0; k < parameters.k; k += Config::tile_k, buffer ^= 1) {
-    next_a.put(shared_address(tile_a[buffer]));  // all left it before the last barrier
+    next_a.put(shared_address(tile_a[buffer]));  // all threads left it before the last barrier
     next_b.put(shared_address(tile_b[buffer]));
     __syncthreads();
     if (k + Config::tile_k < parameters.k) fetch(k + Config::tile_k);

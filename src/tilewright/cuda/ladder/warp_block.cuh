@@ -1,5 +1,5 @@
-// What the rungs with tiles in SMEM share: which block of out is a warp's, and how the CTA copies a
-// tile of A or B, both row-major.
+// The rungs with tiles in SMEM share this: the block of out that a warp makes, and the copy of a
+// tile of A or B by the CTA. Both operands are row-major.
 #pragma once
 #include "parameters.cuh"
 #include "ptx/shared_memory.cuh"
@@ -7,15 +7,15 @@
 
 namespace tilewright {
 
-// The CTA's tile of out, and in it this warp's block of (warp_m, warp_n); blocks side by side
-// belong to warps that follow each other.
+// The CTA's tile of out, and in it this warp's block of (warp_m, warp_n). Consecutive warps have
+// neighboring blocks.
 template <class Config>
 struct WarpBlock {
   static constexpr int warps_n = Config::tile_n / Config::warp_n;
   static_assert(Config::tile_m / Config::warp_m * warps_n * 32 == Config::threads);
 
-  int tile_m, tile_n;  // where the tile starts in out
-  int m, n;            // where the block starts in the tile
+  int tile_m, tile_n;  // start of the tile in out
+  int m, n;            // start of the block in the tile
 
   __device__ __forceinline__ explicit WarpBlock(const GemmParameters& parameters) {
     const int tiles_n = parameters.n / Config::tile_n, warp = threadIdx.x / 32;
@@ -33,8 +33,8 @@ __device__ __forceinline__ void copy_chunk(uint32_t destination, const Input* so
   store_shared(destination, {chunk.x, chunk.y, chunk.z, chunk.w});
 }
 
-// Calls copy(row, column) for each chunk of 8 elements of a (rows, columns) tile that is this
-// thread's; threads follow each other along rows.
+// Calls copy(row, column) for each of this thread's chunks of 8 elements of a (rows, columns) tile;
+// consecutive threads take consecutive chunks of a row.
 template <int rows, int columns, int threads, class Copy>
 __device__ __forceinline__ void for_each_chunk(Copy copy) {
   constexpr int threads_per_row = columns / 8, rows_at_once = threads / threads_per_row;

@@ -1,16 +1,16 @@
-// Rung: a warp makes a 64x64 block of the tile, its lanes interleaved so that SMEM is read in
+// Rung: a warp makes a 64x64 block of the tile. Its lanes are interleaved, so they read SMEM in
 // float4 without bank conflicts.
 //
-// A CTA has 4 warps, 2x2. Of a warp's block a lane has 8 rows, and 4 columns in each of 4 slices of
-// 16: its 8 + 16 elements of A and B make 128 products, twice as many for each element as 8x8.
+// A CTA has 4 warps, 2x2. A lane has 8 rows of its warp's block, and 4 columns in each of 4 slices
+// of 16. Its 8 + 16 elements of A and B make 128 products: 5.3 per element, 4 with 8x8.
 //
 //                slice 0        slice 1    ...
 //               n 0  4  8 12  | 16 20 24 28 |
 //     rows 0-7  l0 l1 l2 l3  | l0 l1 l2 l3 |          l0: lane 0, 8x4 elements
 //     rows 8-15 l4 l5 l6 l7  | l4 l5 l6 l7 |
 //
-// A is transposed on its way into SMEM, so that a lane's 8 rows are neighbors there. The
-// transposing stores pay for it: four lanes that hold one row of A store to the same bank.
+// A is transposed on its way into SMEM, so a lane's 8 rows are neighbors there. The transposing
+// stores are the price: four lanes that hold one row of A store to the same bank.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "ladder/cta_tile.cuh"
@@ -31,12 +31,12 @@ struct LaneTile {
   static_assert(Config::tile_m / size * warps_n * 32 == Config::threads);
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  // Of the lane's first element, in the CTA's tile.
+  // Place of the lane's first element in the CTA's tile.
   const int m = warp / warps_n * size + lane / lanes_n * thread_m;
   const int n = warp % warps_n * size + lane % lanes_n * 4;
   float sums[thread_m][thread_n] = {};
 
-  // The lane's column number j, in the CTA's tile.
+  // The column in the CTA's tile of the lane's column number j.
   __device__ __forceinline__ int column(int j) const { return n + j / 4 * slice_n + j % 4; }
 
   // a_tile: (tile_k, tile_m); b_tile: (tile_k, tile_n).

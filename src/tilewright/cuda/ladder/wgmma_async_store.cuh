@@ -1,14 +1,14 @@
-// Rung: results leave by TMA, too.
+// Rung: TMA also stores the results.
 //
-// Each warp lays its 16 rows of the tile out in SMEM, and one of its threads hands them to TMA,
-// which writes whole rows while the warp multiplies the next tile. Before the warp writes there
-// again, that thread has waited until TMA has read them.
+// Each warp lays out its 16 rows of the tile in SMEM, and one of its threads hands them to TMA. TMA
+// writes whole rows while the warp multiplies the next tile. Before the warp writes there again,
+// that thread waits until TMA has read the rows.
 //
 //   registers -> SMEM -> out           a store from registers writes a sector in each of 8 rows,
-//                                      and the warp multiplies nothing until all are on their way
+//                                      and the warp multiplies nothing until it has issued them all
 //
-// In SMEM the rows are as long as the tile's: 512 bytes apart, so that the 8 rows that a warp
-// writes at a time begin in the same bank.
+// In SMEM the rows are as long as the tile's, so they are 512 bytes apart. So the 8 rows that a
+// warp writes at a time begin in the same bank.
 #pragma once
 #include "ladder/wgmma_registers.cuh"
 
@@ -18,14 +18,14 @@ namespace tilewright {
 template <class Config>
 using StagedRows = typename Config::Output[16][Config::tile_n];
 
-// A tile's results in SMEM, and the ring.
+// All of a CTA's SMEM: the results of a tile, and the ring.
 template <class Config>
 struct StagedRing {
-  alignas(1024) StagedRows<Config> staging[Config::tile_m / 16];  // of each warp
+  alignas(1024) StagedRows<Config> staging[Config::tile_m / 16];  // one for each warp
   Ring<Config> ring;
 };
 
-// Laid out as they are in out.
+// Lays out a warp's results in the order of out.
 template <class Config>
 struct RowMajorStaging {
   static __device__ __forceinline__ void write(StagedRows<Config>& staging,
@@ -74,7 +74,7 @@ __device__ __forceinline__ void run_with_async_store(const TensorMap& map_a, con
       TileOrigin tile;
       multiply_tile(ring, pipeline, position, accumulators, consumer, parameters.k,
                     [&] { tile = locate(); });
-      if (issues) bulk_wait_read<0>();  // of the tile before (rule 13)
+      if (issues) bulk_wait_read<0>();  // reads of the tile before (rule 13)
       __syncwarp();
       Staging<Config>::write(staging[warp], parameters, accumulators, tile.row + consumer * 64,
                              tile.column);
@@ -86,7 +86,7 @@ __device__ __forceinline__ void run_with_async_store(const TensorMap& map_a, con
         bulk_commit();
       }
     });
-    // SMEM ends with the CTA (rule 15).
+    // The stores must end before the CTA's SMEM does (rule 15).
     if (issues) bulk_wait_read<0>();
     __syncwarp();  // place.sync takes whole warps
   }

@@ -1,9 +1,9 @@
 // Rung: tiles come by TMA and are multiplied by wgmma, one after the other.
 //
-// One thread orders two boxes and everybody waits for their bytes; then four warps together
-// multiply them where they lie, in SMEM, and wait again. Neither addresses of elements nor
-// fragments nor bank conflicts are the kernel's business any more, but the memory system and the
-// tensor cores take turns.
+// One thread requests two boxes from TMA, and all threads wait for their bytes. Then four warps
+// together multiply the boxes where they lie, in SMEM, and wait again. The kernel no longer handles
+// addresses of elements, fragments or bank conflicts. But the memory system and the tensor cores
+// take turns.
 //
 //   TMA     load      load      load
 //   wgmma       mul       mul       mul
@@ -47,7 +47,7 @@ __device__ __forceinline__ void wgmma_basic_kernel(const TensorMap& map_a, const
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) multiply<Config>(accumulators[i], slot, i);
     wgmma_commit();
-    wgmma_wait<0>();  // the products are the whole warpgroup's: the tiles may be overwritten
+    wgmma_wait<0>();  // the whole warpgroup's products are done: the tiles may be overwritten
   }
 
 #pragma unroll

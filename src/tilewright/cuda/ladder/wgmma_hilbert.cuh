@@ -1,8 +1,8 @@
 // Rung: the same kernel, with tiles taken along Hilbert's curve.
 //
-// The tiles in work at one time are a run of the order. Along the curve any run stays together,
-// whichever its length and wherever it begins; blocks do so only where they are cut to the number
-// of CTAs, and the CTAs keep step (layout/raster.cuh: hilbert_tile).
+// The tiles in progress at one time are a run of the order. Along the curve any run stays together,
+// whatever its length and wherever it begins. Blocks stay together only if their size is that of a
+// wave and the CTAs keep in step (layout/raster.cuh: hilbert_tile).
 //
 //   rows     0 1 2 3     blocks   0 1 | 8 ..    Hilbert   0 3 4 5
 //            4 5 6 7              2 3 |                   1 2 7 6

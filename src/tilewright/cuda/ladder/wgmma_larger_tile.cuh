@@ -1,8 +1,8 @@
 // Rung: the same kernel with a tile of 128 x 128.
 //
-// Each byte that is loaded is used twice as often: a k-block of 64 x 64 makes 64^3 multiply-adds of
-// 2 * 64^2 elements, one of 128 x 128 makes 4 times as many of twice the elements. The four warps
-// multiply two blocks of 64 rows, each by all 128 columns of B.
+// Each loaded byte is used twice as often. A k-block of a 64 x 64 tile has 64^3 multiply-adds and
+// loads 2 * 64^2 elements. With 128 x 128 it has 4 times as many multiply-adds and loads twice the
+// elements. The four warps multiply two blocks of 64 rows, each by all 128 columns of B.
 //
 //               128 columns                  128 columns
 //   row block 0  |-------|        64 x 64     |---|---|

@@ -1,13 +1,13 @@
-// Rung: nobody arrives at a barrier who has nothing to say.
+// Rung: only arrivals at barriers that carry information.
 //
-// That a slot is full, the bytes themselves say: they count against the transaction of `full`,
-// whose one arrival is the producer's announcement of them; consumers only wait. That it is empty,
-// one thread of each consumer warpgroup says: its wgmmas are the whole warpgroup's
-// (docs/memory-rules.md, "One arrival per consumer warpgroup"). And a new barrier's previous phase
-// counts as complete, so that nobody need say that the ring is empty at first.
+// The bytes themselves tell that a slot is full: they count toward the transaction of `full`. Its
+// one arrival is the producer's, which announces the bytes; consumers only wait. One thread of each
+// consumer warpgroup tells that a slot is empty, because its wgmmas are the whole warpgroup's
+// (docs/memory-rules.md, "One arrival per consumer warpgroup"). The phase before a new barrier's
+// first counts as complete, so no arrival need say that the ring is empty at first.
 //
 //   arrivals in a k-block     full   empty
-//   everybody                  257     257
+//   all threads                257     257
 //   lean                         1       2
 #pragma once
 #include "ladder/wgmma_persistent.cuh"

@@ -1,16 +1,16 @@
-// Rung: two CTAs that make tiles below each other read their common columns of B once.
+// Rung: two CTAs whose tiles lie below each other read their common columns of B once.
 //
-// They are a cluster. Each loads its own tile of A, and half of the tile of B, which TMA delivers
-// into the SMEM of both. L2 is read for 2 x 128 rows of A and once 256 columns of B, which is two
-// thirds of what it was.
+// They are a cluster. Each loads its own tile of A and half of the tile of B, and TMA delivers that
+// half into the SMEM of both. Together they read 2 x 128 rows of A and 256 columns of B from L2,
+// two thirds of what they read before.
 //
 //                        B, first half   B, second half
 //   CTA 0   A 0 ->        loads           receives
 //   CTA 1   A 1 ->        receives        loads
 //
-// A slot is now filled by two producers, so that it is empty when the consumers of both CTAs have
-// read it, and consumers tell both producers (mainloop/pipeline.cuh). And a CTA must not end while
-// the other may still send to it.
+// Two producers now fill a slot of both CTAs. So a slot counts as empty when the consumers of both
+// CTAs have read it, and consumers tell both producers (mainloop/pipeline.cuh). A CTA must not end
+// while the other may still send to it.
 #pragma once
 #include "ladder/wgmma_persistent.cuh"
 #include "mainloop/pipeline.cuh"
@@ -21,8 +21,8 @@ struct TileOrigin {
   int row, column;
 };
 
-// Calls body(locate) for the tiles of this CTA, which its cluster takes in pairs; locate() is where
-// the tile begins.
+// Calls body(locate) for the tiles of this CTA, which its cluster takes in pairs; locate() returns
+// the place where the tile begins.
 template <class Config, class Body>
 __device__ __forceinline__ void for_my_tiles(const ClusterPlace<Config>& place,
                                              const GemmParameters& parameters, Body body) {
@@ -47,7 +47,7 @@ __device__ __forceinline__ void fill_shared_ring(Ring<Config>& ring,
                                                  const GemmParameters& parameters) {
   constexpr uint16_t all_ctas = (1 << Config::cluster_m) - 1;
   constexpr int slice = Config::tile_n / Config::cluster_m;
-  const int first = place.m * slice;  // of the tile's columns that this CTA loads
+  const int first = place.m * slice;  // first column of the tile that this CTA loads
   RingPosition<Config::stages> position;
   for_my_tiles(place, parameters, [&](auto locate) {
     const auto [row, column] = locate();

@@ -1,8 +1,8 @@
-// Rung: CTAs stay, one to an SM, and take tile after tile.
+// Rung: CTAs stay, one per SM, and take tile after tile.
 //
-// The producer knows no end of a tile: while the consumers still write theirs to out, it fills the
-// ring for the next one. And since the order of tiles is now the kernel's choice, the tiles that
-// are in work at one time can lie close together, so that they find each other's rows of A and
+// The producer does not stop at the end of a tile: while the consumers still write theirs to out,
+// it fills the ring for the next one. The kernel now also chooses the order of tiles. So tiles that
+// are in progress at the same time can lie close together and find each other's rows of A and
 // columns of B in L2 (layout/raster.cuh).
 //
 //   producer   load load load load | load load load load | ...
@@ -13,7 +13,7 @@
 
 namespace tilewright {
 
-// Calls body(row, column) for the tiles of this CTA, with where they begin.
+// Calls body(row, column) with the start of each tile of this CTA.
 template <class Config, class Body>
 __device__ __forceinline__ void for_each_tile(const GemmParameters& parameters, Body body) {
   const int tiles_m = parameters.m / Config::tile_m, tiles_n = parameters.n / Config::tile_n;
@@ -44,7 +44,7 @@ __device__ __forceinline__ void wgmma_persistent_kernel(const TensorMap& map_a,
     }
   } else {
     for (int slot = 0; slot < Config::stages; ++slot) {
-      mbarrier_arrive(shared_address(&ring.empty[slot]));  // as they all are at first
+      mbarrier_arrive(shared_address(&ring.empty[slot]));  // all slots are empty at first
     }
     const int consumer = threadIdx.x / 128 - 1;
     for_each_tile<Config>(parameters, [&](int row, int column) {

@@ -1,9 +1,9 @@
 // Rung: loading and multiplying at the same time, by different warpgroups.
 //
-// A ring of slots stands between them. The producer, one thread of warpgroup 0, fills slot after
-// slot; the consumers multiply them in the same order, each its share of the tile's rows. Two
-// mbarriers to a slot say how it stands: `full`, that its bytes are there, and `empty`, that it
-// has been read. Here everybody arrives at both, and everybody who needs to know waits.
+// A ring of slots connects them. The producer, one thread of warpgroup 0, fills slot after slot.
+// The consumers multiply them in the same order, each its share of the tile's rows. Each slot has
+// two mbarriers: `full` tells that its bytes have arrived, and `empty` tells that it has been read.
+// Here all threads arrive at both, and those that need the state wait.
 //
 //   producer   load 0  load 1  load 2  load 3  load 4  (slot 0 empty?)  load 0 ...
 //   consumer           mul 0   mul 1   mul 2   mul 3                    mul 4  ...
@@ -24,11 +24,11 @@ struct Ring {
   uint64_t empty[Config::stages];
 };
 
-// All consumer threads and the producer.
+// The arrivals in a phase: all consumer threads and the producer.
 template <class Config>
 constexpr int everybody = Config::consumers * 128 + 1;
 
-// Makes the mbarriers of the ring, for that many arrivals in a phase; by one thread.
+// Initializes the ring's mbarriers for this many arrivals in a phase; called by one thread.
 template <class Config>
 __device__ __forceinline__ void init_ring(Ring<Config>& ring, int full_arrivals,
                                           int empty_arrivals) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void init_ring(Ring<Config>& ring, int full_arrivals,
   }
 }
 
-// The producer's thread: all k-blocks of the tile at (row, column).
+// The producer's thread loads all k-blocks of the tile at (row, column).
 template <class Config>
 __device__ __forceinline__ void fill_ring(Ring<Config>& ring,
                                           RingPosition<Config::stages>& position,
@@ -58,7 +58,7 @@ __device__ __forceinline__ void fill_ring(Ring<Config>& ring,
   }
 }
 
-// A consumer warpgroup: its row blocks, from number `first` on, times all k-blocks.
+// A consumer warpgroup multiplies its row blocks, from number `first` on, by all k-blocks.
 template <class Config, int row_blocks>
 __device__ __forceinline__ void drain_ring(Ring<Config>& ring,
                                            RingPosition<Config::stages>& position,
@@ -105,7 +105,7 @@ __device__ __forceinline__ void wgmma_pipelined_kernel(const TensorMap& map_a,
     }
   } else {
     for (int slot = 0; slot < Config::stages; ++slot) {
-      mbarrier_arrive(shared_address(&ring.empty[slot]));  // as they all are at first
+      mbarrier_arrive(shared_address(&ring.empty[slot]));  // all slots are empty at first
     }
     constexpr int row_blocks = Config::tile_m / 64 / Config::consumers;
     const int first = (threadIdx.x / 128 - 1) * row_blocks;

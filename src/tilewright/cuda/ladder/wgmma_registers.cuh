@@ -1,9 +1,9 @@
-// Rung: what is left over at the edges of the main loop.
+// Rung: four savings at the edges of the main loop.
 //
-// - The producer needs few registers and consumers many: setmaxnreg moves them.
-// - The first wgmma of a tile overwrites the accumulators, so that none is set to zero.
-// - Where a tile lies is worked out behind its first wgmmas.
-// - Results are stored as what nobody reads soon, and leave L2 to A and B.
+// - The producer needs few registers and consumers need many: setmaxnreg moves them.
+// - The first wgmma of a tile overwrites the accumulators, so none is set to zero.
+// - The place of a tile is computed while its first wgmmas run.
+// - Results are stored with a hint that they are not read soon, which leaves L2 to A and B.
 //
 //   registers of a thread     producer  consumers
 //   as launched                  168       168        3 * 128 threads share 65536
@@ -15,7 +15,7 @@
 
 namespace tilewright {
 
-// The product of one tile, whatever the accumulators held before; `during_first` runs behind the
+// The product of one tile, whatever the accumulators held before; `during_first` runs during the
 // first wgmmas.
 template <class Config, class During>
 __device__ __forceinline__ void multiply_tile(Ring<Config>& ring, const Pipeline<Config>& pipeline,

@@ -1,9 +1,9 @@
-// Rung: results are laid out in SMEM by stmatrix, without bank conflicts.
+// Rung: stmatrix lays out the results in SMEM without bank conflicts.
 //
 // One stmatrix takes four 8x8 blocks from the registers of a warp, just as wgmma leaves them, and
-// writes each of their rows as 16 bytes: an instruction for 16 x 16 results instead of four. The
-// rows are cut into panels of 64 columns, 128 bytes, and swizzled, so that the 8 rows of a block
-// lie in different banks; TMA undoes it on the way out.
+// writes each of their rows as 16 bytes: one instruction for 16 x 16 results instead of four. The
+// rows are cut into panels of 64 columns, 128 bytes, and swizzled. So the 8 rows of a block lie in
+// different banks, and TMA undoes the swizzle when it stores.
 //
 //   panel 0 of 4, chunks of 8 columns    r 0 | 0 1 2 3 4 5 6 7
 //                                        r 1 | 1 0 3 2 5 4 7 6      (layout/swizzle.cuh)
@@ -15,7 +15,7 @@
 
 namespace tilewright {
 
-// Laid out as panels of 64 columns, one after another, each row-major and swizzled.
+// Lays out a warp's results as panels of 64 columns, one after another, row-major and swizzled.
 template <class Config>
 struct SwizzledStaging {
   static constexpr int panel_columns = 64;

@@ -1,5 +1,5 @@
-// What the rungs on wgmma have in common: where tiles of A and B lie in SMEM, how a warpgroup
-// multiplies them, and where its accumulators belong in out.
+// The rungs on wgmma share this: the layout of tiles of A and B in SMEM, their multiplication by a
+// warpgroup, and the place of its accumulators in out.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "layout/descriptor.cuh"
@@ -45,8 +45,8 @@ __device__ __forceinline__ void multiply(WgmmaAccumulators<Config>& accumulators
 
 // Calls body(pair, row, column, word) for each pair of neighbors that a lane holds: accumulators
 // 2 pair and 2 pair + 1, which belong to columns `column` and `column` + 1 of row `row` of the 64
-// (PTX ISA: "wgmma: register fragments"). The word is both, finished for out, of which the 64 rows
-// begin at (out_row, out_column).
+// (PTX ISA: "wgmma: register fragments"). The word holds both, finished. The 64 rows begin at
+// (out_row, out_column) of out.
 //
 //                  column  0 1    2 3    4 5    6 7      8 9 ...
 //   warp 0, row 0  lanes     0      1      2      3        0        pair 0 of lane 0, pair 2 ...
@@ -61,7 +61,7 @@ __device__ __forceinline__ void for_each_pair(const GemmParameters& parameters,
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   const Epilogue<Config> epilogue(parameters, 0);
   int64_t first_column = lane % 4 * 2;
-  asm("" : "+l"(first_column));  // unknown: else blocks are added by "or", not by an address offset
+  asm("" : "+l"(first_column));  // hides the value: else each block takes an "or", not an offset
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = warp * 16 + half * 8 + lane / 4;
@@ -77,11 +77,11 @@ __device__ __forceinline__ void for_each_pair(const GemmParameters& parameters,
   }
 }
 
-// From registers to the 64 rows of out from (row, column) on. `write` puts two words at their
+// Stores registers to the 64 rows of out from (row, column) on. `write` puts two words at their
 // address.
 //
 // Four lanes hold 16 bytes of a row in each block of 8 columns, half a sector. So neighbors trade:
-// even lanes keep the even blocks and odd lanes the odd ones, and the four fill a sector at once.
+// even lanes keep the even blocks and odd lanes keep the odd ones. The four then fill a sector.
 //
 //            block 0           block 1                    block 0      block 1
 //   lanes    0  1  2  3        0  1  2  3       ->        0  0  2  2   1  1  3  3
@@ -102,7 +102,7 @@ __device__ __forceinline__ void store(const GemmParameters& parameters,
           return;
         }
         const uint32_t received = __shfl_xor_sync(0xffffffff, odd ? of_even_block : word, 1);
-        if constexpr (Config::has_c) __syncwarp();  // c, which its owner has read, may be out
+        if constexpr (Config::has_c) __syncwarp();  // c may be out: its owners must have read it
         const uint2 words = odd ? make_uint2(received, word) : make_uint2(of_even_block, received);
         write(reinterpret_cast<uint2*>(out + pair_row * stride + (pair_column - 8)), words);
       });

@@ -1,8 +1,8 @@
 // Rung: the same kernel with a tile of 128 x 256 and two warpgroups that multiply it.
 //
-// A byte that is loaded is used a third more often, and wgmmas of 256 columns read their 64 rows of
-// A from SMEM half as often as those of 128. One warpgroup could not hold the tile: its 32768
-// accumulators are 256 for each of 128 threads, and a thread has 255 registers.
+// Each loaded byte is used a third more often, and wgmmas of 256 columns read their 64 rows of A
+// from SMEM half as often as those of 128. One warpgroup could not hold the tile: its 32768
+// accumulators are 256 for each of 128 threads, and a thread has at most 255 registers.
 //
 //                   256 columns
 //   rows   0..63    consumer 0    128 accumulators in a thread

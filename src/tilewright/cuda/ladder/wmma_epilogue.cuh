@@ -1,5 +1,5 @@
-// How accumulators of wmma become out: through SMEM, since which lane holds which element is the
-// hardware's secret, and the epilogue has to know what to add c and bias to.
+// Stores accumulators of wmma to out through SMEM. It is not documented which lane holds which
+// element, and the epilogue must know the element to which it adds c and bias.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "ptx/shared_memory.cuh"
@@ -8,15 +8,15 @@
 
 namespace tilewright {
 
-// A warp's 16x16 elements. Rows of 96 bytes: four rows that half a warp accesses together, 32 bytes
-// of each, lie in different banks, and every row starts on 32 bytes.
+// A warp's 16x16 elements in rows of 96 bytes. Half a warp accesses 32 bytes of each of four rows
+// together, and these lie in different banks; every row starts on 32 bytes.
 struct alignas(32) WmmaStaging {
   static constexpr int stride = 24;
   float elements[16 * stride];
 };
 
-// Finishes and stores the 16x16 block at (m, n) of out; done by a whole warp, which synchronizes
-// before it stages another one.
+// Finishes and stores the 16x16 block at (m, n) of out. A whole warp calls it, and synchronizes
+// before it stages another block.
 template <class Config>
 __device__ __forceinline__ void store_block(const WmmaAccumulator& accumulator,
                                             WmmaStaging& staging, const Epilogue<Config>& epilogue,

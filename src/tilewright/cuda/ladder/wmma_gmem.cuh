@@ -1,8 +1,8 @@
 // Rung: tensor cores, fed straight from GMEM.
 //
-// One warp makes a 16x16 block of out. Every 16 columns of A and rows of B it loads a fragment of
-// each and multiplies them with one instruction: 4096 multiply-adds instead of 32. The CTA's eight
-// warps stand two below each other and four side by side:
+// One warp makes a 16x16 block of out. For every 16 of k it loads a fragment of A and one of B and
+// multiplies them with one instruction: 4096 multiply-adds instead of 32. The CTA's eight warps
+// take blocks in two rows of four:
 //
 //                       B  16 | b0 | b1 | b2 | b3 |
 //                          k    .    .    .    .
@@ -10,7 +10,7 @@
 //        | a0 . .         16  | w0 | w1 | w2 | w3 |   out, 32x64
 //        | a1 . .         16  | w4 | w5 | w6 | w7 |
 //
-// Four warps load the same block of A, two the same of B, and only L1 notices.
+// Four warps load the same block of A and two the same block of B; only L1 saves traffic.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "ladder/warp_block.cuh"
@@ -28,7 +28,7 @@ __device__ __forceinline__ void wmma_gmem_kernel(const GemmParameters& parameter
 
   const WarpBlock<Config> block(parameters);
   const int m = block.tile_m + block.m, n = block.tile_n + block.n;
-  // An int for wmma.load, which both are: the kernel refuses others.
+  // wmma.load takes an int, and both strides fit one: the kernel refuses others.
   const int64_t a_stride = parameters.a.row_stride, b_stride = parameters.b.row_stride;
   const Input* a = static_cast<const Input*>(parameters.a.pointer) + m * a_stride;
   const Input* b = static_cast<const Input*>(parameters.b.pointer) + n;

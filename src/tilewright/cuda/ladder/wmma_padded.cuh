@@ -1,8 +1,8 @@
 // Rung: padded rows for wmma.
 //
-// The kernel is wmma_smem's, with 16 unused bytes behind each row in SMEM (`Config::padding` is 8
-// elements). A row then starts four banks further than the one above it, and the eight rows of 16
-// bytes that a warp reads together cover all 32 banks: 1 pass.
+// The kernel is wmma_smem's, with 16 unused bytes after each row in SMEM (`Config::padding` is 8
+// elements). Each row then starts four banks after the row above it, and the eight rows of 16 bytes
+// that a warp reads together cover all 32 banks: 1 pass.
 //
 //   banks, in fours     0 1 2 3 4 5 6 7
 //                 r 0 | x . . . . . . .

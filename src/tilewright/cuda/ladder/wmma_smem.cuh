@@ -1,16 +1,16 @@
 // Rung: tiles in SMEM for wmma.
 //
 // Eight warps share a (128, 64) tile of A and a (64, 128) tile of B. Each makes a (64, 32) block of
-// out, 4x2 accumulators: a fragment that was loaded is multiplied two or four times.
+// out with 4x2 accumulators, so each loaded fragment is multiplied two or four times.
 //
 //                     B  64  | 32 | 32 | 32 | 32 |
 //      A   64                +----+----+----+----+
 //        |    |          64  | w0 | w1 | w2 | w3 |    out, 128x128
 //        |    |          64  | w4 | w5 | w6 | w7 |
 //
-// Rows lie in SMEM as in GMEM, one behind the other: 128 bytes each of A and 256 of B. The 32 banks
-// serve 128 bytes at once, so that the eight rows of 16 bytes that a warp reads together all lie in
-// the same four banks and wait for each other: 8 passes instead of 1.
+// Rows lie in SMEM as in GMEM, one after the other: 128 bytes each for A and 256 for B. The 32
+// banks serve 128 bytes at once. So the eight rows of 16 bytes that a warp reads together all lie
+// in the same four banks and wait for each other: 8 passes instead of 1.
 //
 //   banks, in fours     0 1 2 3 4 5 6 7
 //                 r 0 | x . . . . . . .
@@ -28,7 +28,7 @@
 
 namespace tilewright {
 
-// What a warp multiplies in 16 steps of k.
+// The fragments of A and B that a warp multiplies for 16 of k.
 template <class Config>
 struct WmmaFragments {
   static constexpr int blocks_m = Config::warp_m / 16, blocks_n = Config::warp_n / 16;
@@ -83,7 +83,7 @@ __device__ __forceinline__ void wmma_smem_kernel(const GemmParameters& parameter
         }
       }
     }
-    __syncthreads();  // the tiles have been read: the next ones may come
+    __syncthreads();  // all threads have read the tiles; the next ones may overwrite them
   }
 
   const Epilogue<Config> epilogue(parameters, 0);
@@ -91,7 +91,7 @@ __device__ __forceinline__ void wmma_smem_kernel(const GemmParameters& parameter
   for (int i = 0; i < Fragments::blocks_m; ++i) {
 #pragma unroll
     for (int j = 0; j < Fragments::blocks_n; ++j) {
-      if (i + j > 0) __syncwarp();  // the block before has left the staging
+      if (i + j > 0) __syncwarp();  // the last block has left the staging
       store_block(accumulators[i][j], staging[threadIdx.x / 32], epilogue,
                   block.tile_m + block.m + i * 16, block.tile_n + block.n + j * 16);
     }

@@ -2,13 +2,13 @@
 // 128-byte swizzle, as TMA leaves them. PTX ISA: "wgmma: matrix descriptor", "wgmma: shared memory
 // matrix layout".
 //
-// K-major: one row per m (or n) of 64 elements along k. Eight rows are a swizzle atom, 1024 bytes.
+// K-major: one row of 64 elements along k per m (or n). Eight rows are a swizzle atom, 1024 bytes.
 //
 //        k 0 ........ 63
 //   mn 0 |  128 bytes  |     stride dimension: from one atom of 8 mn to the next, 1024 bytes
 //   ...  |             |     leading dimension: not used, a step along k stays inside the row
 //
-// MN-major: panels of 64 elements along m (or n); in a panel one row per k.
+// MN-major: panels of 64 elements along m (or n), with one row per k.
 //
 //        mn 0 ....... 63   mn 64 ...
 //   k 0  |  128 bytes  |   |        stride dimension: from one atom of 8 k to the next, 1024 bytes
@@ -36,7 +36,7 @@ struct WgmmaOperand {
   static constexpr uint32_t k16_step = (mn_major ? 16 * row_bytes : 32) / 16;
   static constexpr uint32_t block_step = (mn_major ? panel_bytes : 64 * row_bytes) / 16;
 
-  // The descriptor of what starts at `address`, which is aligned to an atom.
+  // The descriptor of a matrix that starts at `address`, which is aligned to an atom.
   static __device__ __forceinline__ uint64_t descriptor(uint32_t address) {
     constexpr uint64_t leading = mn_major ? panel_bytes / 16 : 1;
     constexpr uint64_t stride = atom_bytes / 16;

@@ -4,9 +4,9 @@
 
 namespace tilewright {
 
-// A tile of 2-byte elements, row-major with `columns` per row and `padding` unused ones behind
-// each. With 8 of these, 16 bytes, a row starts four banks after where the one above it starts, if
-// rows are multiples of 128 bytes; without, all rows start in one bank:
+// A tile of 2-byte elements, row-major with `columns` per row and `padding` unused ones after each
+// row. If rows are multiples of 128 bytes, all rows start in one bank without padding. With 8
+// elements of padding, 16 bytes, each row starts four banks after the one above it:
 //
 //   banks, in fours     0 1 2 3 4 5 6 7          0 1 2 3 4 5 6 7
 //                 r 0 | 0 1 2 3 4 5 6 7    r 0 | 0 1 2 3 4 5 6 7

@@ -1,4 +1,4 @@
-// The order in which CTAs take the tiles of out. model/raster.py is the same arithmetic in Python.
+// The order in which CTAs take the tiles of out. model/raster.py has the same arithmetic in Python.
 #pragma once
 #include "types.cuh"
 
@@ -10,7 +10,7 @@ struct TileIndex {
 };
 
 // Tile number `index` of tiles_m x tiles_n x batches, batches outermost. Within a batch, bands of
-// `group_m` tile rows are walked column by column, so that the CTAs of one wave share rows of A and
+// `group_m` tile rows are walked column by column, so the CTAs of one wave share rows of A and
 // columns of B in L2:
 //
 //   group_m = 2    0 2 4 6
@@ -18,7 +18,7 @@ struct TileIndex {
 //                  8 10 ...
 __device__ __forceinline__ TileIndex grouped_tile(uint32_t index, int tiles_m, int tiles_n,
                                                   int group_m) {
-  group_m = minimum(group_m, tiles_m);  // a band then has no more tiles than the batch: no overflow
+  group_m = minimum(group_m, tiles_m);  // no overflow: a band has no more tiles than the batch
   const uint32_t tiles = static_cast<uint32_t>(tiles_m) * tiles_n;
   const uint32_t in_batch = index % tiles;
   const uint32_t band_tiles = static_cast<uint32_t>(group_m) * tiles_n;
@@ -37,8 +37,8 @@ __device__ __forceinline__ TileIndex row_major_tile(uint32_t index, int tiles_m,
   return {static_cast<int>(index / tiles_n), static_cast<int>(index % tiles_n), 0};
 }
 
-// Blocks of block_m x block_n tiles, cut off at the edges, row by row, and within each its tiles
-// row by row. Where a block is a wave, the wave reads the fewest rows of A and columns of B.
+// Blocks of block_m x block_n tiles, cut off at the edges, row by row, and row by row within each.
+// If a block is a wave, the wave reads the fewest rows of A and columns of B.
 //
 //   block_m = block_n = 2    0 1  4 5
 //                            2 3  6 7
@@ -57,17 +57,17 @@ __device__ __forceinline__ TileIndex blocked_tile(uint32_t index, int tiles_m, i
           static_cast<int>(first_n + in_block % width), 0};
 }
 
-// Along Hilbert's curve through the smallest square of 2^i x 2^i tiles that covers all, of which
-// those outside are left out. The curve goes through the four quadrants of a square one after
-// another; the first is transposed, the last too and turned by 180 degrees. So any run of it stays
-// close together, however long, and with it the rows of A and columns of B that a wave reads.
+// Along Hilbert's curve through the smallest square of 2^i x 2^i tiles that covers all; it skips
+// tiles that do not exist. The curve goes through the four quadrants of a square one after another.
+// The first is transposed; the last is transposed and turned by 180 degrees. So any run of it stays
+// close together, however long, and so do the rows of A and columns of B that a wave reads.
 //
 //    0 | 1       0  3  4  5
 //   ---+---      1  2  7  6
 //    3 | 2      14 13  8  9
 //               15 12 11 10
 __device__ __forceinline__ TileIndex hilbert_tile(uint32_t index, int tiles_m, int tiles_n) {
-  int m = 0, n = 0, rows = tiles_m, columns = tiles_n;  // of a square, and of it what exists
+  int m = 0, n = 0, rows = tiles_m, columns = tiles_n;  // a square's start, and its existing part
   bool transposed = false, turned = false;
   for (int side = (1 << (32 - __clz(maximum(tiles_m, tiles_n) - 1))) / 2; side > 0; side /= 2) {
     const int upper = minimum(rows, side), left = minimum(columns, side);
@@ -79,7 +79,7 @@ __device__ __forceinline__ TileIndex hilbert_tile(uint32_t index, int tiles_m, i
     const uint32_t begin_3 = begin_2 + far_m * far_n;
     const bool not_0 = index >= begin_1, not_1 = index >= begin_2, is_3 = index >= begin_3;
     index -= is_3 ? begin_3 : not_1 ? begin_2 : not_0 ? begin_1 : 0;
-    // Quadrants 2 and 3 are far along m, 1 and 2 along n, the other way round if transposed.
+    // Quadrants 2 and 3 are the far ones along m, 1 and 2 along n; if transposed, the reverse.
     const bool middle = not_0 && !is_3;
     const bool lower = (transposed ? middle : not_1) != turned;
     const bool right = (transposed ? not_1 : middle) != turned;
@@ -93,7 +93,7 @@ __device__ __forceinline__ TileIndex hilbert_tile(uint32_t index, int tiles_m, i
   return {m, n, 0};
 }
 
-// What `Config::schedule` chooses.
+// The values of `Config::schedule`.
 enum TileOrder { row_major, blocked, hilbert };
 
 // Tile number `index` of tiles_m x tiles_n. Config names: schedule, block_m, block_n.

@@ -1,4 +1,4 @@
-// What a warp holds of A, B and out in registers, and mma.sync on it.
+// A warp's parts of A, B and out in registers, and mma.sync on them.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "layout/swizzle.cuh"
@@ -9,9 +9,9 @@
 namespace tilewright {
 
 // This lane's part of the 16x16 block at (mn, k) of the tile at `tile`, read by a whole warp: four
-// 8x8 matrices, numbered along mn first, as the fragment of A wants them, or along k first, which
-// makes two fragments of B. Layout is that of the tile's rows, which run along k where it is
-// K-major. PTX ISA: matrix fragments for mma.m16n8k16.
+// 8x8 matrices. They are numbered along mn first, for a fragment of A, or along k first, for two
+// fragments of B. Layout is that of the tile's rows, which run along k if the tile is K-major. PTX
+// ISA: matrix fragments for mma.m16n8k16.
 template <class Layout, bool k_major, bool mn_first>
 __device__ __forceinline__ void load_fragment(uint32_t (&words)[4], uint32_t tile, int mn, int k) {
   const int lane = threadIdx.x % 32;
@@ -22,7 +22,7 @@ __device__ __forceinline__ void load_fragment(uint32_t (&words)[4], uint32_t til
                                                : Layout::offset(k + lane % 8, mn)));
 }
 
-// What a warp multiplies in one k step.
+// The fragments of A and B that a warp multiplies in one k step.
 template <class Config,
           class LayoutA = SwizzledRows<Config::a_k_major ? Config::tile_k : Config::tile_m>,
           class LayoutB = SwizzledRows<Config::b_k_major ? Config::tile_k : Config::tile_n>>
@@ -30,7 +30,7 @@ struct Fragments {
   uint32_t a[Config::warp_m / 16][4];
   uint32_t b[Config::warp_n / 16][4];  // two neighbors of 8 columns each
 
-  // Columns or rows k...k + 15 of the stage whose tiles are at `a_tile` and `b_tile`; the warp
+  // Loads k to k + 15 of the stage whose tiles are at `a_tile` and `b_tile`; the warp's block
   // starts at (m, n).
   __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
 #pragma unroll

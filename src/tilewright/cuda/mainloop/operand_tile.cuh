@@ -1,4 +1,4 @@
-// One operand's tile of 2-byte elements in SMEM: how it gets there.
+// Copies of one operand's tiles of 2-byte elements to SMEM.
 #pragma once
 #include "layout/swizzle.cuh"
 #include "mainloop/tile_cursor.cuh"
@@ -8,13 +8,13 @@
 
 namespace tilewright {
 
-// Brings the tiles of one operand along k into SMEM, each in `slices` equal parts; done by all
-// threads of the CTA.
+// Brings the tiles of one operand along k into SMEM, each in `slices` equal parts. All threads of
+// the CTA take part.
 //
 // `copy_bytes` of 16, 8 or 4 is the width of asynchronous copies, which the strides and the
 // alignment must allow. With 2, elements are loaded one by one, whatever the strides, and cross
-// registers in chunks of 16 bytes: `fetch` loads, `put` stores. What lies outside the matrix
-// becomes zero and is never read.
+// registers in chunks of 16 bytes: `fetch` loads, `put` stores. Elements outside the matrix are
+// never read and become zero.
 template <class Cursor, class Input, int copy_bytes, int slices>
 class TileCopy {
   static constexpr bool by_element = copy_bytes == 2;
@@ -25,7 +25,7 @@ class TileCopy {
 
   const Input* const origin;  // element (0, 0) of the matrix
   Cursor cursor;
-  uint32_t staged[passes][4];  // by element: the chunks between fetch and put
+  uint32_t staged[passes][4];  // the chunks between fetch and put, if elements are loaded singly
 
  public:
   // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k).
@@ -33,7 +33,7 @@ class TileCopy {
                                       int mn_start, int mn, int k)
       : origin(matrix), cursor(matrix, mn_stride, k_stride, mn_start, mn, k) {}
 
-  // Starts the next slice; slices come in order, tile after tile, also beyond the end of k.
+  // Starts the next slice. Slices come in order, tile after tile, even beyond the end of k.
   __device__ __forceinline__ void fetch(int slice, uint32_t tile) {
 #pragma unroll
     for (int i = 0; i < passes; ++i) {
@@ -49,7 +49,7 @@ class TileCopy {
     }
   }
 
-  // Stores what `fetch` of the same slice loaded by element.
+  // Stores the elements that `fetch` of the same slice has loaded singly.
   __device__ __forceinline__ void put(int slice, uint32_t tile) const {
     if constexpr (by_element) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// The ring of SMEM slots between the producer and the consumers of a warp-specialised kernel
+// The ring of SMEM slots between the producer and the consumers of a warp-specialized kernel
 // (sm_90), which the CTAs of a cluster may share. docs/memory-rules.md has the rules by number.
 #pragma once
 #include "ptx/cluster.cuh"
@@ -22,21 +22,21 @@ struct RingPosition {
   }
 };
 
-// Slot s is full when all bytes of its stage have arrived in this CTA, and empty when the consumers
-// of every CTA that this CTA's producer writes to have read it.
+// A slot is full when all bytes of its stage have arrived in this CTA. It is empty when it has been
+// read by the consumers of every CTA to which this CTA's producer writes.
 template <class Config>
 class Pipeline {
   using Place = ClusterPlace<Config>;
   using Position = RingPosition<Config::stages>;
-  // CTAs with which one shares A or B, itself included: its producer writes to them, and theirs to
-  // it.
+  // Number of CTAs that share A or B with a CTA, including itself. Its producer writes to them, and
+  // theirs write to it.
   static constexpr int partners = Config::cluster_m + Config::cluster_n - 1;
 
   uint32_t full, empty;  // SMEM addresses of the barriers of slot 0
-  uint32_t released;     // the partner's `empty` that this consumer thread arrives at
+  uint32_t released;     // the `empty` of the partner that this consumer thread tells
 
-  // Thread `index` of a consumer warpgroup tells partner number `index`: first those of this n,
-  // then those of this m.
+  // The CTA that thread `index` of a consumer warpgroup tells: first the partners with this n, then
+  // those with this m.
   static __device__ __forceinline__ int partner_rank(const Place& place, int index) {
     if (index < Config::cluster_m) return Place::rank_of(index, place.n);
     const int n = index - Config::cluster_m;
@@ -47,10 +47,10 @@ class Pipeline {
   __device__ __forceinline__ Pipeline(uint32_t full_barriers, uint32_t empty_barriers)
       : full(full_barriers), empty(empty_barriers), released(empty_barriers) {}
 
-  // By one thread, before `ClusterPlace::sync` (rule 5).
+  // Called by one thread, before `ClusterPlace::sync` (rule 5).
   __device__ __forceinline__ void init() const {
     for (int slot = 0; slot < Config::stages; ++slot) {
-      mbarrier_init(full + 8 * slot, 1);  // the producer's arrival; the transaction does the rest
+      mbarrier_init(full + 8 * slot, 1);  // the producer's arrival; the bytes are counted besides
       mbarrier_init(empty + 8 * slot, Config::consumers * partners);
     }
     fence_mbarrier_init();
@@ -69,7 +69,7 @@ class Pipeline {
     return full + 8 * at.slot;
   }
 
-  // Consumer: to be called once before `release`, by all its threads.
+  // Consumer: all its threads call this once before `release`.
   __device__ __forceinline__ void join_as_consumer(const Place& place) {
     const int thread = threadIdx.x % 128;
     if constexpr (Place::size > 1) {

@@ -1,16 +1,16 @@
-// How the threads of a CTA walk one operand's tiles along k in GMEM, whatever its strides.
+// The walk of a CTA's threads through one operand's tiles along k in GMEM, whatever its strides.
 //
 // A (m, k) and B (k, n) are treated alike: "mn" is m for A and n for B. An operand is walked in
-// rows along the dimension that is closer together in memory: along k where it is K-major, along mn
-// where it is MN-major.
+// rows along the dimension whose elements are closer together in memory: along k if it is K-major,
+// along mn if it is MN-major.
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
-// One thread's way through the tiles: in each pass the threads take `rows_per_pass` neighboring
-// rows, each thread `elements` neighbors of a row. After the passes of one tile come those of the
-// next, also beyond the end of k.
+// One thread's way through the tiles. In each pass the threads take `rows_per_pass` neighboring
+// rows, and each thread takes `elements` neighbors of a row. After the passes of one tile come
+// those of the next, even beyond the end of k.
 template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads>
 struct TileCursor {
   static constexpr int rows = k_major ? tile_mn : tile_k;
@@ -21,11 +21,11 @@ struct TileCursor {
   static_assert(threads_per_row * elements == columns);
   static_assert(rows_per_pass * threads_per_row == threads && passes * rows_per_pass == rows);
 
-  // This thread's first element of the next pass; need not be inside the matrix.
+  // This thread's first element of the next pass, which may lie outside the matrix.
   const Element* source;
   const int64_t row_stride, column_stride;
   const int first_row, column;  // this thread's place in the tile in pass 0
-  int rows_left, columns_left;  // of the matrix, from there
+  int rows_left, columns_left;  // in the matrix, from there on
 
   // The tiles start at row or column `mn_start` of `matrix`, whose size is (mn, k).
   __device__ __forceinline__ TileCursor(const Element* matrix, int64_t mn_stride, int64_t k_stride,
@@ -42,7 +42,7 @@ struct TileCursor {
   // This thread's row of the tile in `pass`.
   __device__ __forceinline__ int row(int pass) const { return first_row + pass * rows_per_pass; }
 
-  // How many of this thread's elements of `pass` lie inside the matrix.
+  // The number of this thread's elements of `pass` that lie inside the matrix.
   __device__ __forceinline__ int valid(int pass) const {
     return pass * rows_per_pass < rows_left ? maximum(minimum(columns_left, elements), 0) : 0;
   }
@@ -52,13 +52,13 @@ struct TileCursor {
     return rows_left > rows - rows_per_pass && columns_left >= elements;
   }
 
-  // To the pass that follows `pass`.
+  // Moves on to the pass after `pass`.
   __device__ __forceinline__ void advance(int pass) {
     step(source, rows_per_pass * row_stride);
     if (pass == passes - 1) next_tile(rows * row_stride);
   }
 
-  // From the first pass of a tile, beyond which `source` has already `walked`, to that of the next.
+  // Moves on to the next tile's first pass; `source` has `walked` on from this tile's first pass.
   __device__ __forceinline__ void next_tile(int64_t walked = 0) {
     if constexpr (k_major) {
       source += columns * column_stride - walked;
@@ -69,8 +69,8 @@ struct TileCursor {
     }
   }
 
-  // The empty assembly hides that the stride is always the same: the compiler would hold all its
-  // multiples in registers throughout a loop.
+  // The empty assembly hides that the stride is always the same. Otherwise the compiler would hold
+  // all its multiples in registers throughout a loop.
   static __device__ __forceinline__ void step(const Element*& pointer, int64_t stride) {
     asm volatile("" : "+l"(stride));
     pointer += stride;

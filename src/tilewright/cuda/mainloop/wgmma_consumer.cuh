@@ -1,5 +1,5 @@
-// A consumer of a warp-specialised kernel: a warpgroup that multiplies what the ring brings with
-// wgmma (sm_90a). docs/memory-rules.md has the rules by number.
+// A consumer of a warp-specialized kernel: a warpgroup that multiplies the ring's tiles with wgmma
+// (sm_90a). docs/memory-rules.md has the rules by number.
 #pragma once
 #include "mainloop/pipeline.cuh"
 #include "mainloop/wgmma_storage.cuh"
@@ -13,7 +13,7 @@ namespace tilewright {
 template <class Config>
 class Consumer {
   static constexpr int row_blocks = Config::row_blocks;
-  static constexpr int values = Config::tile_n / 2;  // of a lane and row block
+  static constexpr int values = Config::tile_n / 2;  // per lane and row block
   using Accumulators = float[row_blocks][values];
   using A = OperandA<Config>;
   using B = OperandB<Config>;
@@ -22,7 +22,7 @@ class Consumer {
   RingPosition<Config::stages> position;
   uint64_t a, b;  // descriptors of this warpgroup's operands in slot 0
 
-  // One row block times the slot's tile of B.
+  // Multiplies one row block by the slot's tile of B.
   __device__ __forceinline__ void multiply(float (&accumulators)[values], int row_block,
                                            bool accumulate) const {
     const uint32_t slot = position.slot * (Config::stage_bytes / 16);
@@ -43,8 +43,8 @@ class Consumer {
     b = B::descriptor(slot + Config::a_bytes);
   }
 
-  // The product of one tile, short of waiting for the wgmmas of the last k-block: one group per row
-  // block is under way. `during_first` runs behind the first wgmmas, which overwrite row block 0.
+  // The product of one tile. At the end the wgmmas of the last k-block are still under way, one
+  // group per row block. `during_first` runs during the first, which overwrite row block 0.
   template <class During>
   __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
                                                 During during_first) {
@@ -76,8 +76,8 @@ class Consumer {
     }
   }
 
-  // Waits until only the `pending` last row blocks are under way; with 0, the tile's last slot is
-  // free.
+  // Waits until only the last `pending` row blocks are under way. If that is 0, the tile's last
+  // slot is free.
   template <int pending>
   __device__ __forceinline__ void wait(Accumulators& accumulators) {
     wgmma_wait<pending>();

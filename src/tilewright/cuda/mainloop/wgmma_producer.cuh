@@ -1,4 +1,4 @@
-// The producer of a warp-specialised kernel: one thread that brings tiles of A and B by TMA, in
+// The producer of a warp-specialized kernel: one thread that brings tiles of A and B by TMA, in
 // slices that the CTAs of a cluster multicast to each other (sm_90).
 #pragma once
 #include "mainloop/pipeline.cuh"
@@ -13,7 +13,7 @@
 namespace tilewright {
 
 // Loads slice `slice` of `slices` of one operand's tile and sends it to `ctas`. K-major tiles are
-// cut along mn; MN-major ones along k, panel by panel.
+// cut along mn, and each panel of an MN-major tile is cut along k.
 template <class Operand, int slices>
 __device__ __forceinline__ void load_slice(uint32_t tile, const TensorMap& map, int mn, int k,
                                            int batch, int slice, uint16_t ctas, uint32_t barrier) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void load_slice(uint32_t tile, const TensorMap& map, 
   }
 }
 
-// Executed by one thread.
+// The producer; one thread executes it.
 template <class Config>
 __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline<Config>& pipeline,
                                         const ClusterPlace<Config>& place,

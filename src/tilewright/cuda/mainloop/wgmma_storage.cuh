@@ -1,4 +1,4 @@
-// What a warp-specialised wgmma kernel keeps in SMEM, and how tiles of A and B lie there (sm_90a).
+// The SMEM of a warp-specialized wgmma kernel, and the layout of tiles of A and B in it (sm_90a).
 #pragma once
 #include "layout/descriptor.cuh"
 #include "types.cuh"
@@ -16,7 +16,7 @@ struct Staging<0> {};
 // All of a CTA's SMEM.
 template <class Config>
 struct Storage : Staging<Config::staging_bytes> {
-  // Of each stage the tile of A, then that of B.
+  // For each stage the tile of A, then that of B.
   alignas(1024) uint8_t slots[Config::stages][Config::stage_bytes];
   uint64_t full[Config::stages];
   uint64_t empty[Config::stages];

@@ -1,5 +1,5 @@
-// Functions in one instruction each, with relative errors of a few 1e-7. Subnormal operands and
-// results count as 0.
+// Functions of one instruction each, with relative errors of a few times 1e-7. Subnormal operands
+// and results count as 0.
 #pragma once
 
 namespace tilewright {

@@ -4,8 +4,8 @@
 
 namespace tilewright {
 
-// Copies `bytes` (4, 8 or 16), of which only the first `valid_bytes` are read; the rest becomes
-// zero. Copies of 16 bytes bypass L1. PTX ISA: "cp.async".
+// Copies `bytes` (4, 8 or 16) bytes. Only the first `valid_bytes` are read; the rest becomes zero.
+// Copies of 16 bytes bypass L1. PTX ISA: "cp.async".
 template <int bytes>
 __device__ __forceinline__ void cp_async(uint32_t destination, const void* source,
                                          int valid_bytes) {

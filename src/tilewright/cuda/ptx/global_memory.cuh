@@ -4,8 +4,8 @@
 
 namespace tilewright {
 
-// Two words that nobody reads soon: their line is the first that L2 evicts. PTX ISA: "st", .cs in
-// "cache operators".
+// Stores two words that are not read soon: L2 evicts their line first. PTX ISA: "st", .cs in "cache
+// operators".
 __device__ __forceinline__ void store_streaming(uint2* address, uint2 words) {
   asm volatile("st.global.cs.v2.b32 [%0], {%1, %2};"
                :

@@ -1,12 +1,12 @@
-// Matrix fragments SMEM -> registers by a whole warp.
+// Loads of matrix fragments from SMEM into registers, by a whole warp.
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
 // Four 8x8 matrices of 2-byte elements. Lane l gives the address of row l % 8 of matrix l / 8 (16
-// bytes, aligned) and receives in words[i] elements (l / 4, 2 * (l % 4)) and its right neighbor of
-// matrix i; of the matrix's transpose with `transpose`. PTX ISA: "ldmatrix".
+// bytes, aligned). In words[i] it receives element (l / 4, 2 * (l % 4)) of matrix i and the right
+// neighbor, or with `transpose` those of the matrix's transpose. PTX ISA: "ldmatrix".
 template <bool transpose>
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&words)[4], uint32_t row_address) {
   if constexpr (transpose) {

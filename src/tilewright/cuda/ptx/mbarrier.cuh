@@ -5,7 +5,7 @@
 
 namespace tilewright {
 
-// Makes the 8 bytes at `barrier` a barrier whose phases take `arrivals` arrivals. PTX ISA:
+// Turns the 8 bytes at `barrier` into a barrier whose phases take `arrivals` arrivals. PTX ISA:
 // "mbarrier.init".
 __device__ __forceinline__ void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
@@ -14,13 +14,13 @@ __device__ __forceinline__ void mbarrier_init(uint32_t barrier, uint32_t arrival
                : "memory");
 }
 
-// This thread's initialisations, before other threads of the cluster use the barriers. PTX ISA:
-// "membar / fence".
+// Publishes this thread's initializations before other threads of the cluster use the barriers. PTX
+// ISA: "membar / fence".
 __device__ __forceinline__ void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
 
-// One arrival, and `bytes` more to come from bulk copies in this phase. PTX ISA: "mbarrier.arrive".
+// Arrives once and announces `bytes` from bulk copies in this phase. PTX ISA: "mbarrier.arrive".
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                :
@@ -28,12 +28,12 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t barrier, uint
                : "memory");
 }
 
-// One arrival on a barrier of this CTA. PTX ISA: "mbarrier.arrive".
+// Arrives once at a barrier of this CTA. PTX ISA: "mbarrier.arrive".
 __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
 }
 
-// One arrival on a barrier of any CTA of the cluster, by its `cluster_address`. PTX ISA:
+// Arrives once at a barrier of any CTA of the cluster, given its `cluster_address`. PTX ISA:
 // "mbarrier.arrive".
 __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" : : "r"(barrier) : "memory");
@@ -54,7 +54,7 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t parity)
       : "memory");
 }
 
-// The same, acquiring at cluster scope.
+// Does the same, but acquires at cluster scope.
 __device__ __forceinline__ void mbarrier_wait_cluster(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n"

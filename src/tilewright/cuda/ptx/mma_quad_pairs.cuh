@@ -1,13 +1,13 @@
-// Tensor cores of Volta: a warp is four quad pairs, and each multiplies for itself (sm_70 and
-// later).
+// mma.m8n8k4: tensor cores of Volta (sm_70 and later). A warp is four quad pairs, and each of them
+// multiplies its own matrices.
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
 // D (8, 8) += A (8, 4) B (4, 8) in each of four quad pairs, fp16 with fp32 accumulation. Quad pair
-// q is lanes 4q to 4q + 3 (half 0) and those 16 further on (half 1). With r = lane % 4, a lane
-// holds four neighbors each of A's column r and B's row r, and pairs of columns in two rows of D:
+// q has lanes 4q to 4q + 3 (half 0) and the lanes 16 higher (half 1). With r = lane % 4, a lane
+// holds four neighbors of A's column r and of B's row r, and pairs of columns in two rows of D:
 //
 //   a0, a1  rows 4 half ... + 3, column r     b0, b1  row r, columns 4 half ... + 3
 //   d[i]    row 4 half + (i & 2) + (r & 1), column (i & 4) + (r & 2) + (i & 1)

@@ -1,15 +1,15 @@
-// Sparse tensor cores, one warp: mma.sp (sm_80 and later), of whose A two in four are zero.
+// mma.sp: sparse tensor cores, used by one warp (sm_80 and later). Two of four elements of A are 0.
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
 // D (16, 8) += A (16, 32) B (32, 8), with fp32 accumulation. A keeps two of each four neighbors
-// along k: `a` is the fragment of the (16, 16) matrix that is left, as mma_m16n8k16 has it, so that
-// a word is what is kept of one group of four. b[i] is (2t + 8i, g) and the element below it.
-// `places` counts in lanes 0 and 1 of each four: there 4 bits for each group, the place of the
-// first kept element and then of the second, which is behind it. Lane 0 has groups 0 to 3 of row g
-// in the low half and of row g + 8 in the high half, lane 1 has groups 4 to 7. PTX ISA:
+// along k. `a` is the fragment of the remaining (16, 16) matrix, as in mma_m16n8k16, so a word has
+// the two kept elements of one group of four. b[i] is (2t + 8i, g) and the element below it.
+// `places` is read from lanes 0 and 1 of each four. It has 4 bits for each group: the place of the
+// first kept element, then that of the second, which is higher. Lane 0 has groups 0 to 3, those of
+// row g in the low half and those of row g + 8 in the high half; lane 1 has groups 4 to 7. PTX ISA:
 // "mma.sp::ordered_metadata", matrix fragments for sparse mma.m16n8k32.
 template <class Input>
 __device__ __forceinline__ void mma_sparse_m16n8k32(float (&d)[4], const uint32_t (&a)[4],

@@ -4,12 +4,12 @@
 
 namespace tilewright {
 
-// The shared-space address of something in SMEM, which most PTX instructions want. PTX ISA: "cvta".
+// The shared-space address of an object in SMEM; most PTX instructions take this. PTX ISA: "cvta".
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// 16 bytes to an aligned address. PTX ISA: "st".
+// Stores 16 bytes to an aligned address. PTX ISA: "st".
 __device__ __forceinline__ void store_shared(uint32_t address, const uint32_t (&words)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
                :
@@ -24,7 +24,7 @@ __device__ __forceinline__ void store_shared(uint32_t address, float4 values) {
                : "memory");
 }
 
-// 16 bytes from an aligned address. PTX ISA: "ld".
+// Loads 16 bytes from an aligned address. PTX ISA: "ld".
 __device__ __forceinline__ void load_shared(uint32_t (&words)[4], uint32_t address) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])

@@ -5,7 +5,7 @@
 
 namespace tilewright {
 
-// What cuTensorMapEncodeTiled fills in: address, extents, strides, box and swizzle of a tensor.
+// A tensor's address, extents, strides, box and swizzle, as cuTensorMapEncodeTiled encodes them.
 struct alignas(64) TensorMap {
   uint64_t words[16];
 };
@@ -15,8 +15,8 @@ __device__ __forceinline__ void prefetch_tensor_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" : : "l"(&map) : "memory");
 }
 
-// Copies the box at (x, y, z) to SMEM; its bytes count towards the transaction of `barrier`. What
-// lies outside the tensor becomes zero, and counts. PTX ISA: "cp.async.bulk.tensor".
+// Copies the box at (x, y, z) to SMEM. Its bytes count toward the transaction of `barrier`.
+// Elements outside the tensor become zero and count too. PTX ISA: "cp.async.bulk.tensor".
 __device__ __forceinline__ void tma_load(uint32_t destination, const TensorMap& map, int x, int y,
                                          int z, uint32_t barrier) {
   asm volatile(
@@ -27,8 +27,8 @@ __device__ __forceinline__ void tma_load(uint32_t destination, const TensorMap& 
       : "memory");
 }
 
-// The same into every CTA of the cluster whose bit in `ctas` is set, at the same SMEM address
-// there, signaling the barrier at the same address there. PTX ISA: "cp.async.bulk.tensor",
+// Copies the box to every CTA of the cluster whose bit in `ctas` is set. In each, it has the same
+// SMEM address and signals the barrier at the same address. PTX ISA: "cp.async.bulk.tensor",
 // .multicast::cluster.
 __device__ __forceinline__ void tma_load_multicast(uint32_t destination, const TensorMap& map,
                                                    int x, int y, int z, uint32_t barrier,
@@ -42,8 +42,8 @@ __device__ __forceinline__ void tma_load_multicast(uint32_t destination, const T
       : "memory");
 }
 
-// Copies a box from SMEM to the tensor at (x, y, z), as part of this thread's open bulk group; what
-// lies outside the tensor is left out. PTX ISA: "cp.async.bulk.tensor".
+// Copies a box from SMEM to the tensor at (x, y, z), as part of this thread's open bulk group.
+// Elements outside the tensor are left out. PTX ISA: "cp.async.bulk.tensor".
 __device__ __forceinline__ void tma_store(const TensorMap& map, uint32_t source, int x, int y,
                                           int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];"
@@ -64,7 +64,7 @@ __device__ __forceinline__ void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" : : "n"(pending) : "memory");
 }
 
-// Waits until all but the newest `pending` of them have read their source. PTX ISA:
+// Waits until all but the newest `pending` bulk groups have read their source. PTX ISA:
 // "cp.async.bulk.wait_group", .read.
 template <int pending>
 __device__ __forceinline__ void bulk_wait_read() {

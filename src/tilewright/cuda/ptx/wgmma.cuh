@@ -1,6 +1,6 @@
-// Ordering of warpgroup matrix multiplications (sm_90a). The multiplication itself,
-// wgmma.mma_async, is generated for the one shape and type that a Config needs: `struct Wgmma`
-// stands before the kernel's header.
+// The ordering of warpgroup matrix multiplications (sm_90a). The multiplication wgmma.mma_async is
+// generated for the one shape and type that a Config needs: `struct Wgmma` stands before the
+// kernel's header.
 #pragma once
 #include "types.cuh"
 
@@ -22,8 +22,8 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(pending) : "memory");
 }
 
-// After the wait, keeps the compiler from reading the accumulators above it: it does not know that
-// a wait changes them.
+// Called after the wait, keeps the compiler from reading the accumulators before the wait: it does
+// not know that a wait changes them.
 template <int count>
 __device__ __forceinline__ void wgmma_results(float (&accumulators)[count]) {
 #pragma unroll

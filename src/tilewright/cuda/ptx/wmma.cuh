@@ -1,16 +1,16 @@
-// Tensor cores, one warp: wmma (bf16 from sm_80 on), whose fragments keep the order of their
-// elements to themselves: they are loaded, multiplied and stored as wholes.
+// wmma: tensor cores, used by one warp (bf16 from sm_80 on). The order of a fragment's elements is
+// not documented: fragments are loaded, multiplied and stored as wholes.
 //
 // Matrices are row-major, 16x16, with `stride` elements from row to row. Rows start on 16 bytes,
 // the first one on 32, as the CUDA programming guide asks of load_matrix_sync. PTX ISA, "Matrix
-// storage for WMMA", goes further with fp16: 32 bytes for every row. What ptxas makes of these
-// loads needs less: rows of 16 bytes from SMEM (ldmatrix), words or halves of words from GMEM.
+// storage for WMMA", asks for 32 bytes at every row of fp16. The loads that ptxas generates need
+// less: rows of 16 bytes from SMEM (ldmatrix), words or halves of words from GMEM.
 #pragma once
 #include "types.cuh"
 
 namespace tilewright {
 
-// A lane's part of A or B; fp16 fragments have twice the registers they need.
+// A lane's part of A or B. fp16 fragments have twice as many registers as they need.
 template <class Input>
 struct WmmaFragment;
 
@@ -126,7 +126,7 @@ __device__ __forceinline__ void wmma_multiply(WmmaAccumulator& d, const WmmaFrag
         "r"(b.words[1]), "r"(b.words[2]), "r"(b.words[3]));
 }
 
-// D to SMEM, where its rows start on 32 bytes. PTX ISA: "wmma.store".
+// Stores D to SMEM, where its rows start on 32 bytes. PTX ISA: "wmma.store".
 __device__ __forceinline__ void wmma_store(uint32_t rows, const WmmaAccumulator& d, int stride) {
   asm volatile(
       "wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8}, "

@@ -1,12 +1,12 @@
-// Which CTAs of a cluster share operands (sm_90).
+// The CTAs of a cluster that share operands (sm_90).
 #pragma once
 #include "ptx/cluster.cuh"
 #include "types.cuh"
 
 namespace tilewright {
 
-// Where this CTA stands in its cluster of cluster_m x cluster_n: the CTAs of one m share A, those
-// of one n share B.
+// The place of this CTA in its cluster of cluster_m x cluster_n. CTAs with the same m share A, and
+// those with the same n share B.
 //
 //                n 0      n 1
 //       m 0    rank 0   rank 2
@@ -26,7 +26,7 @@ struct ClusterPlace {
 
   static __device__ __forceinline__ int rank_of(int m, int n) { return m + n * Config::cluster_m; }
 
-  // Everybody who may touch this CTA's SMEM meets.
+  // Makes all threads that may touch this CTA's SMEM meet.
   static __device__ __forceinline__ void sync() {
     if constexpr (size > 1) {
       cluster_sync();

@@ -12,12 +12,12 @@ template <class Config>
 class TileLoop {
   using Place = ClusterPlace<Config>;
   Place place;
-  int clusters_m, clusters_n;  // clusters' tiles along m and n
+  int clusters_m, clusters_n;  // number of clusters' tiles along m and n
   int batches;
 
  public:
   struct Tile {
-    int row, column, batch;  // of its first element in out
+    int row, column, batch;  // place of its first element in out
   };
 
   __device__ __forceinline__ TileLoop(const Place& cluster_place, const GemmParameters& parameters)

@@ -1,4 +1,4 @@
-"""What the checks remember from one wave of a launch to the next."""
+"""The state that the checks keep from one wave of a launch to the next."""
 
 from tilewright.emulator.checks.carried import Published
 from tilewright.emulator.checks.history import History

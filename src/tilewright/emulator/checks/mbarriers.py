@@ -141,7 +141,7 @@ class MbarrierFacts:
         self._fenced |= np.isin(self._initializer, lanes) & (self._initialized > 0)
 
     def release_initialized(self, rows: Array, lanes: Indices) -> None:
-        """Add to the rows of a barrier the initializations that lanes, who arrive, have released by the fence."""
+        """Add to the rows of a barrier the initializations that arriving lanes have released by the fence."""
         cta = np.flatnonzero(np.isin(self._initializer, lanes) & self._fenced)
         column = self._made + cta % self._ground.topology.cluster_size
         rows[KNOWN, cta, column] = np.maximum(rows[KNOWN, cta, column], self._initialized[cta])

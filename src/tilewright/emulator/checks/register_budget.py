@@ -45,7 +45,7 @@ class RegisterBudget:
         places = np.unique(warp * self._ground.topology.ctas + lanes.cta, return_index=True)[1]
         warps, ctas = warp[places], lanes.cta[places]
         if self._changes[warps, ctas].any():
-            self._require_synchronisation(site, warps, ctas)
+            self._require_barrier(site, warps, ctas)
         changed = self._require_direction(site, warps, ctas, count)
         self._held[warps[changed], ctas[changed]], self._sites[warps, ctas] = count, site
         self._times[self._changes[warps, ctas] % 2, warps, ctas] = now
@@ -69,7 +69,7 @@ class RegisterBudget:
             self._report(message, sites, self._lanes(warps[[index]], ctas[[index]])[0])
         return right
 
-    def _require_synchronisation(self, site: int, warps: Indices, ctas: Indices) -> None:
+    def _require_barrier(self, site: int, warps: Indices, ctas: Indices) -> None:
         """Report a warp that does not know that its warpgroup's last setmaxnreg is over."""
         done, facts = self._changes[warps, ctas], self._ground.clocks.facts[KNOWN]
         lanes = self._lanes(warps, ctas)
@@ -110,7 +110,7 @@ class RegisterBudget:
         if held > self._launched:
             message = (
                 f"the warps of a CTA are left with {held * WARP} registers and it was launched with "
-                f"{self._launched * WARP}: a warp that asks for more waits for ever"
+                f"{self._launched * WARP}: a warp that asks for more waits forever"
             )
             lanes = group.take(group.cta == cta)
             self._ground.report("register-budget", message, (self._last_change,), lanes, None)

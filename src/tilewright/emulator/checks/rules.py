@@ -19,7 +19,7 @@ class Rule:
 
 RULES = {
     "race": Rule(
-        "two accesses to one place, of which one writes, need a barrier or another synchronization between them",
+        "two accesses to one place need a barrier or another synchronization between them if one of the two writes",
         "Memory Consistency Model: Data races",
     ),
     "proxy-fence": Rule(

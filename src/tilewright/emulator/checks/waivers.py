@@ -1,7 +1,7 @@
 """Waivers: reports that somebody has looked at and accepts, by kind and place."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -15,7 +15,7 @@ FORM = "KIND, KIND@FILE or KIND@FILE:LINE"
 IGNORABLE = (*RULES, "ScheduleDependence")
 """Kinds of reports after which a launch goes on."""
 
-Ignored: TypeAlias = "str | Path | Sequence[str | Path]"
+Ignored: TypeAlias = "str | Path | Iterable[str | Path]"
 """A waiver, the path of a file of waivers, or several of either."""
 
 
@@ -49,6 +49,8 @@ def waivers_of(ignore: Ignored, written: str = "ignore={!r}") -> tuple[Waiver, .
         ArgumentTypeError, ArgumentValueError: for what is not a waiver, and for a file that cannot be read.
     """
     given = [ignore] if isinstance(ignore, str | Path) else ignore
+    if not isinstance(given, Iterable):
+        raise ArgumentTypeError(f"{written.format(ignore)} is not a waiver: leave it out, or give {FORM}, or several")
     waivers: list[Waiver] = []
     for each in given:
         if isinstance(each, Path):

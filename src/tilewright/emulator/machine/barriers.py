@@ -130,7 +130,7 @@ class Barriers:
         """Require the arrivals of a phase to agree, and record what they agree on."""
         threads = 0 if count is None else int(np.max(count))
         if count is not None and (count != threads).any():
-            raise BarrierProtocol(f"{self._at(site)} expects another number of threads in some threads than in others")
+            raise BarrierProtocol(f"{self._at(site)} expects different numbers of threads in different threads")
         if threads % 32:
             raise BarrierProtocol(f"{self._at(site)} expects {threads} threads, which is not a multiple of 32")
         started = barrier.arrived[group.cta] > 0

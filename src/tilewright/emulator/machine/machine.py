@@ -80,7 +80,7 @@ class Machine:
     def run(self) -> int:
         """Run until every thread has exited; returns the number of steps, which are blocks run by groups.
 
-        A machine runs once; it tells what it has run, and lets go of its parts, even where an error ends it.
+        A machine runs once. At the end, even by an error, it reports what it has run and releases its parts.
 
         Raises:
             EmulatorError: for any error of the kernel.

@@ -33,6 +33,6 @@ def fault_of(states: Indices, place: Indices, phase: Indices) -> tuple[int, str]
         return None
     first = int(wrong.argmax())
     if foreign[first]:
-        return first, "by a state that is of another mbarrier"
+        return first, "by a state of another mbarrier"
     late = f"for phase {asked[first]}, and {phase[first]} are over"
     return first, f"{late}: a state tells of the current phase or of the one before"

@@ -26,10 +26,10 @@ class Observer:
     """
 
     def began(self, words: Words) -> None:
-        """Some CTAs of the grid begin to run together; what is told from now on is of these, until `ended`."""
+        """Some CTAs of the grid begin to run together; the events until `ended` are theirs."""
 
     def ended(self) -> None:
-        """These CTAs have run, or an error has ended them. `words` and groups are not to be used any more."""
+        """These CTAs have run, or an error has ended them. From now on `words` and groups must not be used."""
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ EVENTS = tuple(name for name in vars(Observer) if not name.startswith("_"))
 
 
 class Observers(Observer):
-    """Several observers as one. What none of them overrides costs a call, no more."""
+    """Several observers as one. An event that none of them overrides only costs a call."""
 
     def listen(self, observers: Iterable[Observer]) -> None:
         """Report events to these observers from now on."""

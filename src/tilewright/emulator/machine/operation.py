@@ -15,7 +15,7 @@ from tilewright.emulator.semantics.tma import Rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedRegion:
-    """What the parts access of shared memory, of one or more CTAs.
+    """The shared memory that the parts access, of one or more CTAs.
 
     ctas: (parts, places), slots of CTAs. offsets: (parts,), shared addresses of `nbytes` consecutive bytes. chunks: the
     16-byte chunks of a part by its index, numbered from shared address 0; where they are given, the bytes may not be

@@ -13,7 +13,7 @@ def _bits(values: Values) -> int:
 
 
 def divide(a: Values, b: Values) -> Values:
-    """Quotient rounded towards zero; division by zero gives all ones, as the hardware does."""
+    """Quotient rounded toward zero; division by zero gives all ones, as the hardware does."""
     quotient = np.where(b == 0, a.dtype.type(0), a) // np.where(b == 0, b.dtype.type(1), b)
     if a.dtype.kind == "i":
         inexact = quotient * b != a

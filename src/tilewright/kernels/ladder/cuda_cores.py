@@ -14,7 +14,7 @@ class CudaCoreKernel(LadderKernel):
 
 
 class Uncoalesced(CudaCoreKernel):
-    """Threads side by side take rows, and walk A and out in strides."""
+    """Neighboring threads take neighboring rows, so they access A and out in strides."""
 
     name = "uncoalesced"
     summary = "one thread for each element, neighbors in a column: every access is a sector of its own"
@@ -25,7 +25,7 @@ class Uncoalesced(CudaCoreKernel):
 
 
 class Coalesced(CudaCoreKernel):
-    """Threads side by side take columns."""
+    """Neighboring threads take neighboring columns."""
 
     name = "coalesced"
     summary = "one thread for each element, neighbors in a row: a warp's accesses share their sectors"
