@@ -182,7 +182,7 @@ class Access:
     ) -> list[tuple[Indices | None, Any]]:
         """Report an access to observers and apply `act` to the active lanes' offsets, once per memory."""
         results = []
-        for named, memory, where, chosen in self._parts(site, group, space, address, width, active):
+        for named, memory, where, chosen in self.parts(site, group, space, address, width, active):
             if named != "param":  # the hardware reads parameters as constants
                 self._tell.accessed(site, kind, named, group, where, width, chosen)
                 if self.unwritten is not None:
@@ -196,7 +196,7 @@ class Access:
         self.missing = np.zeros((size, unwritten.shape[1]), np.bool_)
         self.missing[slice(None) if chosen is None else chosen] = unwritten
 
-    def _parts(
+    def parts(
         self, site: int, group: Group, space: str, address: Array, width: int, active: Active
     ) -> Iterator[tuple[str, FlatMemory, Indices, Indices | None]]:
         """The spaces that the active lanes address: memories, offsets, and lanes (None for all)."""

@@ -143,7 +143,7 @@ class TensorCores:
         wave = self._wave
         if active is not None and not lanes_of(active, group.size).all():
             raise UnsupportedInstruction(f"a predicate on {wave.words.describe(site)} must hold for all lanes")
-        tiles = _require_whole(wave, site, group, group.warpgroups, "warpgroups")
+        tiles = require_whole(wave, site, group, group.warpgroups, "warpgroups")
         product = _WarpgroupProduct(wave, site, group, form, rows, a, b, accumulate)
         types, nbytes = (form.accumulator, form.a_type, form.b_type), product.operand_bytes * tiles.count
         wave.tell.multiplied(site, "wgmma", form.shape, types, tiles.count, nbytes)
@@ -157,10 +157,10 @@ class TensorCores:
         self._wave.tell.fenced(site, group, "wgmma", ())
 
     def _tiles(self, site: int, group: Group) -> Tiles:
-        return _require_whole(self._wave, site, group, group.warps, "warps")
+        return require_whole(self._wave, site, group, group.warps, "warps")
 
 
-def _require_whole(wave: Wave, site: int, group: Group, tiles: Tiles, whole: str) -> Tiles:
+def require_whole(wave: Wave, site: int, group: Group, tiles: Tiles, whole: str) -> Tiles:
     """Refuse an .aligned instruction that only part of a warp or of a warpgroup executes."""
     if not tiles.complete:
         message = f"{wave.words.describe(site)} needs whole {whole}, and only {wave.words.name(group)}, executed it"

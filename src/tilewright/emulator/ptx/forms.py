@@ -236,6 +236,12 @@ cp              : async bulk tensor TENSOR global shared::cta [tile] bulk_group 
 cp              : reduce async bulk shared::cluster shared::cta COUNTED REDUCE MEMORY : A A u32 A
 cp              : reduce async bulk global shared::cta bulk_group [HINT] REDUCE [noftz] MEMORY : A A u32 ?b64
 cp              : reduce async bulk tensor TENSOR global shared::cta REDUCE [tile] bulk_group [HINT] : A A ?b64
+tensormap       : replace tile global_address [global|shared::cta] b1024 b64 : A T
+tensormap       : replace tile rank [global|shared::cta] b1024 b32  : A T
+tensormap       : replace tile box_dim|global_dim|element_stride [global|shared::cta] b1024 b32 : A N T
+tensormap       : replace tile global_stride [global|shared::cta] b1024 b64 : A N T
+tensormap       : replace tile elemtype|interleave_layout|swizzle_mode|fill_mode [global|shared::cta] b1024 b32 : A N
+tensormap       : cp_fenceproxy global shared::cta tensormap::generic release SCOPE sync aligned : A A N
 mma             : sync aligned MMA row|col row|col [satfinite] TYPE TYPE TYPE TYPE : {F} {F} {F} {F}
 mma             : sync aligned MMA row col ROUND f64 f64 f64 f64    : {F} {F} {F} {F}
 mma             : sync aligned MMA row col s32 b1 b1 s32 xor|and popc : {F} {F} {F} {F}

@@ -13,8 +13,10 @@ from tilewright.emulator.program.emitters.operands import (
     space_of,
 )
 from tilewright.emulator.program.writer import BlockWriter, emits, pair_of
-from tilewright.emulator.ptx.syntax import Address, Instruction, Register, Sink, Symbol
+from tilewright.emulator.ptx.syntax import Address, Instruction, Integer, Register, Sink, Symbol
 from tilewright.emulator.semantics.reductions import require_bulk_reduction
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
+from tilewright.emulator.semantics.tensor_map_fields import require_field
 
 _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
 
@@ -126,6 +128,23 @@ def _map_to_cta(w: BlockWriter, i: Instruction) -> None:
 def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
     address = w.read(i.operands[1], "u4" if "shared::cluster" in i.modifiers else "u8")
     w.assign(i.operands[0], f"m.access.rank_of({address}, g)", "u4")
+
+
+@emits("tensormap")
+def _tensor_map(w: BlockWriter, i: Instruction) -> None:
+    """tensormap.replace and tensormap.cp_fenceproxy."""
+    if i.action == "cp_fenceproxy":
+        if immediate_of(i.operands[2]) != TENSOR_MAP_BYTES:
+            raise ValueError(f"a tensor map has {TENSOR_MAP_BYTES} bytes")
+        to, source = address_of(w, i.operands[0], "global"), address_of(w, i.operands[1], "shared")
+        w.emit(f"m.tensor_maps.copy({w.site}, g, {to}, {source})")
+        return
+    field, space, dtype = i.modifiers[2], space_of(i), DTYPES[i.modifiers[-1]]
+    where, (*ordinal, value) = address_of(w, i.operands[0], space), i.operands[1:]
+    dimension = immediate_of(ordinal[0]) if ordinal else 0
+    require_field(field, dimension, value.value if isinstance(value, Integer) else None)
+    arguments = f"{field!r}, {dimension}, {w.read(value, dtype)}, {w.active}"
+    w.emit(f"m.tensor_maps.replace({w.site}, g, {space!r}, {where}, {arguments})")
 
 
 # Warp collectives ----------------------------------------------------------------------------------------------------
