@@ -38,7 +38,7 @@ WORKSPACE = ".global .align 128 .b8 maps[16384];\n"
 
 
 def ptx_of(source, offset, dtype, swizzle, shape, strides, box, steps, oob_nan):
-    """Statements that leave the address of a map in %map, which holds that of the given one; `source`: "given" or "zeros"."""
+    """Statements that make a map, of which %map then has the address; source: "given", which %map has, or "zeros"."""
     fields = [("global_dim", "b32", shape), ("global_stride", "b64", strides)]
     single = []
     if source == "zeros":

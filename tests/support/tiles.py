@@ -358,7 +358,7 @@ def _made():
         box, shape = (row, 5, 3, 2, 2)[:rank], (2 * row + 3, 7, 5, 3, 3)[:rank]
         places = tuple(dict.fromkeys(_places(shape, box, element_dtype(dtype).itemsize)))
         yield Tile("load", dtype, span, shape, box, places[::3], made=made)
-        yield Tile("store", dtype, span, shape, box, (places[1],), made=made)
+        yield Tile("store", dtype, span, shape, box, ((row, 1, 1, 1, 1)[:rank],), made=made)
     for dtype, steps, oob_nan in (
         ("f32", (1, 2, 3), True), ("f64", (1, 1, 1), True), ("tf32", (1, 3, 1), False), ("s64", (1, 2, 2), False),
         ("u32", (1, 8, 1), False),
@@ -379,4 +379,4 @@ def _numbers(generator, dtype, nbytes):
     return values.astype(numbers).view(np.uint8)
 
 
-TILES = [*_all(), *_strided(), *_with_nan(), *_of_tf32(), *_reduced()]
+TILES = [*_all(), *_strided(), *_with_nan(), *_of_tf32(), *_reduced(), *_made()]
