@@ -32,6 +32,7 @@ from tilewright.emulator.machine.meetings import Meetings
 from tilewright.emulator.machine.poison import Poison
 from tilewright.emulator.machine.remote_stores import RemoteStores
 from tilewright.emulator.machine.specials import Specials
+from tilewright.emulator.machine.stack import Stack
 from tilewright.emulator.machine.tensor_cores import TensorCores
 from tilewright.emulator.machine.tensor_maps import TensorMaps
 from tilewright.emulator.machine.thread_copies import ThreadCopies
@@ -67,6 +68,7 @@ class Machine:
         self.barriers, self.mbarriers = Barriers(wave), Mbarriers(wave)
         self.tensor_cores = TensorCores(wave)
         self.copies, self.bulk = ThreadCopies(wave, self.mbarriers), BulkCopies(wave, self.mbarriers)
+        self.stack = Stack(wave)
         self.remote, self.tensor_maps = RemoteStores(wave, self.mbarriers), TensorMaps(wave)
         self._executed = np.zeros(len(self._program.blocks), np.int64)
         self._cut_short: tuple[Block, int, tuple[str, ...]] | None = None  # by an error: a block, and the instruction

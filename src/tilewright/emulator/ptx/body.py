@@ -72,6 +72,7 @@ class BodyParser:
         self.callers: list[str] = []  # functions whose bodies are being parsed
         self.expansion, self.expanded = expansion, 0  # statements that calls expand to
         self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
+        self.allocate: dict[str, bool] = {}
         self.last_label = ""
         self.locations = Locations(module.files)
         self.location: Location | None = None
@@ -280,6 +281,9 @@ class BodyParser:
             self._bind(parameter, argument, reads=True)
         for parameter, result in zip(function.results, results, strict=True):
             self._bind(parameter, result, reads=False)
+        stack = Register("%stack", "b64") if self._allocates(function) else None
+        if stack is not None:  # what a function allocates ends with it
+            self._append(Instruction("stacksave", ("u64",), (stack,), None, self.line, self.location))
         self.callers.append(function.name)
         self.position = function.start
         self._body()
@@ -287,10 +291,19 @@ class BodyParser:
         self._drop_last_return()
         formal.labels[_RETURN] = len(self.entry.instructions)
         self.scope, self.position, self.location = caller
+        if stack is not None:
+            self._append(Instruction("stackrestore", ("u64",), (stack,), None, self.line, self.location))
         for parameter, result in zip(function.results, results, strict=True):
             source = formal.names[parameter.name]
             if isinstance(source, Register) and source is not result:
                 self._move(result, source)
+
+    def _allocates(self, function: Function) -> bool:
+        """Whether a function's own body allocates local memory."""
+        if function.name not in self.allocate:
+            body = self.text[function.start : matching_brace(self.text, function.start)]
+            self.allocate[function.name] = "alloca" in body
+        return self.allocate[function.name]
 
     def _drop_last_return(self) -> None:
         """Let the end of an expanded body continue with the next instruction."""

@@ -171,6 +171,8 @@ red             : async relaxed cluster [shared::cluster] COUNTED inc|dec u32   
 red             : async relaxed cluster [shared::cluster] COUNTED min|max u32|s32  : A T A
 red             : async relaxed cluster [shared::cluster] COUNTED LOGIC b32        : A T A
 red             : async relaxed cluster [shared::cluster] COUNTED add u32|s32|u64  : A T A
+alloca          : u32|u64                                           : T T ?N
+stacksave stackrestore : u32|u64                                    : T
 mapa            : [SHARED] u32|u64                                  : T T u32
 getctarank      : [SHARED] u32|u64                                  : u32 *
 shfl            : sync up|down|bfly|idx b32                         : T|pred T b32 b32 b32

@@ -195,10 +195,16 @@ class Entry:
     shared_bytes: int = 0  # static; dynamic shared memory starts at dynamic_offset
     dynamic_offset: int = 0
     local_bytes: int = 0
+    stack_start: int = 0  # local memory that threads allocate while they run
     arguments: set[str] = field(default_factory=set)  # arguments of calls, among the local variables
     constants: dict[str, Variable] = field(default_factory=dict)  # the module's constants
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # reqntid, maxntid, reqnctapercluster...
     refusal: str = ""  # why it cannot be emulated, if parsing showed it
+
+    @property
+    def allocates(self) -> bool:
+        """Whether threads allocate local memory while they run."""
+        return any(instruction.opcode == "alloca" for instruction in self.instructions)
 
     @property
     def parameter_bytes(self) -> int:

@@ -8,6 +8,9 @@ from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.ptx.syntax import Address, Entry, Instruction, Module, Operand, Symbol, Variable
 from tilewright.rounding import round_up
 
+STACK_BYTES = 1024
+"""The bytes that a thread may allocate while it runs: the default of cudaLimitStackSize."""
+
 
 def place_variables(module: Module, entry: Entry) -> None:
     """Give shared and local variables their offsets; dynamic shared memory comes last.
@@ -21,7 +24,8 @@ def place_variables(module: Module, entry: Entry) -> None:
     used = {base.name for base in symbols if base.space == "shared"}
     entry.shared.update({name: module.shared[name] for name in used if name in module.shared})
     entry.shared_bytes = _place(entry.shared)
-    entry.local_bytes = round_up(_place(entry.local), 16)  # threads lie next to each other: keep vectors aligned
+    entry.stack_start = round_up(_place(entry.local), 16)  # threads lie next to each other: keep vectors aligned
+    entry.local_bytes = entry.stack_start + (STACK_BYTES if entry.allocates else 0)
     dynamic = [module.dynamic_shared[name] for name in used if name in module.dynamic_shared]
     align = max([variable.align for variable in dynamic], default=16)
     entry.dynamic_offset = round_up(entry.shared_bytes, align)

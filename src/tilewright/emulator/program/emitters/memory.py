@@ -14,6 +14,7 @@ from tilewright.emulator.program.emitters.operands import (
 )
 from tilewright.emulator.program.writer import BlockWriter, emits, pair_of
 from tilewright.emulator.ptx.syntax import Address, Instruction, Integer, Register, Sink, Symbol
+from tilewright.emulator.ptx.variables import STACK_BYTES
 from tilewright.emulator.semantics.reductions import require_bulk_reduction
 from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
 from tilewright.emulator.semantics.tensor_map_fields import require_field
@@ -128,6 +129,26 @@ def _map_to_cta(w: BlockWriter, i: Instruction) -> None:
 def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
     address = w.read(i.operands[1], "u4" if "shared::cluster" in i.modifiers else "u8")
     w.assign(i.operands[0], f"m.access.rank_of({address}, g)", "u4")
+
+
+@emits("alloca")
+def _allocate(w: BlockWriter, i: Instruction) -> None:
+    align = immediate_of(i.operands[2]) if len(i.operands) > 2 else 8
+    if align < 1 or align & (align - 1) or align > STACK_BYTES:
+        raise ValueError(f"the alignment {align}, which is not a power of two up to {STACK_BYTES}")
+    dtype = DTYPES[i.modifiers[-1]]
+    size = w.read(i.operands[1], dtype)
+    start = w.variable(f"m.stack.allocate({w.site}, g, {size}, {align}, {w.active}).astype({dtype})")
+    w.assign(i.operands[0], start, dtype)
+
+
+@emits("stacksave", "stackrestore")
+def _mark_stack(w: BlockWriter, i: Instruction) -> None:
+    dtype = DTYPES[i.modifiers[-1]]
+    if i.opcode == "stacksave":
+        w.assign(i.operands[0], w.variable(f"m.stack.save(g).astype({dtype})"), dtype)
+    else:
+        w.emit(f"m.stack.restore({w.site}, g, {w.read(i.operands[0], dtype)}, {w.active})")
 
 
 @emits("tensormap")
