@@ -20,6 +20,7 @@ from tilewright.emulator.checks.member_masks import MemberMaskChecks
 from tilewright.emulator.checks.operations import OperationChecks
 from tilewright.emulator.checks.register_budget import RegisterBudget
 from tilewright.emulator.checks.releases import Releases
+from tilewright.emulator.checks.tensor_maps import TensorMapChecks
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.machine.operation import Operation, Queue
@@ -46,6 +47,7 @@ class Checker(Observer):
             ground, self._accesses, self._mbarriers, AgentChecks(ground, self._lifetimes),
             GlobalCopyChecks(ground, self._releases), self._accumulators,
         )  # fmt: skip
+        self._tensor_maps = TensorMapChecks(ground, self._releases)
         self._member_masks, self._convergence = MemberMaskChecks(ground), ConvergenceChecks(ground)
         self._budget = RegisterBudget(ground, wave.program)
 
@@ -121,6 +123,15 @@ class Checker(Observer):
             self._mbarriers.fence(group.indices)
         elif self._ground.traits.asynchronous:
             self._ground.clocks.fence_proxies(group, self._ground.tick(), spaces)
+
+    def tensor_map_acquired(self, site: int, group: Group, addresses: Array) -> None:
+        self._tensor_maps.acquire(group, addresses)
+
+    def tensor_map_released(self, site: int, group: Group) -> None:
+        self._tensor_maps.release(group)
+
+    def tensor_map_used(self, site: int, lanes: Indices, address: int) -> None:
+        self._tensor_maps.use(site, lanes, address)
 
     # Warps and registers ---------------------------------------------------------------------------------------------
 

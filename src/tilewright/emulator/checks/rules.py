@@ -27,6 +27,12 @@ RULES = {
         "fence.proxy.async between the stores and the operation",
         "Memory Consistency Model: Proxies; Async proxy",
     ),
+    "tensormap-fence": Rule(
+        "TMA sees a tensor map that the kernel has written only after tensormap.cp_fenceproxy, or "
+        "fence.proxy.tensormap::generic.release of the thread that wrote it, and then "
+        "fence.proxy.tensormap::generic.acquire before the copy",
+        "tensormap.cp_fenceproxy; membar/fence: fence.proxy.tensormap",
+    ),
     "read-before-wait": Rule(
         "data that an asynchronous operation writes may be read only after the wait for its completion: the "
         "mbarrier it signals, cp.async.wait_group or wgmma.wait_group",

@@ -57,7 +57,7 @@ class BulkCopies:
             some = np.flatnonzero((handles == address) & (masks == ranks))
             targets = self._operands.destinations(site, cta[some], None if mask is None else ranks)
             signals = signal_cta[some, None] if mask is None else targets
-            tensor_map = self._operands.tensor_map(site, address)
+            tensor_map = self._operands.tensor_map(site, address, lanes.indices[some])
             self._operands.check_tiles(site, tensor_map, boxes[some], offset[some])
             loaded, read = tensor_map.tile_bytes * some.size, tma.bytes_read(tensor_map, boxes[some])
             self._wave.tell.moved(site, loaded, read, 0, targets.shape[1])
@@ -113,7 +113,7 @@ class BulkCopies:
         stores = []
         for issue in operands.issues(site, group, [source], [handle, *coordinates], None, active):
             [(cta, offset)], (address, *box) = issue.places, issue.values
-            tensor_map = operands.tensor_map(site, address)
+            tensor_map = operands.tensor_map(site, address, np.array([issue.lane]))
             if min(box) < 0:
                 raise OutOfBounds(
                     f"{self._wave.words.describe(site)} stores a box at {tuple(box)}: an H200 stops with an "

@@ -110,6 +110,15 @@ class Observer:
     def fenced(self, site: int, group: Group, what: str, spaces: Sequence[str]) -> None:
         """Lanes execute a fence of "memory", "proxy" (of some spaces), "mbarrier_init" or "wgmma"."""
 
+    def tensor_map_acquired(self, site: int, group: Group, addresses: Array) -> None:
+        """Lanes execute fence.proxy.tensormap::generic.acquire for the maps at addresses, one for each lane or all."""
+
+    def tensor_map_released(self, site: int, group: Group) -> None:
+        """Lanes execute fence.proxy.tensormap::generic.release."""
+
+    def tensor_map_used(self, site: int, lanes: Indices, address: int) -> None:
+        """Lanes issue copies by the tensor map at an address of global memory."""
+
     # Warps and registers ---------------------------------------------------------------------------------------------
 
     def exchanged(self, places: list[tuple[int, Group]], group: Group, mask: Any) -> None:

@@ -69,6 +69,13 @@ class TensorMaps:
             data = found[0].bytes[place : place + TENSOR_MAP_BYTES].tobytes()
             self._write(site, written[0], target, data)
 
+    def acquire(self, site: int, group: Group, address: Array, active: Active) -> None:
+        """fence.proxy.tensormap::generic.acquire: memory is always coherent here, so only the checks need to know."""
+        lanes = group.active(active)
+        if lanes.size and self._wave.tell.hear("tensor_map_acquired"):
+            chosen = None if active is None else np.flatnonzero(lanes_of(active, group.size))
+            self._wave.tell.tensor_map_acquired(site, lanes, lane_values(address, group.size, chosen))
+
     def _located(self, site: int, lanes: Group, space: str, address: Array) -> tuple[FlatMemory, Indices]:
         memory, where = self._wave.access.locate(site, lanes, space, address, ALIGNMENT)
         self._require_room(site, lanes, space, address, None)

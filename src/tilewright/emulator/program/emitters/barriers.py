@@ -39,7 +39,13 @@ def _set_registers(w: BlockWriter, i: Instruction) -> None:
 @emits("fence", "membar")
 def _fence(w: BlockWriter, i: Instruction) -> None:
     """A fence: memory here is always coherent, so only the checks need to know of it."""
-    if i.modifiers[0] == "proxy":
+    if i.modifiers[:2] == ("proxy", "tensormap::generic"):
+        if "acquire" in i.modifiers:
+            where = address_of(w, i.operands[0], "generic")
+            w.emit(f"m.tensor_maps.acquire({w.site}, g, {where}, {w.active})")
+        else:
+            w.emit(f"m.tell.tensor_map_released({w.site}, {w.active_group})")
+    elif i.modifiers[0] == "proxy":
         if i.modifiers[1] == "async":
             named = [space for space in ("shared", "global") if any(m.split("::")[0] == space for m in i.modifiers)]
             _tell_fence(w, "proxy", tuple(named) or ("shared", "global"))
