@@ -6,7 +6,7 @@ import pytest
 
 from support.commands import error, in_json, invoke
 from support.sources import LOAD_TILE, PTX_WRAPPERS, SCALE, TRANSPOSE
-from tilewright.emulator.checks.rules import ERRORS
+from tilewright.emulator.checks.reporting.rules import ERRORS
 
 LAUNCH = ("--grid", "2,2", "--block", "32x32", "--arg", "out=f32[64,64]", "--arg", "f32[64,64]:random",
           "--arg", 64, "--arg", 2.0)  # fmt: skip

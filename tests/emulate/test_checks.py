@@ -17,7 +17,7 @@ import tilewright.emulator as emulator
 from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device
 from tilewright.emulator import launch as launch_module
-from tilewright.emulator.checks.rules import RULES
+from tilewright.emulator.checks.reporting.rules import RULES
 from tilewright.emulator.ptx.syntax import Entry, Variable
 from tilewright.emulator.ptx.variables import variable_at
 

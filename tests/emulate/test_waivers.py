@@ -7,7 +7,7 @@ import tilewright as tw
 from emulate.nvrtc import compile_ptx
 from support.commands import error, in_json, invoke
 from tilewright.emulator import Device
-from tilewright.emulator.checks.waivers import waivers_of
+from tilewright.emulator.checks.reporting.waivers import waivers_of
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 
 SHIFT = """

@@ -9,8 +9,8 @@ from tilewright.checking.product import Product
 from tilewright.checking.result import Findings
 from tilewright.checking.runs import run_under_each
 from tilewright.emulator import LaunchError, OutOfBounds
-from tilewright.emulator.checks.reports import Reports
-from tilewright.emulator.checks.waivers import waivers_of
+from tilewright.emulator.checks.reporting.reports import Reports
+from tilewright.emulator.checks.reporting.waivers import waivers_of
 from tilewright.errors import ArgumentValueError
 from tilewright.kernels.registry import KERNELS
 from tilewright.reference import Comparison

@@ -16,7 +16,7 @@ from tilewright.checking.launch import Launch, Source
 from tilewright.checking.result import CheckResult
 from tilewright.checking.runs import Results
 from tilewright.checking.wording import PYTHON
-from tilewright.emulator.checks.waivers import Ignored, waivers_of
+from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import byte_range
 from tilewright.reference import Array

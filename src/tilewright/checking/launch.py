@@ -18,7 +18,7 @@ from tilewright.checking.runs import Results, Run, ignored, run_under_each
 from tilewright.checking.time_limit import TimeLimit, share_together
 from tilewright.checking.wording import Wording
 from tilewright.emulator import Counters, Device, Kernel
-from tilewright.emulator.checks.waivers import Waiver
+from tilewright.emulator.checks.reporting.waivers import Waiver
 from tilewright.emulator.ptx.parser import COMPILED
 from tilewright.errors import ArgumentValueError
 from tilewright.reference import Array

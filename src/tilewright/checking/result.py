@@ -9,8 +9,8 @@ from tilewright.checking.asynchrony import Asynchrony
 
 if TYPE_CHECKING:
     from tilewright.emulator import Counters
-    from tilewright.emulator.checks.reports import Reports
-    from tilewright.emulator.checks.waivers import Waiver
+    from tilewright.emulator.checks.reporting.reports import Reports
+    from tilewright.emulator.checks.reporting.waivers import Waiver
 
 
 def _not_counted() -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Findings:
         address: int | None = None,
     ) -> None:
         """Add a finding that no check of the device reported; of an error, with its rule."""
-        from tilewright.emulator.checks.rules import ERRORS
+        from tilewright.emulator.checks.reporting.rules import ERRORS
 
         rule = ERRORS.get(kind)
         found = {"kind": kind, "message": message, "locations": locations, "threads": threads}

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from tilewright.emulator.checks.checker import Checker
 from tilewright.emulator.checks.launch_state import LaunchState
-from tilewright.emulator.checks.reports import Reports
-from tilewright.emulator.checks.waivers import Ignored, waivers_of
+from tilewright.emulator.checks.reporting.reports import Reports
+from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
 from tilewright.emulator.counts.counters import Counters, Counts
 from tilewright.emulator.counts.events import EventCounter
 from tilewright.emulator.counts.memory import MemoryCounter

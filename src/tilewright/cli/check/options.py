@@ -14,7 +14,7 @@ from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.checking.launch import Launch
-    from tilewright.emulator.checks.waivers import Waiver
+    from tilewright.emulator.checks.reporting.waivers import Waiver
 
 PTX_OPTIONS = "Launch of a PTX file"
 
@@ -110,7 +110,7 @@ class LaunchOptions:
     def accepted(self) -> "tuple[Waiver, ...]":
         """The waivers; raises an ArgumentValueError for what is none."""
         from tilewright.checking.wording import COMMAND_LINE
-        from tilewright.emulator.checks.waivers import waivers_of
+        from tilewright.emulator.checks.reporting.waivers import waivers_of
 
         files = [] if self.waivers is None else [self.waivers]
         return waivers_of([*(self.ignore or ()), *files], COMMAND_LINE.of_value("ignore"))

@@ -69,7 +69,7 @@ def show_summary(results: "Sequence[CheckResult]") -> None:
 
 def _show_report(report: dict[str, Any], stated: set[str]) -> None:
     """Show a report; its rule is explained unless it is in `stated`, to which it is then added."""
-    from tilewright.emulator.checks.rules import ERRORS
+    from tilewright.emulator.checks.reporting.rules import ERRORS
 
     message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
     paragraph(message, 2)

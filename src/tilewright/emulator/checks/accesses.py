@@ -11,7 +11,7 @@ from tilewright.emulator.checks.clocks import KNOWN
 from tilewright.emulator.checks.ground import Ground
 from tilewright.emulator.checks.lifetimes import LifetimeChecks
 from tilewright.emulator.checks.releases import Releases
-from tilewright.emulator.checks.rules import accesses
+from tilewright.emulator.checks.reporting.rules import accesses
 from tilewright.emulator.checks.shadow import NEVER, GlobalShadow, column_of, pack, site_of, time_of, until
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory

@@ -8,7 +8,7 @@ from tilewright.emulator.checks.clocks import KNOWN
 from tilewright.emulator.checks.ground import Ground
 from tilewright.emulator.checks.lifetimes import LifetimeChecks
 from tilewright.emulator.checks.mbarriers import MbarrierFacts
-from tilewright.emulator.checks.rules import accesses
+from tilewright.emulator.checks.reporting.rules import accesses
 from tilewright.emulator.checks.shadow import column_of, is_asynchronous, pack, site_of, time_of
 from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Indices, Mask
 from tilewright.rounding import ceil_div

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.emulator.checks.clocks import Clocks
 from tilewright.emulator.checks.launch_state import LaunchState
-from tilewright.emulator.checks.reports import Report
+from tilewright.emulator.checks.reporting.reports import Report
 from tilewright.emulator.checks.shadow import NEVER, GlobalShadow, SharedShadow
 from tilewright.emulator.errors import EmulatorError
 from tilewright.emulator.lanes import Array, Group, Indices, Mask

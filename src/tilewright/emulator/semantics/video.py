@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewright.emulator.semantics.integers import part_of
 from tilewright.emulator.semantics.scalars import Values
 
 _OPERATIONS: dict[str, Callable[[Values, Values], Values]] = {
@@ -36,7 +37,7 @@ def video(operation: str, bits: int, a: Values, b: Values, limits: tuple[int, in
     """
     total: Values = np.uint32(0) if c is None else c
     for index in range(32 // bits):
-        result = _OPERATIONS[operation](_part(a, index, bits), _part(b, index, bits))
+        result = _OPERATIONS[operation](*(part_of(word, index, bits).astype(np.int64) for word in (a, b)))
         if limits is not None:
             result = np.clip(result, *limits)
         if c is None:
@@ -44,8 +45,3 @@ def video(operation: str, bits: int, a: Values, b: Values, limits: tuple[int, in
         else:
             total = total + (result & 0xFFFFFFFF).astype(np.uint32)
     return np.asarray(total)
-
-
-def _part(word: Values, index: int, bits: int) -> Values:
-    top, low = word.dtype.type(32 - bits * (index + 1)), word.dtype.type(32 - bits)
-    return np.asarray(word << top >> low).astype(np.int64)

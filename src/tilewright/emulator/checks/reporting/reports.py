@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tilewright.emulator.checks.rules import RULES
-from tilewright.emulator.checks.waivers import Waiver
+from tilewright.emulator.checks.reporting.rules import RULES
+from tilewright.emulator.checks.reporting.waivers import Waiver
 from tilewright.emulator.errors import lines_of
 
 

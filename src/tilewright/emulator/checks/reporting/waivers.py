@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from tilewright.emulator.checks.rules import RULES
+from tilewright.emulator.checks.reporting.rules import RULES
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 
 _WAIVER = re.compile(r"(?P<kind>[\w-]+)(?:@(?P<file>[^@:\s]+)(?::(?P<line>\d{1,9}))?)?")
