@@ -177,7 +177,15 @@ class Mbarriers:
         self._advance(offset)
 
     def complete(self, site: int, offset: int, cta: Indices, size: int) -> None:
-        """Count `size` bytes that asynchronous copies have landed, for each entry of cta."""
+        """Count `size` bytes that asynchronous copies have landed, for each entry of cta.
+
+        Nobody waits for those that land in a CTA that has exited: the checks have reported its exit, if there are any.
+        """
+        alive = self._wave.alive_threads[cta] > 0
+        if not alive.all() and self._wave.tell.hear("exited_early"):
+            cta = cta[alive]
+            if not cta.size:
+                return
         np.subtract.at(self._valid(site, offset, cta).bytes, cta, size)
         self._advance(offset)
 
