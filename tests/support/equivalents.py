@@ -46,7 +46,7 @@ _NO_COPIES = (
     "translation unit has none: it copies element by element (cp.async.wait_group)"
 )
 _STAGES = ("cp_async_wait<Config::stages - 2>();",)
-_LAST = ("cp_async_wait<0>();  // of the zeros beyond the end of k: no copy outlives the CTA",)
+_LAST = ("cp_async_wait<0>();  // zeros beyond the end of k: no copy may outlive the CTA",)
 _LAST_COPIES = (
     "cp.async completes without being waited for; waiting only makes its writes visible to the executing thread, and "
     "nothing reads shared memory after this wait (cp.async.wait_group)"
@@ -134,7 +134,7 @@ EQUIVALENTS = (
         for source in (
             ("mbarrier_arrive(empty);", _FILL),
             ("mbarrier_arrive(full);",),
-            ("mbarrier_arrive(shared_address(&ring.empty[slot]));  // as they all are at first",),
+            ("mbarrier_arrive(shared_address(&ring.empty[slot]));  // all slots are empty at first",),
         )
         for kernel in _EVERYBODY_ARRIVES
     ),
