@@ -46,7 +46,7 @@ _NO_COPIES = (
     "translation unit has none: it copies element by element (cp.async.wait_group)"
 )
 _STAGES = ("cp_async_wait<Config::stages - 2>();",)
-_LAST = ("cp_async_wait<0>();  // of the zeros beyond the end of k: no copy outlives the CTA",)
+_LAST = ("cp_async_wait<0>();  // zeros beyond the end of k: no copy may outlive the CTA",)
 _LAST_COPIES = (
     "cp.async completes without being waited for; waiting only makes its writes visible to the executing thread, and "
     "nothing reads shared memory after this wait (cp.async.wait_group)"
@@ -75,6 +75,10 @@ _MORALLY_STRONG = (
 _INITIALIZATIONS = (
     "the initializations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
     "releases them also to a relaxed arrival, which is what it is for (membar/fence: fence.mbarrier_init)"
+)
+_BARRIER_RELEASES = (
+    "the barrier after it releases the initialisations by itself: bar.sync in a cluster of one, otherwise "
+    "barrier.cluster.arrive, which is .release unless it says .relaxed (barrier.cluster)"
 )
 _BY_TURNS = ("wgmma_basic", "wgmma_larger_tile")
 _EVERYBODY_ARRIVES = ("wgmma_pipelined", "wgmma_two_consumers", "wgmma_persistent")
@@ -130,7 +134,7 @@ EQUIVALENTS = (
         for source in (
             ("mbarrier_arrive(empty);", _FILL),
             ("mbarrier_arrive(full);",),
-            ("mbarrier_arrive(shared_address(&ring.empty[slot]));  // as they all are at first",),
+            ("mbarrier_arrive(shared_address(&ring.empty[slot]));  // all slots are empty at first",),
         )
         for kernel in _EVERYBODY_ARRIVES
     ),
@@ -160,21 +164,9 @@ EQUIVALENTS = (
         first_copy=2,
         subjects=("wgmma tma, overlap, two row blocks",),
     ),
-    Equivalent(
-        "wgmma",
-        "drop fence.mbarrier_init",
-        ("fence_mbarrier_init();",),
-        "in a cluster of one nobody else uses the mbarriers but threads that bar.sync orders after mbarrier.init, and "
-        "bulk copies, which access their mbarrier operand through the generic proxy (cp.async.bulk.tensor)",
-        subjects=tuple(
-            f"wgmma {name}"
-            for name in (
-                "tma, overlap",
-                "tma, overlap, two row blocks",
-                "tma, wait depth 1",
-                "direct, wait depth 1, fp32",
-            )
-        ),
+    *(
+        Equivalent(kernel, "drop fence.mbarrier_init", ("fence_mbarrier_init();",), _BARRIER_RELEASES)
+        for kernel in _IN_CLUSTERS
     ),
     *(
         Equivalent(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -41,13 +42,13 @@ MOST_STEPS = 200_000
 class Subject:
     """A kernel with a Config, and a product (m, n, k) that goes round its ring several times and ends within a tile.
 
-    A second product has one k-block only, or one for each CTA that splits k, so that the ends of a tile's main loop meet. A rung of the ladder gets both
-    in its layout and in whole tiles; a production kernel gets B transposed.
+    A second product has one k-block only, or one for each CTA that splits k, so that the ends of a tile's main loop
+    meet. A rung of the ladder gets both in its layout and in whole tiles; a production kernel gets B transposed.
     """
 
     name: str
     kernel: str
-    config: object
+    config: Any
     dtype: str
     shape: tuple[int, int, int]
     out_dtype: str | None = None

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from tilewright.emulator.checks.checker import Checker
 from tilewright.emulator.checks.launch_state import LaunchState
-from tilewright.emulator.checks.rules import Reports
+from tilewright.emulator.checks.reporting.reports import Reports
+from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
 from tilewright.emulator.counts.counters import Counters, Counts
 from tilewright.emulator.counts.events import EventCounter
 from tilewright.emulator.counts.memory import MemoryCounter
@@ -67,7 +68,10 @@ class Device:
     progress: called repeatedly with the finished fraction of a launch; a TimeoutError that it raises ends the launch,
     with a note on what ran. KeyboardInterrupt gets the same note.
     count_memory: also count sectors and wavefronts, which costs time.
-    checks: check the order of all accesses; findings are added to `reports`.
+    checks: check the order of all accesses; findings are added to `reports`, those that are no faults to
+    `reports.warnings`.
+    ignore: waivers, KIND, KIND@FILE or KIND@FILE:LINE, or Paths of files with one a line; `reports.waived` counts what
+    they cover.
     observers: also told of all events (see Observer).
     """
 
@@ -80,6 +84,7 @@ class Device:
         progress: Callable[[float], None] | None = None,
         count_memory: bool = False,
         checks: bool = True,
+        ignore: Ignored = (),
         observers: Sequence[Observer] = (),
     ) -> None:
         if not isinstance(observers, Sequence):
@@ -97,7 +102,7 @@ class Device:
         self._memory = GlobalMemory(memory_bytes)
         self._asynchrony, self._seed = asynchrony, natural("seed", seed)
         self._progress, self._count_memory = progress, count_memory
-        self._checks, self.reports, self._observers = checks, Reports(), tuple(observers)
+        self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
         self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
     def allocate(self, nbytes: int, *, align: int = 256) -> int:
@@ -263,7 +268,8 @@ class Device:
                 steps += self._run(wave, counters, state, max_steps - steps, progress)
         except EmulatorError as error:
             error.counters = Counters.summed(by_site, entry.instructions)
-            error.reported = state is not None and isinstance(error, DivergedCollective)
+            kinds = {report.kind for report in self.reports}
+            error.reported = isinstance(error, DivergedCollective) and "divergent-collective" in kinds
             raise
         finally:
             self._memory.free(address)

@@ -14,6 +14,7 @@ from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.checking.launch import Launch
+    from tilewright.emulator.checks.reporting.waivers import Waiver
 
 PTX_OPTIONS = "Launch of a PTX file"
 
@@ -83,7 +84,16 @@ class LaunchOptions:
         list[str] | None,
         typer.Option(
             "--ignore",
-            help="A kind of reports to leave out, such as race; may be repeated.",
+            help="Reports to accept, as KIND\\[@FILE\\[:LINE]], such as race or race@sum.cu:9; may be repeated.",
+            show_default=False,
+            rich_help_panel=PTX_OPTIONS,
+        ),
+    ] = None
+    waivers: Annotated[
+        Path | None,
+        typer.Option(
+            "--waivers",
+            help="A file with reports to accept, one a line as for --ignore; # begins a comment.",
             show_default=False,
             rich_help_panel=PTX_OPTIONS,
         ),
@@ -99,14 +109,21 @@ class LaunchOptions:
                 f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is not one: name FILE.ptx"
             )
 
+    def accepted(self) -> "tuple[Waiver, ...]":
+        """The waivers; raises an ArgumentValueError for what is none."""
+        from tilewright.checking.wording import COMMAND_LINE
+        from tilewright.emulator.checks.reporting.waivers import waivers_of
+
+        files = [] if self.waivers is None else [self.waivers]
+        return waivers_of([*(self.ignore or ()), *files], COMMAND_LINE.of_value("ignore"))
+
     def launch(self, path: Path) -> "Launch":
         """The launch of a kernel of that file; raises as `Launch` and `Source` do."""
-        from tilewright.checking.launch import Launch, Source, require_kinds
+        from tilewright.checking.launch import Launch, Source
         from tilewright.checking.parameters import fit
         from tilewright.checking.wording import COMMAND_LINE
         from tilewright.cli.check.arguments import parse_arguments
 
-        require_kinds(self.ignore or (), COMMAND_LINE)
         source = Source.read(path)
         arguments = parse_arguments(self.arg or ())
         with progress(f"reading {path.name}"):
