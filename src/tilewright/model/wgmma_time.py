@@ -7,9 +7,9 @@ maxima, so that near ties cost both: the fourth root of fourth powers in a step,
     time = max(waves * steps * step, DRAM, power) + launch + epilogue + exchange of split k + later waves
 
 The constants were fitted to launches on an H200. results/calibration_h200.json has 5,060 launches of 156 products, in
-graphs, inputs past L2, and tools/calibrate.py compares the model with them. The model is for choosing: of the some 32
-Configs measured of a product, the one it picks has 0.966 of the best one's rate (geometric mean; at worst 0.78) and 1.08
-of cuBLAS's, while its times are 11% off (median).
+graphs, inputs past L2, and tools/calibrate.py compares the model with them. The model is for choosing: of some 32
+measured Configs of a product, the one it picks has 0.966 of the best one's rate (geometric mean; 0.78 at worst) and
+1.08 of cuBLAS's, while its times are 11% off (median).
 """
 
 from typing import Any, NamedTuple
