@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -22,6 +23,7 @@ from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
 
@@ -41,13 +43,13 @@ MOST_STEPS = 200_000
 class Subject:
     """A kernel with a Config, and a product (m, n, k) that goes round its ring several times and ends within a tile.
 
-    A second product has one k-block only, or one for each CTA that splits k, so that the ends of a tile's main loop meet. A rung of the ladder gets both
-    in its layout and in whole tiles; a production kernel gets B transposed.
+    A second product has one k-block only, or one for each CTA that splits k, so that the ends of a tile's main loop
+    meet. A rung of the ladder gets both in its layout and in whole tiles; a production kernel gets B transposed.
     """
 
     name: str
     kernel: str
-    config: object
+    config: Any
     dtype: str
     shape: tuple[int, int, int]
     out_dtype: str | None = None
@@ -75,6 +77,12 @@ class Subject:
     def plain(self):
         """Its translation unit, run as it is."""
         return _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
+
+    @property
+    def unit(self):
+        """Its source, before compilation."""
+        problem = _planned(self, self.shape, EmulatedBackend(TWO_SMS)).problem
+        return EVERY_KERNEL[self.kernel].assemble(self.config, problem, TWO_SMS).source
 
     def mutants(self) -> tuple[mutants.Mutant, ...]:
         """All mutants of its PTX."""

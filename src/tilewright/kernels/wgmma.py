@@ -278,7 +278,7 @@ class WgmmaKernel(Kernel):
         """`group_m` and `prefetch`."""
         return {"group_m": config.group_m, "prefetch": config.prefetch}
 
-    def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> None:
+    def _check_limits(self, config: Any, constants: Any, problem: Problem, hardware: Hardware) -> None:
         super()._check_limits(config, constants, problem, hardware)
         if not 1 <= config.group_m <= 64:
             raise ConfigError(
