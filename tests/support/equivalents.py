@@ -191,7 +191,7 @@ EQUIVALENTS = (
                 "tma, wait depth 1",
                 "direct, wait depth 1, fp32",
                 "one consumer, swap_ab",
-                "split_k 2",
+                "direct, split_k 2",
             )
         ),
     ),
