@@ -49,20 +49,39 @@ _HOMES = {
     "CudaError": "backends.gpu",
 }
 
-__all__ = sorted([*_HOMES, "ladder"])
+__all__ = [
+    "CheckResult",
+    "CompilationError",
+    "CompilerMissing",
+    "ConfigError",
+    "CudaError",
+    "MmaConfig",
+    "MmaWarpConfig",
+    "Plan",
+    "ScheduleConfig",
+    "SimtConfig",
+    "TensorMap",
+    "TilewrightError",
+    "WgmmaConfig",
+    "check",
+    "ladder",
+    "matmul",
+    "plan",
+]
 
+if not TYPE_CHECKING:  # type checkers see the imports above, and with them misspelled names
 
-def __getattr__(name: str) -> Any:
-    # Loaded at first use, so that importing tilewright costs next to nothing.
-    from importlib import import_module
+    def __getattr__(name: str) -> Any:
+        # Loaded at first use, so that importing tilewright costs next to nothing.
+        from importlib import import_module
 
-    if name == "ladder":
-        return import_module("tilewright.ladder")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tilewright' has no attribute {name!r}; it has {', '.join(__all__)}")
-    value = getattr(import_module(f"tilewright.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+        if name == "ladder":
+            return import_module("tilewright.ladder")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'tilewright' has no attribute {name!r}; it has {', '.join(__all__)}")
+        value = getattr(import_module(f"tilewright.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

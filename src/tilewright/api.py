@@ -1,11 +1,13 @@
 """The functions for users: `matmul` and `plan`."""
 
+import os
 from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
 from tilewright import dtypes
 from tilewright.arrays import adopt, library_of
+from tilewright.arrays.torch import TORCH
 from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.backends.protocol import Backend
 from tilewright.binding import bind, result_shape
@@ -55,6 +57,11 @@ def matmul(
     Raises TypeError, ValueError (ConfigError for a Config), NotImplementedError or, if the machine lacks something,
     RuntimeError, before anything runs; the message names argument, rule and remedy.
     """
+    if TORCH.traces():
+        return TORCH.untraced(matmul)(
+            a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
+            kernel=kernel, config=config, backend=backend, stream=stream,
+        )  # fmt: skip
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     alpha, beta = scalars(c, alpha, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out)
@@ -85,6 +92,9 @@ def matmul(
 _plans = PlanCache()
 """Plans by a key that distinguishes most calls; those of one key differ in strides, dtypes, alignments or devices."""
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_plans.start_over_in_child)
+
 
 def plan(
     a: Any,
@@ -109,6 +119,12 @@ def plan(
     alignments; the activation is fixed. alpha and beta become the defaults of its calls; calls may give others, but
     zero only where the plan's is zero. `stream` is only tested for a capture, during which nothing may be compiled.
     """
+    if TORCH.traces():
+        made: Plan = TORCH.untraced(plan)(
+            a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
+            kernel=kernel, config=config, backend=backend, stream=stream,
+        )  # fmt: skip
+        return made
     alpha, beta = scalars(c, alpha, beta)
     arrays = {"a": a, "b": b}
     for name, array in (("c", c if beta != 0 else None), ("bias", bias), ("out", out)):
@@ -130,7 +146,7 @@ def plan(
     if not problem.is_empty:
         choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
         if chosen.name == "emulator":
-            refuse_long_emulation(problem, choice.kernel.unit)
+            refuse_long_emulation(choice.kernel, choice.config, problem, chosen.hardware)
         handle = (
             library_of(a, "a").stream_reader(device)(a, device) if stream is None else stream_handle(stream, chosen)
         )

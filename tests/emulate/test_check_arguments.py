@@ -94,11 +94,13 @@ def test_arguments_take_the_types_of_their_parameters(ptx):
     fit(arguments, kernel, COMMAND_LINE)
     assert arguments.items[1:5] == [-1, 3.0, 4.0, 255]
     assert [type(item) for item in arguments.items[1:5]] == [int, float, float, int]
-    wrong = [(0, "1.5", "ptr:NAME or an integer"), (0, "f32:1", "ptr:NAME"), (1, "f32[4]", "a 4-byte integer"),
+    wrong = [(0, "1.5", r"ptr:NAME, tensormap\(\.\.\.\) or an"), (0, "f32:1", "ptr:NAME"),
+             (1, "f32[4]", "a 4-byte integer"),
              (1, "4294967296", "a 4-byte integer"), (2, "f32[4]", "a number such as 1.5"), (2, "f64:1", "a number"),
              (3, "f32:1", "a number"),
              (4, "256", "a 1-byte integer"), (5, "bytes:00", "bytes:HEX of 16 bytes"), (5, "5", "bytes:HEX of 16"),
-             (6, "1.5", "a 2-byte integer"), (7, "f32[4]", "tensormap"), (0, "tensormap(b=f32[8,8], box=[8,8])", "ptr"),
+             (6, "1.5", "a 2-byte integer"), (7, "f32[4]", "tensormap"),
+             (1, "tensormap(b=f32[8,8], box=[8,8])", "a 4-byte"),
              ]  # fmt: skip
     for number, text, taken in wrong:
         texts = [*fitting[:number], text, *fitting[number + 1 :]]

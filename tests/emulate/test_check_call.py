@@ -6,6 +6,7 @@ import pytest
 
 import tilewright as tw
 from emulate.nvrtc import compile_ptx
+from support.commands import in_json
 from support.sources import LOAD_TILE, PTX_WRAPPERS
 from tilewright.emulator import LaunchError, PtxSyntaxError
 
@@ -37,7 +38,8 @@ def test_arrays_are_written_in_place():
     assert result.schedules == ["eager", "lazy", "random(0)", "random(1)"]
     assert result.counters["totals"]["global_sectors"] == {"ld": 8, "st": 8}
     assert set(result.as_dict()) == {
-        "kernel", "product", "config", "verified", "skipped", "reports", "counters", "schedules",
+        "kernel", "product", "config", "verified", "skipped", "reports", "unlisted", "warnings", "waived", "counters",
+        "schedules",
     }  # fmt: skip
 
 
@@ -112,6 +114,21 @@ def test_a_tensor_map_is_of_an_array():
     assert wrong[0] == 1
 
 
+def test_a_tensor_map_for_a_pointer_is_passed_by_its_address(ptx):
+    path = ptx(
+        LOAD_TILE.replace("const __grid_constant__ TensorMap map", "const TensorMap* map").replace("&map", "map")
+    )
+    array, wrong = np.arange(12 * 128).astype(np.uint16).reshape(12, 128), np.zeros(1, np.int32)
+    result = tw.check(path, tw.TensorMap(array, (8, 64), swizzle=128), array, wrong, grid=1, block=512, schedules=0)
+    assert result.verified, result.reports
+    assert result.counters["totals"]["tma_loaded_bytes"] == 1024
+    assert wrong[0] == 0
+    arguments = ("tensormap(a=u16[12,128]:arange, box=[8,64], swizzle=128)", "ptr:a", "wrong=s32[1]:zeros")
+    options = [text for argument in arguments for text in ("--arg", argument)]
+    record = in_json("check", path, "--block", 512, *options, "--schedules", 0)
+    assert record["counters"]["totals"]["tma_loaded_bytes"] == 1024
+
+
 def test_structures_null_and_scalars():
     source = """
     struct Pair { int count; float factor; };
@@ -150,7 +167,12 @@ X = np.zeros(64, np.float32)
             r"3 kernel arguments are given and scale takes 4 arguments: give one for each\n",
         ),
         ((X, X, X, 1.0), {}, ValueError, r"arguments\[2\]: parameter 3 of scale, \.u32 \w+, takes a 4-byte integer"),
-        ((1.5, X, 1, 1.0), {}, ValueError, r"arguments\[0\]: parameter 1 .* takes a NumPy array, None for null, or an"),
+        (
+            (1.5, X, 1, 1.0),
+            {},
+            ValueError,
+            r"arguments\[0\]: parameter 1 .* takes a NumPy array, a TensorMap, None for null",
+        ),
         (
             ([1.0], X, 1, 1.0),
             {},
@@ -177,7 +199,7 @@ X = np.zeros(64, np.float32)
             r"kernel has 2 entries, and entry='s' names several of them: ",
         ),
         ((X, X, 1, 1.0), {"ignore": ["rave"]}, ValueError, r"ignore='rave' is not a kind of reports: use race, "),
-        ((X, X, 1, 1.0), {"ignore": None}, TypeError, "ignore=None is not a kind of reports: leave it"),
+        ((X, X, 1, 1.0), {"ignore": None}, TypeError, "ignore=None is not a waiver: leave it"),
         ((X, X, 1, 1.0), {"entry": 5}, TypeError, "entry=5 is not a name: give the kernel's"),
         ((X, X, 1, 10**400), {}, ValueError, r"arguments\[3\]: parameter 4 of scale, .* takes a number such as 1.5"),
         (

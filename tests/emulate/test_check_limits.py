@@ -2,6 +2,7 @@
 
 import pytest
 
+import tilewright as tw
 from support.commands import in_json, invoke
 from support.sources import TRANSPOSE
 from tilewright.checking.time_limit import TimeLimit
@@ -49,6 +50,31 @@ def test_an_endless_kernel_ends_with_its_loop(ptx, monkeypatch):
         "test.cu:4",
     ):
         assert words in record["error"]
+
+
+MULTIPROCESSORS = """
+extern "C" __global__ void multiprocessors(unsigned* out) {
+  unsigned here, all;
+  asm("mov.u32 %0, %%smid; mov.u32 %1, %%nsmid;" : "=r"(here), "=r"(all));
+  if (here >= all)
+    out[32] = here;
+}
+"""
+
+
+@pytest.mark.parametrize("grid", ["65535,65535,65535", "2147483647,65535"])
+def test_a_grid_of_more_ctas_than_32_bits_count_is_estimated(ptx, monkeypatch, grid):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "0.5")
+    launch = ("--grid", grid, "--block", 32, "--arg", "s32[32]", "--schedules", 0)
+    record = in_json("check", ptx(MULTIPROCESSORS), *launch, code=2)
+    assert "CTAs would take the emulator about" in record["error"] or "more turns than max_steps" in record["error"]
+    assert record.get("reports", []) == []
+
+
+def test_schedules_are_not_without_limit(ptx):
+    assert "at most 10000: take fewer" in in_json("check", ptx(ENDLESS), *NEVER, "--schedules", 10**11, code=2)["error"]
+    with pytest.raises(ValueError, match="schedules is 100000000000, and a check takes at most 10000"):
+        tw.check("", grid=1, block=1, schedules=10**11)
 
 
 def test_what_cannot_be_less_is_not_advised(ptx, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from support.commands import error, in_json, invoke
 from support.sources import LOAD_TILE, PTX_WRAPPERS, SCALE, TRANSPOSE
-from tilewright.emulator.checks.rules import ERRORS
+from tilewright.emulator.checks.reporting.rules import ERRORS
 
 LAUNCH = ("--grid", "2,2", "--block", "32x32", "--arg", "out=f32[64,64]", "--arg", "f32[64,64]:random",
           "--arg", 64, "--arg", 2.0)  # fmt: skip
@@ -141,7 +141,20 @@ def test_without_line_information_reports_name_lines_of_the_ptx(ptx):
     path = ptx(SCALE)
     text = "\n".join("" if line.strip().startswith(".loc") else line for line in path.read_text().splitlines())
     path.write_text(text)
-    options = ("--entry", "scale", "--block", 128, "--arg", "f32[64]", "--arg", 2.0, "--smem", 512, "--schedules", 0)
+    options = (
+        "--entry",
+        "scale",
+        "--block",
+        128,
+        "--arg",
+        "f32[64]",
+        "--arg",
+        2.0,
+        "--shared-bytes",
+        512,
+        "--schedules",
+        0,
+    )
     (report,) = in_json("check", path, *options, code=1)["reports"]
     number = next(number for number, line in enumerate(text.splitlines(), 1) if "st.global" in line)
     assert report["kind"] == "OutOfBounds"
@@ -174,3 +187,54 @@ def test_a_part_of_a_name_chooses_the_entry(ptx):
     message = error("check", path, "--entry", "scale", "--block", 32)
     assert "--entry scale names several of them" in message
     assert "\n  _Z5scaleIfEvPT_\n  _Z5scaleIdEvPT_\n" in message
+
+
+MANY = """
+.version 8.5
+.target sm_80
+.address_size 64
+.visible .entry many(.param .u64 out) {{
+  .reg .b32 %t, %none; .reg .b64 %p;
+  .shared .align 4 .b8 tile[4096];
+  mov.u32 %t, %tid.x;
+  ld.param.u64 %p, [out];
+  {races}
+  mad.wide.u32 %p, %t, 4, %p;
+  st.global.u32 [%p], %none;
+  ret;
+}}
+"""
+RACES = "\n".join(f"st.shared.u32 [tile+{4 * place}], %t;" for place in range(1000))
+
+
+@pytest.mark.planted_fault
+def test_many_faults_of_one_kind_do_not_hide_another(tmp_path):
+    """Without line information, each instruction has a line of its own."""
+    path = tmp_path / "many.ptx"
+    path.write_text(MANY.format(races=RACES))
+    arguments = ("--block", 32, "--arg", "u32[32]", "--schedules", 0)
+    record = in_json("check", path, *arguments, code=1)
+    kinds = [report["kind"] for report in record["reports"]]
+    assert kinds == ["race"] * 100 + ["uninitialized-register"]
+    assert record["unlisted"] == {"race": 900}
+    text = invoke("check", path, *arguments, code=1).stdout
+    assert "1001 reports" in text
+    assert "race: and 900 more on other lines" in text
+
+
+@pytest.mark.planted_fault
+def test_faults_on_the_same_lines_are_counted(ptx):
+    source = """
+    extern "C" __global__ void unrolled(int* out) {
+      __shared__ int tile[64];
+      #pragma unroll
+      for (int i = 0; i < 8; i++)
+        asm volatile("st.shared.u32 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(tile + i)), "r"(threadIdx.x));
+      __syncthreads();
+      out[threadIdx.x] = tile[threadIdx.x % 8];
+    }
+    """
+    arguments = ("--block", 32, "--arg", "s32[32]", "--schedules", 0)
+    (report,) = in_json("check", ptx(source), *arguments, code=1)["reports"]
+    assert (report["kind"], report["more"]) == ("race", 7)
+    assert "and 7 more like it on these lines" in invoke("check", ptx(source), *arguments, code=1).stdout

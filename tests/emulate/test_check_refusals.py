@@ -16,9 +16,10 @@ FACTOR = ("--arg", "2.0")
         (("--entry", "other"), ["--entry other names none of them", "\n  scale\n  nothing\n"]),
         (("--entry", "scale", "--block", 128, *OUT), ["given once", ".u64 scale_param_0", ".f32 scale_param_1"]),
         (("--entry", "scale", *OUT, *FACTOR), ["--block is missing"]),
+        (("--entry", "scale"), ["--block is missing", "takes 2 arguments: give one for each\n  .u64 ", "\n  .f32 "]),
         (("--entry", "scale", "--block", "12x", *OUT, *FACTOR), ["--block='12x'", "positive numbers"]),
         (("--entry", "scale", "--block", 256, *OUT, *FACTOR), ["at most 128 threads"]),
-        (("--entry", "scale", "--block", 128, "--smem", 300000, *OUT, *FACTOR), ["bytes of shared memory"]),
+        (("--entry", "scale", "--block", 128, "--shared-bytes", 300000, *OUT, *FACTOR), ["bytes of shared memory"]),
         (("--entry", "scale", "--block", 128, *OUT, "--arg", "f64:1"), ["'f64:1'", ".f32 scale_param_1", "1.5"]),
         (("--entry", "scale", "--block", 128, *OUT, *OUT), ["parameter 2 of scale", ".f32 scale_param_1", "1.5"]),
         (
@@ -39,8 +40,8 @@ def test_launches_that_are_refused(ptx, options, words):
 
 def test_too_little_shared_memory_is_reported_with_the_remedy(ptx):
     options = ("--entry", "scale", "--block", 128, *OUT, *FACTOR, "--schedules", 0)
-    assert in_json("check", ptx(SCALE), *options, "--smem", 512)["verified"] is True
-    (report,) = in_json("check", ptx(SCALE), *options, "--smem", 256, code=1)["reports"]
+    assert in_json("check", ptx(SCALE), *options, "--shared-bytes", 512)["verified"] is True
+    (report,) = in_json("check", ptx(SCALE), *options, "--shared-bytes", 256, code=1)["reports"]
     assert report["kind"] == "OutOfBounds"
     assert "outside the 256 bytes" in report["message"]
     assert "as much dynamic shared memory as it needs" in report["message"]

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tilewright as tw
 from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device, LaunchError, PtxSyntaxError
 from tilewright.emulator.semantics.elements import ELEMENT_NAMES, element_dtype
@@ -66,8 +67,7 @@ def test_arguments_that_do_not_fit(index, value, message):
         ({"grid": (1, 70000)}, r"grid \(1, 70000, 1\) has an extent above the limits, \(2147483647, 65535, 65535\)"),
         ({"block": (1, 1, 65)}, r"block \(1, 1, 65\) has an extent above the limits"),
         ({"grid": (32,), "cluster": (32,)}, "more than 16 CTAs"),
-        ({"smem": -1}, "smem is -1 and must not be negative"),
-        ({"smem": 233_000}, "needs 233000 bytes of shared memory; a CTA has 232448"),
+        ({"shared_bytes": 233_000}, "needs 233000 bytes of shared memory; a CTA has 232448"),
     ],
 )
 def test_launches_that_no_gpu_takes(options, message):
@@ -95,6 +95,56 @@ def test_what_is_no_extent_is_refused_by_name(argument, wrong):
     message = f"{argument} is {wrong!r} and must be one to three integers from 1 on: give n, or (x, y, z)"
     with pytest.raises(LaunchError, match=re.escape(message)):
         device.launch(kernel, args=[], **{"grid": 1, "block": 1, argument: wrong})
+
+
+NOTHING = 'extern "C" __global__ void nothing(void*) {}'
+MAP = {"dtype": "float16", "address": 1 << 20, "shape": (8, 8), "strides": (16,), "box": (8, 8)}
+
+
+@pytest.mark.parametrize("wrong", ["x", None, 1.5, [None], {}, -1, [-1], [1.5]], ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda device, wrong: device.upload(wrong),
+        lambda device, wrong: device.upload(np.array([wrong], object)),
+        lambda device, wrong: device.write(device.allocate(16), wrong),
+        lambda device, wrong: device.write(wrong, np.zeros(1)),
+        lambda device, wrong: device.read(wrong, 1),
+        lambda device, wrong: device.read(device.allocate(16), wrong),
+        lambda device, wrong: device.free(wrong),
+        lambda device, wrong: device.allocate(wrong),
+        lambda device, wrong: device.allocate(16, align=wrong),
+        lambda device, wrong: device.load(wrong),
+        lambda device, wrong: device.load(compile_ptx(NOTHING), {"it": wrong}),
+        lambda device, wrong: device.launch(wrong, 1, 32, [0]),
+        lambda device, wrong: device.launch(device.load(compile_ptx(NOTHING)), 1, 32, 5 if wrong == [-1] else wrong),
+        lambda device, wrong: device.launch(device.load(compile_ptx(NOTHING)), 1, 32, [0], shared_bytes=wrong),
+        lambda device, wrong: device.launch(device.load(compile_ptx(NOTHING)), 1, 32, [0], max_steps=wrong),
+        lambda device, wrong: Device(memory_bytes=wrong),
+        lambda device, wrong: Device(seed=wrong),
+        *(lambda device, wrong, key=key: device.tensor_map(**{**MAP, key: wrong})
+          for key in ("address", "shape", "strides", "box", "swizzle", "interleave", "l2_promotion", "oob_fill")),
+        lambda device, wrong: device.tensor_map(**{**MAP, "dtype": wrong or {1: 2}}),
+    ],
+)  # fmt: skip
+def test_what_is_of_the_wrong_kind_is_refused_and_changes_nothing(call, wrong):
+    device = Device(memory_bytes=1 << 16)
+    with pytest.raises(tw.TilewrightError):
+        call(device, wrong)
+    assert device.read(device.upload(np.arange(4)), 32).view(np.int64).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("address", "nbytes", "said"),
+    [
+        (15, 2, "is out of bounds for 2 bytes: it is 1 byte before the end of the allocation of 16 bytes at 0x7"),
+        (16, 1, "is out of bounds for 1 byte: it is 0 bytes past the end of the allocation of 16 bytes at 0x7"),
+    ],
+)
+def test_what_is_out_of_bounds_is_said_in_grammar(address, nbytes, said):
+    device = Device(memory_bytes=1 << 16)
+    with pytest.raises(ValueError, match=said):
+        device.read(device.allocate(16) + address, nbytes)
 
 
 VALID = {"dtype": "bf16", "address": 1 << 20, "shape": (64, 8), "strides": (128,), "box": (64, 8), "swizzle": 128}

@@ -247,11 +247,14 @@ def test_wrong_calls(body, message):
         run(REGISTERS, body + " mov.u64 %D, 0;", integer_inputs())
 
 
-def test_a_call_of_a_function_without_a_body_traps():
+def test_a_call_of_a_function_without_a_body_is_not_emulated():
     functions = ".extern .func (.param .b32 result) elsewhere (.param .b64 x);"
     body = "setp.eq.u64 %P, %A, %B; @%P call (_), elsewhere, (%A); mov.u64 %D, 1;"
     inputs = integer_inputs()
-    with pytest.raises(KernelTrap, match=r"threads 0-9.*`call \(_\), elsewhere, \(%A\)` \(PTX line \d+\)"):
+    message = (
+        r"threads 0-9.*`call \(_\), elsewhere, \(%A\)` \(PTX line \d+\): the module declares this function and does"
+    )
+    with pytest.raises(UnsupportedInstruction, match=message):
         run(functions, body, inputs)
     inputs[:, 1] = inputs[:, 0] + np.uint64(1)
     assert run(functions, body, inputs) == [1] * LANES
@@ -272,5 +275,34 @@ def test_a_failed_assertion_traps():
     out = device.allocate(128)
     device.launch(loaded, (1,), (32,), [out, 32])
     assert (device.read(out, 128).view(np.int32) == 1).all()
-    with pytest.raises(KernelTrap, match=r"threads 30-31.*__assertfail"):
+    message = r"^assertion `threadIdx\.x < limit` failed in check at test\.cu:\d: CTA 0, threads 30-31, .*__assertfail"
+    with pytest.raises(KernelTrap, match=message):
         device.launch(loaded, (1,), (32,), [out, 30])
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [('"say \\n 你"', "say ? 你"), ("(const char*)5", "?"), ("(const char*)out", "\ufffd??"), ("LONG", "x" * 200)],
+)
+def test_whatever_an_assertion_points_to(argument, said):
+    source = """
+    extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, size_t);
+    extern "C" __global__ void check(int* out) { __assertfail(MESSAGE, "a.cu", 7, "f", 1); }
+    """.replace("MESSAGE", argument.replace("LONG", f'"{"x" * 300}"'))
+    device = Device(memory_bytes=1 << 20)
+    with pytest.raises(KernelTrap) as raised:
+        device.launch(device.load(compile_ptx(source)), 1, 1, [device.upload(np.array([0x80, 1, 2], np.uint8))])
+    assert str(raised.value).startswith(f"assertion `{said}` failed in f at a.cu:7: CTA 0, thread 0")
+
+
+def test_memory_of_the_device_runtime_is_not_emulated():
+    source = """
+    extern "C" __global__ void list(int** out) {
+      if (out[1]) out[0] = (int*)malloc(4 * threadIdx.x + 4);
+    }
+    """
+    device = Device(memory_bytes=1 << 20)
+    kernel = device.load(compile_ptx(source))
+    device.launch(kernel, 1, 1, [device.upload(np.zeros(2, np.int64))])
+    with pytest.raises(UnsupportedInstruction, match=r"malloc.*functions of the device's runtime, such as malloc"):
+        device.launch(kernel, 1, 1, [device.upload(np.ones(2, np.int64))])

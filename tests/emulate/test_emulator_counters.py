@@ -378,7 +378,7 @@ def test_multicast_reads_once_what_lands_twice():
     ]  # fmt: skip
     kernel = device.load(compile_ptx(RING_GEMM, "sm_90a", "-DFAULT=0"))
     counters = device.launch(
-        kernel, (2, 2), (160,), [*maps, device.allocate(4 * m * n), n, k], cluster=(2,), smem=2 * 2 * 8192 + 32
+        kernel, (2, 2), (160,), [*maps, device.allocate(4 * m * n), n, k], cluster=(2,), shared_bytes=2 * 2 * 8192 + 32
     )
     steps = 4 * k // 64  # of all CTAs: each loads a box of A, and half a box of B for two CTAs
     assert counters.tma_loaded_bytes == steps * (8192 + 2 * 4096)

@@ -350,7 +350,7 @@ def test_an_unknown_special_register():
         ([b"1234", 0, 0], {}, r"args\[0\] has 4 bytes; parameter access_param_0 of access has 8"),
         ([0, 0, 0], {"block": (2048,)}, "2048 threads; the limit is 1024"),
         ([0, 0, 0], {"grid": (3,), "cluster": (2,)}, "multiple of cluster"),
-        ([0, 0, 0], {"smem": 300_000}, "bytes of shared memory"),
+        ([0, 0, 0], {"shared_bytes": 300_000}, "bytes of shared memory"),
     ],
 )
 def test_launch_errors(arguments, launch, message):

@@ -55,6 +55,20 @@ def halves(function, a, b, is_signed, relu=False):
     return (low & 0xFFFF) | (high & 0xFFFF) << 16
 
 
+def simd(function, a, b, bits, signs=(False, False), saturates=None, added=None):
+    """PTX ISA, "SIMD video instructions"; signs: of a and b. saturates: whether to the range of signed numbers."""
+    results = [function(part(a, i, bits, signs[0]), part(b, i, bits, signs[1])) for i in range(32 // bits)]
+    if saturates is not None:
+        results = [signed(clamp(result, bits, saturates), bits if saturates else 64) for result in results]
+    if added is not None:
+        return added + sum(results)
+    return sum((result & ((1 << bits) - 1)) << bits * i for i, result in enumerate(results))
+
+
+def average(x, y):
+    return (x + y + 1) // 2 if x + y >= 0 else (x + y) // 2
+
+
 def s24(value):
     return signed(value, 24)
 
@@ -77,6 +91,21 @@ CASES = {
     "mad24.lo.u32 %d, %a, %b, %c;": lambda a, b, c: u24(a) * u24(b) + c,
     "mad24.hi.sat.s32 %d, %a, %b, %c;": lambda a, b, c: saturated(signed(s24(a) * s24(b) >> 16) + signed(c)),
     "mad.hi.sat.s32 %d, %a, %b, %c;": lambda a, b, c: saturated((signed(a) * signed(b) >> 32) + signed(c)),
+    "vabsdiff4.u32.u32.u32 %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: abs(x - y), a, b, 8),
+    "vabsdiff4.u32.u32.u32.add %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: abs(x - y), a, b, 8, added=c),
+    "vabsdiff2.s32.s32.s32.add %d, %a, %b, %c;": lambda a, b, c: simd(
+        lambda x, y: abs(x - y), a, b, 16, (True, True), added=c
+    ),
+    "vadd4.u32.u32.u32 %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: x + y, a, b, 8),
+    "vadd4.s32.u32.s32.sat %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: x + y, a, b, 8, (False, True), True),
+    "vsub2.u32.s32.u32.sat %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: x - y, a, b, 16, (True, False), False),
+    "vavrg4.s32.s32.s32 %d, %a, %b, %c;": lambda a, b, c: simd(average, a, b, 8, (True, True)),
+    "vavrg2.u32.u32.u32 %d, %a, %b, %c;": lambda a, b, c: simd(average, a, b, 16),
+    "vmin4.s32.s32.u32 %d, %a, %b, %c;": lambda a, b, c: simd(min, a, b, 8, (True, False)),
+    "vmax2.u32.u32.s32.add %d, %a, %b, %c;": lambda a, b, c: simd(max, a, b, 16, (False, True), added=c),
+    "vset4.u32.u32.lt %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: x < y, a, b, 8),
+    "vset4.s32.s32.ge.add %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: x >= y, a, b, 8, (True, True), added=c),
+    "vset2.u32.s32.ne %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: x != y, a, b, 16, (False, True)),
     "dp4a.u32.u32 %d, %a, %b, %c;": lambda a, b, c: dot(a, b, c, 4, signs=(False, False)),
     "dp4a.s32.s32 %d, %a, %b, %c;": lambda a, b, c: dot(a, b, c, 4, signs=(True, True)),
     "dp4a.u32.s32 %d, %a, %b, %c;": lambda a, b, c: dot(a, b, c, 4, signs=(False, True)),

@@ -7,14 +7,16 @@ from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device
 
 
-def run(source, arrays, scalars=(), *, grid=1, block=32, cluster=(1, 1, 1), smem=0, options=(), **device_options):
+def run(
+    source, arrays, scalars=(), *, grid=1, block=32, cluster=(1, 1, 1), shared_bytes=0, options=(), **device_options
+):
     """Compile and launch a kernel of array pointers followed by 32-bit scalars; returns the arrays after it."""
     device = Device(memory_bytes=1 << 26, **device_options)
     addresses = [device.upload(array) for array in arrays]
     arguments = [*addresses, *(np.asarray(scalar).tobytes() for scalar in scalars)]
     kernel = device.load(compile_ptx(source, "sm_90a", *options))
     grid, block = (extent if isinstance(extent, tuple) else (extent,) for extent in (grid, block))
-    device.launch(kernel, grid, block, arguments, cluster=cluster, smem=smem)
+    device.launch(kernel, grid, block, arguments, cluster=cluster, shared_bytes=shared_bytes)
     return [
         device.read(address, array.nbytes).view(array.dtype).reshape(array.shape)
         for address, array in zip(addresses, arrays, strict=True)
@@ -234,7 +236,7 @@ def test_module_variables_and_dynamic_shared_memory():
       out[threadIdx.x] = table[threadIdx.x % 4] * dynamic[blockDim.x - 1 - threadIdx.x];
     }
     """
-    [out] = run(source, [np.zeros(64, np.float32)], block=64, smem=256)
+    [out] = run(source, [np.zeros(64, np.float32)], block=64, shared_bytes=256)
     t = np.arange(64)
     expected = np.float32([1, -2, 3.5, 1e10])[t % 4] * np.float32([7, -8, 9])[(63 - t) % 3]
     np.testing.assert_array_equal(out, expected)
@@ -286,5 +288,5 @@ def test_sizes_of_shared_memory_without_dynamic():
 
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_special_registers_of_a_launch(cluster):
-    [out] = run(SPECIALS, [np.zeros(5, np.uint32)], grid=2, block=1, cluster=(cluster, 1, 1), smem=260)
+    [out] = run(SPECIALS, [np.zeros(5, np.uint32)], grid=2, block=1, cluster=(cluster, 1, 1), shared_bytes=260)
     assert out.tolist() == [260, 384, 260 + 1024, cluster - 1, 0]

@@ -86,12 +86,13 @@ def test_the_first_cta_of_a_later_batch_is_named_by_its_number(monkeypatch):
     assert error.counters.warp_instructions["mbarrier.init.shared.b64"] == 3
 
 
+@pytest.mark.planted_fault
 def test_an_exit_too_early_names_its_thread_and_instruction(tmp_path):
     found, _ = report(tmp_path, STORE)
-    assert found["kind"] == "AsyncHazard"
+    assert found["kind"] == "exit-before-wait"
     assert found["locations"] == ["`ret` (PTX line 14)"]
     assert found["threads"] == "CTA 0, thread 0"
-    assert "only after the wait" in found["rule"]
+    assert "a thread may exit only after" in found["rule"]
     assert "cp.async.bulk.wait_group" in found["section"]
 
 

@@ -32,7 +32,9 @@ def ring_gemm(fault, policy=("eager", 0), m=128, n=128, k=320):
     ]  # fmt: skip
     c = device.allocate(4 * m * n)
     kernel = device.load(compile_ptx(RING_GEMM, "sm_90a", f"-DFAULT={fault}"))
-    device.launch(kernel, (m // 64, n // 64), (160,), [*maps, c, n, k], cluster=(2, 1, 1), smem=2 * 2 * 8192 + 32)
+    device.launch(
+        kernel, (m // 64, n // 64), (160,), [*maps, c, n, k], cluster=(2, 1, 1), shared_bytes=2 * 2 * 8192 + 32
+    )
     result = device.read(c, 4 * m * n).view(np.float32).reshape(m, n)
     return float(np.abs(result - a @ b.T).max())
 
@@ -118,4 +120,4 @@ def ring_gemm_past_the_end():
     ]
     kernel = device.load(compile_ptx(RING_GEMM, "sm_90a", "-DFAULT=0"))
     c = device.allocate(4 * 256 * 64)
-    device.launch(kernel, (4, 1), (160,), [*maps, c, 64, 64], cluster=(2, 1, 1), smem=2 * 2 * 8192 + 32)
+    device.launch(kernel, (4, 1), (160,), [*maps, c, 64, 64], cluster=(2, 1, 1), shared_bytes=2 * 2 * 8192 + 32)

@@ -37,6 +37,18 @@ extern "C" __global__ void copy(const __grid_constant__ Map from, const __grid_c
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   }
 }
+// Stores the tile's columns and rows from a thread each; the others are never written.
+extern "C" __global__ void edge(const __grid_constant__ Map map, int columns, int rows, int x, int y) {
+  __shared__ __align__(1024) int tile[8][32];
+  int column = threadIdx.x % 32, row = threadIdx.x / 32;
+  if (column < columns && row < rows) tile[row][(column / 4 ^ row) * 4 + column % 4] = threadIdx.x;
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    store(map, __cvta_generic_to_shared(tile), x, y);
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}
 extern "C" __global__ void order(int* tensor, const __grid_constant__ Map map, int* out) {
   __shared__ __align__(128) int tile[64];
   __shared__ unsigned long long arrived;
@@ -124,3 +136,30 @@ def test_tensor_copies_are_ordered_with_accesses_of_threads(fault, kind, lines, 
         assert all(line in location for line, location in zip(lines, report.locations, strict=True))
     if not fault:
         np.testing.assert_array_equal(device.read(out, 256).view(np.int32), np.arange(64))
+
+
+def store_at_the_edge(columns, rows, x=16, y=10):
+    """Stores a box of 32 x 8 at the end of 36 x 16: 20 columns and 6 rows lie inside."""
+    device = Device(memory_bytes=1 << 20)
+    address, tensor_map = map_of(device, np.full((16, 36), -1, np.int32), box=(32, 8), swizzle=128)
+    kernel = device.load(compile_ptx(SOURCE, "sm_90a", "-DFAULT=0"), "edge")
+    device.launch(kernel, 1, 256, [tensor_map, columns, rows, x, y])
+    return device.read(address, 16 * 36 * 4).view(np.int32).reshape(16, 36), device.reports
+
+
+def test_shared_memory_under_what_lies_outside_the_tensor_may_hold_nothing():
+    stored, reports = store_at_the_edge(20, 6)
+    assert not reports
+    np.testing.assert_array_equal(stored[10:, 16:], np.arange(256).reshape(8, 32)[:6, :20])
+    assert (stored[:10] == -1).all()
+    assert (stored[:, :16] == -1).all()
+    stored, reports = store_at_the_edge(0, 0, x=36)
+    assert not reports
+    assert (stored == -1).all()
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(("columns", "rows"), [(19, 6), (20, 5)])
+def test_shared_memory_under_what_lies_inside_must_be_written(columns, rows):
+    _, (report,) = store_at_the_edge(columns, rows)
+    assert report.kind == "uninitialized-shared"

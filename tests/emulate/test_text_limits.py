@@ -72,6 +72,13 @@ def test_loops_within_loops():
         nested(1500)
 
 
+def test_values_that_are_computed_from_each_other_against_the_order_of_the_text():
+    count = 20_000
+    moves = "".join(f"mov.b32 %a{index + 1}, %a{index};\n" for index in reversed(range(count)))
+    text = f".reg .b32 %a<{count + 1}>; .shared .b32 x;\nL: {moves} ld.shared.u32 %a0, [x]; bra L;"
+    assert len(load(text).program.suspects) == count + 1
+
+
 def test_many_registers_that_live_across_many_blocks_take_little_memory():
     count, branches = 400, 4000
     first = "".join(f"ld.shared.u32 %x{number}, [%r0];\n" for number in range(count))
@@ -107,7 +114,8 @@ def test_many_blank_lines_before_what_is_no_ptx():
 def test_names_of_many_lengths():
     """As of C++, whose parts each follow their length."""
     name = "_Z" + "1a" * 200_000
-    entry = f".visible .entry k() {{ .shared .b32 {name}; .reg .b32 %a; ld.shared.u32 %a, [{name}]; ret; }}"
+    use = f"ld.shared.u32 %a, [{name}]; st.shared.u32 [{name}], %a;"
+    entry = f".visible .entry k() {{ .shared .b32 {name}; .reg .b32 %a; {use} ret; }}"
     device = Device()
     device.launch(device.load(HEADER + entry), 1, 1, [])
     [report] = device.reports

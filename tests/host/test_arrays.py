@@ -37,7 +37,8 @@ def pretend(monkeypatch):
 @pytest.fixture
 def jax(pretend):
     class Array(Shared):
-        pass
+        def is_deleted(self):
+            return False
 
     class Tracer(Array):
         pass
@@ -69,7 +70,7 @@ def cupy(pretend):
 def torch(pretend):
     class Tensor:
         layout, dtype, device = "strided", "torch.float16", SimpleNamespace(type="cuda")
-        requires_grad = False
+        requires_grad = is_nested = False
 
         def __init__(self, array, number=0):
             self._array, self._number, self.shape = array, number, array.shape
@@ -82,6 +83,12 @@ def torch(pretend):
 
         def data_ptr(self):
             return self._array.ctypes.data
+
+        def numel(self):
+            return self._array.size
+
+        def untyped_storage(self):
+            return self
 
         def is_neg(self):
             return False
@@ -108,6 +115,7 @@ def test_a_tensor_says_what_its_operand_is(torch):
     assert TORCH.stream_reader(HOST)(tensor, HOST) == 0
     assert TORCH.written() is torch._C._increment_version
     for name, value, message in (
+        ("is_nested", True, r"a is a nested tensor.*to_padded_tensor"),
         ("layout", "sparse", r"a has layout sparse.*call \.to_dense"),
         ("requires_grad", True, r"a requires grad.*pass a\.detach"),
         ("device", SimpleNamespace(type="mps"), "a is on device.*move it there"),
@@ -119,13 +127,31 @@ def test_a_tensor_says_what_its_operand_is(torch):
             adopt(wrong, "a")
 
 
-@pytest.mark.parametrize("missing", ["stride", "data_ptr"])
+def test_an_array_without_memory_is_refused_unless_it_is_empty(torch):
+    def freed_tensor(array, offset=0):
+        tensor = torch.Tensor(array)
+        tensor.data_ptr = lambda: offset
+        tensor.untyped_storage = lambda: SimpleNamespace(data_ptr=lambda: 0)
+        return tensor
+
+    array = np.zeros((4, 6), np.float16)
+    # The address of a view of a freed tensor is its offset.
+    for freed in (freed_tensor(array), freed_tensor(array, offset=96), GpuArray(array, pointer=0)):
+        for read in (adopt, describe):
+            with pytest.raises(ValueError, match="a has no memory: its storage was freed"):
+                read(freed, "a")
+    for empty in (freed_tensor(array[:0]), GpuArray(array[:0], pointer=0)):
+        assert adopt(empty, "a").pointer == describe(empty, "a")[1] == 0
+
+
+@pytest.mark.parametrize("missing", ["stride", "data_ptr", "untyped_storage"])
 def test_a_tensor_without_strides_or_memory_is_refused_also_when_its_type_is_known(torch, missing):
     def fail():
         raise RuntimeError("Cannot access data pointer\nof this Tensor")
 
     adopt(torch.Tensor(np.zeros((2, 3), np.float16)), "a")
     wrong = torch.Tensor(np.zeros((2, 3), np.float16))
+    wrong.data_ptr = lambda: 16  # which may be an offset
     setattr(wrong, missing, fail)
     for read in (adopt, describe):
         with pytest.raises(TilewrightError, match=r"a has no memory.*\(Cannot access data pointer\): pass a strided"):
@@ -136,12 +162,6 @@ def test_a_class_is_not_an_array():
     for kind in (np.ndarray, GpuArray, Shared):
         with pytest.raises(TilewrightError, match="a is a type, which exports no array interface: pass"):
             adopt(kind, "a")
-
-
-def test_an_array_at_address_0_has_no_memory():
-    with pytest.raises(TilewrightError, match="a has address 0, so its elements are nowhere in memory: pass"):
-        adopt(GpuArray(np.zeros((2, 3), np.float16), pointer=0), "a")
-    assert adopt(GpuArray(np.zeros((0, 3), np.float16), pointer=0), "a").pointer == 0
 
 
 @pytest.mark.parametrize("part", ["__dlpack__", "__dlpack_device__"])
@@ -176,6 +196,25 @@ def test_each_array_has_its_library(cupy, jax):
             assert library_of(array, "a") is library
             assert adopt(array, "a").pointer == zeros.ctypes.data
             assert describe(array, "a")[1] == zeros.ctypes.data
+
+
+@pytest.mark.parametrize("shape", [(1, 16), (0, 16), (1, 1, 16)])
+def test_strides_that_no_index_multiplies_may_be_anything(shape):
+    packed = np.zeros(shape[:-1], [("x", np.float16, 16), ("y", np.int8)])["x"]
+    assert packed.strides[0] == 33 or 0 in shape
+    for array in (packed, GpuArray(packed)):
+        operand = adopt(array, "a")
+        assert (operand.shape, operand.strides[-1]) == (shape, 1)
+    with pytest.raises(ValueError, match=r"a has strides of \(33, 2\) bytes"):
+        adopt(np.zeros(2, packed.base.dtype)["x"], "a")
+
+
+def test_a_deleted_array_of_jax_is_refused(jax):
+    deleted = jax.Array(np.zeros((2, 3), np.float32))
+    deleted.is_deleted = lambda: True
+    for read in (adopt, describe):
+        with pytest.raises(ValueError, match="a is a deleted JAX array"):
+            read(deleted, "a")
 
 
 def test_what_an_operand_says_describes_the_array():

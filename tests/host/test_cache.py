@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import multiprocessing
 import os
 import signal
 import threading
@@ -14,70 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.kernel_cache import KERNEL, UNIT, compiler, entry, folder, fork
 from tilewright.jit import cache, source
-from tilewright.jit.cache import CorruptEntry, KernelCache, contents, decode_entry, encode_entry
-from tilewright.jit.compile import OPTIONS, CompilationError, CompiledKernel
+from tilewright.jit.cache import KernelCache, contents
+from tilewright.jit.compile import CompilationError
+from tilewright.jit.entries import METADATA_FIELDS, CorruptEntry, decode_entry, encode_entry
 from tilewright.jit.source import TranslationUnit
 
-UNIT = TranslationUnit("toy", 'extern "C" __global__ void toy() {}\n')
-KERNEL = CompiledKernel(
-    name="toy",
-    arch="sm_90a",
-    ptx=".version 9.0\n// ünïcode\n",
-    cubin=bytes(range(256)) * 4,
-    registers=40,
-    spill_bytes=8,
-    stack_bytes=16,
-    static_smem_bytes=1024,
-    compile_seconds=0.25,
-    nvrtc_version="13.5.37",
-    warnings=("first", "second"),
-)
-fork = multiprocessing.get_context("fork")
-
-
-class PretendCompiler:
-    """Stands in for tilewright.jit.compile; notes each compilation in a file that all processes see."""
-
-    OPTIONS = OPTIONS
-
-    def __init__(self, notes: Path):
-        self.notes = notes
-        self.version = "13.5.37"
-        self.seconds = 0.0
-
-    def nvrtc_version(self) -> str:
-        return self.version
-
-    def load_nvrtc(self) -> None:
-        pass
-
-    def compile(self, unit: TranslationUnit, arch: str) -> CompiledKernel:
-        with self.notes.open("a") as file:
-            file.write("compiled\n")
-        time.sleep(self.seconds)
-        return dataclasses.replace(KERNEL, name=unit.name, arch=arch, nvrtc_version=self.version)
-
-    @property
-    def compilations(self) -> int:
-        return len(self.notes.read_text().splitlines()) if self.notes.exists() else 0
-
-
-@pytest.fixture
-def compiler(monkeypatch, tmp_path):
-    pretend = PretendCompiler(tmp_path / "compilations")
-    monkeypatch.setattr(cache, "compiler", pretend)
-    return pretend
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "cache"
-
-
-def entry(folder: Path) -> Path:
-    (path,) = folder.glob("*.kernel")
-    return path
+__all__ = ["compiler", "folder"]  # fixtures
 
 
 def wait_until(condition):
@@ -130,7 +73,7 @@ def test_every_ingredient_changes_the_key(change, compiler, folder, monkeypatch)
         case "entry format":
             monkeypatch.setattr(cache, "ENTRY_FORMAT", cache.ENTRY_FORMAT + 1)
         case "entry fields":
-            monkeypatch.setattr(cache, "_METADATA_FIELDS", (*cache._METADATA_FIELDS, "later"))
+            monkeypatch.setattr(cache, "METADATA_FIELDS", (*METADATA_FIELDS, "later"))
     assert kernels.key(unit, arch) != before
     source.headers_digest.cache_clear()
 
@@ -241,15 +184,11 @@ def test_a_process_killed_while_compiling_blocks_nobody(compiler, folder):
 
 
 def test_a_process_killed_while_writing_leaves_a_usable_cache(compiler, folder):
-    def write_half_and_hang():
-        def write_half(path, content):
-            path.open("wb").write(content[: len(content) // 2])
-            time.sleep(60)
-
-        Path.write_bytes = write_half
+    def write_and_hang():
+        os.replace = lambda *_: time.sleep(60)
         KernelCache(folder).get_or_compile(UNIT)
 
-    run_and_kill(write_half_and_hang, until=lambda: list(folder.glob("*.tmp")))
+    run_and_kill(write_and_hang, until=lambda: list(folder.glob("*.tmp")))
     assert list(folder.glob("*.kernel")) == []
     assert KernelCache(folder).get_or_compile(UNIT) == KERNEL
     assert decode_entry(entry(folder).read_bytes(), entry(folder).stem) == KERNEL

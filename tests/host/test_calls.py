@@ -1,6 +1,8 @@
 """Calls: what is checked first, what is planned again and what is not, and how host memory is mirrored."""
 
+import copy
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -10,6 +12,7 @@ import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend
 from tilewright.arrays import adopt
 from tilewright.backends.protocol import mirrored
+from tilewright.errors import TilewrightError
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def test_a_missing_input_is_never_launched(backend, position):
 @pytest.mark.parametrize("name", ["alpha", "beta"])
 @pytest.mark.parametrize(
     ("value", "error", "message"),
-    [("x", TypeError, "not a real"), (1j, TypeError, "not a real"), (1e39, ValueError, "does not fit fp32")],
+    [*((wrong, TypeError, "not a real") for wrong in ("x", "1", b"1", 1j)), (1e39, ValueError, "does not fit fp32")],
 )
 def test_scalars_are_checked_before_anything_is_planned(backend, name, value, error, message):
     arrays = (f16(8, 8), f16(8, 8), f16(8, 8))
@@ -47,6 +50,21 @@ def test_scalars_are_checked_before_anything_is_planned(backend, name, value, er
     with pytest.raises(error, match=f"{name}=.*{message}"):
         tw.plan(*arrays, backend=backend)(*arrays, **{name: value})
     assert not backend.launched
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+def test_a_scalar_beyond_every_float_is_refused(backend, name):
+    for huge in (10**400, -(10**5000)):  # the second is too long to be printed
+        with pytest.raises(ValueError, match=f"{name} has over 308 digits and does not fit fp32"):
+            tw.matmul(f16(8, 8), f16(8, 8), **{name: huge}, backend=backend)
+
+
+def test_a_plan_is_its_own_copy_and_says_why_it_cannot_be_pickled(backend):
+    plan = tw.plan(f16(8, 8), f16(8, 8), backend=backend)
+    assert copy.deepcopy({"plan": plan})["plan"] is copy.copy(plan) is plan
+    with pytest.raises(TypeError, match=r"a Plan cannot be pickled.*call tilewright\.plan in the other one") as raised:
+        pickle.dumps(plan)
+    assert isinstance(raised.value, TilewrightError)
 
 
 def test_numpy_and_integer_scalars_are_numbers(backend):
@@ -261,6 +279,28 @@ def test_direct_calls_pass_on_what_does_not_fit(backend, torch):
     assert not backend.launched
 
 
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("offset", [0, 64])
+def test_freed_tensors_are_refused_on_every_way(backend, torch, position, offset):
+    tensors = [torch.ones(128, dtype=torch.float16)[offset : offset + 64].view(8, 8) for _ in range(3)]
+    c = torch.ones(128, dtype=torch.float16)[offset : offset + 64].view(8, 8)
+    plan, added = (tw.plan(*tensors[:2], *more, out=tensors[2], backend=backend) for more in ((), (c,)))
+    for _ in range(3):  # from the third call on direct
+        plan(*tensors[:2], out=tensors[2])
+        tw.matmul(*tensors[:2], out=tensors[2], backend=backend)
+    backend.launched.clear()
+    tensors[position].untyped_storage().resize_(0)
+    c.untyped_storage().resize_(0)
+    name = ("a", "b", "out")[position]
+    for call in (plan, lambda *ab, out: tw.matmul(*ab, out=out, backend=backend)):
+        with pytest.raises(ValueError, match=f"{name} has no memory: its storage was freed"):
+            call(*tensors[:2], out=tensors[2])
+    ones = torch.ones(8, 8, dtype=torch.float16)
+    with pytest.raises(ValueError, match="c has no memory"):
+        added(ones, ones, c, out=torch.ones_like(ones))
+    assert not backend.launched
+
+
 def test_direct_calls_allocate(backend, torch):
     a, b = (torch.ones(8, 8, dtype=torch.float16) for _ in range(2))
     results = [tw.matmul(a, b, backend=backend) for _ in range(4)]  # the last two are direct
@@ -294,9 +334,37 @@ def test_direct_calls_refuse_lazily_negated_halves(backend, torch):
     assert len(backend.launched) == 3
 
 
-def test_sparse_tensors_are_refused_whatever_came_before(backend):
+@pytest.mark.filterwarnings("ignore")
+def test_torch_compile_calls_between_two_graphs():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(64, dtype=torch.float32).view(8, 8) % 5
+    wanted = (x - 1) @ x + 1
+    plan = tw.plan(x, x, backend="emulator")
+    for multiply in (
+        lambda a: tw.matmul(a - 1, a, backend="emulator") + 1,
+        lambda a: tw.plan(a, a, backend="emulator")(a - 1, a) + 1,
+        lambda a: plan(a - 1, a) + 1,
+    ):
+        compiled = torch.compile(multiply, backend="eager")
+        for _ in range(3):
+            assert torch.equal(compiled(x), wanted)
+
+
+def test_tensors_that_are_not_plain_are_refused_whatever_came_before(backend):
     torch = pytest.importorskip("torch")
     dense = torch.ones(8, 8, dtype=torch.float16)
     tw.matmul(dense, dense, backend=backend)
-    with pytest.raises(TypeError, match=r"a has layout torch\.sparse_csr"):
-        tw.matmul(dense.to_sparse_csr(), dense, backend=backend)
+    plans = [tw.plan(x, dense, backend=backend) for x in (dense, dense.numpy())]
+    nested = torch.nested.as_nested_tensor(list(dense), layout=torch.strided)
+    for tensor, message in (
+        (dense.to_sparse_csr(), r"a has layout torch\.sparse_csr"),
+        (dense.to_sparse(), r"a has layout torch\.sparse_coo"),
+        (nested, "a is a nested tensor"),
+        (torch.empty(8, 8, device="meta"), "a is on device meta"),
+    ):
+        for call in (*plans, lambda a, b: tw.matmul(a, b, backend=backend)):
+            with pytest.raises(TilewrightError, match=message):
+                call(tensor, dense)
+    batch = torch.ones(2, 8, 8, dtype=torch.float16)
+    with pytest.raises(TypeError, match=r"a has no memory or strides of its own.*outside of torch\.vmap"):
+        torch.vmap(lambda x: tw.matmul(x, dense, backend=backend))(batch)

@@ -7,6 +7,7 @@ import pytest
 
 from support.commands import error, in_json, invoke
 from tilewright.backends.emulated import EmulatedExecutable
+from tilewright.backends.emulation_limit import PACES, Pace
 from tilewright.checking.asynchrony import Asynchrony
 from tilewright.checking.kernels import KernelCheck
 from tilewright.checking.product import Product
@@ -189,8 +190,7 @@ def test_ctrl_c_between_kernels_keeps_those_before(monkeypatch):
 
 
 def test_check_all_leaves_a_kernel_that_takes_too_long_out_and_keeps_the_others(monkeypatch):
-    rates = {"wgmma": 1e12, "mma": 1e12, "cuda_cores": 1.0}
-    monkeypatch.setattr("tilewright.backends.emulation_limit.EMULATOR_FLOPS", rates)
+    monkeypatch.setitem(PACES, "cuda_cores", Pace(1.0, 0.0, 0.0))
     record = in_json("check", "all", 24, 24, 24, "--schedules", 0)
     by_name = {found["kernel"]: found for found in record["results"]}
     assert (by_name["mma"]["verified"], by_name["simt"]["verified"]) == (True, None)

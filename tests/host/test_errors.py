@@ -1,7 +1,5 @@
 """Bad input: the right exception, which names the argument, its value, the rule and what to do; nothing runs."""
 
-import re
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,10 +7,11 @@ import pytest
 import tilewright as tw
 from support.doubles import V100, GpuArray, RecordingBackend
 from tilewright import api, dtypes
-from tilewright.backends.emulation_limit import refuse_long_emulation
+from tilewright.backends.emulation_limit import emulation_seconds, long_emulation
+from tilewright.checking.product import Product
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
 from tilewright.hardware import H200
-from tilewright.problem import Matrix, Problem
+from tilewright.kernels.registry import KERNELS
 
 CASES = {}
 
@@ -315,24 +314,32 @@ def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
 
 
 @pytest.mark.parametrize(
-    ("m", "limit", "said"),
+    ("seconds", "limit", "said"),
     [
-        (3, "0", "about 6e-08 s, and it stops at 0 s: "),
-        (3, "1e-8", "about 6e-08 s, and it stops at 1e-08 s: "),
-        (6_500_000_000, "", "about 2.17 minutes, and it stops at 2 minutes: "),
-        (10**19, "inf", None),
-        (10**18, "119", "about 634 years, and it stops at 119 s: "),
+        (6e-8, "0", "about 6e-08 s, and it stops at 0 s: "),
+        (6e-8, "1e-8", "about 6e-08 s, and it stops at 1e-08 s: "),
+        (130, "", "about 2.17 minutes, and it stops at 2 minutes: "),
+        (2e10, "119", "about 634 years, and it stops at 119 s: "),
     ],
 )
-def test_durations_are_said_in_units_and_digits_that_tell_them_apart(monkeypatch, m, limit, said):
+def test_durations_are_said_in_units_and_digits_that_tell_them_apart(monkeypatch, seconds, limit, said):
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", limit)
-    side = Matrix(dtypes.fp16, 5, 1)
-    problem = Problem(m, 5, 4, side, side, side)
-    if said is None:
-        refuse_long_emulation(problem, "wgmma")
-    else:
-        with pytest.raises(RuntimeError, match=re.escape(said)):
-            refuse_long_emulation(problem, "wgmma")
+    assert said in long_emulation("it", seconds, "wait")
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("wgmma", "bf16"), ("mma", "bf16"), ("simt", "fp32")])
+def test_the_estimate_of_an_emulation_sees_padding(name, dtype):
+    kernel, kind = KERNELS[name], dtypes.parse(dtype, "dtype")
+
+    def estimate(m, n, k):
+        problem = Product(m, n, k, kind, kind).problem
+        return emulation_seconds(kernel, kernel.configs(problem, H200)[0], problem, H200)
+
+    whole = estimate(64, 64, 4096)
+    assert whole / 4 < estimate(1, 1, 4096) <= whole  # a tile is multiplied whole
+    assert 50 < estimate(1, 1, 409_600) / whole < 200  # what indices along k cost counts
+    assert estimate(1, 1, 100_000_000) > 1000
+    assert estimate(2**21, 1, 1) > 10  # tiles without work are stored
 
 
 @pytest.fixture
@@ -342,6 +349,16 @@ def nothing_compiles(monkeypatch):
 
     monkeypatch.setattr(api, "build", build)
     monkeypatch.setattr(api, "gpu_count", lambda: 0)
+
+
+@pytest.mark.usefixtures("nothing_compiles")
+def test_a_product_whose_padding_takes_too_long_is_refused(monkeypatch):
+    long = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1, 100_000_000), (0, 0))
+    with pytest.raises(RuntimeError, match=r"1x1x100000000 .* would take the emulator about .* hours, and it stops at"):
+        tw.plan(long, long.T)
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "inf")
+    with pytest.raises(AssertionError, match="was compiled"):
+        tw.plan(long, long.T)
 
 
 @pytest.mark.parametrize("call", [tw.matmul, tw.plan])

@@ -32,7 +32,8 @@ FLOORS = (
     ("tilewright.data", "tilewright.hardware", "tilewright.measure", "tilewright.reference"),
     ("tilewright.operand", "tilewright.problem"),
     ("tilewright.dtypes",),
-    ("tilewright.errors", "tilewright.rounding"),
+    ("tilewright.rounding",),
+    ("tilewright.errors",),
 )
 """The rooms, from the top down. A room may import itself and what lies below it, not its neighbors.
 

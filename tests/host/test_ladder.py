@@ -12,12 +12,13 @@ import pytest
 
 import tilewright
 from support.commands import error, in_json, invoke
-from tilewright.backends.emulation_limit import refuse_long_emulation
+from tilewright.backends.emulation_limit import emulation_seconds
 from tilewright.checking.product import Product
 from tilewright.dtypes import bf16
 from tilewright.hardware import H200
 from tilewright.kernels.ladder import LADDER, gains
 from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.ladder import measure
 from tilewright.ladder.options import LadderOptions
 
@@ -169,13 +170,11 @@ def test_a_rung_that_takes_too_long_is_left_out_with_the_estimate(monkeypatch):
 def test_the_estimate_is_of_the_unit_that_multiplies():
     """Half a minute of wgmma is minutes of mma, and longer still of fused multiply-adds."""
     problem = Product(2048, 2048, 8192, bf16, bf16).problem
-    refuse_long_emulation(problem, "wgmma")
-    estimates = []
-    for unit in ("mma", "cuda_cores"):
-        with pytest.raises(RuntimeError, match="smaller product") as refusal:
-            refuse_long_emulation(problem, unit)
-        estimates.append(int(re.search(r"EMULATOR_SECONDS=(\d+)", str(refusal.value))[1]))
-    assert 120 < estimates[0] < estimates[1]
+    seconds = []
+    for name in ("wgmma_basic", "mma_warp", "coalesced"):
+        kernel = EVERY_KERNEL[name]
+        seconds.append(emulation_seconds(kernel, kernel.config_type(), problem, H200))
+    assert seconds[0] < 60 < seconds[1] < seconds[2]
 
 
 def test_two_of_four_are_what_the_sparse_rung_multiplies():

@@ -137,7 +137,7 @@ def test_a_record_is_shown_and_drawn_again_as_it_was_without_a_gpu(gpu, tmp_path
     [
         (None, (), "cannot be read: No such file"),
         ("{", (), "is not JSON"),
-        ("[]", (), "is not a record, or lacks a part: name a file that `tilewright ladder --json` wrote"),
+        ("[]", (), ": name a file that `tilewright ladder --json` wrote"),
         (None, ("--rungs", "simt"), "put commas, and no blanks, between the names of --rungs"),
         ("[]", ("--shape", "4096"), "--shape is for measuring"),
         ("[]", ("--plot", "ladder.xyz"), "has a suffix that matplotlib does not know"),
@@ -168,11 +168,11 @@ def test_a_record_without_a_part_that_is_shown_is_refused(gpu, tmp_path, monkeyp
         for key in (part.keys() - optional - {figure}) | ({"verified"} if part is rung else set()):
             kept = part.pop(key)
             path.write_text(json.dumps(record))
-            assert "lacks a part" in error("ladder", path), key
+            assert "is not a record" in error("ladder", path), key
             part[key] = None if key in ("rungs", "published") else kept
             if key in ("rungs", "published"):
                 path.write_text(json.dumps(record))
-                assert "lacks a part" in error("ladder", path), key
+                assert "is not a record" in error("ladder", path), key
             part[key] = kept
     rung["road"] = "another road"
     path.write_text(json.dumps(record))

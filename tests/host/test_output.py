@@ -62,12 +62,27 @@ def test_inspect_keeps_opcodes_whole(terminal, width):
     assert all(len(line) <= width for line in lines if not re.search("::|Config:", line))
 
 
+def test_facts_are_whole_in_the_narrowest_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    output.console.cache_clear()
+    output.facts({"predicted": "WgmmaConfig(tile_m=128,epilogue='direct')", "kernel": "wgmma"})
+    output.console.cache_clear()
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    first, *rest, last = printed.splitlines()
+    assert "".join(line.removeprefix("predicted").strip() for line in (first, *rest)) == (
+        "WgmmaConfig(tile_m=128,epilogue='direct')"
+    )
+    assert last.split() == ["kernel", "wgmma"]
+
+
 @pytest.mark.parametrize("width", [60, 80, 120, 10**6])
 def test_bench_shows_a_record_whole(tmp_path, terminal, width):
     terminal(width)
     figures = {"time_us": 1591.0, "tflops": 690.9, "speed_of_light_share": 0.7, "watts": 692, "joules_per_tflop": 1.02,
                "sm_clock_mhz": 1455, "celsius": 52, "ratio": {"median": 1.04, "low": 1.03, "high": 1.05,
-                             "confidence": 0.97}}  # fmt: skip
+                             "confidence": 0.97},
+               "tflops_interval": {"median": 690.9, "low": 690, "high": 691}}  # fmt: skip
     name = "tilewright:tile_m=256,tile_n=200,stages=3,epilogue=direct"
     entries = [
         {"contender": name, "status": "timed", "settled": figures},

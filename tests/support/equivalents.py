@@ -84,9 +84,9 @@ _PRODUCER_HAS_WAITED = (
     "a consumer accesses global memory only after a slot is full, where the producer arrived after its own wait; and "
     "that wait makes visible to the whole grid what the earlier grids wrote (griddepcontrol)"
 )
-_OWN_BARRIERS = (
-    "nobody else uses these mbarriers but threads of their CTA, which a barrier orders after mbarrier.init, and bulk "
-    "copies, which access their mbarrier operand through the generic proxy (cp.async.bulk.tensor)"
+_BARRIER_RELEASES = (
+    "the barrier after it releases the initializations by itself: bar.arrive in a cluster of one, otherwise "
+    "barrier.cluster.arrive, which is .release unless it says .relaxed (barrier.cluster)"
 )
 _BY_TURNS = ("wgmma_basic", "wgmma_larger_tile")
 _EVERYBODY_ARRIVES = ("wgmma_pipelined", "wgmma_two_consumers", "wgmma_persistent")
@@ -178,22 +178,9 @@ EQUIVALENTS = (
         first_copy=2,
         subjects=("wgmma tma, overlap, two row blocks",),
     ),
-    Equivalent(
-        "wgmma",
-        "drop fence.mbarrier_init",
-        ("fence_mbarrier_init();", "pipeline.init();"),
-        _OWN_BARRIERS,
-        subjects=tuple(
-            f"wgmma {name}"
-            for name in (
-                "tma, overlap",
-                "tma, overlap, two row blocks",
-                "tma, wait depth 1",
-                "direct, wait depth 1, fp32",
-                "one consumer, swap_ab",
-                "direct, split_k 2",
-            )
-        ),
+    *(
+        Equivalent(kernel, "drop fence.mbarrier_init", ("fence_mbarrier_init();",), _BARRIER_RELEASES)
+        for kernel in _IN_CLUSTERS
     ),
     Equivalent(
         "wgmma",

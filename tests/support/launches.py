@@ -68,6 +68,6 @@ def emulate(launch, **options):
         (launch.block,),
         [*maps, *addresses, *launch.numbers],
         cluster=(launch.cluster,),
-        smem=launch.shared_bytes,
+        shared_bytes=launch.shared_bytes,
     )
     return [device.read(address, buffer.nbytes) for address, buffer in zip(addresses, launch.buffers, strict=True)]

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from support.launches import Launch, Tensor
+from support.made_maps import WORKSPACE, ptx_of
 from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.emulator.semantics.reductions import BULK_REDUCTIONS
 
@@ -103,7 +104,8 @@ class Tile:
 
     kind: "load" (one CTA for each place), "multicast" (two places by the CTAs of a cluster, to both), "store" or
     "reduce" (one). dtype: as PTX has it. shape, box: elements, innermost first. places: coordinates of boxes.
-    operation: of a reduction. element_strides, oob_nan: as the tensor map has them.
+    operation: of a reduction. element_strides, oob_nan: as the tensor map has them. made: whether the kernel makes the
+    map, from that of another tensor ("given") or from "zeros".
     """
 
     kind: str
@@ -115,6 +117,7 @@ class Tile:
     operation: str = ""
     element_strides: tuple[int, ...] = ()
     oob_nan: bool = False
+    made: str = ""
 
     @property
     def name(self):
@@ -131,6 +134,7 @@ class Tile:
                     f"{len(self.box)}d of {elements}, swizzle {self.swizzle}, box {self.box} of {self.shape}{where}",
                     f"every {self.element_strides}" if self.element_strides else "",
                     "with NaN" if self.oob_nan else "",
+                    f"by a map made from {self.made}" if self.made else "",
                 ],
             )
         )
@@ -196,7 +200,12 @@ class Tile:
                 _WAIT_FOR_GROUP,
             ],
         }[self.kind]  # fmt: skip
-        text = "\n".join([_HEADER, *parts, "  ret;\n}\n"])
+        header = _HEADER
+        if self.made:
+            steps = self.element_strides or (1,) * rank
+            made = (self.dtype, self.swizzle, self.shape, self._strides, self.box, steps, self.oob_nan)
+            header = _HEADER.replace(".visible", f"{WORKSPACE}.visible") + ptx_of(self.made, GUARD_BYTES, *made)
+        text = "\n".join([header, *parts, "  ret;\n}\n"])
         expected = self._tile_bytes * (2 if self.kind == "multicast" else 1)
         text = text.replace("SHARED_BYTES", str(self._shared_bytes)).replace("EXPECTED_BYTES", str(expected))
         return text.replace("TILE_BYTES", str(self._slot_bytes))
@@ -222,10 +231,18 @@ class Tile:
 
     def launch(self):
         """The launch."""
+        other = self.made != ""
         tensor = Tensor(
-            0, GUARD_BYTES, self.dtype, self.shape, self._strides, self.box, self.swizzle, self.element_strides,
+            0,
+            0 if other else GUARD_BYTES,
+            self.dtype,
+            (1,) * len(self.shape) if other else self.shape,
+            tuple(16 * (axis + 1) for axis in range(len(self._strides))) if other else self._strides,
+            self.box,
+            self.swizzle,
+            self.element_strides,
             self.oob_nan,
-        )  # fmt: skip
+        )
         return Launch(
             self.ptx,
             self._buffers,
@@ -332,6 +349,26 @@ def _reduced():
         yield Tile("reduce", "u32", 64, shape, box, (place,), "add")
 
 
+def _made():
+    """Loads and stores by maps that the kernel makes."""
+    for made, rank, (dtype, span) in product(
+        ("given", "zeros"), range(1, 6), (("u8", 0), ("u16", 32), ("s32", 64), ("u64", 128), ("f16", 128), ("bf16", 0))
+    ):
+        row = (span or 48) // element_dtype(dtype).itemsize
+        box, shape = (row, 5, 3, 2, 2)[:rank], (2 * row + 3, 7, 5, 3, 3)[:rank]
+        places = tuple(dict.fromkeys(_places(shape, box, element_dtype(dtype).itemsize)))
+        yield Tile("load", dtype, span, shape, box, places[::3], made=made)
+        yield Tile("store", dtype, span, shape, box, ((row, 1, 1, 1, 1)[:rank],), made=made)
+    for dtype, steps, oob_nan in (
+        ("f32", (1, 2, 3), True), ("f64", (1, 1, 1), True), ("tf32", (1, 3, 1), False), ("s64", (1, 2, 2), False),
+        ("u32", (1, 8, 1), False),
+    ):  # fmt: skip
+        row = 64 // element_dtype(dtype).itemsize
+        places = ((0, 0, 0), (row, -1, 1), (row, 4, 3))
+        shape, box = (2 * row + 3, 9, 5), (row, 7, 3)
+        yield Tile("load", dtype, 64, shape, box, places, element_strides=steps, oob_nan=oob_nan, made="zeros")
+
+
 def _numbers(generator, dtype, nbytes):
     """Bytes of elements; of floating-point types numbers of some size, zeros and subnormals."""
     numbers = element_dtype(dtype)
@@ -342,4 +379,4 @@ def _numbers(generator, dtype, nbytes):
     return values.astype(numbers).view(np.uint8)
 
 
-TILES = [*_all(), *_strided(), *_with_nan(), *_of_tf32(), *_reduced()]
+TILES = [*_all(), *_strided(), *_with_nan(), *_of_tf32(), *_reduced(), *_made()]

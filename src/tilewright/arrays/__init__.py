@@ -11,7 +11,7 @@ from tilewright.arrays.cuda_interface import CUDA_INTERFACE
 from tilewright.arrays.cupy import CUPY
 from tilewright.arrays.dlpack import DLPACK
 from tilewright.arrays.jax import JAX
-from tilewright.arrays.library import Library
+from tilewright.arrays.library import Library, refuse_null
 from tilewright.arrays.numpy import NUMPY, NUMPY_SUBCLASSES
 from tilewright.arrays.torch import TORCH
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
@@ -49,19 +49,21 @@ def _found(array: Any, argument: str) -> Library:
 def adopt(array: Any, argument: str) -> Operand:
     """The Operand of an array, or an ArgumentTypeError or ArgumentValueError that names `argument`."""
     operand = library_of(array, argument).adopt(array, argument)
+    refuse_null(operand.pointer, operand.shape, argument)
     if operand.pointer % operand.dtype.nbytes:
         raise ArgumentValueError(
             f"{argument} has address {operand.pointer:#x}, which is not a multiple of its {operand.dtype.nbytes}-byte "
             f"elements: copy it first"
         )
-    if not operand.pointer and 0 not in operand.shape:
-        raise ArgumentValueError(f"{argument} has address 0, so its elements are nowhere in memory: pass a real array")
     return operand
 
 
 def describe(array: Any, argument: str) -> tuple[Signature, int]:
     """Signature and address of an array, read with the least work that its library allows; errors name `argument`."""
-    return (_DESCRIBED.get(type(array)) or _found(array, argument).describe)(array, argument)
+    signature, pointer = (_DESCRIBED.get(type(array)) or _found(array, argument).describe)(array, argument)
+    if not pointer:
+        refuse_null(pointer, signature[1], argument)
+    return signature, pointer
 
 
 def is_torch(array: Any) -> bool:

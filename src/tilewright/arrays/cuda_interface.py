@@ -68,7 +68,7 @@ class CudaInterface(GpuLibrary):
         if interface.get("strides") is None:
             strides = contiguous_strides(shape)
         else:
-            strides = strides_in_elements(tuple(interface["strides"]), dtype, argument)
+            strides = strides_in_elements(shape, tuple(interface["strides"]), dtype, argument)
         if interface.get("mask") is not None:
             raise ArgumentTypeError(
                 f"{argument} is a masked array, which tilewright does not multiply: fill the mask first"

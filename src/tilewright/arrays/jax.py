@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.arrays.dlpack import DlpackLibrary
-from tilewright.errors import ArgumentTypeError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import Operand
 
 
@@ -18,10 +18,14 @@ class JaxLibrary(DlpackLibrary):
         return jax is not None and isinstance(array, jax.Array)
 
     def adopt(self, array: Any, argument: str) -> Operand:
-        """The read-only Operand of an array; refuses arrays that `jax.jit` traces."""
+        """The read-only Operand of an array; refuses arrays that `jax.jit` traces, and deleted ones."""
         if isinstance(array, sys.modules["jax"].core.Tracer):
             raise ArgumentTypeError(
                 f"{argument} is traced by JAX and has no memory: call tilewright outside of jax.jit, grad and vmap"
+            )
+        if array.is_deleted():
+            raise ArgumentValueError(
+                f"{argument} is a deleted JAX array, whose buffer was donated or freed: pass an array that is alive"
             )
         return replace(super().adopt(array, argument), writable=False)
 

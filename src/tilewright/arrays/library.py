@@ -51,6 +51,20 @@ class Library:
         return None
 
 
+def refuse_null(pointer: int, shape: tuple[int, ...], argument: str) -> None:
+    """Raise an ArgumentValueError that names `argument` if an array with elements has no memory."""
+    if not pointer and 0 not in shape:
+        raise without_memory(argument)
+
+
+def without_memory(argument: str) -> ArgumentValueError:
+    """The error for an array with elements and without memory."""
+    return ArgumentValueError(
+        f"{argument} has no memory: its storage was freed, for example by resize_(0), as sharded training does, or it "
+        f"never had any; restore it, or pass another array"
+    )
+
+
 def default_stream(array: Any, device: int) -> int:
     """The default stream, for any array."""
     return 0
@@ -62,9 +76,15 @@ def host_allocator(shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
     return lambda: np.empty(shape, kind)
 
 
-def strides_in_elements(strides: tuple[int, ...], dtype: DType, argument: str) -> tuple[int, ...]:
-    """Strides in bytes as strides in elements, or an ArgumentValueError that names `argument`."""
-    if any(stride % dtype.nbytes for stride in strides):
+def strides_in_elements(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType, argument: str
+) -> tuple[int, ...]:
+    """Strides in bytes as strides in elements, or an ArgumentValueError that names `argument`.
+
+    Strides that no index multiplies, along extents of 0 or 1, may be anything.
+    """
+    used = (stride for extent, stride in zip(shape, strides, strict=True) if extent > 1)
+    if any(stride % dtype.nbytes for stride in used) and 0 not in shape:
         raise ArgumentValueError(
             f"{argument} has strides of {strides} bytes, which are not multiples of its {dtype.nbytes}-byte elements: "
             f"copy it first"

@@ -35,7 +35,7 @@ class NumpySubclasses(Library):
         dtype = self._dtypes.get(kind)
         if dtype is None:
             dtype = self._dtypes[kind] = dtypes.parse(kind, f"{argument}.dtype")
-        strides = strides_in_elements(array.strides, dtype, argument)
+        strides = strides_in_elements(array.shape, array.strides, dtype, argument)
         return Operand(array.ctypes.data, array.shape, strides, dtype, HOST, array.flags.writeable, array)
 
 

@@ -7,14 +7,40 @@ from functools import partial
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.arrays.library import Library, default_stream
+from tilewright.arrays.library import Library, default_stream, without_memory
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.operand import HOST, Operand, Signature
 
+SUSPECT = 1 << 40
+"""A tensor with a lower address may be freed: its address is then its offset in the storage. GPUs use higher ones."""
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether a tensor's storage is there, or not needed because the tensor has no elements."""
+    return bool(tensor.numel() == 0 or tensor.untyped_storage().data_ptr())
+
 
 class TorchLibrary(Library):
     """torch, with tensors on the CPU and on GPUs."""
+
+    def __init__(self) -> None:
+        self.traces: Callable[[], bool] = self._find_traces
+        """Whether torch.compile traces the caller, whose tensors then have no memory; asked in each call."""
+
+    def _find_traces(self) -> bool:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return False
+        # Releases before 2.1 do not tell.
+        self.traces = getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", bool)
+        return self.traces()
+
+    @staticmethod
+    def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, which torch.compile calls as it is, between two graphs."""
+        outside: Callable[..., Any] = sys.modules["torch"].compiler.disable(function)
+        return outside
 
     def has(self, array: Any) -> bool:
         """Whether the object is a tensor; does not import torch."""
@@ -22,8 +48,13 @@ class TorchLibrary(Library):
         return torch is not None and isinstance(array, torch.Tensor)
 
     def adopt(self, array: Any, argument: str) -> Operand:
-        """The Operand of a tensor; refuses sparse ones, those that require gradients, and lazily changed views."""
+        """The Operand of a tensor; refuses those without plain memory, and those that require gradients."""
         torch = sys.modules["torch"]
+        if array.is_nested:
+            raise ArgumentTypeError(
+                f"{argument} is a nested tensor: tilewright takes strided tensors; pass .to_padded_tensor(0.0), or "
+                f"each part by itself"
+            )
         if array.layout != torch.strided:
             raise ArgumentTypeError(
                 f"{argument} has layout {array.layout}: tilewright takes strided tensors; call .to_dense() first"
@@ -45,21 +76,27 @@ class TorchLibrary(Library):
         dtype = dtypes.parse(array.dtype, f"{argument}.dtype")
         try:
             shape, strides, pointer = tuple(array.shape), tuple(array.stride()), array.data_ptr()
+            freed = pointer < SUSPECT and not has_memory(array)
         except RuntimeError as error:
             raise ArgumentTypeError(
                 f"{argument} has no memory or strides of its own ({str(error).partition(chr(10))[0]}): pass a strided "
                 f"tensor, outside of torch.vmap"
             ) from error
+        if freed:
+            raise without_memory(argument)
         return Operand(pointer, shape, strides, dtype, array.get_device(), True, array)
 
     def describe(self, array: Any, argument: str) -> tuple[Signature, int]:
         """Signature and address of a tensor."""
-        if array.requires_grad or array.is_neg():
-            self.adopt(array, argument)  # raises, unless gradients are off
         try:
-            return (array.dtype, array.shape, array.stride(), array.get_device(), True), array.data_ptr()
-        except RuntimeError:  # no strides or no memory: `adopt` says so
-            return super().describe(array, argument)
+            pointer = array.data_ptr()
+            form = array.dtype, array.shape, array.stride(), array.get_device(), True
+            if not array.requires_grad and not array.is_neg() and (pointer >= SUSPECT or has_memory(array)):
+                return form, pointer
+        except RuntimeError:  # it has no shape, strides or memory
+            self.adopt(array, argument)
+            raise
+        return form, self.adopt(array, argument).pointer  # raises, unless only gradients are in the way and off
 
     def address(self, array: Any) -> int:
         """The address of a tensor."""

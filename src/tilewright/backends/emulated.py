@@ -1,10 +1,13 @@
 """Run plans in the emulator: the kernel's own PTX, on NumPy, without a GPU."""
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal
+from weakref import WeakSet
 
 import numpy as np
 
@@ -44,7 +47,8 @@ class EmulatedBackend:
     ):
         self.hardware = hardware
         self._turn = threading.Lock()
-        self.device = Device(
+        self._make_device = partial(
+            Device,
             asynchrony=asynchrony,
             seed=seed,
             count_memory=count_memory,
@@ -52,10 +56,13 @@ class EmulatedBackend:
             progress=progress,
             observers=observers,
         )
+        self.device = self._make_device()
+        _BACKENDS.add(self)
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "EmulatedExecutable":
         """Parse the PTX and generate its NumPy code (cached by text)."""
-        return EmulatedExecutable(self.device, compiled, shape, arguments)
+        with self._turn:
+            return EmulatedExecutable(self, compiled, shape, arguments)
 
     def reads_in_place(self, device: int) -> bool:
         """Never: kernels see emulated memory."""
@@ -80,6 +87,24 @@ class EmulatedBackend:
         with self._turn, mirrored(operands, _EmulatedMemory(self.device)) as addresses:
             yield addresses
 
+    def start_over_in_child(self) -> None:
+        """After a fork: a thread that is not in this process may have held the turn, and left the device half-done."""
+        if self._turn.locked():
+            self.device = self._make_device()
+        self._turn = threading.Lock()
+
+
+_BACKENDS: WeakSet[EmulatedBackend] = WeakSet()
+
+
+def _start_over_in_child() -> None:
+    for backend in _BACKENDS:
+        backend.start_over_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_over_in_child)
+
 
 class _EmulatedMemory:
     """The emulated device's memory, with copies from and to the host's."""
@@ -99,14 +124,22 @@ class _EmulatedMemory:
 class EmulatedExecutable:
     """A kernel's PTX with its launch shape."""
 
-    def __init__(self, device: Device, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments):
-        self._device = device
-        self._kernel = device.load(compiled.ptx, compiled.name)
+    def __init__(
+        self, backend: EmulatedBackend, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments
+    ):
+        self._backend, self._compiled = backend, compiled
+        self._load()
         self._shape = shape
         self._arguments = arguments
 
+    def _load(self) -> None:
+        self._device = self._backend.device
+        self._kernel = self._device.load(self._compiled.ptx, self._compiled.name)
+
     def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> Counters:
         """Run to completion and return what was counted."""
+        if self._device is not self._backend.device:  # a fork has replaced it
+            self._load()
         by_name = dict(zip(OPERANDS, pointers, strict=True))
         maps = [
             self._device.tensor_map(
@@ -126,7 +159,7 @@ class EmulatedExecutable:
             (self._shape.block, 1, 1),
             [*maps, parameters],
             cluster=(self._shape.cluster, 1, 1),
-            smem=self._shape.smem_bytes,
+            shared_bytes=self._shape.smem_bytes,
             dependent=self._shape.dependent,
         )
 

@@ -2,27 +2,69 @@
 
 import os
 from math import ceil, nan
+from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentValueError, UnavailableError
-from tilewright.hardware import Unit
+from tilewright.hardware import Hardware, Unit
+from tilewright.kernels.kernel import Kernel
 from tilewright.problem import Problem
+from tilewright.rounding import ceil_div, round_up
 
-EMULATOR_FLOPS: dict[Unit, float] = {"wgmma": 2e9, "mma": 4e8, "cuda_cores": 5e7}
-"""The approximate rate at which the emulator multiplies with each unit, for the estimate of a product's time.
 
-Units with larger instructions are faster, because NumPy does more work in each call.
-"""
+class Pace(NamedTuple):
+    """How fast the emulator multiplies with a unit. An estimate, which only decides on refusals.
+
+    flops: per second, where many threads run together. The larger an instruction, the more of it NumPy does at once.
+    index_seconds, thread_seconds: for each index along k, and for each product of a thread at it, since instructions
+    that follow each other take this long however few threads run them.
+    """
+
+    flops: float
+    index_seconds: float
+    thread_seconds: float
+
+
+PACES: dict[Unit, Pace] = {
+    "wgmma": Pace(4e9, 1e-5, 1e-6),
+    "mma": Pace(1.5e9, 3e-5, 2e-6),
+    "cuda_cores": Pace(2e8, 6e-5, 13e-6),
+}
+STORED_PER_SECOND = 5e6
+"""The elements of out that are stored in a second, padding included."""
 
 EMULATOR_LIMIT_SECONDS = 120.0
 EMULATOR_LIMIT_VARIABLE = "TILEWRIGHT_EMULATOR_SECONDS"
 """The longest emulation that is not refused, and the environment variable that overrides it."""
 
 
-def refuse_long_emulation(problem: Problem, unit: Unit) -> None:
-    """Raise RuntimeError for a product that would take the emulator longer than the limit, multiplied by `unit`."""
-    seconds = problem.flops / EMULATOR_FLOPS[unit]
+def refuse_long_emulation(kernel: Kernel, config: Any, problem: Problem, hardware: Hardware) -> None:
+    """Raise RuntimeError for a product that would keep the emulator busy beyond the limit."""
+    seconds = emulation_seconds(kernel, config, problem, hardware)
     if seconds > emulation_limit():
         raise UnavailableError(long_emulation(str(problem), seconds, "use a GPU or a smaller product"))
+
+
+def emulation_seconds(kernel: Kernel, config: Any, problem: Problem, hardware: Hardware) -> float:
+    """About how long a kernel with this Config keeps the emulator of `hardware` busy, padding of tiles included."""
+    if problem.is_empty:
+        return 0.0
+    constants = kernel.constants(config, problem)
+    tiles, shape = kernel.tile_count(constants, problem), kernel.launch_shape(constants, problem, hardware)
+    stored = tiles * constants.tile_m * constants.tile_n
+    indices = round_up(problem.k, constants.tile_k)
+    pace = PACES[kernel.unit]
+    one_tile = pace.index_seconds + constants.tile_m * constants.tile_n / shape.block * pace.thread_seconds
+    in_turn = ceil_div(tiles, shape.grid) / share_together(shape.grid, shape.block, shape.cluster)
+    seconds: float = stored / STORED_PER_SECOND + indices * (in_turn * one_tile + 2 * stored / pace.flops)
+    return seconds
+
+
+def share_together(ctas: int, threads: int, cluster: int) -> float:
+    """The share of a launch that runs together: all of a small one, else whole clusters up to CHUNK_LANES threads."""
+    from tilewright.emulator.launch import CHUNK_LANES, RESIDENT_LANES  # late: on a GPU nobody needs the emulator
+
+    total = ctas * threads
+    return 1.0 if total <= RESIDENT_LANES else min(max(CHUNK_LANES, cluster * threads) / total, 1.0)
 
 
 def long_emulation(subject: str, seconds: float, remedy: str, at_least: bool = False) -> str:

@@ -24,6 +24,7 @@ def pyplot(path: Path) -> Any:
             "--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'"
         ) from None
     matplotlib.use("agg")
+    matplotlib.rcParams["text.parse_math"] = False  # a name with dollars is a name
     matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text, for search and screen readers
     from matplotlib import backend_bases, pyplot
 

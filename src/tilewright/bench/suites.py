@@ -14,6 +14,7 @@ k = 4096
 import tomllib
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tilewright.errors import ArgumentValueError
 
 FOLDER = Path(__file__).parent / "suites"
 LAYOUTS = ("nt", "nn", "tn", "tt")
+MOST_SHAPES = 10_000
 _DEFAULTS = {"dtype": "bf16", "layout": "nt"}
 
 
@@ -44,7 +46,9 @@ def load(name: str) -> Suite:
     """The suite of that name, or of the TOML file at that path. A ValueError says what is wrong with it."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
-        text = path.read_text(encoding="utf-8")
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or too deep
+        raise ArgumentValueError(f"suite {name} is not TOML: {error}") from None
     except OSError as error:
         if name.endswith(".toml"):
             raise ArgumentValueError(f"suite {name} cannot be read: {error.strerror}; name another file") from None
@@ -52,12 +56,6 @@ def load(name: str) -> Suite:
             f"suite {name!r} does not exist: use {', '.join(names())}, or the path of your own suite (.toml), "
             "or of a record to be shown again (.json)"
         ) from None
-    except UnicodeDecodeError as error:
-        raise ArgumentValueError(f"suite {name} is not TOML: {error}; name another file") from None
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ArgumentValueError(f"suite {name} is not TOML: {error}") from None
     return parse(content, path.stem)
 
 
@@ -72,6 +70,8 @@ def parse(content: dict[str, Any], name: str) -> Suite:
     shapes: list[Shape] = []
     for number, table in enumerate(tables, 1):
         shapes += _shapes(table, common, f"{where}, table {number} of [[shapes]]")
+        if len(shapes) > MOST_SHAPES:
+            raise ArgumentValueError(f"{where} has more than {MOST_SHAPES} shapes: make several suites of it")
     return Suite(name, _text(content, "summary", where), tuple(shapes))
 
 
@@ -87,7 +87,9 @@ def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
         raise ArgumentValueError(f"{where} has layout={settings['layout']!r}: use {', '.join(LAYOUTS)}")
     label = _text(table, "label", where)
     settings["dtype"] = kind.name
-    every = (_extents(table, name, where) for name in "mnk")
+    every = [_extents(table, name, where) for name in "mnk"]
+    if prod(map(len, every)) > MOST_SHAPES:
+        raise ArgumentValueError(f"{where} names {prod(map(len, every))} shapes: name at most {MOST_SHAPES}")
     return [Shape(m, n, k, label=label, **settings) for m, n, k in product(*every)]
 
 

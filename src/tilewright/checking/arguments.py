@@ -44,6 +44,7 @@ class TensorMapOf:
     offset: the offset of the array's first element in the buffer, in bytes.
     shape, box, element_strides: elements, outermost dimension first.
     strides: bytes, of all dimensions.
+    by_address: whether the kernel takes the address of the map in global memory.
     """
 
     label: str
@@ -56,9 +57,14 @@ class TensorMapOf:
     offset: int = 0
     element_strides: tuple[int, ...] | None = None
     nan_outside: bool = False
+    by_address: bool = False
 
-    def value(self, device: "Device", addresses: Mapping[str, int]) -> bytes:
-        """The map on a device."""
+    def value(self, device: "Device", addresses: Mapping[str, int]) -> bytes | int:
+        """The map on a device, or its address there."""
+        encoded = self._encoded(device, addresses)
+        return device.upload(np.frombuffer(encoded, np.uint8)) if self.by_address else encoded
+
+    def _encoded(self, device: "Device", addresses: Mapping[str, int]) -> bytes:
         try:
             return device.tensor_map(
                 dtype=self.dtype,

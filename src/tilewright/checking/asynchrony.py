@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from tilewright.errors import ArgumentValueError
+
 
 @dataclass(frozen=True, slots=True)
 class Asynchrony:
@@ -15,8 +17,14 @@ class Asynchrony:
         return f"random({self.seed})" if self.policy == "random" else self.policy
 
 
+MOST_RANDOM = 10_000
+"""The most random orders of a check."""
+
+
 def asynchronies(count: int, seed: int = 0) -> list[Asynchrony]:
     """The eager and the lazy order, and `count` random ones; the first random one has this seed."""
+    if count > MOST_RANDOM:
+        raise ArgumentValueError(f"schedules is {count}, and a check takes at most {MOST_RANDOM}: take fewer")
     return [
         Asynchrony("eager"),
         Asynchrony("lazy"),

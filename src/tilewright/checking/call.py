@@ -1,7 +1,7 @@
 """`tilewright.check`: PTX of any compiler, launched in the emulator on NumPy arrays, with every rule checked."""
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -11,14 +11,15 @@ import numpy as np
 from tilewright.backends.protocol import merge_ranges
 from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, TensorMapOf
 from tilewright.checking.asynchrony import asynchronies
-from tilewright.checking.integers import integers, natural
-from tilewright.checking.launch import Launch, Source, require_kinds
+from tilewright.checking.launch import Launch, Source
 from tilewright.checking.result import CheckResult
 from tilewright.checking.runs import Results
 from tilewright.checking.wording import PYTHON
+from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import byte_range
 from tilewright.reference import Array
+from tilewright.rounding import integers, natural
 
 KernelArgument: TypeAlias = "Array | TensorMap | int | float | bytes | np.generic | None"
 
@@ -49,7 +50,7 @@ def check(
     shared_bytes: int = 0,
     entry: str | None = None,
     schedules: int = 2,
-    ignore: str | Sequence[str] = (),
+    ignore: Ignored = (),
 ) -> CheckResult:
     """Launch a kernel in the emulator under several orders of asynchronous completion, and report broken rules.
 
@@ -66,7 +67,8 @@ def check(
     shared_bytes: dynamic shared memory of each CTA.
     entry: the kernel's name or a part of it, if the module has several.
     schedules: random orders, besides eager and lazy completion.
-    ignore: a kind of reports to leave out, or several, such as "uninitialized-register".
+    ignore: waivers of reports, KIND, KIND@FILE or KIND@FILE:LINE, such as "race@sum.cu:9"; one or several, or the Path
+    of a file with one a line. The result's `waived` lists those that covered anything.
 
     A launch that takes longer than TILEWRIGHT_EMULATOR_SECONDS ends early: the result's `error` says so.
 
@@ -76,8 +78,7 @@ def check(
         EmulatorError: for PTX that is wrong or not emulated, and launches that no GPU takes.
     """
     orders = asynchronies(natural("schedules", schedules))
-    ignored = _kinds(ignore)
-    require_kinds(ignored, PYTHON)
+    waivers = waivers_of(ignore, PYTHON.of_value("ignore"))
     if entry is not None and not isinstance(entry, str):
         raise ArgumentTypeError(f"entry={entry!r} is not a name: give the kernel's, or a part of it")
     source = _source(kernel)
@@ -91,7 +92,7 @@ def check(
         natural("shared_bytes", shared_bytes),
         PYTHON,
     )
-    result, results = launch.check(orders, ignore=ignored)
+    result, results = launch.check(orders, waivers=waivers)
     if result.interrupted:
         raise KeyboardInterrupt(result.error)
     _write_back(launch.arguments, results or {})
@@ -130,14 +131,6 @@ def _extents(name: str, value: object) -> tuple[int, ...]:
     if not 1 <= len(extents) <= 3 or min(extents) < 1:
         raise ArgumentValueError(f"{name}={value!r} must be one to three integers from 1 on: give n, or (x, y, z)")
     return extents
-
-
-def _kinds(ignore: object) -> tuple[str, ...]:
-    if isinstance(ignore, str):
-        return (ignore,)
-    if not isinstance(ignore, Iterable):
-        raise ArgumentTypeError(f"ignore={ignore!r} is not a kind of reports: leave it out, or give one, or several")
-    return tuple(ignore)
 
 
 def _arguments(given: Sequence[Any]) -> Arguments:

@@ -92,7 +92,7 @@ def checks_of(
         try:
             product = first_accepted(kernel, hardware, shapes, dtype, layout, bias=bias, activation=activation)
             product.require_memory()
-            refuse_long_emulation(product.problem, kernel.unit)
+            refuse_long_emulation(kernel, kernel.configs(product.problem, hardware)[0], product.problem, hardware)
             checks.append(KernelCheck(kernel, hardware, product))
         except (ArgumentValueError, UnavailableError) as error:
             refusals.append(str(error))

@@ -9,16 +9,17 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from tilewright.backends.emulation_limit import share_together
 from tilewright.checking.arguments import Arguments
 from tilewright.checking.asynchrony import Asynchrony, asynchronies
 from tilewright.checking.memory import available_memory
 from tilewright.checking.parameters import fit
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Results, Run, ignored, run_under_each
-from tilewright.checking.time_limit import TimeLimit, share_together
+from tilewright.checking.time_limit import TimeLimit
 from tilewright.checking.wording import Wording
 from tilewright.emulator import Counters, Device, Kernel
-from tilewright.emulator.checks.rules import RULES
+from tilewright.emulator.checks.reporting.waivers import Waiver
 from tilewright.emulator.ptx.parser import COMPILED
 from tilewright.errors import ArgumentValueError
 from tilewright.reference import Array
@@ -29,18 +30,7 @@ COPIES = 5
 SPARE_BYTES = 1 << 24
 """Device memory beyond the buffers: redzones, parameters and variables of the module."""
 
-IGNORABLE = (*RULES, "ScheduleDependence")
-"""Kinds of reports after which a launch goes on."""
-
 Extents = tuple[int, ...]
-
-
-def require_kinds(kinds: Sequence[str], words: Wording) -> None:
-    """Raise an ArgumentValueError if a kind to ignore does not exist."""
-    for kind in kinds:
-        if kind not in IGNORABLE:
-            written = words.written("ignore", kind)
-            raise ArgumentValueError(f"{written} is not a kind of reports: use {', '.join(IGNORABLE)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +113,7 @@ class Launch:
         orders: Sequence[Asynchrony],
         seed: int = 0,
         *,
-        ignore: Sequence[str] = (),
+        waivers: Sequence[Waiver] = (),
         progress: Callable[[float], None] = ignored,
     ) -> tuple[CheckResult, Results | None]:
         """The findings under every order, and the contents of the buffers after the first run that ended.
@@ -133,10 +123,11 @@ class Launch:
         """
         arguments, kernel = self.arguments, self.kernel
         initial = arguments.initial(seed)
-        findings = Findings(kernel.name, Path(self.source.name).name, ignore=ignore)
+        findings = Findings(kernel.name, Path(self.source.name).name, waivers=waivers)
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
-            device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, **options)
+            ignore = [str(waiver) for waiver in waivers]
+            device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, ignore=ignore, **options)
             addresses = {name: device.upload(array) for name, array in initial.items()}
             findings.named = partial(_named, addresses=addresses, arrays=initial)
 
@@ -148,7 +139,7 @@ class Launch:
                     self.block,
                     arguments.values(device, addresses),
                     cluster=self.cluster,
-                    smem=self.shared_bytes,
+                    shared_bytes=self.shared_bytes,
                     max_steps=sys.maxsize,
                 )
                 return {name: _download(device, addresses[name], array) for name, array in initial.items()}, counters

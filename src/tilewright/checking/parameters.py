@@ -1,6 +1,7 @@
 """The check of a launch's arguments against the kernel's parameters, by their types in the PTX."""
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
-    """Convert integers for f32 and f64 parameters to floats.
+    """Convert integers for f32 and f64 parameters to floats, and tensor maps for pointers to their addresses.
 
     Raises:
         ArgumentValueError: naming the parameter, its PTX type and the accepted values, if an argument does not fit or
@@ -34,6 +35,8 @@ def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
     for number, (parameter, label, item) in enumerate(zip(parameters, arguments.labels, arguments.items, strict=True)):
         if isinstance(item, int) and _is_float(parameter) and abs(item) <= sys.float_info.max:
             item = arguments.items[number] = float(item)
+        elif isinstance(item, TensorMapOf) and parameter.size == 8 and not _is_float(parameter):
+            item = arguments.items[number] = replace(item, by_address=True)
         if not _fits(item, parameter):
             raise ArgumentValueError(
                 f"{label}: parameter {number + 1} of {kernel.name}, {name_of(parameter)}, takes "
@@ -63,7 +66,7 @@ def _fits(item: Item, parameter: "Parameter") -> bool:
     if isinstance(item, Pointer):
         return parameter.size == 8 and not _is_float(parameter)
     if isinstance(item, TensorMapOf):
-        return parameter.size == TENSOR_MAP_BYTES
+        return item.by_address or parameter.size == TENSOR_MAP_BYTES
     if isinstance(item, float):
         return _is_float(parameter)
     if isinstance(item, int):

@@ -18,6 +18,9 @@ from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
+MAX_EXTENT = 2**63 - 1
+"""The largest extent of an array: NumPy counts by signed 64-bit integers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Product:
@@ -31,6 +34,11 @@ class Product:
     layout: str = "nt"
     bias: bool = False
     activation: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("m", "n", "k"):
+            if getattr(self, name) > MAX_EXTENT:
+                raise ArgumentValueError(f"{name} is more than {MAX_EXTENT}, which no array can have: take less")
 
     @property
     def problem(self) -> Problem:

@@ -9,6 +9,8 @@ from tilewright.checking.asynchrony import Asynchrony
 
 if TYPE_CHECKING:
     from tilewright.emulator import Counters
+    from tilewright.emulator.checks.reporting.reports import Reports
+    from tilewright.emulator.checks.reporting.waivers import Waiver
 
 
 def _not_counted() -> dict[str, Any]:
@@ -23,8 +25,11 @@ class CheckResult:
     product, config: the product and the Config, or the PTX file; empty if there is none.
     verified: True if there are no findings, None if nothing ran, or not to its end.
     skipped: why nothing ran; empty otherwise.
-    reports: the findings, each once, with the keys kind, message, locations, threads, address, rule, section and
-    schedules.
+    reports: the findings, one for each kind and its source lines, with the keys kind, message, locations, threads,
+    address, more (the number of others like it on these lines), rule, section and schedules.
+    unlisted: by kind, the number of reports on further lines that are not listed.
+    warnings: findings that are no faults, in the form of reports.
+    waived: by waiver, the number of reports that it covers.
     counters: totals, by_line and by_line_inclusive of the first run.
     schedules: the orders of asynchronous completion that it ran under.
     error: why the check ended early; empty otherwise.
@@ -39,6 +44,9 @@ class CheckResult:
     error: str = ""
     interrupted: bool = False
     reports: list[dict[str, Any]] = field(default_factory=list)
+    unlisted: dict[str, int] = field(default_factory=dict)
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    waived: dict[str, int] = field(default_factory=dict)
     counters: dict[str, Any] = field(default_factory=_not_counted)
     schedules: list[str] = field(default_factory=list)
 
@@ -55,7 +63,7 @@ class Findings:
     """A collector of the findings of one kernel's runs.
 
     named: puts the names of arrays after the addresses in a sentence.
-    ignore: kinds of reports that are dropped.
+    waivers: what is accepted, and only counted.
     """
 
     def __init__(
@@ -65,13 +73,16 @@ class Findings:
         config: str = "",
         *,
         named: Callable[[str], str] = str,
-        ignore: Sequence[str] = (),
+        waivers: "Sequence[Waiver]" = (),
     ) -> None:
         self.kernel, self.product, self.config = kernel, product, config
-        self.named, self._ignored = named, frozenset(ignore)
+        self.named, self._waivers = named, waivers
         self.counters: Counters | None = None
         self.error, self.interrupted = "", False
         self._reports: list[dict[str, Any]] = []
+        self._warnings: list[dict[str, Any]] = []
+        self._unlisted: dict[str, int] = {}
+        self._waived: dict[str, int] = {}
         self._schedules: list[str] = []
 
     def begin(self, asynchrony: Asynchrony) -> None:
@@ -88,25 +99,41 @@ class Findings:
         address: int | None = None,
     ) -> None:
         """Add a finding that no check of the device reported; of an error, with its rule."""
-        from tilewright.emulator.checks.rules import ERRORS
+        from tilewright.emulator.checks.reporting.rules import ERRORS
 
         rule = ERRORS.get(kind)
         found = {"kind": kind, "message": message, "locations": locations, "threads": threads}
         stated = {"rule": rule.sentence if rule else message, "section": rule.section if rule else None}
-        self.add(asynchrony, {**found, "address": address, **stated})
+        self.add(asynchrony, {**found, "address": address, "more": 0, **stated})
 
-    def add(self, asynchrony: Asynchrony, report: dict[str, Any]) -> None:
-        """Add a finding, or the order to an earlier finding of this kind at the same places."""
-        if report["kind"] in self._ignored:
+    def add_all(self, asynchrony: Asynchrony, reports: "Reports") -> None:
+        """Add what the checks of a device reported, and what they did not keep."""
+        for report in reports:
+            self.add(asynchrony, report.as_dict())
+        for report in reports.warnings:
+            self.add(asynchrony, report.as_dict(), self._warnings)
+        for counts, of_run in ((self._unlisted, reports.unlisted), (self._waived, reports.waived)):
+            counts.update({key: max(counts.get(key, 0), number) for key, number in of_run.items()})
+
+    def add(self, asynchrony: Asynchrony, report: dict[str, Any], reports: list[dict[str, Any]] | None = None) -> None:
+        """Add a finding, or the order to an earlier finding of this kind on the same lines."""
+        from tilewright.emulator.errors import lines_of
+
+        reports = self._reports if reports is None else reports
+        lines = [line for location in report["locations"] for line in lines_of(location)]
+        if waivers := [str(waiver) for waiver in self._waivers if waiver.covers(report["kind"], lines)]:
+            self._waived.update({waiver: max(self._waived.get(waiver, 0), 1) for waiver in waivers})
             return
         report = {**report, "locations": list(report["locations"])}
         report |= {key: self.named(report[key]) for key in ("message", "rule")}
-        for earlier in self._reports:
-            if all(earlier[key] == report[key] for key in ("kind", "rule", "locations")):
+        same = report["kind"], report["rule"], *map(lines_of, report["locations"])
+        for earlier in reports:
+            if same == (earlier["kind"], earlier["rule"], *map(lines_of, earlier["locations"])):
+                earlier["more"] = max(earlier["more"], report["more"])
                 if str(asynchrony) not in earlier["schedules"]:
                     earlier["schedules"].append(str(asynchrony))
                 return
-        self._reports.append({**report, "schedules": [str(asynchrony)]})
+        reports.append({**report, "schedules": [str(asynchrony)]})
 
     def result(self) -> CheckResult:
         """The findings so far."""
@@ -124,6 +151,9 @@ class Findings:
             error=self.error,
             interrupted=self.interrupted,
             reports=self._reports,
+            unlisted=self._unlisted,
+            warnings=self._warnings,
+            waived=self._waived,
             counters=counted,
             schedules=self._schedules,
         )

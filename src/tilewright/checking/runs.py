@@ -77,8 +77,7 @@ def run_under_each(
             findings.counters = findings.counters or error.counters
             continue
         finally:
-            for report in device.reports:
-                findings.add(order, report.as_dict())
+            findings.add_all(order, device.reports)
         if first is None:
             first, findings.counters = (order, results), counters
         else:

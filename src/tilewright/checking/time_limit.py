@@ -3,7 +3,6 @@
 import time
 
 from tilewright.backends.emulation_limit import emulation_limit, long_emulation
-from tilewright.emulator.launch import CHUNK_LANES, RESIDENT_LANES
 
 SETTLING_SECONDS = 2.0
 """The time before an estimate counts, in which the first blocks are compiled."""
@@ -32,9 +31,3 @@ class TimeLimit:
             state = f"{done:.2%} is done" if done else "no thread has ended: does the kernel end?"
             refusal = long_emulation(self._subject, seconds, self._remedy, at_least=not done)
             raise TimeoutError(f"{refusal}\n  after {elapsed:.0f} s {state}")
-
-
-def share_together(ctas: int, threads: int, cluster: int) -> float:
-    """The share of a launch that runs together: all of a small one, else whole clusters up to CHUNK_LANES threads."""
-    total = ctas * threads
-    return 1.0 if total <= RESIDENT_LANES else min(max(CHUNK_LANES, cluster * threads) / total, 1.0)

@@ -25,6 +25,10 @@ class Wording:
         """An option's name in messages."""
         return self.option.format(option)
 
+    def of_value(self, option: str) -> str:
+        """A format of an option with a value that is still to come."""
+        return self.value.replace("{}", option, 1)
+
     def written(self, option: str, value: str) -> str:
         """An option with a value in messages."""
         return self.value.format(option, value)
@@ -34,7 +38,7 @@ PYTHON = Wording(
     option="{}",
     value="{}={!r}",
     given="{count} kernel arguments are given",
-    address="a NumPy array, None for null, or an integer",
+    address="a NumPy array, a TensorMap, None for null, or an integer",
     structure="a structure: bytes, or a NumPy scalar, of {size} bytes",
     typed={2: ", such as np.float16(1.5)", 128: ", or a TensorMap"},
 )
@@ -43,7 +47,7 @@ COMMAND_LINE = Wording(
     option="--{}",
     value="--{} {}",
     given="--arg is given {times}",
-    address="f32[1024]:random or the like, ptr:NAME or an integer",
+    address="f32[1024]:random or the like, ptr:NAME, tensormap(...) or an integer",
     structure="a structure: bytes:HEX of {size} bytes",
     typed={2: ", or f16:1.5 or bf16:1.5", 4: ", or f32:1.5", 128: ", or tensormap(...)"},
 )

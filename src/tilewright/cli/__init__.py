@@ -6,13 +6,13 @@ A command's imports happen when it runs, so `--help` is quick.
 import errno
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from tilewright import __version__
 from tilewright.cli import bench, check, doctor, inspect, ladder, run
-from tilewright.cli.command import BAD_REQUEST, CommandLine, WithNegativeNumbers
+from tilewright.cli.command import BAD_REQUEST, UNREAD, CommandLine, Ended, WithNegativeNumbers
 
 app = typer.Typer(
     name="tilewright",
@@ -49,14 +49,22 @@ def main() -> None:
             app()
         finally:
             sys.stdout.flush()
+    except Ended as ended:
+        if isinstance(ended.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from ended
+        _leave(UNREAD)
     except OSError as error:
         if error.filename is not None:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the remaining output is flushed again at exit
         if error.errno == errno.EPIPE:  # `tilewright inspect --sass | head`
-            sys.exit(1)
+            _leave(UNREAD)
         print(f"tilewright: the output cannot be written: {error.strerror}", file=sys.stderr)
-        sys.exit(BAD_REQUEST)
+        _leave(BAD_REQUEST)
+
+
+def _leave(code: int) -> NoReturn:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the remaining output is flushed again at exit
+    sys.exit(code)
 
 
 __all__ = ["app", "main"]

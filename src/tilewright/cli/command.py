@@ -17,8 +17,11 @@ from tilewright.errors import message_of
 UsageError: Any = typer.BadParameter.__bases__[0]
 """The usage error of click, which typer has under different names."""
 
-NOT_VERIFIED, BAD_REQUEST, INTERRUPTED = 1, 2, 130
-"""Exit codes besides 0: a wrong answer or a failure; a request that cannot be met; Ctrl-C."""
+NOT_VERIFIED, BAD_REQUEST, INTERRUPTED, UNREAD = 1, 2, 130, 141
+"""Exit codes besides 0: a wrong answer or a failure; a request that cannot be met; Ctrl-C; a reader that went away.
+
+The last two are those of a shell for a process that a signal ended.
+"""
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -72,6 +75,10 @@ def _options_of(kind: Any) -> Iterator[inspect.Parameter]:
         )
 
 
+class Ended(Exception):
+    """Ctrl-C or a reader that went away, its cause: typer would exit with 1, the code of a wrong answer."""
+
+
 class CommandLine(TyperGroup):
     """All commands. With --json, faults of the options are also printed as JSON, so stdout holds one object."""
 
@@ -90,6 +97,12 @@ class CommandLine(TyperGroup):
     def _usage_errors(self) -> Iterator[None]:
         try:
             yield
+        except (KeyboardInterrupt, BrokenPipeError) as error:
+            raise Ended from error
+        except SystemExit as error:
+            if isinstance(error.__context__, BrokenPipeError):  # rich's answer to one
+                raise Ended from error.__context__
+            raise
         except UsageError as error:
             if self._in_json:
                 print_json({"error": error.format_message()})

@@ -65,9 +65,11 @@ def _guarded(examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from examine()
     except Exception as error:
+        from tilewright.jit.compile import CompilerMissing
+
         name, remedy = examine.__name__.strip("_").replace("_", " "), "report this, with the whole output"
-        if isinstance(error, ModuleNotFoundError):
-            remedy = _INSTALL
+        if isinstance(error, ModuleNotFoundError | CompilerMissing):
+            remedy = f"{_INSTALL}, or [cu12]"
         for variable in os.environ:
             if variable.startswith("TILEWRIGHT_") and variable in str(error):
                 remedy = f"correct the environment variable {variable}, or unset it"
@@ -175,31 +177,43 @@ def _driver_release() -> str | None:
 
 
 def _cache() -> Iterator[Finding]:
+    from tempfile import TemporaryFile
+
     from tilewright.jit.cache import KernelCache, contents
+    from tilewright.jit.entries import distrusted
 
     cache = KernelCache()
     for folder in cache.extra_directories:
-        if folder.is_dir():
+        if reason := distrusted(folder, any_owner=True):
+            yield _unused("cache, read only", folder, reason)
+        elif folder.is_dir():
             yield Finding("cache, read only", "ok", f"{folder}: {_size(folder)}")
         else:
             remedy = "correct TILEWRIGHT_CACHE_PATH, or make the directory"
             yield Finding("cache, read only", "warn", f"{folder} is not a directory", remedy)
     detail = f"{cache.directory}: {_size(cache.directory)}"
     try:
-        cache.directory.mkdir(parents=True, exist_ok=True)
-        probe = cache.directory / "doctor.probe"
-        probe.touch()
-        probe.unlink()
+        cache.make_directory()
+        with TemporaryFile(dir=cache.directory):
+            pass
     except OSError as error:
         yield Finding(
             "cache", "warn", f"{detail}; {error}", "set TILEWRIGHT_CACHE_DIR to a directory that can be written"
         )
+        return
+    if reason := distrusted(cache.directory):
+        yield _unused("cache", cache.directory, reason)
         return
     if quarantined := contents(cache.quarantine)[0]:
         remedy = f"the disk or another program damaged them; remove {cache.quarantine}"
         yield Finding("cache", "warn", f"{detail}, and {quarantined} corrupt in quarantine", remedy)
         return
     yield Finding("cache", "ok", detail)
+
+
+def _unused(name: str, folder: Path, distrust: str) -> Finding:
+    reason, _, remedy = distrust.partition(": ")
+    return Finding(name, "warn", f"{folder} is not used, since {reason}", remedy)
 
 
 def _size(folder: Path) -> str:

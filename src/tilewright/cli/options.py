@@ -128,6 +128,9 @@ def parse_shape(text: str, option: str) -> tuple[int, int, int]:
             f"{option}={text!r} is not a shape: write M,N,K of natural numbers, such as 512,2048,1024 or "
             "512x2048x1024, or 4096 for a cube"
         )
+    if max(map(len, parts)) > 20:
+        digits = max(map(len, parts))
+        raise ArgumentValueError(f"{option} has an extent of {digits} digits, and no array is as large: give less")
     m, n, k = map(int, parts)
     return m, n, k
 

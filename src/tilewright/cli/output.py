@@ -141,8 +141,8 @@ def facts(rows: dict[str, str]) -> None:
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold")
-    grid.add_column()
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")  # nothing is cut, however narrow the terminal
     for name, text in rows.items():
         grid.add_row(name, Text(text))
     console().print(grid)

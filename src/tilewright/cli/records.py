@@ -1,38 +1,59 @@
 """The records of commands: drawn, read, and shown again."""
 
 import json
+import math
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import typer
 
 from tilewright.errors import ArgumentValueError
 
+DEEPEST = 50
+"""The most levels of a record, of which ours have ten; what reads and writes JSON counts levels on Python's stack."""
 
-def read(path: Path, written_by: str, complete: Callable[[Any], bool]) -> dict[str, Any]:
-    """The JSON object of a complete file; raises a ValueError that names the command it must be `written_by`."""
+
+def read(path: Path, written_by: str, schema: Any) -> dict[str, Any]:
+    """The JSON object in a file, which fits a type of pydantic's.
+
+    Raises a ValueError that names the wrong part, and the command that the file must be `written_by`.
+    """
+    from pydantic import TypeAdapter, ValidationError  # late: other commands do not need it
+
     remedy = f"name a file that `{written_by}` wrote"
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except OSError as error:
         raise ArgumentValueError(f"record {path} cannot be read: {error.strerror}: {remedy}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArgumentValueError(f"record {path} is not JSON: {error}: {remedy}") from None
-    if not complete(record):
-        raise ArgumentValueError(f"record {path} is not a record, or lacks a part: {remedy}")
-    found: dict[str, Any] = record
-    return found
+    if _deeper_than(record, DEEPEST):
+        raise ArgumentValueError(f"record {path} has more than {DEEPEST} levels: {remedy}")
+    try:
+        TypeAdapter(schema).validate_python(record)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, found["loc"]))
+        place = f", at {where}" if where else ""
+        raise ArgumentValueError(f"record {path} is not a record{place}: {found['msg']}: {remedy}") from None
+    known: dict[str, Any] = record
+    return known
 
 
-def has(value: Any, *keys: str) -> TypeGuard[dict[str, Any]]:
-    """Whether a value is an object with these keys."""
-    return isinstance(value, dict) and value.keys() >= set(keys)
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ArgumentValueError(f"{text[:20]} is not a finite number: write one")
+    return number
 
 
-def has_parts(value: Any, name: str) -> bool:
-    """Whether an object has a list of this name."""
-    return has(value, name) and isinstance(value[name], list)
+def _deeper_than(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        below = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [each for part in below for each in part]
+    return bool(level)
 
 
 def refuse_measuring(context: typer.Context, record: str, kept: Collection[str]) -> None:

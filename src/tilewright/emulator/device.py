@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from tilewright.emulator.checks.checker import Checker
 from tilewright.emulator.checks.launch_state import LaunchState
-from tilewright.emulator.checks.rules import Reports
+from tilewright.emulator.checks.reporting.reports import Reports
+from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
 from tilewright.emulator.counts.counters import Counters, Counts
 from tilewright.emulator.counts.events import EventCounter
 from tilewright.emulator.counts.memory import MemoryCounter
@@ -39,7 +40,10 @@ from tilewright.emulator.ptx.parser import parse
 from tilewright.emulator.ptx.syntax import Module, Parameter, Variable
 from tilewright.emulator.semantics.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.rounding import ceil_div
+from tilewright.rounding import ceil_div, natural
+
+MAX_MEMORY_BYTES = 1 << 46
+"""The most global memory of a device; addresses of x86 and of GPUs have 47 bits."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,7 +68,10 @@ class Device:
     progress: called repeatedly with the finished fraction of a launch; a TimeoutError that it raises ends the launch,
     with a note on what ran. KeyboardInterrupt gets the same note.
     count_memory: also count sectors and wavefronts, which costs time.
-    checks: check the order of all accesses; findings are added to `reports`.
+    checks: check the order of all accesses; findings are added to `reports`, those that are no faults to
+    `reports.warnings`.
+    ignore: waivers, KIND, KIND@FILE or KIND@FILE:LINE, or Paths of files with one a line; `reports.waived` counts what
+    they cover.
     observers: also told of all events (see Observer).
     """
 
@@ -77,6 +84,7 @@ class Device:
         progress: Callable[[float], None] | None = None,
         count_memory: bool = False,
         checks: bool = True,
+        ignore: Ignored = (),
         observers: Sequence[Observer] = (),
     ) -> None:
         if not isinstance(observers, Sequence):
@@ -89,10 +97,12 @@ class Device:
                 )
         if asynchrony not in POLICIES:
             raise ArgumentValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
+        if natural("memory_bytes", memory_bytes, 1) > MAX_MEMORY_BYTES:
+            raise ArgumentValueError(f"memory_bytes is {memory_bytes} and must be at most {MAX_MEMORY_BYTES}")
         self._memory = GlobalMemory(memory_bytes)
-        self._asynchrony, self._seed = asynchrony, seed
+        self._asynchrony, self._seed = asynchrony, natural("seed", seed)
         self._progress, self._count_memory = progress, count_memory
-        self._checks, self.reports, self._observers = checks, Reports(), tuple(observers)
+        self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
         self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
     def allocate(self, nbytes: int, *, align: int = 256) -> int:
@@ -102,31 +112,36 @@ class Device:
             ValueError: for a size below 1 or an alignment that is not a power of two.
             MemoryError: if the device is full.
         """
-        if nbytes < 1:
-            raise ArgumentValueError(f"nbytes is {nbytes} and must be at least 1")
-        if align < 1 or align & (align - 1):
+        nbytes, align = natural("nbytes", nbytes, 1), natural("align", align, 1)
+        if align & (align - 1):
             raise ArgumentValueError(f"align is {align} and must be a power of two")
         return self._memory.allocate(nbytes, align)
 
     def upload(self, array: npt.NDArray[np.generic]) -> int:
-        """Allocate and copy an array's elements in C order; returns the address."""
+        """Allocate and copy an array's elements in C order; returns the address. Raises TypeError for no array."""
+        _require_array(array)
         address = self.allocate(max(array.nbytes, 1))
         self.write(address, array)
         return address
 
     def write(self, address: int, data: npt.NDArray[np.generic]) -> None:
-        """Copy an array's elements in C order to an address. Raises ValueError outside allocations."""
+        """Copy an array's elements in C order to an address.
+
+        Raises ValueError outside allocations, TypeError for no array.
+        """
+        _require_array(data, "data")
+        address = natural("address", address)
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         if flat.size:
             self._memory.slice(address, flat.size)[...] = flat
 
     def read(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
         """A copy of `nbytes` bytes. Raises ValueError outside allocations."""
-        return self._memory.slice(address, nbytes).copy()
+        return self._memory.slice(natural("address", address), natural("nbytes", nbytes)).copy()
 
     def free(self, address: int) -> None:
         """End an allocation. Raises ValueError if none starts at the address."""
-        self._memory.free(address)
+        self._memory.free(natural("address", address))
 
     def tensor_map(
         self,
@@ -161,8 +176,8 @@ class Device:
         if oob_fill not in ("zeros", "nan"):
             raise ArgumentValueError(f"oob_fill is {oob_fill!r} and must be 'zeros' or 'nan'")
         tensor_map = TensorMap(
-            address, element_type_of(dtype), tuple(shape), tuple(strides), tuple(box), swizzle,
-            tuple(element_strides or ()), oob_fill == "nan",
+            natural("address", address), _element_type(dtype), _each("shape", shape), _each("strides", strides),
+            _each("box", box), swizzle, _each("element_strides", element_strides or ()), oob_fill == "nan",
         )  # fmt: skip
         refuse_interleave(interleave, address, tensor_map.strides, swizzle)
         return encode_tensor_map(tensor_map)
@@ -183,6 +198,8 @@ class Device:
             ValueError: if the entry does not exist.
         """
         ptx = _text(ptx)
+        if entry is not None and not isinstance(entry, str):
+            raise ArgumentTypeError(f"entry is {entry!r} and must be the name of one of the module's kernels")
         module = _parse(ptx)
         if entry is None and len(module.entries) == 1:
             entry = next(iter(module.entries))
@@ -199,7 +216,7 @@ class Device:
         args: Sequence[Argument],
         *,
         cluster: Extents = 1,
-        smem: int = 0,
+        shared_bytes: int = 0,
         dependent: bool = False,
         max_steps: int = MAX_STEPS,
     ) -> Counters:
@@ -209,7 +226,7 @@ class Device:
         args: one for each kernel parameter: an int (an integer of the parameter's size, or an address), a float (f32 or
         f64 by the parameter's size, not for integer types), a NumPy scalar, or bytes of exactly the parameter's size,
         such as a tensor map.
-        smem: dynamic shared memory of each CTA in bytes.
+        shared_bytes: dynamic shared memory of each CTA in bytes.
         dependent: whether the grid may start before the one ahead of it has ended (programmatic dependent launch); the
         checks then report accesses to global memory that do not follow griddepcontrol.wait.
         max_steps: the most steps that the launch may take; in a step, a group of threads runs a basic block.
@@ -219,12 +236,15 @@ class Device:
             StepLimit: if it takes more steps.
             EmulatorError: for any error of the kernel; its `counters` are those up to the error.
         """
+        if not isinstance(kernel, Kernel):
+            raise ArgumentTypeError(f"kernel is {kernel!r} and must be what load returned: device.load(ptx)")
+        shared_bytes, max_steps = natural("shared_bytes", shared_bytes), natural("max_steps", max_steps, 1)
         program, entry = kernel.program, kernel.program.entry
         grid_, block_, cluster_ = extent_of("grid", grid), extent_of("block", block), extent_of("cluster", cluster)
-        check_launch(entry, grid_, block_, cluster_, smem)
+        check_launch(entry, grid_, block_, cluster_, shared_bytes)
         parameters = pack(kernel.name, entry, args)
         total = prod(grid_)
-        resident = resident_ctas(program, total, prod(block_), prod(cluster_), smem, self._checks)
+        resident = resident_ctas(program, total, prod(block_), prod(cluster_), shared_bytes, self._checks)
         if ceil_div(total, resident) > max_steps:
             raise LaunchError(
                 f"grid {grid_} has {total} CTAs and runs {resident} of them at a time, which takes more turns than "
@@ -235,7 +255,7 @@ class Device:
         counters = [EventCounter(by_site), *([MemoryCounter(by_site, entry)] if self._count_memory else [])]
         address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         launch = Launch(
-            program, self._memory, grid_, block_, cluster_, smem, parameters, address, kernel.variables,
+            program, self._memory, grid_, block_, cluster_, shared_bytes, parameters, address, kernel.variables,
             Asynchrony(self._asynchrony, self._seed),
         )  # fmt: skip
         steps = 0
@@ -248,7 +268,8 @@ class Device:
                 steps += self._run(wave, counters, state, max_steps - steps, progress)
         except EmulatorError as error:
             error.counters = Counters.summed(by_site, entry.instructions)
-            error.reported = state is not None and isinstance(error, DivergedCollective)
+            kinds = {report.kind for report in self.reports}
+            error.reported = isinstance(error, DivergedCollective) and "divergent-collective" in kinds
             raise
         finally:
             self._memory.free(address)
@@ -303,7 +324,29 @@ def _text(ptx: str | bytes) -> str:
         raise ArgumentTypeError(
             f"ptx is a {type(ptx).__name__}, and must be the text or its bytes: path.read_text() of a file"
         )
-    return (ptx if isinstance(ptx, str) else ptx.decode()).rstrip("\0")
+    try:
+        return (ptx if isinstance(ptx, str) else ptx.decode()).rstrip("\0")
+    except UnicodeDecodeError as error:
+        raise ArgumentValueError(f"ptx is not text: {error}; is it a cubin?") from None
+
+
+def _require_array(array: object, name: str = "array") -> None:
+    if not isinstance(array, np.ndarray | np.generic) or array.dtype.hasobject:
+        kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
+        raise ArgumentTypeError(f"{name} is {kind} and must be a NumPy array of numbers: np.array(..., np.float32)")
+
+
+def _each(name: str, values: object) -> tuple[int, ...]:
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise ArgumentTypeError(f"{name} is {values!r} and must be a sequence of integers, innermost first")
+    return tuple(natural(f"{name}[{index}]", value) for index, value in enumerate(values))
+
+
+def _element_type(dtype: npt.DTypeLike) -> str:
+    try:
+        return element_type_of(dtype)
+    except TypeError as error:
+        raise ArgumentTypeError(f"dtype is {dtype!r} and must be a NumPy dtype or a type of PTX: {error}") from None
 
 
 @lru_cache(maxsize=64)

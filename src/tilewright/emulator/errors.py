@@ -10,6 +10,19 @@ _INSTRUCTION = re.compile(r"`[^`\n]+`(?: at [^`\n]+?)? \(PTX line \d+\)")
 """The form of an instruction in messages: str of a `tilewright.emulator.ptx.syntax.Instruction`."""
 
 
+_PLACE = re.compile(
+    r"`[^`\n]+`(?: at (?P<root>[^`\n]+?)(?: \(inlined from (?P<inner>[^`\n]+)\))?)? \(PTX line (?P<ptx>\d+)\)"
+)
+
+
+def lines_of(location: str) -> tuple[str, ...]:
+    """The source lines of an instruction in a message, that of the kernel and the inlined one, or else its PTX line."""
+    match = _PLACE.fullmatch(location)
+    if match is None:
+        return (location,)
+    return tuple(line for line in (match["root"], match["inner"]) if line) or (f"PTX:{match['ptx']}",)
+
+
 class EmulatorError(TilewrightError):
     """Base of all errors of the emulator.
 
@@ -51,7 +64,7 @@ class LaunchError(EmulatorError):
 
 
 class KernelTrap(EmulatorError):
-    """A thread executed `trap` or called a function, as a failed device assertion does."""
+    """A thread executed `trap`, or a device assertion failed; then the message has its text."""
 
 
 class OutOfBounds(EmulatorError):

@@ -1,6 +1,5 @@
 """The rules of a launch: extents and limits, the bytes of its arguments, and how many CTAs run together."""
 
-import operator
 from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias
@@ -14,6 +13,8 @@ from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.lanes import Extent
 from tilewright.emulator.program.program import Program
 from tilewright.emulator.ptx.syntax import Entry, Parameter
+from tilewright.errors import ArgumentTypeError
+from tilewright.rounding import integers
 
 Extents: TypeAlias = int | Sequence[int]
 """The number along x, or the numbers along x, y and z; missing ones are 1."""
@@ -38,6 +39,8 @@ Argument: TypeAlias = "int | float | bytes | np.generic"
 
 def pack(kernel: str, entry: Entry, args: Sequence[Argument]) -> bytes:
     """The parameter space. Raises LaunchError for arguments that do not fit the parameters of the kernel."""
+    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+        raise ArgumentTypeError(f"args is {args!r} and must be a sequence, one argument for each parameter: [...]")
     parameters = entry.parameters
     _require(len(args) == len(parameters), f"{kernel} takes {len(parameters)} arguments and args has {len(args)}")
     packed = bytearray(entry.parameter_bytes)
@@ -79,15 +82,14 @@ def _bytes_of(value: Argument, name: str, parameter: Parameter) -> bytes:
     return bytes(value)
 
 
-def check_launch(entry: Entry, grid: Extent, block: Extent, cluster: Extent, smem: int) -> None:
+def check_launch(entry: Entry, grid: Extent, block: Extent, cluster: Extent, shared_bytes: int) -> None:
     """Raise LaunchError for a launch that the kernel or the hardware does not allow."""
     threads = prod(block)
     _require(threads <= MAX_THREADS, f"block {block} has {threads} threads; the limit is {MAX_THREADS}")
     for name, extent, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
         within = all(size <= limit for size, limit in zip(extent, limits, strict=True))
         _require(within, f"{name} {extent} has an extent above the limits, {limits}")
-    _require(smem >= 0, f"smem is {smem} and must not be negative")
-    total = entry.dynamic_offset + smem
+    total = entry.dynamic_offset + shared_bytes
     _require(
         total <= MAX_SHARED_BYTES,
         f"{entry.name} needs {total} bytes of shared memory; a CTA has {MAX_SHARED_BYTES}",
@@ -117,7 +119,7 @@ def check_launch(entry: Entry, grid: Extent, block: Extent, cluster: Extent, sme
         _require(cluster == needed, f"{entry.name} requires clusters of {needed} CTAs, not {cluster}")
 
 
-def resident_ctas(program: Program, total: int, threads: int, cluster: int, smem: int, checks: bool) -> int:
+def resident_ctas(program: Program, total: int, threads: int, cluster: int, shared_bytes: int, checks: bool) -> int:
     """The number of CTAs that run together: all of a small grid, else whole clusters up to CHUNK_LANES threads.
 
     Raises LaunchError if MACHINE_BYTES are too few for one cluster.
@@ -126,7 +128,7 @@ def resident_ctas(program: Program, total: int, threads: int, cluster: int, smem
     kept += program.entry.local_bytes * (1 + checks)
     wanted = total if total * threads <= RESIDENT_LANES else max(CHUNK_LANES // (threads * cluster), 1) * cluster
     clocks = nbytes_of_lane(program.traits, threads, cluster, wanted // cluster) if checks else 0
-    shared = program.entry.dynamic_offset + smem
+    shared = program.entry.dynamic_offset + shared_bytes
     shadow = nbytes_of_shared(shared, program.traits.shared_cell, threads, cluster > 1) if checks else 0
     mbarriers = nbytes_of_mbarriers(program.traits, threads, cluster, clocks) if checks else 0
     followed = threads * clocks + mbarriers
@@ -143,11 +145,8 @@ def resident_ctas(program: Program, total: int, threads: int, cluster: int, smem
 
 def extent_of(name: str, extents: Extents) -> Extent:
     """The extent along x, y and z. Raises LaunchError, with the name, if it is not an extent."""
-    try:
-        sizes = tuple(map(operator.index, extents if isinstance(extents, Sequence | np.ndarray) else (extents,)))
-    except TypeError:  # not a sequence, or not of integers
-        sizes = ()
-    if isinstance(extents, bytes) or not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+    sizes = integers(extents)
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
         raise LaunchError(f"{name} is {extents!r} and must be one to three integers from 1 on: give n, or (x, y, z)")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z

@@ -187,17 +187,23 @@ class GlobalMemory(FlatMemory):
         if max(nearest.start - offset, offset - nearest.end) > _FAR:
             return "it is far from every allocation, so no index into one: is it a pointer of this device?"
         if offset < nearest.start:
-            relation = f"{nearest.start - offset} bytes before"
+            relation = f"{_bytes(nearest.start - offset)} before"
         elif offset >= nearest.end:
-            relation = f"{offset - nearest.end} bytes past the end of"
+            relation = f"{_bytes(offset - nearest.end)} past the end of"
         else:
-            relation = f"{nearest.end - offset} bytes before the end of"
-        return f"it is {relation} the allocation of {nearest.size} bytes at {GLOBAL_BASE + nearest.start:#x}"
+            relation = f"{_bytes(nearest.end - offset)} before the end of"
+        return f"it is {relation} the allocation of {_bytes(nearest.size)} at {GLOBAL_BASE + nearest.start:#x}"
 
     def slice(self, address: int, size: int) -> Bytes:
         """The bytes at an address, as a view. Raises ValueError if they are not in one live allocation."""
         offset = address - GLOBAL_BASE
         allocation = self.containing(offset)
         if allocation is None or offset + size > allocation.end:
-            raise ArgumentValueError(f"{size} bytes at {address:#x} are out of bounds: {self.describe(offset)}")
+            raise ArgumentValueError(
+                f"address {address:#x} is out of bounds for {_bytes(size)}: {self.describe(offset)}"
+            )
         return self.bytes[offset : offset + size]
+
+
+def _bytes(count: int) -> str:
+    return f"{count} byte{'s' * (count != 1)}"

@@ -3,11 +3,10 @@
 An entry is one file, named by a digest of everything that goes into a compilation. It is written to a
 temporary file under the key's lock and then renamed, so a reader sees a whole entry or none. A checksum catches
 other damage. The locks are the operating system's, so a process that dies releases its locks. If the disk
-cannot be written, kernels are compiled as if there were no cache.
+cannot be written, or if other users can write to the directory, kernels are compiled as if there were no cache.
 """
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import json
@@ -21,6 +20,7 @@ import filelock
 
 from tilewright.jit import compile as compiler
 from tilewright.jit.compile import CompiledKernel
+from tilewright.jit.entries import METADATA_FIELDS, SUFFIX, CorruptEntry, abandoned, distrusted, read_entry, write_entry
 from tilewright.jit.source import TranslationUnit, headers_digest
 
 logger = logging.getLogger(__name__)
@@ -28,13 +28,6 @@ logger = logging.getLogger(__name__)
 # Increment this when the layout of an entry changes, or the result of `compile` for the same options. The fields
 # of CompiledKernel are part of the key anyway.
 ENTRY_FORMAT = 1
-_SUFFIX = ".kernel"
-_BINARY_FIELDS = ("ptx", "cubin")
-_METADATA_FIELDS = tuple(field.name for field in dataclasses.fields(CompiledKernel) if field.name not in _BINARY_FIELDS)
-
-
-class CorruptEntry(Exception):
-    """A cache file differs from what was written."""
 
 
 def _user_directory() -> Path:
@@ -50,7 +43,7 @@ def _resolved(directory: str | os.PathLike[str]) -> Path:
 def contents(directory: Path) -> tuple[int, int]:
     """How many entries a directory holds, and their size in bytes."""
     sizes = []
-    for path in directory.glob(f"*{_SUFFIX}"):
+    for path in directory.glob(f"*{SUFFIX}"):
         with contextlib.suppress(FileNotFoundError):  # another process may be clearing the cache
             sizes.append(path.stat().st_size)
     return len(sizes), sum(sizes)
@@ -77,12 +70,13 @@ class KernelCache:
         self.directory = _resolved(directory)
         self.extra_directories = tuple(_resolved(folder) for folder in extra_directories)
         self._warned_of_disk = False
+        self._warned_of: set[Path] = set()
 
     def key(self, unit: TranslationUnit, arch: str) -> str:
         """SHA-256 in hexadecimal over everything that determines the compiled kernel. It needs no compiler."""
         ingredients = [
             ENTRY_FORMAT,
-            _METADATA_FIELDS,
+            METADATA_FIELDS,
             unit.name,
             unit.text,
             headers_digest(unit.headers),
@@ -117,11 +111,15 @@ class KernelCache:
 
         Lock files stay, because removing a held one would let two processes believe that they hold it.
         """
-        for path in [*self.directory.glob(f"*{_SUFFIX}"), *self.quarantine.glob(f"*{_SUFFIX}")]:
+        for path in [*self.directory.glob(f"*{SUFFIX}"), *self.quarantine.glob(f"*{SUFFIX}")]:
             path.unlink(missing_ok=True)
-        for path in self.directory.glob("*.tmp"):
-            with contextlib.suppress(filelock.Timeout), self._lock(path.stem).acquire(timeout=0):
+        for key, path in abandoned(self.directory):
+            with contextlib.suppress(filelock.Timeout), self._lock(key).acquire(timeout=0):
                 path.unlink(missing_ok=True)
+
+    def make_directory(self) -> None:
+        """Make the directory, for this user alone, unless it is there. Raises OSError."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
     def quarantine(self) -> Path:
@@ -131,9 +129,11 @@ class KernelCache:
     def _find(self, key: str, report: bool = False) -> CompiledKernel | None:
         """The entry of `key` in any directory. With `report`, log a corrupt one, and quarantine it if it is ours."""
         for folder in (self.directory, *self.extra_directories):
-            path = folder / f"{key}{_SUFFIX}"
+            if not self._trusts(folder):
+                continue
+            path = folder / f"{key}{SUFFIX}"
             try:
-                return decode_entry(path.read_bytes(), key)
+                return read_entry(path, key)
             except OSError:
                 continue  # the usual miss, or a directory that cannot be read
             except CorruptEntry as error:
@@ -143,28 +143,37 @@ class KernelCache:
                         self._move_to_quarantine(path)
         return None
 
+    def _trusts(self, folder: Path) -> bool:
+        """Whether the kernels in a directory may run; the first time that they may not, a warning says why."""
+        reason = distrusted(folder, any_owner=folder != self.directory)
+        if reason and folder not in self._warned_of:
+            self._warned_of.add(folder)
+            logger.warning("the kernel cache %s is not used, since others' code could be in it: %s", folder, reason)
+        return not reason
+
     def _move_to_quarantine(self, path: Path) -> None:
         with self._disk_may_fail():
             self.quarantine.mkdir(exist_ok=True)
             os.replace(path, self.quarantine / path.name)
 
     def _write(self, key: str, kernel: CompiledKernel) -> None:
-        # We hold the lock, so the name is ours; this overwrites a file that a killed process left.
-        temporary = self.directory / f"{key}.tmp"
         with self._disk_may_fail():
-            temporary.write_bytes(encode_entry(kernel, key))
-            os.replace(temporary, self.directory / f"{key}{_SUFFIX}")
+            for _, path in abandoned(self.directory, key):  # by killed processes, since we hold the lock
+                path.unlink(missing_ok=True)
+            write_entry(self.directory / f"{key}{SUFFIX}", kernel, key)
 
     def _lock(self, key: str) -> filelock.BaseFileLock:
         return filelock.FileLock(self.directory / "locks" / f"{key}.lock")
 
     @contextlib.contextmanager
     def _locked(self, key: str) -> Iterator[bool]:
-        """Hold the lock of `key`; yields False if the directory cannot be written or locked."""
+        """Hold the lock of `key`; yields False if the directory cannot be written or locked, or is not trusted."""
         lock = self._lock(key)
         with self._disk_may_fail():
-            (self.directory / "locks").mkdir(parents=True, exist_ok=True)
-            lock.acquire(poll_interval=0.01)
+            self.make_directory()
+            if self._trusts(self.directory):
+                (self.directory / "locks").mkdir(exist_ok=True)
+                lock.acquire(poll_interval=0.01)
         try:
             yield lock.is_locked
         finally:
@@ -186,30 +195,6 @@ class KernelCache:
                 )
 
 
-def encode_entry(kernel: CompiledKernel, key: str) -> bytes:
-    """A line with the digest of the rest, a line of JSON, then the PTX and the cubin."""
-    ptx = kernel.ptx.encode()
-    metadata = {name: getattr(kernel, name) for name in _METADATA_FIELDS}
-    header = {"key": key, "ptx_bytes": len(ptx), "kernel": metadata}
-    rest = json.dumps(header).encode() + b"\n" + ptx + kernel.cubin
-    return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
-
-
-def decode_entry(content: bytes, key: str) -> CompiledKernel:
-    """The inverse of `encode_entry`. Raises CorruptEntry for content that it did not make under this key."""
-    digest, _, rest = content.partition(b"\n")
-    if hashlib.sha256(rest).hexdigest().encode() != digest:
-        raise CorruptEntry("its checksum does not match")
-    line, _, payload = rest.partition(b"\n")
-    header = json.loads(line)
-    if header["key"] != key:
-        raise CorruptEntry(f"it is the entry of {header['key']}")
-    metadata = header["kernel"]
-    metadata["warnings"] = tuple(metadata["warnings"])
-    ptx_bytes = header["ptx_bytes"]
-    return CompiledKernel(ptx=payload[:ptx_bytes].decode(), cubin=payload[ptx_bytes:], **metadata)
-
-
 @functools.cache
 def default_cache() -> KernelCache:
     """The cache of this process, at the place that the environment named at its first use."""
@@ -218,6 +203,9 @@ def default_cache() -> KernelCache:
 
 _built: dict[tuple[TranslationUnit, str], CompiledKernel] = {}
 _build_locks: dict[tuple[TranslationUnit, str], threading.Lock] = {}
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_build_locks.clear)  # threads that are not in the child may hold them
 
 
 def build(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:

@@ -6,6 +6,7 @@ GPU runs. No driver and no CUDA toolkit are needed.
 
 import functools
 import importlib.metadata
+import os
 import re
 import threading
 import time
@@ -146,6 +147,15 @@ def _excerpt(file: str, text: str, line: int, context: int = 3) -> str:
 
 _load_lock = threading.Lock()
 _loaded: tuple[ModuleType, str] | None = None
+
+
+def _unlock_in_child() -> None:
+    global _load_lock
+    _load_lock = threading.Lock()  # a thread that is not in the child may hold the other one
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 def load_nvrtc() -> ModuleType:

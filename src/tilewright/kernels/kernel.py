@@ -138,6 +138,10 @@ class Kernel(ABC):
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
         """The Configs worth considering for a problem that is not refused, the usual choice first."""
 
+    def best(self, problem: Problem, hardware: Hardware) -> Any:
+        """The usual choice: the first of `configs`."""
+        return self.configs(problem, hardware)[0]
+
     @abstractmethod
     def features(self, problem: Problem) -> Hashable:
         """The compiled-in features of a problem, all that `derive` sees: equal features give one translation unit."""

@@ -99,13 +99,12 @@ class TiledKernel(Kernel):
         """The Configs, the quickest by `model.cost` first; Configs of equal cost keep their order."""
         element_bytes = problem.a.dtype.nbytes
         macs = hardware.macs(self.unit, problem.a.dtype)
-        bytes_per_clock = cost.delivery(self.unit, macs, element_bytes)
+        bytes_per_clock = cost.delivery(macs, element_bytes)
 
         def clocks(config: C) -> float:
             multiply = cost.multiply_clocks(config.tile_m, config.tile_n, 1, macs)
             deliver = (config.tile_m + config.tile_n) * element_bytes / bytes_per_clock
-            tile_clocks = cost.TILE_CLOCKS[self.unit]
-            tiling = cost.Tiling(config.tile_m, config.tile_n, hardware.sm_count, multiply + deliver, tile_clocks)
+            tiling = cost.Tiling(config.tile_m, config.tile_n, hardware.sm_count, multiply + deliver)
             # An empty sum still has tiles to store.
             return tiling.clocks(problem.m, problem.n, problem.batch_count, max(problem.k, 1))
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import ceil
+from math import ceil, isfinite
 from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -15,7 +15,10 @@ from tilewright.kernels.kernel import ConfigError, Constants, EpilogueConstants,
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import oversized
-from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, fitted, ring_of
+from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
+from tilewright.kernels.wgmma_space import LISTED, Limits, Space
+from tilewright.kernels.wgmma_space import space as space_of
+from tilewright.model.wgmma_time import Array
 from tilewright.problem import Matrix, Problem
 
 MAX_STEPS = 2**31 - 1
@@ -152,20 +155,30 @@ class WgmmaKernel(Kernel):
         return next((factor for factor in (operands.a, operands.b) if isinstance(factor, Refusal)), None)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
-        """The candidates, adapted to the problem, the quickest by `model.cost` first."""
+        """The quickest by `model.wgmma_time`, the best first."""
+        space, times = self._times(problem, hardware)
+        best = times.argsort(kind="stable")[:LISTED]
+        return [self._config(space, int(index), problem) for index in best if isfinite(times[index])]
+
+    def best(self, problem: Problem, hardware: Hardware) -> WgmmaConfig:
+        """The first of `configs`, without the others."""
+        space, times = self._times(problem, hardware)
+        return self._config(space, int(times.argmin()), problem)
+
+    def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
+        return space.config(index, problem.m, problem.n, problem.batch_count)
+
+    def _times(self, problem: Problem, hardware: Hardware) -> tuple[Space, Array]:
         operands = _operands(problem)
-        candidates = fitted(
+        limits = Limits(
             operands.mn_major,
+            _most_accumulators(problem),
             problem.out.dtype.nbytes,
             isinstance(operands.out, tma.TmaTensor),
-            _most_accumulators(problem),
-            hardware.smem_bytes,
-            hardware.sm_count,
-            hardware.macs(self.unit, problem.a.dtype),
         )
-        m, n, batch_count, steps = problem.m, problem.n, problem.batch_count, ceil(problem.k / SPAN)
-        clocks = [tiling.clocks(m, n, batch_count, steps) for _, tiling in candidates]
-        return [candidates[index][0] for index in sorted(range(len(candidates)), key=clocks.__getitem__)]
+        found = space_of(limits, problem.a.dtype, hardware)
+        row_bytes = max(_row_bytes(operands.a), _row_bytes(operands.b), key=lambda nbytes: nbytes % 128 > 0)
+        return found, found.times(problem.m, problem.n, problem.k, problem.batch_count, row_bytes)
 
     def oriented(self, config: WgmmaConfig, problem: Problem) -> Problem:
         """The problem, or with `swap_ab` its transpose."""
@@ -342,12 +355,22 @@ def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
     return isinstance(factor, tma.TmaFactor) and factor.mn_major
 
 
-def _most_accumulators(problem: Problem) -> int:
-    """The most accumulators per thread; the epilogue's code, unrolled over all of them, then compiles within 1.5 s."""
+def _most_accumulators(problem: Problem) -> tuple[int, int]:
+    """The most accumulators per thread, as the problem stands and transposed.
+
+    The epilogue's code, unrolled over all of them, then compiles within 1.5 s; its operands are read in pairs of
+    columns, of which a transposed problem has none.
+    """
     if problem.epilogue.is_linear:
-        return 208
+        return 208, 208
     accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)
-    return 208 if all(matrix is None or _has_pairs(matrix, problem.n) for matrix in accessed) else 128
+    return 208 if all(matrix is None or _has_pairs(matrix, problem.n) for matrix in accessed) else 128, 128
+
+
+def _row_bytes(factor: tma.TmaFactor | Refusal) -> int:
+    """From one row of TMA's boxes to the next."""
+    assert isinstance(factor, tma.TmaFactor)
+    return factor.tensor.strides[0]
 
 
 def _has_pairs(matrix: Matrix | None, columns: int) -> bool:

@@ -1,12 +1,10 @@
-"""The Configs of kernel `wgmma`: their shared memory, and the candidates for a Problem."""
+"""The Config of kernel `wgmma`, and its shared memory."""
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
 from tilewright.kernels import tma
-from tilewright.model import cost
 
 SPAN = 64
 """Elements along k of one row of 128 bytes, the widest swizzle span; a k-block has one or more spans."""
@@ -52,21 +50,6 @@ class WgmmaConfig:
         return {64: 1, 192: 3}.get(self.tile_m, 2)
 
 
-# If two cost the same, the first is taken.
-_CANDIDATES = (
-    WgmmaConfig(128, 256, 4, cluster_m=2),
-    WgmmaConfig(128, 256, 4),
-    WgmmaConfig(256, 128, 4),
-    WgmmaConfig(256, 208, 3, epilogue="direct"),
-    WgmmaConfig(256, 200, 3, epilogue="direct"),
-    WgmmaConfig(256, 192, 4, epilogue="direct"),
-    WgmmaConfig(256, 176, 4),
-    WgmmaConfig(128, 192, 4),
-    WgmmaConfig(128, 128, 6),
-    WgmmaConfig(128, 64, 8),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Ring:
     """The shared memory of a Config, in bytes.
@@ -81,43 +64,6 @@ class Ring:
     staging_bytes: int
     sum_bytes: int
     smem_bytes: int
-
-
-@lru_cache(maxsize=256)
-def fitted(
-    mn_major: tuple[bool, bool],
-    output_bytes: int,
-    out_by_tma: bool,
-    most: int,
-    smem_bytes: int,
-    sm_count: int,
-    macs: int,
-) -> tuple[tuple[WgmmaConfig, cost.Tiling], ...]:
-    """The candidates with the epilogue that out allows, with as many of their stages as fit, and how they divide out.
-
-    `most` accumulators per thread; MN-major tiles may be larger than those for which a candidate's stages were counted.
-    """
-    bytes_per_clock = cost.delivery("wgmma", macs, 2)
-    found = []
-    for config in _CANDIDATES:
-        if config.tile_m * config.tile_n > most * WARPGROUP * config.consumers:
-            continue
-        if config.cluster_m * config.cluster_n > sm_count:
-            continue
-        if output_bytes != 2:
-            config = replace(config, epilogue="direct", overlap=False)
-        elif not out_by_tma:
-            config = replace(config, epilogue="direct")
-        while (ring := ring_of(config, *mn_major)).smem_bytes > smem_bytes:
-            config = replace(config, stages=config.stages - 1)
-        step_clocks = (
-            cost.multiply_clocks(config.tile_m, config.tile_n, config.tile_k, macs)
-            + (ring.a_bytes + ring.b_bytes) / bytes_per_clock
-        )
-        rows, columns = config.tile_m * config.cluster_m, config.tile_n * config.cluster_n
-        at_once = sm_count // (config.cluster_m * config.cluster_n)
-        found.append((config, cost.Tiling(rows, columns, at_once, step_clocks, cost.TILE_CLOCKS["wgmma"])))
-    return tuple(found)
 
 
 def ring_of(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> Ring:

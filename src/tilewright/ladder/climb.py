@@ -3,13 +3,13 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tilewright.checking.integers import integers, natural
 from tilewright.checking.runs import ignored
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.hardware import H200, Hardware
 from tilewright.kernels.ladder import LADDER, Rung
 from tilewright.ladder.options import LadderOptions
 from tilewright.ladder.result import RungResult
+from tilewright.rounding import integers, natural
 
 GPU_SHAPE, EMULATED_SHAPE = (4096, 4096, 4096), (256, 256, 128)
 """The default shapes: the articles' usual one, and one that the emulator multiplies with every rung in a minute."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from tilewright.hardware import H200
 from tilewright.ladder.result import RungResult
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ def count(result: RungResult, seed: int, progress: Callable[[float], None]) -> N
     """
     from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
-    from tilewright.backends.emulation_limit import refuse_long_emulation
-    from tilewright.checking.time_limit import TimeLimit, share_together
+    from tilewright.backends.emulation_limit import refuse_long_emulation, share_together
+    from tilewright.checking.time_limit import TimeLimit
     from tilewright.model.traffic import traffic
 
     rung, product = result.rung, result.product
     product.require_memory()
     try:
-        refuse_long_emulation(product.problem, rung.kernel.unit)
+        refuse_long_emulation(rung.kernel, result.config, product.problem, H200)
     except RuntimeError as refusal:
         raise TimeoutError(str(refusal)) from None
     operands = product.operands(seed, rung.data)

@@ -1,8 +1,8 @@
-"""The cost of a tiled product: the one model that ranks Configs and predicts times.
+"""The cost of a tiled product: what ranks the Configs of `mma` and `simt`; `wgmma_time` does it for `wgmma`.
 
 A wave is a round of tiles, one for each SM or cluster:
 
-    clocks = waves * (steps * (multiply + deliver) + tile_clocks)
+    clocks = waves * steps * (multiply + deliver)
 
 steps: the steps along k of a tile.
 multiply: the clocks of a step's multiply-adds.
@@ -11,22 +11,15 @@ deliver: the clocks in which a step's elements of A and B reach the SM, as far a
 
 from dataclasses import dataclass
 
-from tilewright.hardware import Unit
 from tilewright.rounding import ceil_div
 
-TILE_CLOCKS: dict[Unit, int] = {"wgmma": 1500, "mma": 0, "cuda_cores": 0}
-"""Clocks that a tile takes besides its steps.
 
-These and `delivery` are fitted, so that the model ranks the measured winners first; they are not facts of a GPU.
-"""
-
-
-def delivery(unit: Unit, macs: int, element_bytes: int) -> float:
+def delivery(macs: int, element_bytes: int) -> float:
     """Bytes per clock that reach an SM of `macs` multiply-adds per clock, besides those that multiplying hides.
 
-    For wgmma this is a constant; for the other units, an element takes as long as 64 multiply-adds. Both are fitted.
+    An element takes as long as 64 multiply-adds. That is fitted, and not a fact of a GPU.
     """
-    return 300.0 if unit == "wgmma" else macs * element_bytes / 64
+    return macs * element_bytes / 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +29,17 @@ class Tiling:
     rows, columns: the part of out that a CTA, or the CTAs of a cluster, make in one round.
     at_once: the number of CTAs or clusters that work at the same time.
     step_clocks: clocks of a step along k, for multiplication and delivery.
-    tile_clocks: clocks of a tile besides its steps.
     """
 
     rows: int
     columns: int
     at_once: int
     step_clocks: float
-    tile_clocks: float
 
     def clocks(self, m: int, n: int, batch_count: int, steps: int) -> float:
         """Clocks of all waves for `batch_count` results of shape (m, n), each summed in `steps` steps."""
         tiles = ceil_div(m, self.rows) * ceil_div(n, self.columns) * batch_count
-        return waves(tiles, self.at_once) * (steps * self.step_clocks + self.tile_clocks)
+        return waves(tiles, self.at_once) * steps * self.step_clocks
 
 
 def waves(tiles: int, at_once: int) -> int:

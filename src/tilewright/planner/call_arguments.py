@@ -30,17 +30,17 @@ def _fp32(name: str, value: Any) -> float:
         raise UnsupportedError(f"{name} requires grad and tilewright has no autograd yet: pass {name}.item()")
     try:
         number = value.__float__()  # unlike float(value), it does not read text
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:  # the last from torch
         raise ArgumentTypeError(f"{name}={value!r} is not a real number: pass a float") from error
     except OverflowError as error:  # Python may refuse to write so long a number
-        raise ArgumentValueError(
-            f"{name} has over 308 digits and does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"
-        ) from error
+        raise _too_large(f"{name} has over 308 digits and") from error
     if _FP32_MAX < abs(number) < float("inf"):
-        raise ArgumentValueError(
-            f"{name}={number} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}"
-        )
+        raise _too_large(f"{name}={number}")
     return ctypes.c_float(number).value  # rounded, so a value that the kernel sees as 0 counts as 0
+
+
+def _too_large(subject: str) -> ArgumentValueError:
+    return ArgumentValueError(f"{subject} does not fit fp32, in which sums are scaled: at most {_FP32_MAX:.6g}")
 
 
 def stream_handle(stream: Any, backend: Backend) -> int:

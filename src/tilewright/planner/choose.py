@@ -38,7 +38,7 @@ def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config
         refusal = candidate.refuses(problem, hardware)
         if refusal is None:
             reason = "; ".join([f"{candidate.name}: {candidate.summary}", *refusals])
-            return Choice(candidate, candidate.configs(problem, hardware)[0], reason)
+            return Choice(candidate, candidate.best(problem, hardware), reason)
         refusals.append(f"{candidate.name} does not take it: {refusal}")
         if refusal.avoidable:
             _warn_once(f"{refusals[-1]}; the next kernel is slower")
@@ -76,6 +76,6 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any) -> Cho
             f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'"
         )
     if config is None:
-        return Choice(kernel, kernel.configs(problem, hardware)[0], f"{name}: asked for by kernel=")
+        return Choice(kernel, kernel.best(problem, hardware), f"{name}: asked for by kernel=")
     kernel.check(config, problem, hardware)
     return Choice(kernel, config, f"{name}: asked for by config=")

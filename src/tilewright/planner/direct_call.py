@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from tilewright.arrays.torch import SUSPECT
 from tilewright.backends.protocol import Executable
 from tilewright.planner.slots import Slot, tensor_guard
 from tilewright.problem import ADDENDS
@@ -49,8 +50,8 @@ def direct_call(
         else:
             return None
         at_a, at_b, at_out = a.data_ptr(), b.data_ptr(), result.data_ptr()
-        if (at_a | at_b | at_out) & 15:
-            return None
+        if (at_a | at_b | at_out) & 15 or at_a < SUSPECT or at_b < SUSPECT or at_out < SUSPECT:
+            return None  # not aligned, or perhaps freed
         pointers = [at_b, at_a, *no_addends, at_out] if exchanged else [at_a, at_b, *no_addends, at_out]
         if pointers != disjoint:
             check_overlap((a, b, *[None] * len(no_addends), result), [at_a, at_b, *no_addends, at_out])

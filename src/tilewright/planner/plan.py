@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from tilewright.arrays import adopt, describe, is_torch, library_of
 from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.binding import Binding, bind
 from tilewright.dtypes import DType, fp32
-from tilewright.errors import ArgumentValueError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.jit.compile import CompiledKernel
 from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.call_arguments import scalars, stream_handle
@@ -120,6 +120,8 @@ class Plan:
         Raises ValueError for arrays or scalars that the plan was not made for, and TypeError for a scalar that is not a
         number.
         """
+        if TORCH.traces():
+            return TORCH.untraced(self.__call__)(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
         unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
         plain = unscaled and c is None and bias is None and beta is None and stream is None
         if plain and self._direct is not None and (result := self._direct(a, b, out)) is not None:
@@ -276,6 +278,18 @@ class Plan:
         return ArgumentValueError(
             f"the plan was made for the operands {', '.join(expected)} and called with {', '.join(given)} "
             f"(c counts where beta is not 0): make another plan"
+        )
+
+    def __copy__(self) -> "Plan":
+        return self  # nothing that a caller can see of a Plan changes
+
+    def __deepcopy__(self, memo: object) -> "Plan":
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise ArgumentTypeError(
+            "a Plan cannot be pickled, since it holds a kernel that is loaded in this process: call tilewright.plan in "
+            "the other one, which finds the compiled kernel in the cache"
         )
 
     def __repr__(self) -> str:

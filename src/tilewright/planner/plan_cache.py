@@ -16,6 +16,9 @@ class PlanCache:
 
     def __init__(self, capacity: int = 4096, alike: int = 64):
         self._capacity, self._alike = capacity, alike
+        self._start()
+
+    def _start(self) -> None:
         self._by_key: dict[Hashable, tuple[Plan, ...]] = {}
         self._keys: OrderedDict[Plan, Hashable] = OrderedDict()  # the least recently used Plan first
         self._adding = threading.Lock()
@@ -23,6 +26,11 @@ class PlanCache:
         """The Plans of a key, or the given default; raises TypeError for a key that cannot be hashed."""
         self.latest: Plan | None = None
         """The Plan used last; calls of it need not be reported again."""
+
+    def start_over_in_child(self) -> None:
+        """After a fork: forget all Plans if a thread that is not in this process was adding one."""
+        if self._adding.locked():
+            self._start()
 
     def __len__(self) -> int:
         return len(self._keys)

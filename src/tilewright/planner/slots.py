@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.arrays import describe
+from tilewright.arrays.torch import SUSPECT, has_memory
 from tilewright.operand import HOST, Operand, Signature, byte_range
 from tilewright.problem import OPERANDS
 
@@ -106,6 +107,7 @@ def _torch_reader(slots: Sequence[Slot]) -> Reader:
                     or (tensor.requires_grad and is_grad_enabled())
                     or tensor.is_neg()
                     or pointer & mask != bits
+                    or (pointer < SUSPECT and not has_memory(tensor))
                 ):
                     return None
         except (AttributeError, RuntimeError):  # not a tensor, or one without strides or memory

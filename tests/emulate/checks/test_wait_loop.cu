@@ -1,4 +1,4 @@
-// kind=read-before-wait block=128 policy=lazy error=MbarrierLifetime also=cluster-exit
+// kind=read-before-wait block=128 policy=lazy also=cluster-exit
 #include "wrappers.cuh"
 extern "C" __global__ void poll(int* out, const int* in) {
   __shared__ __align__(128) int row[128];

@@ -124,3 +124,27 @@ __device__ __forceinline__ void send_to_rank(unsigned to, unsigned barrier, int 
       "r"(value), "r"(at_rank(barrier, rank))
       : "memory");
 }
+struct __align__(128) Map {
+  u64 opaque[16];
+};
+// A tensor map of 32 integers in a row.
+__device__ __forceinline__ void make_map(Map* map, const int* in) {
+  for (int i = 0; i < 16; i++) map->opaque[i] = 0;
+#define REPLACE(field) "tensormap.replace.tile." field
+  asm volatile(
+      REPLACE("rank.global.b1024.b32 [%0], 0;") REPLACE("global_address.global.b1024.b64 [%0], %1;")
+          REPLACE("global_dim.global.b1024.b32 [%0], 0, 32;")
+              REPLACE("box_dim.global.b1024.b32 [%0], 0, 32;")
+                  REPLACE("element_stride.global.b1024.b32 [%0], 0, 1;")
+                      REPLACE("elemtype.global.b1024.b32 [%0], 3;") ::"l"(map),
+      "l"(in)
+      : "memory");
+}
+__device__ __forceinline__ void tensor_load(unsigned to, const Map* map, unsigned barrier) {
+  mbarrier_expect(barrier, 128);
+  asm volatile(
+      "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{0}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier)
+      : "memory");
+}

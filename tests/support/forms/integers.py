@@ -1,8 +1,11 @@
 """Integer arithmetic, logic, bits and comparisons."""
 
+from itertools import product
+
 from support.forms.form import forms, written
 
 _WIDTHS = (16, 32, 64)
+_WORDS = ("u32", "s32")
 _SIGNED = [f"{sign}{bits}" for sign in "us" for bits in _WIDTHS]
 
 
@@ -88,6 +91,17 @@ def _bits():
             yield from forms(f"dp4a.{a}.{b} dp2a.lo.{a}.{b} dp2a.hi.{a}.{b}", "b32", "b32 b32 b32")
 
 
+def _video():
+    """Arithmetic on the halves and bytes of words."""
+    for parts, name, a, b in product("24", ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"), _WORDS, _WORDS):
+        for d in _WORDS:
+            text = f"{name}{parts}.{d}.{a}.{b}"
+            yield from forms(f"{text} {text}.sat {text}.add", "b32", "b32 b32 b32")
+    for parts, a, b, relation in product("24", _WORDS, _WORDS, ("eq", "ne", "lt", "le", "gt", "ge")):
+        text = f"vset{parts}.{a}.{b}.{relation}"
+        yield from forms(f"{text} {text}.add", "b32", "b32 b32 b32")
+
+
 def _choices():
     for kind in _SIGNED:
         two = f"{kind} {kind}"
@@ -106,4 +120,4 @@ def _choices():
         yield written(f"setp.ne.b{bits} %d0, %a0, %a1;", "pred", f"b{bits} b{bits}")
 
 
-INTEGERS = [*_arithmetic(), *_carries(), *_bits(), *_choices()]
+INTEGERS = [*_arithmetic(), *_carries(), *_bits(), *_video(), *_choices()]

@@ -81,6 +81,24 @@ def _wide_atomics():
         )
 
 
+def _allocations():
+    """Local memory of a size that is known only while the thread runs, and frees it again."""
+    yield written(
+        ".reg .b64 %end, %place, %again; and.b32 %word, %word, 7; cvt.u64.u32 %offset, %word; "
+        "mad.lo.u64 %offset, %offset, 8, 16; stacksave.u64 %end; alloca.u64 %place, %offset, 16; "
+        "add.u64 %offset, %place, %offset; st.local.b64 [%place], %a0; st.local.b64 [%offset+-8], %a1; "
+        "ld.local.b64 %d0, [%place]; ld.local.b64 %d1, [%offset+-8]; and.b64 %d2, %place, 15; "
+        "stackrestore.u64 %end; alloca.u64 %again, 16, 16; sub.u64 %d3, %again, %place;",
+        "b64 b64 b64 b64",
+        "b64 b64",
+    )
+    yield written(
+        "alloca.u64 %offset, 8; cvta.local.u64 %offset, %offset; st.b64 [%offset], %a0; ld.b64 %d0, [%offset];",
+        "b64",
+        "b64",
+    )
+
+
 def _accesses():
     for space, place in (("global", "%cell"), ("shared", "%row")):
         for bits in (8, 16, 32, 64):
@@ -208,6 +226,7 @@ MEMORY = [
     *_atomics(),
     *_wide_atomics(),
     *_accesses(),
+    *_allocations(),
     *_asynchronous_copies(),
     *_generic_addresses(),
     *_bulk_reductions(),

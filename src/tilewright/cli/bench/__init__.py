@@ -59,7 +59,9 @@ def bench(
     if suite is not None and suite.endswith(".json"):
         require_plot(to.plot)
         records.refuse_measuring(context, suite, {"suite", "plot", "as_json"})
-        _show_again(_read(Path(suite)), to)
+        from tilewright.cli.bench.schema import Bench
+
+        _show_again(records.read(Path(suite), "tilewright bench --output", Bench), to)
         return
     from tilewright.bench.session import Settings
 
@@ -183,27 +185,6 @@ def _self_check(record: dict[str, Any], outcomes: "list[Outcome]") -> bool:
             typer.echo(f"{product['m']}x{product['n']}x{product['k']} {protocol}: {said}", err=True)
     record["agrees"] = agrees
     return agrees
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A record that --output wrote; raises a ValueError for anything else."""
-
-    def complete(record: Any) -> bool:
-        return (
-            records.has_parts(record, "products")
-            and records.has(record, "gpu", "date", "command", "data", "protocols")
-            and isinstance(record["protocols"], dict)
-            and all(whole(product) for product in record["products"])
-        )
-
-    def whole(product: Any) -> bool:
-        return (
-            records.has_parts(product, "contenders")
-            and records.has(product, "m", "n", "k", "dtype", "layout", "data", "baseline", "interrupted")
-            and all(records.has(entry, "contender", "status") for entry in product["contenders"])
-        )
-
-    return records.read(path, "tilewright bench --output", complete)
 
 
 def _show_again(record: dict[str, Any], to: RecordOptions) -> None:

@@ -59,9 +59,10 @@ def check(
 
     The exit code is 1 if something is reported, 2 if the check cannot run or ends early,
     and 130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
-    reports, counters: {totals, by_line, by_line_inclusive}, schedules}, with the key error
-    if the check ends early. For all and ladder it prints {verified, results}, where results
-    lists such objects. If the check cannot run, it prints {error}.
+    reports, unlisted, warnings, waived, counters: {totals, by_line, by_line_inclusive},
+    schedules}, with the key error if the check ends early. For all and ladder it prints
+    {verified, results}, where results lists such objects. If the check cannot run, it
+    prints {error}.
 
     \b
     Examples:
@@ -71,7 +72,8 @@ def check(
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
-      tilewright check lib.ptx --entry scale --block 64 --smem 256 --arg f32[64]
+      tilewright check lib.ptx --entry sum --block 64 --shared-bytes 64 --arg 5
+      tilewright check lib.ptx --entry scale --block 64 --ignore race@scale.cu:9
     """
     from tilewright.checking.asynchrony import asynchronies
 
@@ -107,9 +109,9 @@ def check(
 def _check_file(
     path: Path, options: LaunchOptions, orders: "Sequence[Asynchrony]", seed: int
 ) -> "Iterator[CheckResult]":
-    launch = options.launch(path)
+    waivers, launch = options.accepted(), options.launch(path)
     with progress(f"checking {launch.kernel.name}") as bar:
-        result, _ = launch.check(orders, seed, ignore=options.ignore or (), progress=bar)
+        result, _ = launch.check(orders, seed, waivers=waivers, progress=bar)
     yield result
 
 

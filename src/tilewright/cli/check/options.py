@@ -14,6 +14,7 @@ from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.checking.launch import Launch
+    from tilewright.emulator.checks.reporting.waivers import Waiver
 
 PTX_OPTIONS = "Launch of a PTX file"
 
@@ -65,8 +66,8 @@ class LaunchOptions:
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="CTAs of a cluster, as X,Y,Z or XxYxZ.", rich_help_panel=PTX_OPTIONS)
     ] = None
-    smem: Annotated[
-        int, typer.Option("--smem", help="Dynamic shared memory in bytes.", min=0, rich_help_panel=PTX_OPTIONS)
+    shared_bytes: Annotated[
+        int, typer.Option("--shared-bytes", help="Dynamic shared memory in bytes.", min=0, rich_help_panel=PTX_OPTIONS)
     ] = 0
     arg: Annotated[
         list[str] | None,
@@ -83,7 +84,16 @@ class LaunchOptions:
         list[str] | None,
         typer.Option(
             "--ignore",
-            help="A kind of reports to leave out, such as race; may be repeated.",
+            help="Reports to accept, as KIND\\[@FILE\\[:LINE]], such as race or race@sum.cu:9; may be repeated.",
+            show_default=False,
+            rich_help_panel=PTX_OPTIONS,
+        ),
+    ] = None
+    waivers: Annotated[
+        Path | None,
+        typer.Option(
+            "--waivers",
+            help="A file with reports to accept, one a line as for --ignore; # begins a comment.",
             show_default=False,
             rich_help_panel=PTX_OPTIONS,
         ),
@@ -91,41 +101,56 @@ class LaunchOptions:
 
     def refuse_for(self, kernel: str) -> None:
         """Raise an ArgumentValueError if an option is given for a kernel of tilewright."""
-        if given := [f"--{field.name}" for field in dataclasses.fields(self) if getattr(self, field.name)]:
+        if given := [
+            f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(self) if getattr(self, field.name)
+        ]:
             are = "are" if len(given) > 1 else "is"
             raise ArgumentValueError(
                 f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is not one: name FILE.ptx"
             )
 
+    def accepted(self) -> "tuple[Waiver, ...]":
+        """The waivers; raises an ArgumentValueError for what is none."""
+        from tilewright.checking.wording import COMMAND_LINE
+        from tilewright.emulator.checks.reporting.waivers import waivers_of
+
+        files = [] if self.waivers is None else [self.waivers]
+        return waivers_of([*(self.ignore or ()), *files], COMMAND_LINE.of_value("ignore"))
+
     def launch(self, path: Path) -> "Launch":
         """The launch of a kernel of that file; raises as `Launch` and `Source` do."""
-        from tilewright.checking.launch import Launch, Source, require_kinds
+        from tilewright.checking.launch import Launch, Source
+        from tilewright.checking.parameters import fit
         from tilewright.checking.wording import COMMAND_LINE
         from tilewright.cli.check.arguments import parse_arguments
 
-        require_kinds(self.ignore or (), COMMAND_LINE)
         source = Source.read(path)
         arguments = parse_arguments(self.arg or ())
         with progress(f"reading {path.name}"):
             kernel = source.load(self.entry, COMMAND_LINE)
         directives = kernel.program.entry.directives
+        if self.block is None and "reqntid" not in directives:
+            said = "--block is missing and the PTX does not say it: give it, such as --block 128"
+            try:
+                fit(arguments, kernel, COMMAND_LINE)
+            except ArgumentValueError as error:  # the parameters too are said at once
+                said += f"\n{error}"
+            raise ArgumentValueError(said)
         return Launch(
             source,
             kernel,
             arguments,
             _extents("--grid", self.grid, (1,)),
-            _extents("--block", self.block, directives.get("reqntid")),
+            _extents("--block", self.block, directives.get("reqntid") or (1,)),
             _extents("--cluster", self.cluster, directives.get("reqnctapercluster") or (1,)),
-            self.smem,
+            self.shared_bytes,
             COMMAND_LINE,
         )
 
 
-def _extents(option: str, text: str | None, default: tuple[int, ...] | None) -> tuple[int, ...]:
+def _extents(option: str, text: str | None, default: tuple[int, ...]) -> tuple[int, ...]:
     """(x, y, z) of "X", "X,Y" or "X,Y,Z", with x for commas as in a shape."""
     if text is None:
-        if default is None:
-            raise ArgumentValueError(f"{option} is missing and the PTX does not say it: give it, such as {option} 128")
         return default
     parts = text.lower().replace("x", ",").split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts) or prod(map(int, parts)) < 1:

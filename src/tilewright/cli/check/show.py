@@ -1,15 +1,12 @@
 """The findings of a check, for people."""
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.output import console, counter_rows, line_table, paragraph, table
 
 if TYPE_CHECKING:
     from tilewright.checking.result import CheckResult
-
-_SOURCE_LINE = re.compile(r"[\w/.+-]+\.\w+:\d+")
 
 
 def show(result: "CheckResult", lines: bool) -> None:
@@ -20,18 +17,26 @@ def show(result: "CheckResult", lines: bool) -> None:
     if result.skipped:
         console().print(f"[bold]{result.kernel}[/bold]{product and f' {product}:'} {escape(result.skipped)}")
         return
-    count = len(result.reports)
+    count = sum(1 + report["more"] for report in result.reports) + sum(result.unlisted.values())
     verdict = f"[red]{count} report{'s' * (count > 1)}[/red]" if count else "[green]clean[/green]"
+    if notes := _notes(result):
+        verdict += f", {notes}"
     if result.error:
         verdict = f"[yellow]ended early[/yellow], {verdict if count else 'nothing reported'} until then"
     console().print(f"[bold]{result.kernel}[/bold] {product} under {', '.join(result.schedules)}: {verdict}")
     if result.config:
         paragraph(result.config, 2)
     stated: set[str] = set()
-    for alike in _grouped(result.reports):
-        _show_report(alike[0], stated)
-        if len(alike) > 1:
-            console().print(f"    and {len(alike) - 1} more like it on these lines")
+    for report in result.reports:
+        _show_report(report, stated)
+        if report["more"]:
+            console().print(f"    and {report['more']} more like it on these lines")
+    for report in result.warnings:
+        _show_report({**report, "kind": f"warning, {report['kind']}"}, stated)
+    for waiver, number in result.waived.items():
+        paragraph(f"waived by {waiver}: {number} report{'s' * (number > 1)}", 2)
+    for kind, number in result.unlisted.items():
+        console().print(f"  {kind}: and {number} more on other lines, which are not listed")
     totals, by_line = result.counters["totals"], result.counters["by_line"]
     if totals:
         table("", counter_rows(totals))
@@ -39,6 +44,12 @@ def show(result: "CheckResult", lines: bool) -> None:
             line_table(by_line)
             if all(line.startswith("PTX:") for line in by_line):
                 paragraph("lines are those of the PTX: compile with -lineinfo for those of the source", 2)
+
+
+def _notes(result: "CheckResult") -> str:
+    """The numbers of warnings and of waived reports, if any."""
+    numbers = {"warning": len(result.warnings), "waived report": sum(result.waived.values())}
+    return ", ".join(f"{number} {what}{'s' * (number > 1)}" for what, number in numbers.items() if number)
 
 
 def show_summary(results: "Sequence[CheckResult]") -> None:
@@ -56,18 +67,9 @@ def show_summary(results: "Sequence[CheckResult]") -> None:
     paragraph("; ".join(parts), 0)
 
 
-def _grouped(reports: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-    """The reports grouped by kind and source lines, since an unrolled loop gives several."""
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for number, report in enumerate(reports):
-        lines = _SOURCE_LINE.findall(" ".join(report["locations"])) or [str(number)]
-        groups.setdefault((report["kind"], *lines), []).append(report)
-    return groups.values()
-
-
 def _show_report(report: dict[str, Any], stated: set[str]) -> None:
     """Show a report; its rule is explained unless it is in `stated`, to which it is then added."""
-    from tilewright.emulator.checks.rules import ERRORS
+    from tilewright.emulator.checks.reporting.rules import ERRORS
 
     message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
     paragraph(message, 2)

@@ -108,8 +108,6 @@ def ladder(
       tilewright ladder --backend emulator --shape 256,256,128 --json
       tilewright ladder record.json --plot ladder.svg
     """
-    from tilewright.cli.ladder.table import is_complete
-
     require_plot(plot)
     if record is not None:
         if not record.exists() and rungs.rungs is not None:
@@ -117,7 +115,9 @@ def ladder(
                 f"{record} is not a record of --json: put commas, and no blanks, between the names of --rungs"
             )
         records.refuse_measuring(context, str(record), {"record", "plot", "as_json"})
-        if not _show(records.read(record, "tilewright ladder --json", is_complete), plot, as_json):
+        from tilewright.cli.ladder.schema import Climb
+
+        if not _show(records.read(record, "tilewright ladder --json", Climb), plot, as_json):
             raise typer.Exit(BAD_REQUEST)
         return
     on_gpu = wants_gpu(backend)

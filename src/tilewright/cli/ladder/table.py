@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli import records
+from rich.text import Text
+
 from tilewright.cli.output import console, paragraph
 from tilewright.ladder.climb import left_out
 
@@ -35,7 +36,7 @@ def show(record: dict[str, Any]) -> None:
     verdicts = {rung["name"]: rung["verified"] for rung in rungs if rung["verified"] is not None}
     wrong = [name for name, verified in verdicts.items() if not verified]
     if wrong:
-        console().print(f"[red]WRONG or failed: {', '.join(wrong)}[/red]")
+        console().print(f"WRONG or failed: {', '.join(wrong)}", style="red", markup=False)
     elif verdicts:
         products = "The product agrees" if len(verdicts) == 1 else f"All {len(verdicts)} products agree"
         console().print(f"{products} with float64.")
@@ -44,25 +45,6 @@ def show(record: dict[str, Any]) -> None:
         if any("settled" in rung.get("measured", {}) for rung in ran):
             legend += " Settled: measured at the power limit."
         console().print(legend, style="dim", soft_wrap=False)
-
-
-def is_complete(record: Any) -> bool:
-    """Whether data read from a file has everything that the table and the chart show."""
-    return (
-        records.has_parts(record, "rungs")
-        and records.has(record, "m", "n", "k", *(("gpu", "date") if record.get("backend") == "gpu" else ("backend",)))
-        and all(_is_whole(rung, record["backend"] == "gpu") for rung in record["rungs"])
-    )
-
-
-def _is_whole(rung: Any, measured: bool) -> bool:
-    if not records.has(rung, "name", "road", "data", "verified", "m", "n", "k") or not records.has_parts(
-        rung, "published"
-    ):
-        return False
-    if "tflops" in rung or "rereads" in rung:
-        return records.has(rung, "tflops", "measured") if measured else records.has(rung, *_COUNTED, "explanation")
-    return True
 
 
 def title(record: dict[str, Any]) -> str:
@@ -96,9 +78,6 @@ _COUNTED_LEGEND = (
 )
 
 
-_COUNTED = ("sectors_per_load", "conflicts_per_request", "flops_per_smem_byte", "flops_per_l2_byte", "rereads")
-"""The columns that the table and the chart show of rungs in the emulator."""
-
 _WRAPPED = ("what it means", "published")
 """Columns of words, which wrap in a narrow terminal; numbers and names stay whole."""
 
@@ -118,12 +97,12 @@ def _counted_table(rungs: Rungs) -> "Table":
     table = _table(*names, gap=1)  # lets places in the source fit 80 columns
     for rung in _by_road(rungs, table):
         table.add_row(
-            rung["name"],
+            Text(rung["name"]),
             _text("{:.1f}", rung["sectors_per_load"]),
             _text("{:.2f}", rung["conflicts_per_request"]),
             _text("{:.3g}", rung["flops_per_smem_byte"]),
             f"{rung['flops_per_l2_byte']:.3g}",
-            rung["explanation"],
+            Text(rung["explanation"]),
         )
     return table
 
@@ -138,13 +117,13 @@ def _measured_table(rungs: Rungs) -> "Table":
         found = rung["measured"].get("settled", {})
         cells = (_text("{:#.3g}", found.get("tflops")), _text("{:.3f}", found.get("ratio", {}).get("median")))
         table.add_row(
-            rung["name"],
+            Text(rung["name"]),
             _text("{:#.3g}", rung["tflops"]),
             _text("{:.1%}", rung.get("speed_of_light_share")),
             _text("{:.3f}", rung.get("cublas_ratio")),
             _text("{:.2f}x", rung.get("gain")),
             *(cells if settled else ()),
-            f"{figure.range} {figure.gpu}" if figure else "",
+            Text(f"{figure.range} {figure.gpu}" if figure else ""),
         )
     return table
 
@@ -160,5 +139,5 @@ def _by_road(rungs: Rungs, table: "Table") -> Iterator[dict[str, Any]]:
     for rung in rungs:
         if rung["road"] != before:
             before = rung["road"]
-            table.add_row(f"[dim]{before}[/dim]")
+            table.add_row(Text(before, style="dim"))
         yield rung

@@ -164,7 +164,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
         if not product.problem.is_empty:
             choice = choose(product.problem, backend.hardware, kernel=kernel)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
-            refuse_long_emulation(small.problem, choice.kernel.unit)
+            refuse_long_emulation(choice.kernel, config, small.problem, backend.hardware)
         operands = small.operands(seed)
         a, b, bias = operands["a"], operands["b"], operands.get("bias")
         planned = plan(
@@ -197,7 +197,7 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     assert planned.config is not None
     ctas = planned.kernel.assemble(planned.config, problem, hardware).shape.grid
     prediction = predict(
-        problem,
+        planned.kernel.oriented(planned.config, problem),
         hardware,
         planned.config.tile_m,
         planned.config.tile_n,

@@ -11,7 +11,7 @@ from tilewright.emulator.checks.clocks import KNOWN
 from tilewright.emulator.checks.ground import Ground
 from tilewright.emulator.checks.lifetimes import LifetimeChecks
 from tilewright.emulator.checks.releases import Releases
-from tilewright.emulator.checks.rules import accesses
+from tilewright.emulator.checks.reporting.rules import accesses
 from tilewright.emulator.checks.shadow import NEVER, GlobalShadow, column_of, pack, site_of, time_of, until
 from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask
 from tilewright.emulator.memory import GLOBAL_BASE, FlatMemory
@@ -23,6 +23,7 @@ class AccessChecks:
 
     def __init__(self, ground: Ground, lifetimes: LifetimeChecks, releases: Releases) -> None:
         self._ground, self._lifetimes, self._releases = ground, lifetimes, releases
+        self._empty: dict[int, int] = {}  # the first address without a value that each load of shared memory has found
 
     def access(self, kind: str, space: str, site: int, lanes: Indices, where: Indices, width: int) -> None:
         """Check a ld, st or atom of lanes at flat offsets of shared or global memory."""
@@ -49,7 +50,7 @@ class AccessChecks:
         floor = until(np.where(remote, 0, self._ground.floor[cta]))[:, None]
         writes = shadow.writes[cells]
         if kind in ("ld", "atom") and not writes.all() and "exch" not in self._ground.words.modifiers(site):
-            self._uninitialized(site, lanes, where, writes)
+            self._find_unwritten(kind, site, lanes, where, writes == 0)
         self._require_order(kind, site, lanes, cells, writes, writes > floor)
         reads = kind == "ld"
         if not reads:
@@ -240,11 +241,24 @@ class AccessChecks:
         within_warp = thread // WARP == self._ground.topology.thread[lane] // WARP
         return f"a barrier, {'at least __syncwarp()' if within_warp else 'such as __syncthreads()'},"
 
-    def _uninitialized(self, site: int, lanes: Indices, where: Indices, writes: Array) -> None:
-        first = int(np.flatnonzero((writes == 0).any(axis=1))[0])
+    def _find_unwritten(self, kind: str, site: int, lanes: Indices, where: Indices, unwritten: Mask) -> None:
+        """Report an atomic of memory that nothing has written; a load may leave its registers unused."""
+        first = int(np.flatnonzero(unwritten.any(axis=1))[0])
         address = self._ground.shared_address(int(where[first]))
+        if kind == "ld":
+            self._ground.wave.access.unwritten = unwritten
+            self._empty.setdefault(site, address)
+            return
         words = self._ground.words
         message = f"{words.describe(site)} reads {words.shared(address)}, which has not been written"
-        self._ground.report(
-            "uninitialized-shared", message, (site,), self._ground.topology.group(lanes[first : first + 1]), address
+        group = self._ground.topology.group(lanes[first : first + 1])
+        self._ground.report("uninitialized-shared", message, (site,), group, address)
+
+    def used(self, site: int, group: Group, load: int) -> None:
+        """Report the use of what a load found in shared memory that nothing had written."""
+        words, address = self._ground.words, self._empty[load]
+        message = (
+            f"{words.describe(site)} uses what {words.describe(load)} reads from {words.shared(address)}, which has "
+            "not been written"
         )
+        self._ground.report("uninitialized-shared", message, (site, load), group, address)

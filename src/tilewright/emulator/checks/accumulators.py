@@ -22,6 +22,7 @@ class AccumulatorChecks:
     issuer: the instruction that issued the later of the two.
     touched: the instruction, plus 1, that last accessed the register since the warpgroup's last wgmma.fence.
     fenced: the instruction, plus 1, of that fence.
+    multiplied: whether any wgmma followed that fence.
     """
 
     def __init__(self, ground: Ground, registers: int) -> None:
@@ -32,7 +33,7 @@ class AccumulatorChecks:
             np.zeros((registers, warpgroups), np.int64) for _ in range(4)
         )
         self._retired = np.zeros(warpgroups, np.int64)
-        self._fenced = np.zeros(warpgroups, np.int64)
+        self._fenced, self._multiplied = np.zeros(warpgroups, np.int64), np.zeros(warpgroups, np.bool_)
         self._has_fragments = False  # whether any wgmma had A in registers
 
     def touch(self, site: int, group: Group, number: int) -> None:
@@ -46,7 +47,7 @@ class AccumulatorChecks:
         """wgmma.fence."""
         slots = self._slots(group)
         self._touched[:, slots] = 0
-        self._fenced[slots] = site + 1
+        self._fenced[slots], self._multiplied[slots] = site + 1, False
 
     def multiply(
         self, site: int, group: Group, rows: slice | tuple[int, ...], fragments: tuple[int, ...], time: int
@@ -65,6 +66,7 @@ class AccumulatorChecks:
         if not touched and not self._fenced[slots].all():
             self._report("wgmma-fence", site, site, int(slots[self._fenced[slots].argmin()]), "changes")
         self._changed[index], self._issuer[index] = time, site
+        self._multiplied[slots] = True
         if fragments:
             self._used[of_a], self._issuer[of_a] = time, site
 
@@ -79,8 +81,15 @@ class AccumulatorChecks:
         touched = self._touched[index]
         if not touched.any():
             return False
-        place = np.unravel_index(int((touched > 0).argmax()), touched.shape)
-        self._report("wgmma-fence", site, int(touched[place]) - 1, int(slots[place[-1]]), verb)
+        constant = self._ground.traits.constants[touched - 1] & (self._fenced[slots] > 0) & ~self._multiplied[slots]
+        for kind, mask in (
+            ("wgmma-fence", (touched > 0) & ~constant),
+            ("wgmma-serialization", (touched > 0) & constant),
+        ):
+            if mask.any():
+                place = np.unravel_index(int(mask.argmax()), mask.shape)
+                self._report(kind, site, int(touched[place]) - 1, int(slots[place[-1]]), verb)
+        self._touched[index] = np.where(constant, 0, touched)
         return True
 
     def _require_retired(self, site: int, issued: Array, index: Any, slots: Indices) -> None:
@@ -103,7 +112,10 @@ class AccumulatorChecks:
         group = ground.topology.group(lanes[lanes < ground.topology.lanes])
         describe = ground.words.describe
         past = "" if other == site else f" that {describe(other)} accesses too"
-        if kind == "wgmma-fence" and other != site and (fence := int(self._fenced[slot])):
+        if kind == "wgmma-serialization":
+            past = f" that {describe(other)} sets to a constant after {describe(int(self._fenced[slot]) - 1)}"
+            past += ": ptxas serializes here"
+        elif kind == "wgmma-fence" and other != site and (fence := int(self._fenced[slot])):
             past += (
                 f", after {describe(fence - 1)}: if the source has it before that fence, the compiler has moved it, "
                 "and the order of the PTX counts"

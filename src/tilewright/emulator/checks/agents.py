@@ -8,9 +8,9 @@ from tilewright.emulator.checks.clocks import KNOWN
 from tilewright.emulator.checks.ground import Ground
 from tilewright.emulator.checks.lifetimes import LifetimeChecks
 from tilewright.emulator.checks.mbarriers import MbarrierFacts
-from tilewright.emulator.checks.rules import accesses
+from tilewright.emulator.checks.reporting.rules import accesses
 from tilewright.emulator.checks.shadow import column_of, is_asynchronous, pack, site_of, time_of
-from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Indices
+from tilewright.emulator.lanes import WARP, WARPGROUP, Array, Indices, Mask
 from tilewright.rounding import ceil_div
 
 _CHUNK = 16
@@ -47,9 +47,10 @@ class AgentChecks:
         rows[KNOWN][:, agents] = over[:, agents]
         place = np.arange(cells.start, cells.stop)
         verb = "updates" if ground.traits.reductions[site] else "writes"
-        self._require_seen(
-            "overwrite-before-wait", site, lanes, rows, place, shadow.by_cta(shadow.writes)[of_ctas, cells], verb
-        )
+        writes = shadow.by_cta(shadow.writes)[of_ctas, cells]
+        if verb == "updates":
+            self._require_written(site, lanes, place, writes, verb)
+        self._require_seen("overwrite-before-wait", site, lanes, rows, place, writes, verb)
         for reads in shadow.used_reads():
             past = shadow.by_cta(reads)[of_ctas, cells]
             if past.any():
@@ -60,13 +61,17 @@ class AgentChecks:
         shadow.by_cta(shadow.writes)[of_ctas, cells] = pack(now, columns, site, True)[:, None]
         self._lifetimes.touch(site, targets, columns, offset, now)
 
-    def read_by_bulk(self, site: int, lane: int, chunks: Indices) -> int:
-        """Check a bulk store of a lane, which reads 16-byte chunks of its CTA; returns the time, for the wait."""
+    def read_by_bulk(self, site: int, lane: int, chunks: Indices, taken: Mask | None) -> int:
+        """Check a bulk store of a lane, which reads 16-byte chunks of its CTA; returns the time, for the wait.
+
+        taken: the chunks that it stores, None for all; others may hold nothing.
+        """
         thread, ctas = int(self._ground.topology.thread[lane]), self._ground.topology.cta[[lane]]
         now, lanes = self._ground.tick(), np.array([lane])
         rows = self._ground.clocks.facts[:, lanes]
         columns = self._columns(("bulk", thread), ctas)
-        self._read(site, lanes, ctas, rows, self._cells(chunks), ("bulk", thread // WARP), columns, now)
+        needed = None if taken is None else np.repeat(taken, _CHUNK // self._ground.shared.cell)
+        self._read(site, lanes, ctas, rows, self._cells(chunks), ("bulk", thread // WARP), columns, now, needed)
         return now
 
     def read_by_copy(self, site: int, lane: int, chunks: Indices, barrier: MbarrierFacts, signal: int) -> None:
@@ -105,10 +110,15 @@ class AgentChecks:
         reader: Hashable,
         columns: Indices,
         now: int,
+        needed: Mask | None = None,
     ) -> None:
-        """Check agents of one kind, one in each of some CTAs, that read cells of their shared memory."""
+        """Check agents of one kind, one in each of some CTAs, that read cells of their shared memory.
+
+        needed: the cells that must have been written, None for all.
+        """
         shadow = self._ground.shared
         writes = shadow.by_cta(shadow.writes)[ctas[:, None], cells]
+        self._require_written(site, lanes, cells, writes, "reads", needed)
         self._require_seen("read-before-wait", site, lanes, rows, cells, writes, "reads")
         reads = shadow.by_cta(shadow.reads_of(reader))
         reads[ctas[:, None], cells] = pack(now, columns, site, True)[:, None]
@@ -132,13 +142,19 @@ class AgentChecks:
         size = self._ground.topology.cluster_size
         return self._ground.clocks.agent(agent, size) + ctas % size
 
+    def _require_written(
+        self, site: int, lanes: Indices, cells: Indices, writes: Array, verb: str, needed: Mask | None = None
+    ) -> None:
+        """Report a cell, of those that are needed, that nothing has written: writes are (lanes, cells)."""
+        if not writes.all():
+            missing = writes == 0 if needed is None else (writes == 0) & needed
+            self._report_first("uninitialized-shared", site, lanes, cells, writes, missing, verb)
+
     def _require_seen(
         self, rule: str, site: int, lanes: Indices, rows: Array, cells: Indices, writes: Array, verb: str
     ) -> None:
         """Report writes (lanes, cells) that the asynchronous operations of lanes do not see."""
         ground = self._ground
-        if verb != "writes" and not writes.all():
-            self._report_first("uninitialized-shared", site, lanes, cells, writes, writes == 0, verb)
         column, time = column_of(writes), time_of(writes)
         agents = ~ground.clocks.ordinary[column]
         known = np.take_along_axis(rows[KNOWN], column, axis=1) >= time
@@ -173,6 +189,11 @@ class AgentChecks:
             who = ground.name_of(int(column_of(access)), int(ground.topology.cta[lane]))
             sites = (site, int(site_of(access)))
             message += f"{who} {accesses(kind, ground.words.instruction(sites[1]), bool(is_asynchronous(access)))}"
+            if kind == "overwrite-before-wait" and not is_asynchronous(access):
+                message += (
+                    ": a thread that arrives at the mbarrier for others must be ordered after what they read, by "
+                    "__syncwarp() or another barrier before its arrival"
+                )
         else:
             message += "has not been written"
         ground.report(kind, message, sites, ground.topology.group(np.array([lane])), address)

@@ -21,6 +21,7 @@ from tilewright.emulator.checks.member_masks import MemberMaskChecks
 from tilewright.emulator.checks.operations import OperationChecks
 from tilewright.emulator.checks.register_budget import RegisterBudget
 from tilewright.emulator.checks.releases import Releases
+from tilewright.emulator.checks.tensor_maps import TensorMapChecks
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.machine.operation import GlobalRegion, Operation, Queue
@@ -47,6 +48,7 @@ class Checker(Observer):
             ground, self._accesses, self._mbarriers, AgentChecks(ground, self._lifetimes),
             GlobalCopyChecks(ground, self._releases), self._accumulators,
         )  # fmt: skip
+        self._tensor_maps = TensorMapChecks(ground, self._releases)
         self._member_masks, self._convergence = MemberMaskChecks(ground), ConvergenceChecks(ground)
         self._budget = RegisterBudget(ground, wave.program)
         self._dependency = GridDependency(ground)
@@ -123,11 +125,19 @@ class Checker(Observer):
             self._accumulators.fence(site, group)
         elif what == "memory":
             self._releases.fence(site, group.indices)
-        else:
-            if what == "proxy" and self._ground.traits.asynchronous:
-                self._ground.clocks.fence_proxies(group, self._ground.tick(), spaces)
-            if what == "mbarrier_init" or "shared" in spaces:
-                self._mbarriers.fence(group.indices, publishes=what == "mbarrier_init")
+        elif what == "mbarrier_init":
+            self._mbarriers.fence(group.indices)
+        elif self._ground.traits.asynchronous:
+            self._ground.clocks.fence_proxies(group, self._ground.tick(), spaces)
+
+    def tensor_map_acquired(self, site: int, group: Group, addresses: Array) -> None:
+        self._tensor_maps.acquire(group, addresses)
+
+    def tensor_map_released(self, site: int, group: Group) -> None:
+        self._tensor_maps.release(group)
+
+    def tensor_map_used(self, site: int, lanes: Indices, address: int) -> None:
+        self._tensor_maps.use(site, lanes, address)
 
     def grids_awaited(self, group: Group) -> None:
         self._dependency.awaited(group)
@@ -153,6 +163,9 @@ class Checker(Observer):
         self._accumulators.touch(site, group, number)
 
     def used_without_value(self, site: int, group: Group, origin: int | None) -> None:
+        if origin is not None and self._ground.words.instruction(origin).opcode != "shfl":
+            self._accesses.used(site, group, origin)
+            return
         describe, sites = self._ground.words.describe, (site,) if origin is None else (site, origin)
         what = "a register that no instruction has given a value"
         if origin is not None:
@@ -169,6 +182,13 @@ class Checker(Observer):
             if not self._ground.wave.alive_threads[cta]:
                 self._budget.exited(cta, group)
         self._lifetimes.exited(group, site)
+
+    def exited_early(self, group: Group, site: int) -> None:
+        message = (
+            f"{self._ground.words.describe(site)} ends threads that have not waited for their bulk stores: "
+            "cp.async.bulk.wait_group must stand before it"
+        )
+        self._ground.report("exit-before-wait", message, (site,), group, None)
 
     def stuck(self, waiting: list[tuple[Block, Group]]) -> None:
         words = self._ground.words

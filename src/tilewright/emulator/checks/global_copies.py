@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.emulator.checks.clocks import KNOWN
 from tilewright.emulator.checks.ground import Ground
 from tilewright.emulator.checks.releases import Releases
-from tilewright.emulator.checks.rules import accesses
+from tilewright.emulator.checks.reporting.rules import accesses
 from tilewright.emulator.checks.shadow import GlobalShadow, column_of, is_asynchronous, pack, site_of, time_of
 from tilewright.emulator.lanes import Array, Indices
 from tilewright.emulator.machine.operation import GlobalRegion

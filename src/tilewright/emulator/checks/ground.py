@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.emulator.checks.clocks import Clocks
 from tilewright.emulator.checks.launch_state import LaunchState
-from tilewright.emulator.checks.rules import Report
+from tilewright.emulator.checks.reporting.reports import Report
 from tilewright.emulator.checks.shadow import NEVER, GlobalShadow, SharedShadow
 from tilewright.emulator.errors import EmulatorError
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
@@ -82,15 +82,15 @@ class Ground:
         sites: tuple[int, ...],
         group: Group,
         address: int | None,
-        key: tuple[Hashable, ...] = (),
+        apart: tuple[Hashable, ...] = (),
     ) -> None:
-        """Add a report, once for its kind, sites and key."""
+        """Add a report, once for its kind and sites; `apart` tells it from others on the same lines."""
         words = self.words
 
         def make() -> Report:
             return Report(kind, message, tuple(map(words.describe, sites)), words.name(group), address)
 
-        self.state.reports.add((kind, *sites, *key), make)
+        self.state.reports.add((kind, *sites), apart, make)
 
     def name_of_lane(self, lane: int) -> str:
         """A thread in words."""

@@ -2,7 +2,7 @@
 
 from tilewright.emulator.checks.carried import Published
 from tilewright.emulator.checks.history import History
-from tilewright.emulator.checks.rules import Reports
+from tilewright.emulator.checks.reporting.reports import Reports
 from tilewright.emulator.checks.shadow import GlobalShadow
 
 

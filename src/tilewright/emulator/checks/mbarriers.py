@@ -42,13 +42,13 @@ class MbarrierChecks:
         if "relaxed" not in self._modifiers(site):
             self._facts[offset].wait(group, self._scope(site))
 
-    def fence(self, lanes: Indices, publishes: bool) -> None:
-        """fence.mbarrier_init, which publishes earlier initializations, or fence.proxy.async."""
+    def fence(self, lanes: Indices) -> None:
+        """fence.mbarrier_init: a release of earlier initializations by the same thread, and of nothing else."""
         for facts in self._facts.values():
-            facts.fence(lanes, publishes)
+            facts.fence(lanes)
 
     def release_initialized(self, rows: Array, lanes: Indices) -> None:
-        """Add to the rows of a barrier the initializations that the arriving lanes have published."""
+        """Add to the rows of a barrier the initializations that the arriving lanes have fenced."""
         for facts in self._facts.values():
             facts.release_initialized(rows, lanes)
 
@@ -62,8 +62,8 @@ class MbarrierFacts:
 
     pending: rows of the current phase's arrivals; done: of the completed phases; each (kinds, 2, ctas, columns), of
     arrivals from the mbarrier's own CTA and from peers. initialized: when the mbarrier was initialized, by the lane
-    `initializer`; fenced: when that was fenced, and published: when by fence.mbarrier_init. Who knows of the
-    initialization or its fence has learned of it in a column of its own.
+    `initializer`; fenced: whether that thread has executed fence.mbarrier_init since. Who knows of the initialization
+    has learned of it in a column of its own, by whatever orders accesses.
     """
 
     def __init__(self, ground: Ground, accesses: AccessChecks, lifetimes: LifetimeChecks, offset: int) -> None:
@@ -74,7 +74,7 @@ class MbarrierFacts:
         self._pending, self._done = (np.stack([ground.clocks.nothing(ctas)] * 2, axis=1) for _ in range(2))
         self._peers = False  # whether any have arrived
         self._initializer = np.zeros(ctas, np.int64)
-        self._initialized, self._fenced, self._published = (np.zeros(ctas, np.int64) for _ in range(3))
+        self._initialized, self._fenced = np.zeros(ctas, np.int64), np.zeros(ctas, np.bool_)
         self._site = 0
         self._copies: int | None = None
         self._sent = np.zeros(ctas, np.bool_)  # whether peers' st.async or red.async signal it
@@ -102,8 +102,9 @@ class MbarrierFacts:
         """mbarrier.init."""
         self._site = site
         self._initializer[cta], self._initialized[cta] = lanes, self._ground.tick()
-        self._fenced[cta] = self._published[cta] = self._used[cta] = 0
-        self._remember(cta, self._initialized)
+        self._fenced[cta] = self._used[cta] = 0
+        column = self._made + cta % self._ground.topology.cluster_size
+        self._ground.clocks.facts[KNOWN, lanes, column] = self._initialized[cta]
         self._accesses.access_shared("st", site, lanes, self._places(cta), MBARRIER_BYTES)
         self._occupy(site, cta, NEVER)
 
@@ -136,47 +137,41 @@ class MbarrierFacts:
             group = self._ground.topology.group(np.array([lanes[first]]))
             self._ground.report("race", message, (site,), group, self.offset)
 
-    def fence(self, lanes: Indices, publishes: bool) -> None:
-        """fence.mbarrier_init, which publishes, or fence.proxy.async by some lanes."""
-        now, own = self._ground.tick(), np.isin(self._initializer, lanes) & (self._initialized > 0)
-        self._fenced[own & (self._fenced == 0)] = now
-        if publishes:
-            self._published[own & (self._published == 0)] = now
-        self._remember(np.flatnonzero(own), np.maximum(self._fenced, self._published))
-
-    def _remember(self, cta: Indices, times: Indices) -> None:
-        """The initializers of some CTAs' mbarriers know of what they did to these."""
-        column = self._made + cta % self._ground.topology.cluster_size
-        self._ground.clocks.facts[KNOWN, self._initializer[cta], column] = times[cta]
+    def fence(self, lanes: Indices) -> None:
+        """fence.mbarrier_init by some lanes."""
+        self._fenced |= np.isin(self._initializer, lanes) & (self._initialized > 0)
 
     def release_initialized(self, rows: Array, lanes: Indices) -> None:
-        """Add to the rows of a barrier the initializations that arriving lanes have published by a fence."""
-        cta = np.flatnonzero(np.isin(self._initializer, lanes) & (self._published > 0))
+        """Add to the rows of a barrier the initializations that arriving lanes have released by the fence."""
+        cta = np.flatnonzero(np.isin(self._initializer, lanes) & self._fenced)
         column = self._made + cta % self._ground.topology.cluster_size
-        rows[KNOWN, cta, column] = np.maximum(rows[KNOWN, cta, column], self._published[cta])
+        rows[KNOWN, cta, column] = np.maximum(rows[KNOWN, cta, column], self._initialized[cta])
 
     def use(self, site: int, lanes: Indices, cta: Indices, by_copy: bool = False) -> None:
         """Record that lanes use the mbarriers of CTAs, directly or through a copy that will signal them."""
         ground = self._ground
         clocks, topology = ground.clocks, ground.topology
-        needs_fence = topology.cta[lanes] != cta
-        made = np.where(needs_fence, self._fenced[cta], self._initialized[cta])
         known = clocks.facts[KNOWN, lanes, self._made + cta % topology.cluster_size]
-        bad = (made == 0) | (known < made)
+        bad = known < self._initialized[cta]
         if bad.any():
             first = int(bad.argmax())
-            lane = int(lanes[first])
-            missing = "a fence" if needs_fence[first] and not made[first] else "a barrier"
             message = (
-                f"{ground.words.describe(site)} uses the mbarrier at {self._place}, and {missing} "
-                "is missing since it was initialized"
+                f"{ground.words.describe(site)} uses the mbarrier at {self._place} and is not ordered after its "
+                f"initialization: {self._remedy(bool(topology.cta[lanes[first]] != cta[first]))} must stand between "
+                "the two"
             )
-            group = topology.group(np.array([lane]))
+            group = topology.group(lanes[first : first + 1])
             ground.report("mbarrier-init", message, (site, self._site), group, self.offset)
         now, remote = ground.tick(), topology.cta[lanes] != cta
         self._used[cta, clocks.column[lanes]] = now
         if not by_copy:  # the phase tells when a copy ends
             self._lifetimes.touch(site, cta[remote], clocks.column[lanes[remote]], self.offset, now)
+
+    def _remedy(self, remote: bool) -> str:
+        """The remedy for a use that is not ordered after the initialization, maybe from another CTA."""
+        if not remote:
+            return "a barrier of the CTA, such as __syncthreads(),"
+        return "a barrier of the cluster, with fence.mbarrier_init before it if its arrival is .relaxed,"
 
     def arrive(self, lanes: Indices, cta: Indices, scope: int) -> None:
         """Record that lanes arrive at the mbarriers of CTAs."""

@@ -48,7 +48,7 @@ class MemberMaskChecks:
             if (found := np.intersect1d(here.indices, lanes)).size:
                 message = f"{self._ground.words.describe(site)} {fault}"
                 threads = self._ground.topology.group(found)
-                self._ground.report("member-mask", message, (site,), threads, None, key=(fault,))
+                self._ground.report("member-mask", message, (site,), threads, None, apart=(fault,))
 
 
 def _named_by_another_mask(warps: Tiles, masks: Array) -> Mask:

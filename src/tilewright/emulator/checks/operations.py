@@ -104,7 +104,8 @@ class OperationChecks:
         assert isinstance(read, SharedRegion)
         assert isinstance(written, GlobalRegion)
         parts, threads = range(lanes.size), self._ground.topology.thread[lanes]
-        reads = [self._agents.read_by_bulk(site, int(lanes[part]), read.chunks_of(part)) for part in parts]
+        taken = [None if read.taken is None else read.taken(part) for part in parts]
+        reads = [self._agents.read_by_bulk(site, int(lanes[part]), read.chunks_of(part), taken[part]) for part in parts]
         writes = [
             self._global_copies.write(site, int(lanes[part]), written.rows_of(part), ("bulk write", int(threads[part])))
             for part in parts

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.errors import Misaligned, OutOfBounds
-from tilewright.emulator.lanes import Active, Array, Group, Indices, Topology
+from tilewright.emulator.lanes import Active, Array, Group, Indices, Mask, Topology
 from tilewright.emulator.machine.observer import Observers
 from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import (
@@ -34,6 +34,9 @@ class Access:
 
     shared_limit: end of a CTA's shared memory as it addresses it.
     local_bytes: local memory of one thread.
+    unwritten: (lanes that take part, parts of equal size), what of a load of shared memory nothing has written; an
+    observer says so while it is told of the access.
+    missing: the same of the last load as a whole, (group, parts); None for nothing.
     """
 
     def __init__(
@@ -42,6 +45,8 @@ class Access:
         self.memory, self.topology, self.shared_limit = memory, topology, shared_limit
         self._words, self._tell, self._entry = words, tell, words.entry
         self.local_bytes = self._entry.local_bytes
+        self.unwritten: Mask | None = None
+        self.missing: Mask | None = None
         self.shared = FlatMemory(np.full(topology.ctas * topology.shared_stride, POISON, np.uint8))
         self.local = FlatMemory(np.full(round_up(topology.lanes * self.local_bytes, 16), POISON, np.uint8))
 
@@ -49,7 +54,7 @@ class Access:
         self, site: int, group: Group, space: str, address: Array, dtype: npt.DTypeLike, count: int, active: Active
     ) -> list[Array]:
         """`count` consecutive elements per lane; zeros in inactive lanes."""
-        width = np.dtype(dtype).itemsize * count
+        width, self.missing = np.dtype(dtype).itemsize * count, None
 
         def gather(memory: FlatMemory, where: Indices, _: Indices | None) -> list[Array]:
             return memory.gather(where, dtype, count)
@@ -177,13 +182,21 @@ class Access:
     ) -> list[tuple[Indices | None, Any]]:
         """Report an access to observers and apply `act` to the active lanes' offsets, once per memory."""
         results = []
-        for named, memory, where, chosen in self._parts(site, group, space, address, width, active):
+        for named, memory, where, chosen in self.parts(site, group, space, address, width, active):
             if named != "param":  # the hardware reads parameters as constants
                 self._tell.accessed(site, kind, named, group, where, width, chosen)
+                if self.unwritten is not None:
+                    self._miss(group.size, chosen, self.unwritten)
             results.append((chosen, act(memory, where, chosen)))
         return results
 
-    def _parts(
+    def _miss(self, size: int, chosen: Indices | None, unwritten: Mask) -> None:
+        """Note what a load of some lanes of a group finds unwritten."""
+        self.unwritten = None
+        self.missing = np.zeros((size, unwritten.shape[1]), np.bool_)
+        self.missing[slice(None) if chosen is None else chosen] = unwritten
+
+    def parts(
         self, site: int, group: Group, space: str, address: Array, width: int, active: Active
     ) -> Iterator[tuple[str, FlatMemory, Indices, Indices | None]]:
         """The spaces that the active lanes address: memories, offsets, and lanes (None for all)."""
@@ -259,6 +272,12 @@ class Access:
         if entry.shared_bytes:
             return ", all of them static: keep the index within the bounds of its array"
         return ": it declares no shared memory"
+
+
+def of_parts(mask: Mask, count: int) -> Mask:
+    """A mask of parts of equal size, (lanes, parts), as one of `count` such parts: true where it covers any of one."""
+    parts = np.repeat(mask, max(count // mask.shape[1], 1), axis=1)
+    return np.asarray(parts.reshape(len(mask), count, -1).any(axis=2))
 
 
 def modify(

@@ -159,6 +159,7 @@ class Barriers:
         full = (arrived > 0) & (arrived == expected)
         if not full.any():
             return
+        self._wave.milestones += 1
         waiting = [_split(entry, full[entry.group.cta]) for entry in barrier.waiting]
         self._wave.tell.barrier_completed(number, full, full & (barrier.expected == 0))
         self._wave.tell.barrier_passed(number, [entry.group for entry, _ in waiting if entry.group.size])
@@ -217,6 +218,7 @@ class Barriers:
         full = by_cta.reshape(-1, topology.cluster_size).all(axis=1)
         if full.any():
             self._cluster_phase[full] += 1
+            self._wave.milestones += 1
             everybody = np.ones(topology.ctas, np.bool_)
             self._wave.tell.barrier_completed(CLUSTER_BARRIER, np.repeat(full, topology.cluster_size), everybody)
             self._wake_clusters()

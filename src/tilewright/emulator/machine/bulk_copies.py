@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds
-from tilewright.emulator.lanes import WARP, Active, Array, Group, Indices, lane_values, lanes_of
+from tilewright.emulator.lanes import WARP, Active, Array, Group, Indices, Mask, lane_values, lanes_of
 from tilewright.emulator.machine.asynchrony import CommitGroups
 from tilewright.emulator.machine.bulk_operands import BulkOperands, Issue
 from tilewright.emulator.machine.mbarriers import Mbarriers
@@ -57,7 +57,7 @@ class BulkCopies:
             some = np.flatnonzero((handles == address) & (masks == ranks))
             targets = self._operands.destinations(site, cta[some], None if mask is None else ranks)
             signals = signal_cta[some, None] if mask is None else targets
-            tensor_map = self._operands.tensor_map(site, address)
+            tensor_map = self._operands.tensor_map(site, address, lanes.indices[some])
             self._operands.check_tiles(site, tensor_map, boxes[some], offset[some])
             loaded, read = tensor_map.tile_bytes * some.size, tma.bytes_read(tensor_map, boxes[some])
             self._wave.tell.moved(site, loaded, read, 0, targets.shape[1])
@@ -113,7 +113,7 @@ class BulkCopies:
         stores = []
         for issue in operands.issues(site, group, [source], [handle, *coordinates], None, active):
             [(cta, offset)], (address, *box) = issue.places, issue.values
-            tensor_map = operands.tensor_map(site, address)
+            tensor_map = operands.tensor_map(site, address, np.array([issue.lane]))
             if min(box) < 0:
                 raise OutOfBounds(
                     f"{self._wave.words.describe(site)} stores a box at {tuple(box)}: an H200 stops with an "
@@ -128,7 +128,8 @@ class BulkCopies:
             write = partial(tma.store_tile, *memories, place, offset, reduction)
             chunks = tma.tile_chunks(tensor_map, offset)
             origin = operands.shared_range(site, cta, offset, tensor_map.shared_bytes)
-            stores.append(_Store(issue, chunks, origin, tma.rows_in_bounds(written, box), write, reduction is None))
+            rows, taken = tma.rows_in_bounds(written, box), tma.chunks_in_bounds(written, box)
+            stores.append(_Store(issue, chunks, origin, rows, write, reduction is None, taken))
         self._issue_stores(site, stores)
 
     def _require_reduction(self, site: int, operation: str, tensor_map: TensorMap) -> None:
@@ -257,7 +258,9 @@ class BulkCopies:
 
         owners = np.array([store.issue.lane for store in stores])
         ctas, offsets = np.array([store.issue.places[0] for store in stores]).T
-        reads = SharedRegion(ctas[:, None], offsets, 0, lambda part: stores[part].chunks)
+        reads = SharedRegion(
+            ctas[:, None], offsets, 0, lambda part: stores[part].chunks, taken=lambda part: stores[part].taken
+        )
         writes = GlobalRegion(rows.__getitem__)
         self._wave.tell.issued(Operation(site, "bulk", owners, self.groups.queue(owners), reads, writes))
         self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))
@@ -286,6 +289,7 @@ class _Store:
     chunks: 16-byte chunks of the CTA's shared memory.
     rows: rows of global memory.
     repeatable: whether a second execution changes nothing; a reduction is not repeatable.
+    taken: the chunks that it writes, None for all.
     """
 
     issue: Issue
@@ -294,6 +298,7 @@ class _Store:
     rows: tma.Rows | None
     write: Callable[[], object]
     repeatable: bool
+    taken: Mask | None = None
 
 
 def _copy(target: Bytes, source: Bytes, reduction: tuple[str, str] | None) -> None:

@@ -63,8 +63,8 @@ class BulkOperands:
             )
         return ctas[:, None] // size * size + ranks
 
-    def tensor_map(self, site: int, address: int) -> TensorMap:
-        """The tensor map at an address."""
+    def tensor_map(self, site: int, address: int, lanes: Indices) -> TensorMap:
+        """The tensor map at an address, which lanes use."""
         if address < 1 << 32:  # an address of the parameter space, used as it is
             address += int(self._wave.launch.parameters_address)
         try:
@@ -79,6 +79,7 @@ class BulkOperands:
         if tensor_map is None:
             what = f"there is no tensor map at {address:#x}"
             raise EmulatorError(f"{self._words.describe(site)}: {what}", address=address)
+        self._wave.tell.tensor_map_used(site, lanes, address)
         return tensor_map
 
     def check_tiles(self, site: int, tensor_map: TensorMap, boxes: Indices, offsets: Indices) -> None:

@@ -6,6 +6,7 @@ that polls memory, until every other group has run; and, under lazy asynchrony, 
 reads, so a thread that overwrites the data too early gets to do so.
 """
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -13,8 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.emulator.errors import AsyncHazard, Deadlock, EmulatorError, KernelTrap, StepLimit, UndefinedBranch
+from tilewright.emulator.errors import (
+    AsyncHazard,
+    Deadlock,
+    EmulatorError,
+    KernelTrap,
+    StepLimit,
+    UndefinedBranch,
+    UnsupportedInstruction,
+)
 from tilewright.emulator.lanes import Group, Mask, lanes_of
+from tilewright.emulator.machine.assertions import ASSERTFAIL, failed_assertion
 from tilewright.emulator.machine.barriers import Barriers
 from tilewright.emulator.machine.bulk_copies import BulkCopies
 from tilewright.emulator.machine.mbarriers import Mbarriers
@@ -22,15 +32,20 @@ from tilewright.emulator.machine.meetings import Meetings
 from tilewright.emulator.machine.poison import Poison
 from tilewright.emulator.machine.remote_stores import RemoteStores
 from tilewright.emulator.machine.specials import Specials
+from tilewright.emulator.machine.stack import Stack
 from tilewright.emulator.machine.tensor_cores import TensorCores
+from tilewright.emulator.machine.tensor_maps import TensorMaps
 from tilewright.emulator.machine.thread_copies import ThreadCopies
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.program.blocks import Block, retires, waits
+from tilewright.emulator.ptx.syntax import Label
 from tilewright.emulator.semantics import collectives
 from tilewright.emulator.semantics.scalars import Values
 
 HEARTBEAT = 64
 """Steps after which the progress is reported again, even if no thread exits."""
+PATIENCE = 100
+"""Consecutive turns of polling loops alone after which the threads that wait at a try_wait give up."""
 POLLING_ROUNDS = 20_000
 """Consecutive turns of polling loops alone after which the launch counts as deadlocked."""
 
@@ -53,7 +68,8 @@ class Machine:
         self.barriers, self.mbarriers = Barriers(wave), Mbarriers(wave)
         self.tensor_cores = TensorCores(wave)
         self.copies, self.bulk = ThreadCopies(wave, self.mbarriers), BulkCopies(wave, self.mbarriers)
-        self.remote = RemoteStores(wave, self.mbarriers)
+        self.stack = Stack(wave)
+        self.remote, self.tensor_maps = RemoteStores(wave, self.mbarriers), TensorMaps(wave)
         self._executed = np.zeros(len(self._program.blocks), np.int64)
         self._cut_short: tuple[Block, int, tuple[str, ...]] | None = None  # by an error: a block, and the instruction
         self._ready: dict[int, list[Group]] = {}
@@ -144,6 +160,22 @@ class Machine:
         if lanes.size:
             raise KernelTrap(f"{self._words.name(lanes)}, executed {self._words.describe(site)}")
 
+    def call_elsewhere(self, site: int, group: Group, active: Mask | None) -> None:
+        """End the launch if a lane is active, which calls a function that the module only declares."""
+        lanes = group.active(active)
+        if not lanes.size:
+            return
+        call, who = self._words.instruction(site), f"{self._words.name(lanes)}, executed {self._words.describe(site)}"
+        called = call.operands[0]
+        assert isinstance(called, Label)
+        if re.search(rf"(?<![\w$]){ASSERTFAIL}(?![\w$])", called.name):
+            said = failed_assertion(self._wave, call, int(lanes.indices[0]))
+            raise KernelTrap(f"{said}: {who}" if said else who)
+        raise UnsupportedInstruction(
+            f"{who}: the module declares this function and does not define it, and functions of the device's runtime, "
+            "such as malloc, are not emulated"
+        )
+
     def require_target(self, site: int, group: Group, index: Values, count: Values) -> None:
         """End the launch if the index of a brx.idx lies beyond its list of `count` targets."""
         beyond = np.flatnonzero(lanes_of(index >= count, group.size))
@@ -228,14 +260,18 @@ class Machine:
 
     def _exit(self, group: Group) -> None:
         wave, block = self._wave, self._program.blocks[self._wave.block]
+        site = block.start + len(block.instructions) - 1
         if (left := self.bulk.groups.unretired(group)).size:
-            last = block.instructions[-1]
-            message = f"{self._words.name(left)}, exited by {last} without waiting for their bulk stores"
-            raise AsyncHazard(f"{message} (cp.async.bulk.wait_group)", lane=left.indices)
+            if not self.tell.hear("exited_early"):
+                message = f"exited by {self._words.describe(site)} without waiting for their bulk stores"
+                raise AsyncHazard(f"{self._words.name(left)}, {message} (cp.async.bulk.wait_group)", lane=left.indices)
+            self.tell.exited_early(left, site)
+            self.bulk.groups.complete(left.indices)
         self._progress += 1
+        wave.milestones += 1
         wave.alive[group.lanes] = False
         wave.alive_threads -= np.bincount(group.cta, minlength=wave.topology.ctas)
-        self.tell.exited(group, block.start + len(block.instructions) - 1)
+        self.tell.exited(group, site)
         self.barriers.threads_exited()
         self._make_ready(self._meetings.release())
         self._on_progress(1 - wave.alive.mean())
@@ -258,7 +294,9 @@ class Machine:
         resumed, self._polled = [*self._polled, *deferred], []
         if not completed:
             resumed, self._late = resumed + self._late, []
-            if not resumed or self._idle_rounds > POLLING_ROUNDS:
+            if (not resumed or self._idle_rounds > PATIENCE) and self.mbarriers.time_out():
+                self._idle_rounds = 0
+            elif not resumed or self._idle_rounds > POLLING_ROUNDS:
                 self._polled = resumed
                 raise self._deadlock()
         self._make_ready(resumed)

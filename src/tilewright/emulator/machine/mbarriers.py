@@ -5,7 +5,7 @@ a while, since a multicast copy can land before its expect_tx.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,19 +33,27 @@ _MOST_BYTES = (1 << 20) - 1
 """The limit of the tx-count in either direction (PTX ISA, "Contents of the mbarrier object")."""
 
 
+_FUTILE_ROUNDS = 8
+"""How often all try_wait give up in a row although nothing comes of it, before the launch counts as deadlocked."""
+
+
 @dataclass(slots=True)
 class _Waiting:
-    """Lanes that wait for the end of a parity's phase, and the block where they go on."""
+    """Lanes that wait for the end of a parity's phase, and the block where they go on.
+
+    done: the lanes of the predicate that says whether the phase is over; None if no instruction reads it.
+    """
 
     group: Group
     cta: Indices
     parity: Indices
     block: int
     site: int
+    done: Array | None = None
 
     def take(self, mask: Mask) -> "_Waiting":
         """Some of the lanes."""
-        return _Waiting(self.group.take(mask), self.cta[mask], self.parity[mask], self.block, self.site)
+        return replace(self, group=self.group.take(mask), cta=self.cta[mask], parity=self.parity[mask])
 
 
 class Mbarriers:
@@ -56,6 +64,7 @@ class Mbarriers:
         self._barriers: dict[int, _Barrier] = {}
         self._waiting: dict[int, list[_Waiting]] = {}
         self._failed = np.zeros(wave.topology.lanes, np.bool_)  # lanes whose last try_wait gave up
+        self._milestones, self._futile = 0, 0
         self._tested: dict[tuple[int, int], _Waiting] = {}  # the last test_wait that failed, by site and offset
 
     def init(self, site: int, group: Group, space: str, address: Array, count: Array, active: Active) -> None:
@@ -168,7 +177,15 @@ class Mbarriers:
         self._advance(offset)
 
     def complete(self, site: int, offset: int, cta: Indices, size: int) -> None:
-        """Count `size` bytes that asynchronous copies have landed, for each entry of cta."""
+        """Count `size` bytes that asynchronous copies have landed, for each entry of cta.
+
+        Nobody waits for those that land in a CTA that has exited: the checks have reported its exit, if there are any.
+        """
+        alive = self._wave.alive_threads[cta] > 0
+        if not alive.all() and self._wave.tell.hear("exited_early"):
+            cta = cta[alive]
+            if not cta.size:
+                return
         np.subtract.at(self._valid(site, offset, cta).bytes, cta, size)
         self._advance(offset)
 
@@ -204,8 +221,13 @@ class Mbarriers:
         self._failed[group.lanes] = ~stays & ~failed_before
         return stays | failed_before
 
-    def wait(self, site: int, group: Group, space: str, address: Array, parity: Array, stays: Mask) -> None:
-        """mbarrier.try_wait: lanes go on to the next block when their parity's phase is over or they do not stay."""
+    def wait(
+        self, site: int, group: Group, space: str, address: Array, parity: Array, stays: Mask, done: Array | None
+    ) -> None:
+        """mbarrier.try_wait: lanes go on to the next block when their parity's phase is over or they do not stay.
+
+        done: the lanes of the predicate, which is true in those that stay.
+        """
         wave = self._wave
         if not stays.all():
             wave.push(wave.block + 1, group.take(~stays))
@@ -219,8 +241,24 @@ class Mbarriers:
             self._valid(site, offset, cta)
             self._wave.tell.mbarrier_used(site, group.indices[lanes], offset, cta)
             part = group if isinstance(lanes, slice) else group.take(_mask(lanes, group.size))
-            waiting = _Waiting(part, cta, parities[lanes], wave.block + 1, site)
-            self._release(offset, waiting)
+            self._release(offset, _Waiting(part, cta, parities[lanes], wave.block + 1, site, done))
+
+    def time_out(self) -> bool:
+        """Let all that wait at a try_wait give up, since its time limit may end; False if that leads nowhere.
+
+        Only kernels that look once, and go on without the phase, need this: other lanes come to wait again.
+        """
+        waiting, reached = [entry for entries in self._waiting.values() for entry in entries], self._wave.milestones
+        self._futile = self._futile + 1 if reached == self._milestones else 0
+        self._milestones = reached
+        if not waiting or self._futile >= _FUTILE_ROUNDS:
+            return False
+        self._waiting.clear()
+        for entry in waiting:
+            if entry.done is not None:
+                entry.done[entry.group.lanes] = False
+            self._wave.push(entry.block, entry.group)
+        return True
 
     def require_valid(self, site: int, offset: int, cta: Indices) -> None:
         """Raise if an mbarrier that copies will signal is not initialized, or its CTA has exited."""
@@ -315,6 +353,7 @@ class Mbarriers:
         if not over.any():
             return
         barrier.phase[over] += 1
+        self._wave.milestones += 1
         self._wave.tell.mbarrier_completed(offset, over)
         barrier.pending[over] = barrier.count[over]
         for waiting in self._waiting.pop(offset, []):

@@ -113,6 +113,15 @@ class Observer:
     def grids_awaited(self, group: Group) -> None:
         """Lanes execute griddepcontrol.wait: the grids that this one depends on have ended."""
 
+    def tensor_map_acquired(self, site: int, group: Group, addresses: Array) -> None:
+        """Lanes execute fence.proxy.tensormap::generic.acquire for the maps at addresses, one for each lane or all."""
+
+    def tensor_map_released(self, site: int, group: Group) -> None:
+        """Lanes execute fence.proxy.tensormap::generic.release."""
+
+    def tensor_map_used(self, site: int, lanes: Indices, address: int) -> None:
+        """Lanes issue copies by the tensor map at an address of global memory."""
+
     # Warps and registers ---------------------------------------------------------------------------------------------
 
     def exchanged(self, places: list[tuple[int, Group]], group: Group, mask: Any) -> None:
@@ -134,7 +143,7 @@ class Observer:
         """A register that wgmma uses is read or written by another instruction (see Program.watched)."""
 
     def used_without_value(self, site: int, group: Group, origin: int | None) -> None:
-        """Lanes use a register without a value; origin: the shuffle that left it without one, if any."""
+        """Lanes use a register without a value; origin: the shuffle or the load that left it without one, if any."""
 
     def registers_held(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg: warps now hold `count` registers for each thread."""
@@ -143,6 +152,12 @@ class Observer:
 
     def exited(self, group: Group, site: int) -> None:
         """Threads have exited, by the instruction at a site."""
+
+    def exited_early(self, group: Group, site: int) -> None:
+        """Threads are about to exit that have not waited for their bulk stores, which end now.
+
+        If no observer overrides this event, the launch ends with an AsyncHazard instead.
+        """
 
     def stuck(self, waiting: list[tuple[Block, Group]]) -> None:
         """The launch ends, since all remaining lanes wait for lanes of their warps at the beginning of a block."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.emulator.lanes import Group, Indices
+from tilewright.emulator.lanes import Group, Indices, Mask
 from tilewright.emulator.semantics.swizzle import CHUNK
 from tilewright.emulator.semantics.tma import Rows
 
@@ -20,7 +20,8 @@ class SharedRegion:
     ctas: (parts, places), slots of CTAs. offsets: (parts,), shared addresses of `nbytes` consecutive bytes. chunks: the
     16-byte chunks of a part by its index, numbered from shared address 0; where they are given, the bytes may not be
     consecutive, and offsets and nbytes say nothing. alike: (parts,), keys; parts with the same key access the same
-    offsets, each of its own CTA.
+    offsets, each of its own CTA. taken: which of the chunks of a part the operation needs, None if all; a TMA store
+    drops what lies outside its tensor.
     """
 
     ctas: Indices
@@ -28,6 +29,7 @@ class SharedRegion:
     nbytes: int
     chunks: Callable[[int], Indices] | None = None
     alike: Sequence[Hashable] | None = None
+    taken: Callable[[int], Mask | None] | None = None
 
     def chunks_of(self, part: int) -> Indices:
         """The 16-byte chunks of a CTA's shared memory that a part accesses."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.emulator.lanes import Active, Group
+from tilewright.emulator.machine.access import of_parts
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.semantics.scalars import Values
 
@@ -16,12 +17,13 @@ class Poison:
     """
 
     def __init__(self, wave: Wave) -> None:
+        self._wave = wave
         suspects, without_value = len(wave.program.suspects), wave.program.without_value
         self._tell, self._heard = wave.tell, wave.tell.hear("used_without_value")
         self._unset = np.zeros((suspects if self._heard else 0, wave.topology.lanes), np.bool_)
         self._unset[:without_value] = True
         self.doubtful = [self._heard and number < without_value for number in range(suspects)]
-        self._lost: list[int | None] = [None] * suspects  # the shuffle that left a register without a value, if any
+        self._lost: list[int | None] = [None] * suspects  # the shuffle or load that left it without a value, if any
 
     def unset_in(self, group: Group, number: int) -> Values:
         """The lanes in which a register has no value."""
@@ -43,6 +45,18 @@ class Poison:
         for number in np.asarray(doubtful)[missing.any(axis=1)].tolist():
             self.require(site, group, number, keep if active is None else keep & active)
             self.leave(group, (number,), (), False, active)
+
+    def load(self, site: int, group: Group, numbers: Sequence[int | None], active: Active) -> None:
+        """Mark the registers of a load whose values come from memory that nothing has written.
+
+        numbers: the suspects among the registers, in the order of memory; None for others.
+        """
+        missing = self._wave.access.missing
+        assert missing is not None
+        self._wave.access.missing = None
+        for number, unset in zip(numbers, of_parts(missing, len(numbers)).T, strict=True):
+            if number is not None and unset.any():
+                self._write(group, number, unset, active, site)
 
     def lose(self, site: int, group: Group, number: int, unset: Values) -> None:
         """Mark a register that a shuffle leaves without a value in some lanes of a group."""

@@ -24,7 +24,8 @@ class Specials:
         clusters = (grid[0] // cluster[0], grid[1] // cluster[1], grid[2] // cluster[2])
         size = cluster[0] * cluster[1] * cluster[2]
         rank, number = cta_numbers % size, cta_numbers // size
-        values = {"cluster_ctarank": rank, "smid": cta_numbers}
+        multiprocessors = min(grid[0] * grid[1] * grid[2], 2**32 - 1)
+        values = {"cluster_ctarank": rank, "smid": cta_numbers % multiprocessors}
         for axis, tid, in_cluster, of_cluster in zip(
             "xyz",
             _unravel(np.arange(topology.threads), block),
@@ -49,7 +50,7 @@ class Specials:
         }
         extents = {"ntid": block, "nctaid": grid, "nclusterid": clusters, "cluster_nctaid": cluster}
         uniform = {f"{name}.{axis}": extent["xyz".index(axis)] for name, extent in extents.items() for axis in "xyz"}
-        uniform |= {"cluster_nctarank": size, "nsmid": grid[0] * grid[1] * grid[2], "WARP_SZ": WARP}
+        uniform |= {"cluster_nctarank": size, "nsmid": multiprocessors, "WARP_SZ": WARP}
         dynamic, total = launch.shared_bytes, launch.program.entry.shared_bytes + launch.shared_bytes
         uniform |= {"dynamic_smem_size": dynamic, "total_smem_size": round_up(total, _SHARED_UNIT)}
         uniform |= {"aggr_smem_size": total + SHARED_START}  # not in whole units on an H200

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.emulator.errors import AsyncHazard, DivergedCollective, OutOfBounds, UnsupportedInstruction
-from tilewright.emulator.lanes import WARP, Active, Array, Group, Indices, Tiles, lanes_of
+from tilewright.emulator.lanes import WARP, Active, Array, Group, Indices, Mask, Tiles, lanes_of
+from tilewright.emulator.machine.access import of_parts
 from tilewright.emulator.machine.asynchrony import CommitGroups
 from tilewright.emulator.machine.operation import Operation, Queue, SharedRegion, WatchedRegisters
 from tilewright.emulator.machine.wave import Wave
@@ -30,8 +31,21 @@ class TensorCores:
         """ldmatrix: one array of words per matrix."""
         tiles = self._tiles(site, group)
         rows = self._rows(site, group, tiles, address, count, "ldmatrix")
-        matrices = tensor_cores.ldmatrix(self._wave.access.shared.bytes, rows, count, transpose)
+        access = self._wave.access
+        access.missing = None
+        if access.unwritten is not None:
+            access.missing = self._missing(group, tiles, access.unwritten, count, transpose)
+            access.unwritten = None
+        matrices = tensor_cores.ldmatrix(access.shared.bytes, rows, count, transpose)
         return [tiles.collect(matrix) for matrix in matrices]
+
+    def _missing(self, group: Group, tiles: Tiles, unwritten: Mask, count: int, transpose: bool) -> Mask:
+        """The words of an ldmatrix that come from rows with unwritten parts, (group, matrices): rows move as data."""
+        marks = np.repeat(np.where(unwritten, np.uint8(1), np.uint8(0)), CHUNK.itemsize // unwritten.shape[1], axis=1)
+        where = np.zeros(group.size, np.int64)
+        where[group.thread % WARP < 8 * count] = CHUNK.itemsize * np.arange(len(unwritten))
+        words = tensor_cores.ldmatrix(marks.reshape(-1), tiles.spread(where), count, transpose)
+        return np.stack([tiles.collect(word) != 0 for word in words], axis=1)
 
     def store_matrix(self, site: int, group: Group, address: Array, values: list[Array], transpose: bool) -> None:
         """stmatrix: one array of words per matrix."""
@@ -54,12 +68,18 @@ class TensorCores:
         self, site: int, group: Group, fragment: wmma.Fragment, space: str, address: Values, stride: Values
     ) -> list[Array]:
         """wmma.load: the registers of a fragment; stride: elements between the starts of lines."""
-        dtype = np.dtype(f"u{fragment.unit_bytes}")
-        elements = [
-            np.broadcast_to(element, (group.size,))
-            for place, count in wmma.accesses(fragment, group.thread % WARP, address, stride)
-            for element in self._wave.access.load(site, group, space, place, dtype, count, None)
-        ]
+        dtype, access = np.dtype(f"u{fragment.unit_bytes}"), self._wave.access
+        elements: list[Array] = []
+        missing: list[tuple[int, Mask | None]] = []
+        for place, count in wmma.accesses(fragment, group.thread % WARP, address, stride):
+            loaded = access.load(site, group, space, place, dtype, count, None)
+            elements += [np.broadcast_to(element, (group.size,)) for element in loaded]
+            missing.append((count, access.missing))
+        if any(found is not None for _, found in missing):
+            none = np.zeros((group.size, 1), np.bool_)
+            marks = [of_parts(none if found is None else found, count).T.astype(dtype) for count, found in missing]
+            words = wmma.registers_of_elements(fragment, [*np.concatenate(marks)])
+            access.missing = np.stack(words, axis=1) != 0
         return wmma.registers_of_elements(fragment, elements)
 
     def store_fragment(
@@ -123,7 +143,7 @@ class TensorCores:
         wave = self._wave
         if active is not None and not lanes_of(active, group.size).all():
             raise UnsupportedInstruction(f"a predicate on {wave.words.describe(site)} must hold for all lanes")
-        tiles = _require_whole(wave, site, group, group.warpgroups, "warpgroups")
+        tiles = require_whole(wave, site, group, group.warpgroups, "warpgroups")
         product = _WarpgroupProduct(wave, site, group, form, rows, a, b, accumulate)
         types, nbytes = (form.accumulator, form.a_type, form.b_type), product.operand_bytes * tiles.count
         wave.tell.multiplied(site, "wgmma", form.shape, types, tiles.count, nbytes)
@@ -137,10 +157,10 @@ class TensorCores:
         self._wave.tell.fenced(site, group, "wgmma", ())
 
     def _tiles(self, site: int, group: Group) -> Tiles:
-        return _require_whole(self._wave, site, group, group.warps, "warps")
+        return require_whole(self._wave, site, group, group.warps, "warps")
 
 
-def _require_whole(wave: Wave, site: int, group: Group, tiles: Tiles, whole: str) -> Tiles:
+def require_whole(wave: Wave, site: int, group: Group, tiles: Tiles, whole: str) -> Tiles:
     """Refuse an .aligned instruction that only part of a warp or of a warpgroup executes."""
     if not tiles.complete:
         message = f"{wave.words.describe(site)} needs whole {whole}, and only {wave.words.name(group)}, executed it"

@@ -51,6 +51,7 @@ class Wave:
     alive_threads: (ctas,), the number of such threads.
     block: the index of the block that runs.
     push: lets a group go on at a block.
+    milestones: how often a phase of mbarriers or a barrier has ended, or threads have exited.
     """
 
     def __init__(self, launch: Launch, cta_numbers: Indices) -> None:
@@ -69,7 +70,7 @@ class Wave:
         self.uniforms: list[Values] = program.initial_uniforms()
         self.alive = np.ones(lanes, np.bool_)
         self.alive_threads = np.full(self.topology.ctas, threads)
-        self.block = 0
+        self.block, self.milestones = 0, 0
         self.push: Callable[[int, Group], None] = _nowhere
 
     def let_go(self) -> None:

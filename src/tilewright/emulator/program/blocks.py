@@ -48,7 +48,7 @@ def is_collective(instruction: Instruction) -> bool:
     """Whether lanes of a warp have to execute this together."""
     if instruction.opcode in ("bar", "barrier"):
         return is_warp_barrier(instruction) or instruction.opcode == "bar" or "aligned" in instruction.modifiers
-    return instruction.opcode in _ALIGNED or has_member_mask(instruction)
+    return instruction.opcode in _ALIGNED or instruction.action == "cp_fenceproxy" or has_member_mask(instruction)
 
 
 def retires(instruction: Instruction) -> bool:

@@ -1,7 +1,8 @@
 """Registers that may have no value, and how a block records the lanes that lack one.
 
-A register without a value may be copied, computed with, and offered to a shuffle. It counts as used, and is reported,
-where it reaches memory, an address, a guard, a tensor core or anything other than registers.
+A register has no value before an instruction gives it one, nor where a shuffle or a load of shared memory found none.
+It may be copied, computed with, and offered to a shuffle. It counts as used, and is reported, where it reaches memory,
+an address, a guard, a tensor core or anything other than registers.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from tilewright.emulator.ptx.syntax import Instruction, Operand, Register
 _PASSES_ON = PURE | {
     "addc", "copysign", "cos", "dp2a", "dp4a", "ex2", "fns", "lg2", "mad24", "madc", "mul24", "rcp", "rsqrt", "sad",
     "sin", "sqrt", "subc", "tanh", "testp",
+    *(f"{name}{parts}" for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset") for parts in "24"),
 }  # fmt: skip
 
 
@@ -21,19 +23,34 @@ def suspect_registers(blocks: list[Block]) -> tuple[list[Register], int]:
     """Registers that may be used without a value, and the number of those without one at first; these come first.
 
     They are those that some path from the start may use before any instruction gives them a value, those that shuffles
-    write, and those that are computed from either.
+    and loads of shared memory write, and those that are computed from any of these.
     """
     suspects = dict.fromkeys(sorted(blocks[0].live_in, key=lambda register: register.name) if blocks else ())
-    without_value, found = len(suspects), -1
-    instructions = [instruction for block in blocks for instruction in block.instructions]
-    while len(suspects) > found:
-        found = len(suspects)
-        for instruction in instructions:
-            if instruction.opcode == "shfl" or (
-                instruction.opcode in _PASSES_ON and any(register in suspects for register in sources(instruction))
-            ):
-                suspects.update(dict.fromkeys(definitions(instruction)))
+    without_value = len(suspects)
+    computed: dict[Register, list[Instruction]] = {}
+    for instruction in (instruction for block in blocks for instruction in block.instructions):
+        if instruction.opcode == "shfl" or _reads_shared(instruction):
+            suspects.update(dict.fromkeys(definitions(instruction)))
+        elif instruction.opcode in _PASSES_ON:
+            for register in sources(instruction):
+                computed.setdefault(register, []).append(instruction)
+    left = list(suspects)
+    while left:
+        for instruction in computed.pop(left.pop(), ()):
+            new = [register for register in definitions(instruction) if register not in suspects]
+            suspects.update(dict.fromkeys(new))
+            left += new
     return list(suspects), without_value
+
+
+def _reads_shared(instruction: Instruction) -> bool:
+    """Whether this is a load that may find shared memory without a value."""
+    if instruction.opcode == "ldmatrix":
+        return True
+    if instruction.opcode != "ld" and (instruction.opcode, instruction.action) != ("wmma", "load"):
+        return False
+    named = {modifier.split("::")[0] for modifier in instruction.modifiers}
+    return "shared" in named or named.isdisjoint({"global", "local", "param", "const"})
 
 
 class SuspectWriter:
@@ -69,6 +86,13 @@ class SuspectWriter:
         if register in self._numbers and not self._passes_on:
             number, active = self._numbers[register], self._code.active
             self._code.emit(f"if D[{number}]: m.poison.leave(g, ({number},), (), False, {active})")
+
+    def load(self, registers: Iterable[Operand]) -> None:
+        """Record, after `assign`, which registers of a load come from memory without a value, in memory's order."""
+        numbers = tuple(self._numbers.get(each) if isinstance(each, Register) else None for each in registers)
+        if any(number is not None for number in numbers):
+            arguments = f"{self._code.site}, g, {numbers}, {self._code.active}"
+            self._code.emit(f"if m.access.missing is not None: m.poison.load({arguments})")
 
     def accumulate(self, registers: Iterable[Register], keep: str) -> None:
         """Record values that are made from old ones where `keep` holds; the old ones are needed there."""

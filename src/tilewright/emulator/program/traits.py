@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.emulator.lanes import Indices, Mask
-from tilewright.emulator.ptx.syntax import TYPE_BITS, Instruction, Integer
+from tilewright.emulator.program.dataflow import definitions
+from tilewright.emulator.ptx.syntax import TYPE_BITS, Float, Instruction, Integer, Register
 
 _STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 CTA, CLUSTER, DEVICE = 0, 1, 2
@@ -29,6 +30,7 @@ class Traits:
     read_only: (instructions,), the loads of memory that no thread writes.
     mbarriers: (instructions,), the operation on mbarriers.
     inits: the number of these instructions that initialize one.
+    constants: (instructions,), the moves of a constant.
     """
 
     strong: Mask
@@ -42,6 +44,7 @@ class Traits:
     read_only: Mask
     mbarriers: Mask
     inits: int
+    constants: Mask
 
 
 def traits_of(instructions: list[Instruction]) -> Traits:
@@ -65,7 +68,27 @@ def traits_of(instructions: list[Instruction]) -> Traits:
         np.array([i.opcode == "ldu" or (i.opcode == "ld" and "nc" in i.modifiers) for i in instructions], np.bool_),
         np.array([i.opcode == "mbarrier" for i in instructions], np.bool_),
         sum(i.opcode == "mbarrier" and i.action == "init" for i in instructions),
+        _constants(instructions),
     )
+
+
+def _constants(instructions: list[Instruction]) -> Mask:
+    """The moves of a constant: also of a register that holds one, in a straight line of instructions."""
+    targets = {instruction.target for instruction in instructions}
+    held: set[Register] = set()
+    found = np.zeros(len(instructions), np.bool_)
+    for index, instruction in enumerate(instructions):
+        if index in targets:
+            held.clear()
+        if instruction.opcode == "mov":
+            value = instruction.operands[1]
+            found[index] = isinstance(value, Integer | Float) or (isinstance(value, Register) and value in held)
+        written = definitions(instruction)
+        if found[index] and instruction.predicate is None:
+            held.update(written)
+        elif written:
+            held.difference_update(written)
+    return found
 
 
 def scope_of(modifiers: tuple[str, ...]) -> int:

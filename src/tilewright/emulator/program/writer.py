@@ -115,7 +115,8 @@ class BlockWriter(Code):
     def _finish(self, instruction: Instruction) -> str:
         """The last statement of a block that traps or makes threads wait."""
         if instruction.opcode in ("trap", "call"):
-            return f"m.trap({self.site}, g, {self.stable(self.active)})"
+            service = "trap" if instruction.opcode == "trap" else "call_elsewhere"
+            return f"m.{service}({self.site}, g, {self.stable(self.active)})"
         self._emit_instruction(instruction)
         return self.lines.pop().strip()  # the emitter's last line is the call; write-backs go before it
 
@@ -183,10 +184,16 @@ class BlockWriter(Code):
     def place_of(self, destination: Operand) -> str | None:
         """The lanes of a register in the register file, for the machine to set; None if no instruction reads it."""
         self.forget(registers_of(destination))
+        if (row := self.row_of(destination)) is not None:
+            assert isinstance(destination, Register)
+            self._touch(destination)
+            self.suspects.give(destination)
+        return row
+
+    def row_of(self, destination: Operand) -> str | None:
+        """The lanes of a register in the register file, as they are after the block's values have been written back."""
         if not isinstance(destination, Register) or destination not in self.program.rows:
             return None
-        self._touch(destination)
-        self.suspects.give(destination)
         return f"B{bytes_of(destination)}[{self.program.rows[destination]}]"
 
     def _touch(self, register: Register) -> None:

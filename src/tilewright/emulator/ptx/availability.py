@@ -29,6 +29,10 @@ mapa getctarank                      : 7.8 sm_90
 fence.proxy.async|async::*           : 8.0 sm_90
 fence.mbarrier_init                  : 8.0 sm_90
 elect                                : 8.0 sm_90
+alloca stacksave stackrestore        : 7.3 sm_52
+tensormap.replace                    : 8.3 sm_90a specific
+tensormap.cp_fenceproxy              : 8.3 sm_90
+fence.proxy.tensormap::*             : 8.3 sm_90
 griddepcontrol                       : 7.8 sm_90
 ldmatrix                             : 6.5 sm_75
 movmatrix                            : 7.8 sm_75

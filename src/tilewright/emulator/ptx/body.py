@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias
 
 from tilewright.emulator.errors import PtxSyntaxError, UnsupportedInstruction
 from tilewright.emulator.ptx.expansion import Expansion
@@ -20,6 +19,7 @@ from tilewright.emulator.ptx.lexical import (
     syntax_error,
     variable_of,
 )
+from tilewright.emulator.ptx.locations import Locations
 from tilewright.emulator.ptx.lowering import in_halves, inverted, new_register, waits_for_others
 from tilewright.emulator.ptx.scope import Scope
 from tilewright.emulator.ptx.syntax import (
@@ -43,7 +43,7 @@ from tilewright.emulator.ptx.variables import place_variables
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _STATEMENT = re.compile(r"([^;{}]*(?:\{[^{}]*\}[^;{}]*)*);")
 _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w]*)((?:\.[\w:]+)*)\s*([\s\S]*)$")
-_REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+([\s\S]*)$")
+_REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+([\s\S]*)$")
 _REGISTER_RANGE = re.compile(r"([%\w$]+)<(\d{1,9})>$", re.A)
 _NAME = re.compile(r"[%\w$]+$")
 MOST_REGISTERS = 1 << 18
@@ -59,10 +59,6 @@ _MOST_CALLS = 64
 """The depth of calls within calls; each takes the parser some frames of Python's stack."""
 _MOST_SCOPES = 256
 """The depth of scopes within scopes: every name is looked up in all of them."""
-_MOST_INLINED = 256
-"""The length of a chain of inlined source lines; further ones are not recorded."""
-
-LocationKey: TypeAlias = tuple[int, int, int]
 
 
 class BodyParser:
@@ -76,15 +72,16 @@ class BodyParser:
         self.callers: list[str] = []  # functions whose bodies are being parsed
         self.expansion, self.expanded = expansion, 0  # statements that calls expand to
         self.shared_at: dict[int, Symbol] = {}  # position in the text -> variable, for bodies that are parsed again
+        self.allocate: dict[str, bool] = {}
         self.last_label = ""
-        self.call_sites: dict[LocationKey, LocationKey] = {}
-        self.locations: dict[tuple[str, ...], Location] = {}
+        self.locations = Locations(module.files)
         self.location: Location | None = None
         self._registers = 0
         names = self.module_scope.names
-        names.update({name: Symbol(name, "global") for name in module.variables})
+        names.update({name: Symbol(name, "global", element=each.element) for name, each in module.variables.items()})
         names.update({name: Symbol(name, "function") for name in module.functions})
-        names.update({name: Symbol(name, "shared") for name in (*module.shared, *module.dynamic_shared)})
+        shared = module.shared | module.dynamic_shared
+        names.update({name: Symbol(name, "shared", element=each.element) for name, each in shared.items()})
         self.scope = Scope(self.module_scope)
         self.scope.names.update({parameter.name: Symbol(parameter.name, "param") for parameter in entry.parameters})
 
@@ -98,11 +95,11 @@ class BodyParser:
         start = self.position
         try:
             self._body()
+            place_variables(self.module, self.entry)
         except UnsupportedInstruction as error:  # other entries of the module may not need it
             self.entry.refusal = str(error)
             return matching_brace(self.text, start) + 1
         self._resolve_branches()
-        place_variables(self.module, self.entry)
         return self.position
 
     def _body(self) -> None:
@@ -127,7 +124,8 @@ class BodyParser:
                 if depth == 0:
                     break
             elif match := LOC.match(text, self.position):
-                self._set_location(named_line(text, match))
+                named = named_line(text, match)
+                self.location = None if named is None else self.locations.of(named)
                 self.position = match.end()
             elif match := _LABEL.match(text, self.position):
                 self.last_label = match[1]
@@ -175,9 +173,8 @@ class BodyParser:
         elif opcode == "brx":
             self._branch_by_table(names, rest, predicate)
         elif opcode == "call":
-            self._append(
-                Instruction(opcode, names, (Label(" ".join(rest.split())),), predicate, self.line, self.location)
-            )
+            operands = (Label(" ".join(rest.split())), *self._arguments(rest))
+            self._append(Instruction(opcode, names, operands, predicate, self.line, self.location))
         elif predicate is not None and waits_for_others(opcode, names):
             with self._only_where(predicate):
                 self._plain(opcode, names, rest, None)
@@ -269,6 +266,13 @@ class BodyParser:
             self._expand(function, arguments, results)
         return True
 
+    def _arguments(self, call: str) -> list[Operand]:
+        """The arguments of a call of a function that the module does not have, if they lie in local memory."""
+        match = _CALL.match(call)
+        assert match is not None  # see _inline
+        arguments = [self._operand(text) for text in split_list(match["arguments"] or "")]
+        return arguments if all(map(_is_local, arguments)) else []
+
     def _expand(self, function: Function, arguments: list[Operand], results: list[Operand]) -> None:
         """Append the body of a function."""
         caller = self.scope, self.position, self.location
@@ -277,6 +281,9 @@ class BodyParser:
             self._bind(parameter, argument, reads=True)
         for parameter, result in zip(function.results, results, strict=True):
             self._bind(parameter, result, reads=False)
+        stack = Register("%stack", "b64") if self._allocates(function) else None
+        if stack is not None:  # what a function allocates ends with it
+            self._append(Instruction("stacksave", ("u64",), (stack,), None, self.line, self.location))
         self.callers.append(function.name)
         self.position = function.start
         self._body()
@@ -284,10 +291,19 @@ class BodyParser:
         self._drop_last_return()
         formal.labels[_RETURN] = len(self.entry.instructions)
         self.scope, self.position, self.location = caller
+        if stack is not None:
+            self._append(Instruction("stackrestore", ("u64",), (stack,), None, self.line, self.location))
         for parameter, result in zip(function.results, results, strict=True):
             source = formal.names[parameter.name]
             if isinstance(source, Register) and source is not result:
                 self._move(result, source)
+
+    def _allocates(self, function: Function) -> bool:
+        """Whether a function's own body allocates local memory."""
+        if function.name not in self.allocate:
+            body = self.text[function.start : matching_brace(self.text, function.start)]
+            self.allocate[function.name] = "alloca" in body
+        return self.allocate[function.name]
 
     def _drop_last_return(self) -> None:
         """Let the end of an expanded body continue with the next instruction."""
@@ -356,27 +372,11 @@ class BodyParser:
         symbol = self.shared_at.get(self.position) if space == "shared" else None
         if symbol is None:  # several scopes may use one name
             name = variable.name if variable.name not in variables else f"{variable.name}#{len(variables)}"
-            symbol = Symbol(name, space)
+            symbol = Symbol(name, space, element=variable.element)
             variables[name] = replace(variable, name=name)
             if space == "shared":
                 self.shared_at[self.position] = symbol
         self.scope.names[variable.name] = symbol
-
-    def _set_location(self, match: re.Match[str] | None) -> None:
-        if match is None:
-            self.location = None
-            return
-        file, line, column = int(match[1]), int(match[2]), int(match[3])
-        key = (file, line, column)
-        if match[4]:
-            self.call_sites[key] = (int(match[4]), int(match[5]), int(match[6]))
-        chain, site = {key: None}, self.call_sites.get(key)
-        while site is not None and site not in chain and len(chain) < _MOST_INLINED:
-            chain[site] = None
-            site = self.call_sites.get(site)
-        places = [(self.module.files.get(number, "?"), line) for number, line, _ in chain]
-        named = tuple(f"{name}:{line}" for name, line in places)
-        self.location = self.locations.setdefault(named, Location(*places[0], *places[-1], named))
 
     def _resolve_branches(self) -> None:
         for instruction, label, scope in self.branches:

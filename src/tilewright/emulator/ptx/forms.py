@@ -103,6 +103,11 @@ slct            : [ftz] ANY s32|f32                                 : D D D T
 testp           : finite|infinite|number|notanumber|normal|subnormal FLOAT : pred T
 sad             : INT                                               : T T T T
 dp4a            : u32|s32 u32|s32                                   : u32 D T u32
+vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 [sat] : b32 b32 b32 b32
+vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 [sat] : b32 b32 b32 b32
+vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 add : b32 b32 b32 b32
+vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 add : b32 b32 b32 b32
+vset2 vset4     : u32|s32 u32|s32 eq|ne|lt|le|gt|ge [add]           : b32 b32 b32 b32
 dp2a            : lo|hi u32|s32 u32|s32                             : u32 D T u32
 shl             : BITS                                              : T T u32
 shr             : BITS|INT                                          : T T u32
@@ -166,6 +171,8 @@ red             : async relaxed cluster [shared::cluster] COUNTED inc|dec u32   
 red             : async relaxed cluster [shared::cluster] COUNTED min|max u32|s32  : A T A
 red             : async relaxed cluster [shared::cluster] COUNTED LOGIC b32        : A T A
 red             : async relaxed cluster [shared::cluster] COUNTED add u32|s32|u64  : A T A
+alloca          : u32|u64                                           : T T ?N
+stacksave stackrestore : u32|u64                                    : T
 mapa            : [SHARED] u32|u64                                  : T T u32
 getctarank      : [SHARED] u32|u64                                  : u32 *
 shfl            : sync up|down|bfly|idx b32                         : T|pred T b32 b32 b32
@@ -236,6 +243,12 @@ cp              : async bulk tensor TENSOR global shared::cta [tile] bulk_group 
 cp              : reduce async bulk shared::cluster shared::cta COUNTED REDUCE MEMORY : A A u32 A
 cp              : reduce async bulk global shared::cta bulk_group [HINT] REDUCE [noftz] MEMORY : A A u32 ?b64
 cp              : reduce async bulk tensor TENSOR global shared::cta REDUCE [tile] bulk_group [HINT] : A A ?b64
+tensormap       : replace tile global_address [global|shared::cta] b1024 b64 : A T
+tensormap       : replace tile rank [global|shared::cta] b1024 b32  : A T
+tensormap       : replace tile box_dim|global_dim|element_stride [global|shared::cta] b1024 b32 : A N T
+tensormap       : replace tile global_stride [global|shared::cta] b1024 b64 : A N T
+tensormap       : replace tile elemtype|interleave_layout|swizzle_mode|fill_mode [global|shared::cta] b1024 b32 : A N
+tensormap       : cp_fenceproxy global shared::cta tensormap::generic release SCOPE sync aligned : A A N
 mma             : sync aligned MMA row|col row|col [satfinite] TYPE TYPE TYPE TYPE : {F} {F} {F} {F}
 mma             : sync aligned MMA row col ROUND f64 f64 f64 f64    : {F} {F} {F} {F}
 mma             : sync aligned MMA row col s32 b1 b1 s32 xor|and popc : {F} {F} {F} {F}

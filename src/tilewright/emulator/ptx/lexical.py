@@ -5,22 +5,29 @@ import struct
 from bisect import bisect_left
 from collections import Counter
 from functools import lru_cache
+from math import prod
 
-from tilewright.emulator.errors import PtxSyntaxError, UnsupportedInstruction
+from tilewright.emulator.errors import PtxSyntaxError
 from tilewright.emulator.ptx.syntax import TYPE_BITS, Float, Integer, Variable
 
 _SKIP = re.compile(r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*")
 VARIABLE = re.compile(
-    r"(?:\.(?:visible|extern|weak|common)\s+)*\.(?P<space>global|const|shared|local)\s+"
-    r"(?:\.attribute\([^)]*\)\s*)?(?:\.align\s+(?P<align>\d{1,9})\s+)?\.(?P<type>\w+)\s+(?P<name>[\w$]+)\s*"
+    r"(?:\.(?:visible|extern|weak|common)\s*)*\.(?P<space>global|const|shared|local)\s*"
+    r"(?:\.attribute\([^)]*\)\s*)?(?:\.align\s+(?P<align>\d{1,9})\s*)?\.(?P<type>\w+)\s+(?P<name>[\w$]+)\s*"
     r"(?P<shape>(?:\[\s*(?:\d{1,18}\s*)?\]\s*)*)(?:=\s*(?P<data>\{[^}]*\}|[^;]*+))?\s*;"
 )
 _NUMBERS = r"\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
-LOC = re.compile(rf"\.loc{_NUMBERS}(?:[^\n]*?\binlined_at{_NUMBERS})?[^\n]*", re.A)
+LOC = re.compile(
+    rf"\.loc{_NUMBERS}(?:[^\n]*?\bfunction_name\s+(?P<function>[\w$]+))?"
+    rf"(?P<inlined>[^\n]*?\binlined_at{_NUMBERS})?[^\n]*",
+    re.A,
+)
 _LOC_OR_END = re.compile(rf"{LOC.pattern}|^\}}", re.A | re.M)
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
 _SYMBOL = re.compile(r"[A-Za-z_$%]")
+_PREDEFINED = {"WARP_SZ": Integer(32)}
+"""The constant that PTX defines (PTX ISA, "Predefined Constants")."""
 LARGEST_ALIGNMENT = 1 << 16
 """The largest alignment of a variable: far above the needs of memories, and low enough to compute with."""
 _LARGEST_VARIABLE = 1 << 48
@@ -59,7 +66,7 @@ def parse_constant(text: str) -> Integer | Float | None:
     if match := _INTEGER.fullmatch(text):
         digits, base = next((match[index], base) for index, base in ((2, 16), (3, 2), (4, 8), (5, 10)) if match[index])
         return Integer(-int(digits, base) if match[1] else int(digits, base))
-    return None
+    return _PREDEFINED.get(text)
 
 
 def alignment(text: str | None, width: int, line: int) -> int:
@@ -79,26 +86,33 @@ def variable_of(match: re.Match[str], line: int) -> Variable:
     if TYPE_BITS.get(match["type"], 0) < 8:
         raise PtxSyntaxError(f"PTX line {line}: unknown type .{match['type']}")
     width = TYPE_BITS[match["type"]] // 8
-    count = 1
-    for extent in re.findall(r"\[\s*(\d*)\s*\]", match["shape"]):
-        count *= int(extent or 0)
+    shape = [int(extent or 0) for extent in re.findall(r"\[\s*(\d*)\s*\]", match["shape"])]
+    count = prod(shape)
     if width * count > _LARGEST_VARIABLE:
         raise PtxSyntaxError(f"PTX line {line}: {match['name']} has more than {_LARGEST_VARIABLE} bytes")
-    data = bytearray()
+    data, refusal = bytearray(), ""
     for item in split_list((match["data"] or "").strip("{} \n")):
         value = parse_constant(item)
         if value is None and _SYMBOL.match(item):
-            raise UnsupportedInstruction(
+            refusal = (
                 f"PTX line {line}: initializer {item!r} of {match['name']} is the address of a function or a variable, "
                 "which is not emulated; so virtual functions and tables of function pointers are not either"
             )
+            break
         if value is None:
             raise PtxSyntaxError(f"PTX line {line}: initializer {item!r} of {match['name']} is not a number")
         bits = value.value if isinstance(value, Integer) else _float_bits(value)
         data += (bits & ((1 << 8 * width) - 1)).to_bytes(width, "little")
     if len(data) > width * count:
         raise PtxSyntaxError(f"PTX line {line}: {match['name']} has more initial values than elements")
-    return Variable(match["name"], alignment(match["align"], width, line), width * count, data=bytes(data))
+    return Variable(
+        match["name"],
+        alignment(match["align"], width, line),
+        width * count,
+        data=bytes(data),
+        element=width if len(shape) == 1 else 0,
+        refusal=refusal,
+    )
 
 
 def matching_brace(text: str, start: int) -> int:

@@ -34,16 +34,16 @@ COMPILED = "the PTX that `nvcc -ptx -lineinfo` or nvrtcGetPTX makes"
 """The expected input, for messages about text that is not PTX."""
 _HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
 _SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
-_FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
+_FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s*)*\.(entry|func)\b")
 _DEVICE_FUNCTION = re.compile(
     r"\.func\b\s*(?:\((?P<results>[^()]*)\)\s*)?(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^()]*)\)\s*)?(?:\.\w+\s*)*\{"
 )
 _FORMAL = re.compile(
-    r"\s*\.(?P<space>reg|param)\s+(?:\.align\s+\d+\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b\s*(?:\.\w+\s*|\d+\s+)*)?"
+    r"\s*\.(?P<space>reg|param)\s*(?:\.align\s+\d+\s*)?\.(?P<type>\w+)\s+(?:\.ptr\b\s*(?:\.\w+\s*|\d+\s+)*)?"
     r"(?P<name>[%\w$]+)\s*(?:\[\d*\])?\s*$"
 )
 _PARAMETER = re.compile(
-    r"\s*\.param\s+(?:\.align\s+(?P<align>\d{1,9})\s+)?\.(?P<type>\w+)\s+(?:\.ptr\b(?:\s*\.\w+)*(?:\s+\d+)?\s+)?"
+    r"\s*\.param\s*(?:\.align\s+(?P<align>\d{1,9})\s*)?\.(?P<type>\w+)\s+(?:\.ptr\b(?:\s*\.\w+)*(?:\s+\d+)?\s+)?"
     r"(?P<name>[\w$]+)\s*(?:\[(?P<count>\d{1,9})\])?\s*$"
 )
 _DIRECTIVE = re.compile(r"\.(\w+)((?:[ \t]+\d{1,9}(?:\s*,\s*\d{1,9}){0,2})?)", re.A)

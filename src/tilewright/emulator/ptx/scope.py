@@ -19,6 +19,7 @@ from tilewright.emulator.ptx.syntax import (
 )
 
 _OFFSET = re.compile(r"([^+]*?) ?\+ ?([-\w]+)$")
+_ELEMENT = re.compile(r"([\w$%]+) ?\[ ?(\w+) ?\]$")
 
 
 class Scope:
@@ -64,7 +65,10 @@ class Scope:
         elif head == "%":
             operand = Special(text[1:])
         elif match := _OFFSET.match(text):
-            operand = self._beyond(match)
+            operand = self._beyond(self.operand(match[1]), match, 1)
+        elif match := _ELEMENT.match(text):
+            variable = self.operand(match[1])
+            operand = self._beyond(variable, match, variable.element if isinstance(variable, Symbol) else 0)
         else:
             raise ValueError(f"{text!r} is not declared")
         return operand
@@ -82,17 +86,18 @@ class Scope:
             base = self._address(items[0])
             return Address(base.base, base.offset, coordinates.elements)
         if match := _OFFSET.match(items[0]):
-            return Address(self.operand(match[1]), _offset_of(match))
+            return Address(self.operand(match[1]), _number(match))
         return Address(self.operand(items[0]))
 
-    def _beyond(self, match: re.Match[str]) -> Symbol:
-        symbol = self.operand(match[1])
-        if not isinstance(symbol, Symbol):
+    def _beyond(self, symbol: Operand, match: re.Match[str], unit: int) -> Symbol:
+        """The address a number of units, of so many bytes, beyond a variable's."""
+        if not isinstance(symbol, Symbol) or not unit:
             raise ValueError(f"{match[0]!r} is not an address of a variable")
-        return replace(symbol, offset=symbol.offset + _offset_of(match))
+        return replace(symbol, offset=symbol.offset + unit * _number(match))
 
 
-def _offset_of(match: re.Match[str]) -> int:
+def _number(match: re.Match[str]) -> int:
+    """The number after + or in brackets."""
     offset = parse_constant(match[2])
     if not isinstance(offset, Integer):
         raise ValueError(f"{match[2]!r} is not an offset of an address")

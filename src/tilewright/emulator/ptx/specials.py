@@ -9,7 +9,7 @@ LANE_SPECIALS = frozenset(
 
 UNIFORM_SPECIALS = frozenset(
     [f"{name}.{axis}" for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "xyz"]
-    + ["cluster_nctarank", "nsmid", "WARP_SZ", "dynamic_smem_size", "total_smem_size", "aggr_smem_size"]
+    + ["cluster_nctarank", "nsmid", "dynamic_smem_size", "total_smem_size", "aggr_smem_size"]
     + ["gridid", "is_explicit_cluster"]
 )
 """Special registers that are the same for the whole launch."""

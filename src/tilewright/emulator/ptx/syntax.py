@@ -53,11 +53,13 @@ class Symbol:
     """The address of a variable, plus `offset` bytes.
 
     space: param, shared, local or global (module constants are global).
+    element: bytes of an element of the variable, 0 if it cannot be indexed.
     """
 
     name: str
     space: str
     offset: int = 0
+    element: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +168,19 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a memory space; `offset` counts from the start of the entry's memory of that space."""
+    """A variable of a memory space; `offset` counts from the start of the entry's memory of that space.
+
+    element: bytes of an element of an array of one dimension, otherwise 0.
+    refusal: why kernels that name it cannot be emulated, empty if they can.
+    """
 
     name: str
     align: int
     size: int
     offset: int = 0
     data: bytes = b""
+    element: int = 0
+    refusal: str = ""
 
 
 @dataclass(slots=True)
@@ -187,10 +195,16 @@ class Entry:
     shared_bytes: int = 0  # static; dynamic shared memory starts at dynamic_offset
     dynamic_offset: int = 0
     local_bytes: int = 0
+    stack_start: int = 0  # local memory that threads allocate while they run
     arguments: set[str] = field(default_factory=set)  # arguments of calls, among the local variables
     constants: dict[str, Variable] = field(default_factory=dict)  # the module's constants
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # reqntid, maxntid, reqnctapercluster...
     refusal: str = ""  # why it cannot be emulated, if parsing showed it
+
+    @property
+    def allocates(self) -> bool:
+        """Whether threads allocate local memory while they run."""
+        return any(instruction.opcode == "alloca" for instruction in self.instructions)
 
     @property
     def parameter_bytes(self) -> int:

@@ -2,22 +2,35 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
+from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.ptx.syntax import Address, Entry, Instruction, Module, Operand, Symbol, Variable
 from tilewright.rounding import round_up
 
+STACK_BYTES = 1024
+"""The bytes that a thread may allocate while it runs: the default of cudaLimitStackSize."""
+
 
 def place_variables(module: Module, entry: Entry) -> None:
-    """Give shared and local variables their offsets; dynamic shared memory comes last."""
-    used = {base.name for base in _symbols(entry.instructions) if base.space == "shared"}
+    """Give shared and local variables their offsets; dynamic shared memory comes last.
+
+    Raises UnsupportedInstruction if the entry names a variable that is not emulated.
+    """
+    symbols = set(_symbols(entry.instructions))
+    for symbol in symbols:
+        if symbol.space == "global" and (refusal := module.variables[symbol.name].refusal):
+            raise UnsupportedInstruction(refusal)
+    used = {base.name for base in symbols if base.space == "shared"}
     entry.shared.update({name: module.shared[name] for name in used if name in module.shared})
     entry.shared_bytes = _place(entry.shared)
-    entry.local_bytes = round_up(_place(entry.local), 16)  # threads lie next to each other: keep vectors aligned
+    entry.stack_start = round_up(_place(entry.local), 16)  # threads lie next to each other: keep vectors aligned
+    entry.local_bytes = entry.stack_start + (STACK_BYTES if entry.allocates else 0)
     dynamic = [module.dynamic_shared[name] for name in used if name in module.dynamic_shared]
     align = max([variable.align for variable in dynamic], default=16)
     entry.dynamic_offset = round_up(entry.shared_bytes, align)
     for variable in dynamic:
-        entry.shared[variable.name] = Variable(variable.name, variable.align, 0, entry.dynamic_offset)
+        entry.shared[variable.name] = replace(variable, size=0, offset=entry.dynamic_offset)
 
 
 def variable_at(entry: Entry, offset: int) -> str:
@@ -42,7 +55,7 @@ def _place(variables: dict[str, Variable]) -> int:
     for variable in sorted(variables.values(), key=lambda variable: (-variable.align, variable.name)):
         offset = round_up(end, variable.align)
         end = offset + variable.size
-        variables[variable.name] = Variable(variable.name, variable.align, variable.size, offset)
+        variables[variable.name] = replace(variable, offset=offset)
     return end
 
 

@@ -5,6 +5,7 @@ As in `scalars`, functions take arrays of lanes or scalars alike, and code gener
 
 import numpy as np
 
+from tilewright.emulator.lanes import Array
 from tilewright.emulator.semantics.scalars import Values, i4, i8, u1, u2, u4, u8
 
 
@@ -243,14 +244,14 @@ def dot_product(a: Values, b: Values, c: Values, bits_a: int, start_b: int = 0) 
     """
     total = c
     for index in range(32 // bits_a):
-        total = total + (_part(a, index, bits_a) * _part(b, start_b + index, 8))
+        total = total + part_of(a, index, bits_a).view(u4) * part_of(b, start_b + index, 8).view(u4)
     return total
 
 
-def _part(word: Values, index: int, bits: int) -> Values:
-    """A field of a word, extended as the word's sign says, as uint32."""
+def part_of(word: Values, index: int, bits: int) -> Array:
+    """A field of a word, extended as the word's sign says."""
     top, low = word.dtype.type(32 - bits * (index + 1)), word.dtype.type(32 - bits)
-    return np.asarray(word << top >> low).view(u4)
+    return np.asarray(word << top >> low)
 
 
 def bit_mask(position: Values, width: Values, wraps: bool) -> Values:

@@ -178,16 +178,49 @@ def refuse_interleave(interleave: int, address: int, strides: Sequence[int], swi
     raise UnsupportedError(f"interleave is {interleave}: only 0, no interleaving, is emulated")
 
 
+@dataclass(slots=True)
+class RawTensorMap:
+    """The fields of an encoded tensor map as they lie in its bytes, right or wrong; five entries for five dimensions.
+
+    element_type: an index of ELEMENT_TYPES. steps: as in TensorMap. strides: four.
+    """
+
+    address: int
+    rank: int
+    element_type: int
+    swizzle: int
+    oob_nan: int
+    shape: list[int]
+    strides: list[int]
+    box: list[int]
+    steps: list[int]
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "RawTensorMap | None":
+        """The fields of 128 bytes; None if they hold no map. Zeros are a map whose fields are still to be given."""
+        magic, address, rank, element_type, swizzle, oob_nan, *numbers = _LAYOUT.unpack_from(data)
+        if magic != _MAGIC and any(data):
+            return None
+        parts = ([*numbers[first:last]] for first, last in ((0, 5), (5, 9), (9, 14), (14, 19)))
+        return cls(address, rank, element_type, swizzle, oob_nan, *parts)
+
+    def pack(self) -> bytes:
+        """The 128 bytes."""
+        packed = _LAYOUT.pack(
+            _MAGIC, self.address, self.rank, self.element_type, self.swizzle, self.oob_nan, *self.shape, *self.strides,
+            *self.box, *self.steps,
+        )  # fmt: skip
+        return packed.ljust(TENSOR_MAP_BYTES, b"\0")
+
+
 def encode_tensor_map(tensor_map: TensorMap) -> bytes:
     """The 128 bytes that a kernel gets as its __grid_constant__ tensor map."""
-    rank = len(tensor_map.shape)
-    pad = (0,) * (5 - rank)
-    packed = _LAYOUT.pack(
-        _MAGIC, tensor_map.address, rank, ELEMENT_TYPES.index(tensor_map.element_type), tensor_map.swizzle,
-        tensor_map.oob_nan, *tensor_map.shape, *pad, *tensor_map.strides, *pad, *tensor_map.box, *pad,
-        *tensor_map.steps, *pad,
-    )  # fmt: skip
-    return packed.ljust(TENSOR_MAP_BYTES, b"\0")
+    lists = (tensor_map.shape, tensor_map.strides, tensor_map.box, tensor_map.steps)
+    padded = ([*numbers, *[0] * (size - len(numbers))] for numbers, size in zip(lists, (5, 4, 5, 5), strict=True))
+    return RawTensorMap(
+        tensor_map.address, len(tensor_map.shape), ELEMENT_TYPES.index(tensor_map.element_type), tensor_map.swizzle,
+        tensor_map.oob_nan, *padded,
+    ).pack()  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
@@ -196,14 +229,15 @@ def decode_tensor_map(data: bytes) -> TensorMap | None:
 
     Raises ValueError if only some of the bytes differ.
     """
-    magic, address, rank, element_type, swizzle, oob_nan, *numbers = _LAYOUT.unpack_from(data)
-    if magic != _MAGIC:
+    raw = RawTensorMap.unpack(data)
+    if raw is None or not any(data):
         return None
+    rank, kind = raw.rank, raw.element_type
     require(1 <= rank <= 5, "rank", rank, "must be 1 to 5")
-    require(element_type < len(ELEMENT_TYPES), "element type", element_type, f"must be below {len(ELEMENT_TYPES)}")
-    parts = (numbers[first : first + count] for first, count in ((0, rank), (5, rank - 1), (9, rank), (14, rank)))
-    shape, strides, box, steps = (tuple(part) for part in parts)
-    return TensorMap(address, ELEMENT_TYPES[element_type], shape, strides, box, swizzle, steps, bool(oob_nan))
+    require(kind < len(ELEMENT_TYPES), "element type", kind, f"must be below {len(ELEMENT_TYPES)}")
+    shape, box, steps = (tuple(numbers[:rank]) for numbers in (raw.shape, raw.box, raw.steps))
+    strides = tuple(raw.strides[: rank - 1])
+    return TensorMap(raw.address, ELEMENT_TYPES[kind], shape, strides, box, raw.swizzle, steps, bool(raw.oob_nan))
 
 
 def require(condition: bool, name: str, value: object, rule: str) -> None:

@@ -20,6 +20,7 @@ from tilewright.emulator.semantics.reductions import reduce_into
 from tilewright.emulator.semantics.sectors import whole_sectors
 from tilewright.emulator.semantics.swizzle import CHUNK, SWIZZLE_PERIOD, swizzle
 from tilewright.emulator.semantics.tensor_map import TensorMap, require
+from tilewright.rounding import ceil_div
 
 BOX_ALIGNMENT = 16
 """The alignment of a box's place in its row, in bytes (seen on an H200, for loads and stores)."""
@@ -303,6 +304,18 @@ def tile_chunks(tensor_map: TensorMap, shared_address: int) -> npt.NDArray[np.in
     """The 16-byte chunks of shared memory, numbered from address 0, that hold the tile at an address."""
     pattern = _tile_pattern(_tile_shape(tensor_map), tensor_map.swizzle, shared_address % SWIZZLE_PERIOD)
     return pattern.chunks.reshape(-1) + shared_address // 16
+
+
+def chunks_in_bounds(tensor_map: TensorMap, coordinates: Sequence[int]) -> npt.NDArray[np.bool_] | None:
+    """Which of `tile_chunks` hold a part of the box at `coordinates` inside the tensor; None for all."""
+    window, (*outer, row) = _window(tensor_map, coordinates), _tile_shape(tensor_map)
+    if window is not None and window.shape == (*outer, row):
+        return None
+    inside = np.zeros((*outer, row // 16), np.bool_)
+    if window is not None:
+        *sides, within = window.slices
+        inside[(*sides, slice(within.start // 16, ceil_div(within.stop, 16)))] = True
+    return inside.reshape(-1)
 
 
 class _TilePattern(NamedTuple):

@@ -46,7 +46,13 @@ def _depend_on_grids(w: BlockWriter, i: Instruction) -> None:
 @emits("fence", "membar")
 def _fence(w: BlockWriter, i: Instruction) -> None:
     """A fence: memory here is always coherent, so only the checks need to know of it."""
-    if i.modifiers[0] == "proxy":
+    if i.modifiers[:2] == ("proxy", "tensormap::generic"):
+        if "acquire" in i.modifiers:
+            where = address_of(w, i.operands[0], "generic")
+            w.emit(f"m.tensor_maps.acquire({w.site}, g, {where}, {w.active})")
+        else:
+            w.emit(f"m.tell.tensor_map_released({w.site}, {w.active_group})")
+    elif i.modifiers[0] == "proxy":
         if i.modifiers[1] == "async":
             named = [space for space in ("shared", "global") if any(m.split("::")[0] == space for m in i.modifiers)]
             _tell_fence(w, "proxy", tuple(named) or ("shared", "global"))
@@ -84,7 +90,7 @@ def _mbarrier(w: BlockWriter, i: Instruction) -> None:
         else:
             stays = w.variable(f"m.mbarriers.attempt({place}, {parity})")
             w.assign(target, stays, "b1")
-            w.emit(f"m.mbarriers.wait({place}, {parity}, {stays})")
+            w.emit(f"m.mbarriers.wait({place}, {parity}, {stays}, {w.row_of(target)})")
     elif action == "init":
         w.emit(f"m.mbarriers.init({place}, {w.read(rest[0], 'u4')}, {w.active})")
     elif action == "inval":

@@ -112,6 +112,7 @@ def _wmma(w: BlockWriter, i: Instruction) -> None:
         for index, target in enumerate(elements_of(registers)):
             width = 8 if kind == "f64" else 4
             w.assign(target, f"{result}[{index}]", f"u{width}")
+        w.suspects.load(elements_of(registers))
     else:
         values = ", ".join(w.read(element, "u8" if kind == "f64" else "u4") for element in elements_of(registers))
         w.emit(f"m.tensor_cores.store_fragment({arguments}, [{values}])")

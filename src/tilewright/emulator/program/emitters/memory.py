@@ -13,8 +13,11 @@ from tilewright.emulator.program.emitters.operands import (
     space_of,
 )
 from tilewright.emulator.program.writer import BlockWriter, emits, pair_of
-from tilewright.emulator.ptx.syntax import Address, Instruction, Register, Sink, Symbol
+from tilewright.emulator.ptx.syntax import Address, Instruction, Integer, Register, Sink, Symbol
+from tilewright.emulator.ptx.variables import STACK_BYTES
 from tilewright.emulator.semantics.reductions import require_bulk_reduction
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
+from tilewright.emulator.semantics.tensor_map_fields import require_field
 
 _ATOMICS = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
 
@@ -48,6 +51,7 @@ def _load(w: BlockWriter, i: Instruction) -> None:
     loaded = w.variable(f"m.access.load({w.site}, g, {space!r}, {where}, {dtype}, {count}, {w.active})")
     for index, target in enumerate(targets):
         w.assign(target, f"{loaded}[{index}]", dtype)
+    w.suspects.load(targets)
 
 
 @emits("st")
@@ -127,6 +131,43 @@ def _rank_of_address(w: BlockWriter, i: Instruction) -> None:
     w.assign(i.operands[0], f"m.access.rank_of({address}, g)", "u4")
 
 
+@emits("alloca")
+def _allocate(w: BlockWriter, i: Instruction) -> None:
+    align = immediate_of(i.operands[2]) if len(i.operands) > 2 else 8
+    if align < 1 or align & (align - 1) or align > STACK_BYTES:
+        raise ValueError(f"the alignment {align}, which is not a power of two up to {STACK_BYTES}")
+    dtype = DTYPES[i.modifiers[-1]]
+    size = w.read(i.operands[1], dtype)
+    start = w.variable(f"m.stack.allocate({w.site}, g, {size}, {align}, {w.active}).astype({dtype})")
+    w.assign(i.operands[0], start, dtype)
+
+
+@emits("stacksave", "stackrestore")
+def _mark_stack(w: BlockWriter, i: Instruction) -> None:
+    dtype = DTYPES[i.modifiers[-1]]
+    if i.opcode == "stacksave":
+        w.assign(i.operands[0], w.variable(f"m.stack.save(g).astype({dtype})"), dtype)
+    else:
+        w.emit(f"m.stack.restore({w.site}, g, {w.read(i.operands[0], dtype)}, {w.active})")
+
+
+@emits("tensormap")
+def _tensor_map(w: BlockWriter, i: Instruction) -> None:
+    """tensormap.replace and tensormap.cp_fenceproxy."""
+    if i.action == "cp_fenceproxy":
+        if immediate_of(i.operands[2]) != TENSOR_MAP_BYTES:
+            raise ValueError(f"a tensor map has {TENSOR_MAP_BYTES} bytes")
+        to, source = address_of(w, i.operands[0], "global"), address_of(w, i.operands[1], "shared")
+        w.emit(f"m.tensor_maps.copy({w.site}, g, {to}, {source})")
+        return
+    field, space, dtype = i.modifiers[2], space_of(i), DTYPES[i.modifiers[-1]]
+    where, (*ordinal, value) = address_of(w, i.operands[0], space), i.operands[1:]
+    dimension = immediate_of(ordinal[0]) if ordinal else 0
+    require_field(field, dimension, value.value if isinstance(value, Integer) else None)
+    arguments = f"{field!r}, {dimension}, {w.read(value, dtype)}, {w.active}"
+    w.emit(f"m.tensor_maps.replace({w.site}, g, {space!r}, {where}, {arguments})")
+
+
 # Warp collectives ----------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +230,7 @@ def _load_matrix(w: BlockWriter, i: Instruction) -> None:
     loaded = w.variable(f"m.tensor_cores.load_matrix({w.site}, g, {where}, {count}, {transpose})")
     for index, target in enumerate(elements_of(i.operands[0])):
         w.assign(target, f"{loaded}[{index}]", "u4")
+    w.suspects.load(elements_of(i.operands[0]))
 
 
 @emits("stmatrix")

@@ -1,18 +1,20 @@
-"""The rules that the checks report, one entry per rule of the PTX manual, and the reports themselves."""
+"""The rules that the checks report, one entry per rule of the PTX manual."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tilewright.emulator.ptx.syntax import Instruction
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the PTX ISA manual in one sentence, and the section that states it."""
+    """A rule of the PTX ISA manual in one sentence, and the section that states it.
+
+    warning: whether breaking it costs time and changes no result.
+    """
 
     sentence: str
     section: str
+    warning: bool = False
 
 
 RULES = {
@@ -24,6 +26,12 @@ RULES = {
         "data of ordinary stores are visible to asynchronous operations (bulk copies, wgmma) only after "
         "fence.proxy.async between the stores and the operation",
         "Memory Consistency Model: Proxies; Async proxy",
+    ),
+    "tensormap-fence": Rule(
+        "TMA sees a tensor map that the kernel has written only after tensormap.cp_fenceproxy, or "
+        "fence.proxy.tensormap::generic.release of the thread that wrote it, and then "
+        "fence.proxy.tensormap::generic.acquire before the copy",
+        "tensormap.cp_fenceproxy; membar/fence: fence.proxy.tensormap",
     ),
     "read-before-wait": Rule(
         "data that an asynchronous operation writes may be read only after the wait for its completion: the "
@@ -54,9 +62,9 @@ RULES = {
         "State Spaces: Register State Space; shfl.sync",
     ),
     "mbarrier-init": Rule(
-        "an mbarrier may be used by another thread only after a barrier that follows its mbarrier.init, and from "
-        "another CTA only if fence.mbarrier_init or fence.proxy.async stands between the two",
-        "mbarrier.init; membar/fence: fence.mbarrier_init",
+        "an mbarrier may be used by another thread only after a barrier that follows its mbarrier.init; a relaxed "
+        "arrival at a barrier of the cluster needs fence.mbarrier_init, or a fence that releases more, before it",
+        "mbarrier.init; barrier.cluster; membar/fence: fence.mbarrier_init",
     ),
     "mbarrier-access": Rule(
         "from its mbarrier.init to its mbarrier.inval, nothing but mbarrier instructions may access an mbarrier",
@@ -67,6 +75,12 @@ RULES = {
         "accumulator or as a fragment of A",
         "wgmma.fence",
     ),
+    "wgmma-serialization": Rule(
+        "accumulators get their first values before wgmma.fence; where one that follows it only sets a constant, "
+        "ptxas folds the constant or makes the wgmmas wait for each other",
+        "wgmma.fence",
+        warning=True,
+    ),
     "accumulator-before-wait": Rule(
         "the accumulators of a wgmma.mma_async, and registers with fragments of its A, may be accessed only after the "
         "wgmma.wait_group that covers its group",
@@ -76,6 +90,11 @@ RULES = {
         "a CTA may exit only after every access to its shared memory, by others or by copies under way, is known to "
         "be over",
         "Distributed shared memory; mapa",
+    ),
+    "exit-before-wait": Rule(
+        "a thread may exit only after cp.async.bulk.wait_group has told it that its bulk stores have read their "
+        "source, which ends with its CTA",
+        "cp.async.bulk.wait_group; Data Movement: Completion mechanisms of asynchronous copies",
     ),
     "register-budget": Rule(
         "after setmaxnreg the warps of a CTA may not hold more registers than it was launched with", "setmaxnreg"
@@ -113,7 +132,7 @@ ERRORS = {
         "barrier{.cta}; mbarrier.test_wait / try_wait; bar.warp.sync",
     ),
     "AsyncHazard": Rule(
-        "a thread may overwrite what an asynchronous operation reads, and exit, only after the wait that observes its "
+        "a thread may overwrite what an asynchronous operation reads only after the wait that observes its "
         "completion: wgmma.wait_group or cp.async.bulk.wait_group",
         "wgmma.mma_async; cp.async.bulk.wait_group",
     ),
@@ -158,55 +177,3 @@ def accesses(kind: str, instruction: Instruction, asynchronous: bool) -> str:
     if kind == "proxy-fence":
         return "has written, without fence.proxy.async in between"
     return f"{verb_of(instruction)} asynchronously" if asynchronous else f"{verb_of(instruction)} without order"
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A rule that a kernel broke.
-
-    kind: a key of RULES.
-    message: what happened, in a sentence.
-    locations: the instructions with their source lines; the one that broke the rule comes first.
-    threads: the threads that executed it.
-    address: the address, None for registers.
-    """
-
-    kind: str
-    message: str
-    locations: tuple[str, ...]
-    threads: str
-    address: int | None
-
-    @property
-    def rule(self) -> str:
-        """The rule in a sentence."""
-        return RULES[self.kind].sentence
-
-    @property
-    def section(self) -> str:
-        """The section of the PTX ISA manual that states the rule."""
-        return RULES[self.kind].section
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return {**asdict(self), "rule": self.rule, "section": self.section}
-
-    def __str__(self) -> str:
-        lines = [f"{self.kind}: {self.message}", *(f"  at {where}" for where in self.locations)]
-        return "\n".join([*lines, f"  rule: {self.rule} (PTX ISA, {self.section})"])
-
-
-class Reports(list[Report]):
-    """The reports of a device's checks: one for each pair of instructions, and at most MOST."""
-
-    MOST = 100
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: set[tuple[object, ...]] = set()
-
-    def add(self, key: tuple[object, ...], make: Callable[[], Report]) -> None:
-        """Keep the report that `make` returns, unless one with this key exists."""
-        if key not in self._seen and len(self) < self.MOST:
-            self._seen.add(key)
-            self.append(make())

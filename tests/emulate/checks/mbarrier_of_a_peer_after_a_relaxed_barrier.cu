@@ -6,9 +6,14 @@ extern "C" __global__ void peer(int* out, const int* in) {
   unsigned b = shared_address(&barrier);
   if (t == 0) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(b) : "memory"); /*2*/
-    if (!FAULT) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    if (FAULT)
+      proxy_fence();
+    else
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
-  cluster_sync();
+  __syncthreads();
+  asm volatile("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;" ::
+                   : "memory");
   if (t == 0) mbarrier_arrive_at_rank(b, blockIdx.x ^ 1); /*1*/
   mbarrier_wait(b, 0);
   out[blockIdx.x * 128 + t] = in[t];

@@ -1,0 +1,208 @@
+"""The Configs that `wgmma` chooses from, and the choice: tilings that a recorded measurement saw winning somewhere."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.hardware import Hardware
+from tilewright.kernels.wgmma_config import WARPGROUP, WgmmaConfig, ring_of
+from tilewright.model import wgmma_time
+
+MOST_STAGES = 12
+"""More were measured to bring nothing."""
+
+PREFETCH = 8
+"""The k-blocks that are brought to L2 ahead of the ring where an operand is read once."""
+
+LISTED = 24
+"""How many Configs are listed for a problem."""
+
+
+class Tiling(NamedTuple):
+    """The part of a Config that decides its time: its tile, its cluster, and its orientation."""
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    cluster_m: int
+    cluster_n: int
+    split_k: int
+    swap_ab: bool
+
+
+class _Row(NamedTuple):
+    """Tilings that differ in tile_n and orientation."""
+
+    tile_m: int
+    tile_n: Sequence[int]
+    tile_k: int = 64
+    cluster_m: int = 1
+    cluster_n: int = 1
+    split_k: int = 1
+
+    def tilings(self) -> Iterator[Tiling]:
+        for swap_ab in (False, True):
+            for tile_n in self.tile_n:
+                yield Tiling(self.tile_m, tile_n, self.tile_k, self.cluster_m, self.cluster_n, self.split_k, swap_ab)
+
+
+_ROWS = (
+    _Row(64, (*range(16, 161, 8), 192)),
+    _Row(64, range(16, 81, 8), tile_k=128),
+    _Row(64, (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256), split_k=2),
+    _Row(64, (32, 64, 96, 128, 160), split_k=4),
+    _Row(64, (64, 96, 120, 136, 144, 152, 192), cluster_m=4),
+    _Row(128, (*range(16, 161, 8), 176, 192, 208, 224, 240, 256)),
+    _Row(128, (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208), split_k=2),
+    _Row(128, (32, 96, 128, 224), split_k=4),
+    _Row(128, (32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 128, 152, 160), cluster_n=2),
+    _Row(128, (64, 80, 96, 112, 120, 128, 136, 144, 152, 208, 224, 240, 256), cluster_m=2),
+    _Row(192, (16, 32, 48, 64, 80, 88, 96, 104, 112, 128, 136, 144, 160, 176, 192)),
+    _Row(192, (16, 32, 96, 112, 144, 160), split_k=2),
+    _Row(192, (32, 96, 160, 192), split_k=4),
+    _Row(192, (48, 80, 88, 96, 104, 112, 128, 136, 144, 152, 160, 176), cluster_n=2),
+    _Row(192, (96, 144, 152, 160, 176, 192), cluster_m=2),
+    _Row(256, (16, 32, 88, 96, 104, 112, 128, 136, 144, 160, 176, 192, 200, 208)),
+    _Row(256, (104, 112, 128, 136, 144, 160, 176, 192, 200, 208), cluster_n=2),
+    _Row(256, (112, 128, 136, 176, 200), cluster_m=2),
+)
+
+
+class Limits(NamedTuple):
+    """What of a problem limits the space.
+
+    mn_major: whether A and B are. most: accumulators of a thread that the epilogue's code is unrolled over, as the
+    problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it.
+    """
+
+    mn_major: tuple[bool, bool]
+    most: tuple[int, int]
+    output_bytes: int
+    out_by_tma: bool
+
+
+class Space:
+    """The legal tilings of problems with the same limits on one GPU, with what of their times can be known before."""
+
+    def __init__(self, limits: Limits, dtype: DType, hardware: Hardware):
+        self._limits, self._hardware = limits, hardware
+        self.tilings = [tiling for row in _ROWS for tiling in row.tilings() if self._is_legal(tiling)]
+        columns = np.array(self.tilings, np.float64).T
+        consumers = np.array([float(_plain(tiling).consumers) for tiling in self.tilings])
+        sizes = columns[3] * columns[4] * columns[5]
+        at_once = np.array([float(hardware.clusters(int(size))) for size in sizes])
+        self._swapped = columns[6] > 0
+        self._prepared = wgmma_time.prepare(
+            wgmma_time.Tiles(*(*columns[:6], consumers, at_once)),
+            hardware.macs("wgmma", dtype),
+            hardware.sm_count,
+            hardware.memory_bandwidth,
+        )
+
+    def _is_legal(self, tiling: Tiling) -> bool:
+        config = _plain(tiling)
+        if tiling.cluster_m * tiling.cluster_n * tiling.split_k > self._hardware.sm_count:
+            return False
+        if tiling.tile_m * tiling.tile_n > self._limits.most[tiling.swap_ab] * WARPGROUP * config.consumers:
+            return False
+        return self._stages(config) >= 2
+
+    def _stages(self, config: WgmmaConfig) -> int:
+        """As many as fit."""
+        a, b = self._limits.mn_major
+        major = (b, a) if config.swap_ab else (a, b)
+        for stages in range(MOST_STAGES, 1, -1):
+            if ring_of(_with_stages(config, stages), *major).smem_bytes <= self._hardware.smem_bytes:
+                return stages
+        return 0
+
+    def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int) -> wgmma_time.Array:
+        """The predicted time of each tiling in us, infinite if it splits k too finely."""
+        tall, wide = np.where(self._swapped, n, m), np.where(self._swapped, m, n)
+        bytes_read = 2 * (m + n) * k * batch_count
+        result = wgmma_time.times(self._prepared, tall, wide, k, batch_count, bytes_read, row_bytes)
+        tiles = self._prepared.tiles
+        result[np.ceil(k / tiles.tile_k) < tiles.split_k] = np.inf
+        return result
+
+    def config(self, index: int, m: int, n: int, batch_count: int) -> WgmmaConfig:
+        """The Config of a tiling for a problem: what follows from how many tiles there are."""
+        tiling = self.tilings[index]
+        if tiling.swap_ab:
+            m, n = n, m
+        tiles_m = ceil(m / (tiling.tile_m * tiling.cluster_m))
+        tiles_n = ceil(n / (tiling.tile_n * tiling.cluster_n))
+        size = tiling.cluster_m * tiling.cluster_n * tiling.split_k
+        several = tiles_m * tiles_n * batch_count > self._hardware.clusters(size) and tiling.split_k == 1
+        # Few columns are all walked while their rows are at hand, few rows the other way around.
+        group_m = 1 if tiles_n <= 8 and tiles_n < tiles_m else 16 if tiles_m <= 16 else 8
+        prefetch = PREFETCH if tiles_m == 1 or tiles_n == 1 else 0
+        return self._config(index, several, group_m, prefetch)
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (spaces are few and kept)
+    def _config(self, index: int, several: bool, group_m: int, prefetch: int) -> WgmmaConfig:
+        tiling, limits = self.tilings[index], self._limits
+        halves = limits.output_bytes == 2
+        overlap = several and halves
+        by_tma = overlap and limits.out_by_tma and not tiling.swap_ab and tiling.tile_n % 16 == 0
+        # Larger tiles have no SMEM for both a deep ring and the staging.
+        by_tma = by_tma and tiling.tile_m * tiling.tile_n <= 256 * 176
+        config = WgmmaConfig(
+            tiling.tile_m,
+            tiling.tile_n,
+            2,
+            cluster_m=tiling.cluster_m,
+            cluster_n=tiling.cluster_n,
+            group_m=group_m,
+            epilogue="tma" if by_tma else "direct",
+            overlap=overlap,
+            wait_depth=0 if overlap else 1,
+            tile_k=tiling.tile_k,
+            split_k=tiling.split_k,
+            swap_ab=tiling.swap_ab,
+            prefetch=prefetch,
+        )
+        return _with_stages(config, self._stages(config))
+
+
+@lru_cache(maxsize=256)
+def space(limits: Limits, dtype: DType, hardware: Hardware) -> Space:
+    """The Space of problems with these limits, kept."""
+    return Space(limits, dtype, hardware)
+
+
+def _plain(tiling: Tiling) -> WgmmaConfig:
+    """A tiling's Config without staging, of the fewest stages."""
+    return WgmmaConfig(
+        tiling.tile_m,
+        tiling.tile_n,
+        2,
+        cluster_m=tiling.cluster_m,
+        cluster_n=tiling.cluster_n,
+        epilogue="direct",
+        tile_k=tiling.tile_k,
+        split_k=tiling.split_k,
+        swap_ab=tiling.swap_ab,
+    )
+
+
+def _with_stages(config: WgmmaConfig, stages: int) -> WgmmaConfig:
+    return WgmmaConfig(
+        config.tile_m,
+        config.tile_n,
+        stages,
+        config.cluster_m,
+        config.cluster_n,
+        config.group_m,
+        config.epilogue,
+        config.overlap,
+        config.wait_depth,
+        config.tile_k,
+        config.split_k,
+        config.swap_ab,
+        config.prefetch,
+    )

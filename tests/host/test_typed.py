@@ -1,0 +1,120 @@
+"""tilewright from outside, as type checkers see the installed wheel."""
+
+import ast
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import tilewright
+
+ROOT = Path(__file__).parents[2]
+
+RIGHT = """
+from pathlib import Path
+
+import numpy as np
+
+import tilewright as tw
+from tilewright.bench import Cublas, Inputs, Shape, Tilewright, compare
+from tilewright.emulator import Counters, Device, Kernel, Observer
+
+
+class Linear:
+    def __init__(self, weight: "np.ndarray[tuple[int, int], np.dtype[np.float32]]") -> None:
+        self.plan: tw.Plan = tw.plan(weight, weight, activation="gelu", config=tw.SimtConfig(tile_m=64))
+
+
+def check(path: Path) -> list[str]:
+    result: tw.CheckResult = tw.check(path, 2.5, grid=1, block=256)
+    try:
+        tw.matmul(1, 2)
+    except (tw.ConfigError, tw.CudaError, tw.CompilerMissing, tw.CompilationError) as error:
+        caught: tw.TilewrightError = error
+        print(caught, tw.__version__)
+    return [str(report) for report in result.as_dict()]
+
+
+def run(ptx: str) -> Counters:
+    device = Device(observers=[Observer()])
+    kernel: Kernel = device.load(ptx)
+    return device.launch(kernel, 1, (32, 1, 1), [device.allocate(16)])
+
+
+rungs: list[object] = tw.ladder.measure(64, ["simt"])["rungs"]
+record = compare([Tilewright("mma"), Cublas()], Inputs(Shape(64, 64, 64)), baseline="cublas").as_dict()
+"""
+WRONG = """
+import tilewright as tw
+
+tw.matmull
+tw.Plann
+tw.ladder.measur
+tw.plan(1, 2, activation=3)
+tw.plan(1, 2).kernell
+tw.check("it", grid=1, blocks=2)
+"""
+
+
+@pytest.fixture(scope="module")
+def users_python(tmp_path_factory):
+    """The Python of a user who installed tilewright's wheel beside its dependencies."""
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("user")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(folder / "venv", symlinks=True)
+    (site,) = folder.glob("venv/lib/python*/site-packages")
+    with ZipFile(wheel) as archive:
+        assert "tilewright/py.typed" in archive.namelist()
+        archive.extractall(site)
+    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for name, text in (("right.py", RIGHT), ("wrong.py", WRONG)):
+        (folder / name).write_text(text)
+    return folder / "venv/bin/python"
+
+
+def mypy(python, name):
+    folder = python.parents[2]
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "--cache-dir", folder / "mypy"]
+    done = subprocess.run(
+        [*map(str, command), "--config-file=", name], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    return [line for line in done.stdout.splitlines() if ": error:" in line]
+
+
+def pyright(python, name):
+    pytest.importorskip("basedpyright")
+    folder = python.parents[2]
+    (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict", "include": [name]}))
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", str(python)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    return [f"{each['range']['start']['line']}: {each['message']}" for each in found if each["severity"] == "error"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the folders of an environment have other names")
+@pytest.mark.parametrize("checker", [mypy, pyright])
+def test_users_code_is_checked_strictly_against_the_wheel(users_python, checker):
+    assert checker(users_python, "right.py") == []
+    found = checker(users_python, "wrong.py")
+    for name in ("matmull", "Plann", "measur", "activation", "kernell", "blocks"):
+        assert [line for line in found if name in line], (name, found)
+
+
+def test_the_three_lists_of_public_names_agree():
+    tree = ast.parse((ROOT / "src/tilewright/__init__.py").read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert len(imports) == len(block.body)
+    seen = {str(name.asname): f"{node.module}.{name.name}" for node in imports for name in node.names}
+    homes = {name: f"tilewright.{home}.{name}" for name, home in tilewright._HOMES.items()}
+    assert seen == {**homes, "ladder": "tilewright.ladder"}
+    assert sorted(seen) == sorted(tilewright.__all__)
