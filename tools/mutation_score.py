@@ -175,7 +175,8 @@ def _show(record: dict[str, Any]) -> None:
             print(f"{row['reported']:4} of {row['generated']:4}, {row['equivalent']:2} equivalent  {name}")
     for name, row in record["subjects"].items():
         for survivor in row["survivors"]:
-            print(f"survivor in {name}: {survivor['mutant']} [{survivor['original']}] {survivor.get('found', '')}")
+            what = "survivor" if survivor["argument"] is None else "equivalent"
+            print(f"{what} in {name}: {survivor['mutant']} [{survivor['original']}] {survivor.get('found', '')}")
     print(f"total: {record['total']}")
 
 

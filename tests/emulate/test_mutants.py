@@ -10,6 +10,9 @@ from support.equivalents import EQUIVALENTS, MOST_SHARE
 from support.mutants import MOST_COPIES, generate, read_statements
 from support.mutation import RECORD, SUBJECTS, finding
 from tilewright.emulator.ptx.parser import parse
+from tilewright.hardware import H200
+from tilewright.jit.compile import compile
+from tilewright.jit.source import package_headers
 
 PARTS = 4
 """Tests per subject, so that they spread over processes."""
@@ -71,6 +74,20 @@ def test_every_argument_is_about_a_mutant_and_few_are_needed():
         assert any(entry.covers(subject, mutant) for subject, mutant in generated), entry
     argued = [1 for subject, mutant in generated if any(entry.covers(subject, mutant) for entry in EQUIVALENTS)]
     assert len(argued) <= MOST_SHARE * len(generated)
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize(("change", "expected"), [("", None), ("+ 1", "cluster-exit"), ("- 1", "Deadlock")])
+def test_a_cluster_ends_without_an_arrival_left_over_or_missing(change, expected, monkeypatch):
+    """The consumers of the production kernel release just the slots that will be filled again (rule 16)."""
+    header, count = "mainloop/wgmma_consumer.cuh", "k_blocks - Config::stages"
+    text = package_headers()[header]
+    assert count in text
+    (subject,) = (subject for subject in SUBJECTS if subject.name == "wgmma tma, overlap, cluster 2x1")
+    unit = subject.unit
+    monkeypatch.setitem(package_headers(), header, text.replace(count, f"{count} {change}"))
+    found = finding(subject, compile(unit, H200.arch).ptx)
+    assert (found and found.partition(",")[0]) == expected
 
 
 def module(*lines):

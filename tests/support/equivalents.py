@@ -46,7 +46,7 @@ _NO_COPIES = (
     "translation unit has none: it copies element by element (cp.async.wait_group)"
 )
 _STAGES = ("cp_async_wait<Config::stages - 2>();",)
-_LAST = ("cp_async_wait<0>();  // zeros beyond the end of k: no copy may outlive the CTA",)
+_LAST = ("cp_async_wait<0>();",)
 _LAST_COPIES = (
     "cp.async completes without being waited for; waiting only makes its writes visible to the executing thread, and "
     "nothing reads shared memory after this wait (cp.async.wait_group)"
@@ -76,14 +76,23 @@ _INITIALIZATIONS = (
     "the initializations are all that this barrier hands over, and fence.mbarrier_init.release.cluster before it "
     "releases them also to a relaxed arrival, which is what it is for (membar/fence: fence.mbarrier_init)"
 )
+_SUMS = (
+    "the arrival has nothing to release: what the phase hands over is written by st.async, whose complete_tx releases "
+    "it at .cluster scope (st.async)"
+)
+_PRODUCER_HAS_WAITED = (
+    "a consumer accesses global memory only after a slot is full, where the producer arrived after its own wait; and "
+    "that wait makes visible to the whole grid what the earlier grids wrote (griddepcontrol)"
+)
 _BARRIER_RELEASES = (
-    "the barrier after it releases the initialisations by itself: bar.sync in a cluster of one, otherwise "
+    "the barrier after it releases the initializations by itself: bar.arrive in a cluster of one, otherwise "
     "barrier.cluster.arrive, which is .release unless it says .relaxed (barrier.cluster)"
 )
 _BY_TURNS = ("wgmma_basic", "wgmma_larger_tile")
 _EVERYBODY_ARRIVES = ("wgmma_pipelined", "wgmma_two_consumers", "wgmma_persistent")
 _RUNGS_IN_CLUSTERS = ("wgmma_multicast", "wgmma_registers", "wgmma_async_store", "wgmma_stmatrix")
 _IN_CLUSTERS = ("wgmma", *_RUNGS_IN_CLUSTERS)
+_ASYNC_STORE = "run_with_async_store<Config, {}>(map_a, map_b, map_out, parameters);"
 _FILL = "fill_ring(ring, position, map_a, map_b, row, column, parameters.k);"
 
 EQUIVALENTS = (
@@ -134,7 +143,7 @@ EQUIVALENTS = (
         for source in (
             ("mbarrier_arrive(empty);", _FILL),
             ("mbarrier_arrive(full);",),
-            ("mbarrier_arrive(shared_address(&ring.empty[slot]));  // all slots are empty at first",),
+            ("mbarrier_arrive(shared_address(&ring.empty[slot]));",),
         )
         for kernel in _EVERYBODY_ARRIVES
     ),
@@ -152,8 +161,13 @@ EQUIVALENTS = (
         for kernel in _IN_CLUSTERS
     ),
     *(
-        Equivalent(kernel, "drop bar.warp.sync", ("__syncwarp();  // place.sync takes whole warps",), _ONE_LANE)
-        for kernel in _RUNGS_IN_CLUSTERS
+        Equivalent(kernel, "drop bar.warp.sync", ("__syncwarp();", *callers), _ONE_LANE)
+        for kernel, callers in (
+            ("wgmma_multicast", ()),
+            ("wgmma_registers", ()),
+            ("wgmma_async_store", (_ASYNC_STORE.format("RowMajorStaging"),)),
+            ("wgmma_stmatrix", (_ASYNC_STORE.format("SwizzledStaging"),)),
+        )
     ),
     Equivalent(
         "wgmma",
@@ -168,10 +182,23 @@ EQUIVALENTS = (
         Equivalent(kernel, "drop fence.mbarrier_init", ("fence_mbarrier_init();",), _BARRIER_RELEASES)
         for kernel in _IN_CLUSTERS
     ),
+    Equivalent(
+        "wgmma",
+        "weaken mbarrier.arrive to .relaxed",
+        ("mbarrier_arrive_expect_tx(received, Config::sum_bytes);",),
+        _SUMS,
+    ),
+    Equivalent(
+        "wgmma",
+        "drop griddepcontrol.wait",
+        ("wait_for_earlier_grids();", "consume(storage, pipeline, place, tiles, map_out, parameters);"),
+        _PRODUCER_HAS_WAITED,
+    ),
     *(
-        Equivalent(
-            kernel, "weaken barrier.cluster.arrive to .relaxed", ("cluster_sync();", "place.sync();"), _INITIALIZATIONS
+        Equivalent(kernel, "weaken barrier.cluster.arrive to .relaxed", ("cluster_sync();", caller), _INITIALIZATIONS)
+        for kernel, caller in (
+            ("wgmma", "if constexpr (place.size > 1) place.sync();"),
+            *((rung, "place.sync();") for rung in _RUNGS_IN_CLUSTERS),
         )
-        for kernel in _IN_CLUSTERS
     ),
 )

@@ -27,8 +27,8 @@ class Mutant:
     """One change of a module's text: `replacement` instead of what stands at `span`.
 
     frames: the source line, innermost first, then the lines that it was inlined into. source: the texts of those that
-    are known, without the wrappers of one instruction each. label, copy: kind and place in words, and which of the
-    mutants with that label it is, from 1 on.
+    are known, without comments, and without the wrappers of one instruction each. label, copy: kind and place in words,
+    and which of the mutants with that label it is, from 1 on.
     """
 
     kind: str
@@ -294,7 +294,7 @@ def _frames(line: str, callers: Mapping[str, str], files: Mapping[int, str]) -> 
 
 def _texts(frames: tuple[Frame, ...], sources: Mapping[str, str]) -> tuple[str, ...]:
     known = [(sources[file].splitlines(), line) for file, line in frames if file in sources and "/ptx/" not in file]
-    return tuple(lines[line - 1].strip() for lines, line in known)
+    return tuple(lines[line - 1].partition("//")[0].strip() for lines, line in known)
 
 
 def _first_middle_last(copies: list[tuple[Statement, str]]) -> list[tuple[Statement, str]]:

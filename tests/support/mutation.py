@@ -23,6 +23,7 @@ from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
 
@@ -77,6 +78,12 @@ class Subject:
         """Its translation unit, run as it is."""
         return _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
 
+    @property
+    def unit(self):
+        """Its source, before compilation."""
+        problem = _planned(self, self.shape, EmulatedBackend(TWO_SMS)).problem
+        return EVERY_KERNEL[self.kernel].assemble(self.config, problem, TWO_SMS).source
+
     def mutants(self) -> tuple[mutants.Mutant, ...]:
         """All mutants of its PTX."""
         return _mutants(self)
@@ -124,7 +131,7 @@ SUBJECTS = (
     _wgmma("direct, wait depth 1, fp32", 128, 64, 3, out_dtype="fp32", epilogue="direct", overlap=False, wait_depth=1),
     _wgmma("one consumer, swap_ab", 64, 64, 3, (136, 264, 456), swap_ab=True, epilogue="direct"),
     _wgmma("three consumers, cluster 1x2", 192, 64, 2, (392, 136, 392), cluster_n=2, prefetch=2),
-    _wgmma("split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False),
+    _wgmma("direct, split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False, epilogue="direct"),
     _rung("smem_tiles", (37, 41, 101)),
     _rung("register_tiles", (128, 128, 64)),
     _rung("double_buffered", (128, 128, 64)),

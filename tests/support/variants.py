@@ -129,7 +129,7 @@ WGMMA = (
         c="fp16", bias="fp16", activation="relu", n_multiple=8,
     ),
     Variant(
-        "wgmma", WgmmaConfig(128, 128, 2), "fp16", "mn16", "k16", 16, "bf16",
+        "wgmma", WgmmaConfig(128, 128, 2, wait_depth=1), "fp16", "mn16", "k16", 16, "bf16",
         c="fp32", activation="silu", n_multiple=8, addend_pairs=True,
     ),
     Variant(
@@ -157,7 +157,7 @@ WGMMA = (
         activation="relu", n_multiple=2,
     ),
     Variant(
-        "wgmma", WgmmaConfig(256, 48, 3, epilogue="direct"), "fp16", "mn16", "k16", 16, "fp16",
+        "wgmma", WgmmaConfig(256, 48, 3, wait_depth=1, epilogue="direct"), "fp16", "mn16", "k16", 16, "fp16",
         c="fp16", bias="fp16", activation="gelu", n_multiple=8, addend_pairs=True,
     ),
     Variant(
