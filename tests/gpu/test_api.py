@@ -127,6 +127,37 @@ def test_launches_go_to_the_callers_stream(kernel, torch):
         check_product(out, late, b)
 
 
+@pytest.mark.parametrize(("rows", "width"), [(16, 4096), (300, 1024), (512, 512), (2048, 2048)])
+def test_each_launch_sees_what_the_one_before_wrote(rows, width, kernel, torch):
+    # A grid may start before the one ahead has ended: it has to wait before it reads, and before it overwrites.
+    weights = [kernel.random(width, width) / width**0.5 for _ in range(6)]
+    start = kernel.random(rows, width)
+
+    def chain(wait):
+        buffers, x = [torch.empty_like(start) for _ in range(2)], start
+        for i, weight in enumerate(weights * 4):
+            x = tw.matmul(x, weight.T, out=buffers[i % 2], kernel=kernel.name)
+            if i % 5 == 4:
+                x.clamp_(-4, 4)  # a kernel of another library in between
+            wait()
+        return x.clone()
+
+    expected = chain(torch.cuda.synchronize)
+    for _ in range(3):
+        assert torch.equal(chain(lambda: None), expected)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        chain(lambda: None)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            captured = chain(lambda: None)
+    for _ in range(3):
+        captured.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(captured, expected)
+
+
 def test_scalars_and_operands_of_calls_in_flight_are_their_own(kernel, torch):
     b = kernel.random(256, 256)
     inputs = [kernel.random(256, 256) for _ in range(100)]

@@ -84,7 +84,7 @@ def test_of_four_neighbors_along_k_the_larger_two_stay(layout, torch):
 
 
 def test_groups_of_four_need_a_k_of_whole_groups():
-    with pytest.raises(ValueError, match=r"k is 30: make it a multiple of 4"):
+    with pytest.raises(ValueError, match=r"k is 30: make k a multiple of 4"):
         Inputs(Shape(64, 64, 30), data="2:4")
 
 

@@ -57,7 +57,7 @@ def test_no_rows_print_nothing(capsys):
 def test_inspect_keeps_opcodes_whole(terminal, width):
     terminal(width)
     lines = invoke("inspect", "wgmma").stdout.splitlines()
-    opcode = "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+    opcode = "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
     assert any(line.split()[:1] == [opcode] for line in lines)
     assert all(len(line) <= width for line in lines if not re.search("::|Config:", line))
 

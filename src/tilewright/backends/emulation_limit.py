@@ -49,6 +49,7 @@ def emulation_seconds(kernel: Kernel, config: Any, problem: Problem, hardware: H
     if problem.is_empty:
         return 0.0
     constants = kernel.constants(config, problem)
+    problem = kernel.oriented(config, problem)
     tiles, shape = kernel.tile_count(constants, problem), kernel.launch_shape(constants, problem, hardware)
     stored = tiles * constants.tile_m * constants.tile_n
     indices = round_up(problem.k, constants.tile_k)

@@ -162,6 +162,10 @@ class Kernel(ABC):
         """The problem as the kernel solves it with a Config: itself, or its transpose."""
         return problem
 
+    def remark(self, config: Any) -> str:
+        """What a user should know of a Config besides its values, in a few words; usually empty."""
+        return ""
+
     def compiled(self, config: Any) -> Any:
         """The Config that is compiled for this one: it differs in what `launch_options` passes at run time."""
         return config

@@ -283,6 +283,12 @@ class WgmmaKernel(Kernel):
             maps.append(operands.out.map(constants.store_columns, 16))
         return tuple(maps)
 
+    def remark(self, config: WgmmaConfig) -> str:
+        """Whether the product is transposed, and whether k is split."""
+        swapped = ["computes out.T = b.T @ a.T, which its tiles fit better"] if config.swap_ab else []
+        split = [f"splits k over {config.split_k} CTAs, since there are few tiles"] if config.split_k > 1 else []
+        return "; ".join(swapped + split)
+
     def compiled(self, config: WgmmaConfig) -> WgmmaConfig:
         """The Config without `group_m` and `prefetch`, which are arguments of a launch."""
         return _compiled(config)

@@ -37,8 +37,9 @@ def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config
     for candidate in KERNELS.values():
         refusal = candidate.refuses(problem, hardware)
         if refusal is None:
-            reason = "; ".join([f"{candidate.name}: {candidate.summary}", *refusals])
-            return Choice(candidate, candidate.best(problem, hardware), reason)
+            config = candidate.best(problem, hardware)
+            remarks = filter(None, (f"{candidate.name}: {candidate.summary}", candidate.remark(config)))
+            return Choice(candidate, config, "; ".join([*remarks, *refusals]))
         refusals.append(f"{candidate.name} does not take it: {refusal}")
         if refusal.avoidable:
             _warn_once(f"{refusals[-1]}; the next kernel is slower")

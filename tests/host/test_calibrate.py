@@ -1,0 +1,149 @@
+"""The tool that compares the model of wgmma's time with records, and fits its constants."""
+
+import json
+import math
+import sys
+from itertools import islice
+from pathlib import Path
+
+import calibrate
+import numpy as np
+import pytest
+
+from tilewright.dtypes import bf16
+from tilewright.errors import ArgumentValueError
+from tilewright.hardware import H200
+from tilewright.kernels.wgmma_space import Limits, Space
+from tilewright.model.wgmma_time import COSTS
+
+ROOT = Path(__file__).parents[2]
+FIELDS = ["tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab"]
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return calibrate.load(calibrate.RECORD)
+
+
+def record_of(products, gpu="NVIDIA H200"):
+    """Of {shape: (rows of FIELDS, their us, cuBLAS's us)}."""
+    launches = [
+        [*shape, *row, us] for shape, (rows, times, _) in products.items() for row, us in zip(rows, times, strict=True)
+    ]
+    run = {"cublas": [[*shape, cublas] for shape, (_, _, cublas) in products.items()], "launches": launches}
+    return {"gpu": gpu, "columns": {"launches": ["m", "n", "k", *FIELDS, "us"]}, "runs": [run]}
+
+
+def loaded(tmp_path, record):
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(record))
+    return calibrate.load(path)
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024, 1024), (16, 4096, 2056), (8192, 96, 72)])
+def test_times_are_those_that_the_kernel_ranks_by(tmp_path, shape):
+    space = Space(Limits((False, False), (1024, 1024), 2, True), bf16, H200)
+    assert {tiling.swap_ab for tiling in space.tilings} == {False, True}
+    (measured,) = loaded(tmp_path, record_of({shape: (space.tilings, [1.0] * len(space.tilings), 1.0)}))
+    ranked = space.times(*shape, 1, 2 * shape[2])
+    possible = np.isfinite(ranked)
+    np.testing.assert_allclose(calibrate.predict(measured, COSTS)[possible], ranked[possible], rtol=1e-12)
+
+
+def test_picks_are_compared_with_the_best_and_with_cublas(tmp_path):
+    rows = [[64, 64, 64, 1, 1, 1, False], [128, 128, 64, 1, 1, 1, False], [128, 256, 64, 2, 1, 1, True]]
+    shapes = (512, 512, 512), (4096, 4096, 4096)
+    empty = loaded(tmp_path, record_of({shape: (rows, [1.0] * 3, 1.0) for shape in shapes}))
+    one, other = (calibrate.predict(each, COSTS) for each in empty)
+    # The model is right about the first product up to a factor; its pick for the other takes four times as long.
+    late = 2 * other
+    late[other.argmin()] = 4 * late.min(initial=math.inf, where=other > other.min())
+    cublas = 3 * one.min(), 0.5 * late[other.argmin()]
+    times = (2 * one, late)
+    found = dict(zip(shapes, zip([rows] * 2, [each.tolist() for each in times], cublas, strict=True), strict=True))
+    quality = calibrate.evaluate(loaded(tmp_path, record_of(found)), COSTS)
+    assert quality.of_best == (pytest.approx(0.5), pytest.approx(0.25), shapes[1])
+    assert quality.of_cublas == (pytest.approx(math.sqrt(1.5 * 0.5)), pytest.approx(0.5), shapes[1])
+    assert quality.error == pytest.approx(0.5)
+
+
+def test_records_of_bench_are_read(tmp_path):
+    record = json.loads((ROOT / "results/wgmma_vs_cublas.json").read_text())
+    products = loaded(tmp_path, record)
+    assert [each.shape for each in products] == [(each["m"], each["n"], each["k"]) for each in record["products"]]
+    for each, product in zip(products, record["products"], strict=True):
+        times = {entry["contender"]: entry["burst"]["time_us"] for entry in product["contenders"]}
+        assert each.cublas == times.pop("cublas")
+        assert sorted(each.us) == sorted(times.values())
+    record["products"][0]["layout"] = "nn"
+    assert [each.shape for each in loaded(tmp_path, record)] == [each.shape for each in products[1:]]
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ([], "no record"),
+        ({"gpu": "NVIDIA H200", "rungs": []}, "no record"),
+        ({"gpu": "NVIDIA H200", "products": []}, "0 products"),
+        (record_of({(64, 64, 64): ([[64, 64, 64, 1, 1, 1, 0]], [1.0], 1.0)}, "NVIDIA A100"), "a Hopper GPU"),
+        (record_of({(64, 64, 64): ([[64, 64, 64, 1, 1, 1]], [1.0], 1.0)}), "no record"),
+    ],
+)
+def test_what_is_no_record_is_refused(tmp_path, record, said):
+    with pytest.raises(ArgumentValueError, match=said):
+        loaded(tmp_path, record)
+
+
+def test_the_model_picks_well_on_the_record(shipped):
+    quality = calibrate.evaluate(shipped, COSTS)
+    assert quality.of_best.mean >= 0.95
+    assert quality.of_best.least >= 0.75
+    assert quality.of_cublas.mean >= 1.05
+    assert quality.error <= 0.12
+
+
+@pytest.mark.parametrize("spoiled", [{"l2": COSTS.l2 / 3}, {"handover": COSTS.handover * 3}], ids=str)
+def test_a_spoiled_constant_shows_and_a_fit_mends_it(shipped, spoiled):
+    spoiled = COSTS._replace(**spoiled)
+    assert calibrate.evaluate(shipped, spoiled).of_best.mean < calibrate.evaluate(shipped, COSTS).of_best.mean - 0.02
+    few = shipped[::6]
+    start, aim = calibrate.loss(few, spoiled), calibrate.loss(few, COSTS)
+    steps = list(islice(calibrate.fit(few, spoiled, seed=0), 100))
+    losses = [least for least, _ in steps]
+    assert losses == sorted(losses, reverse=True)
+    least, costs = steps[-1]
+    assert least - aim < (start - aim) / 2
+    assert calibrate.loss(few, costs) == pytest.approx(least)
+    assert list(islice(calibrate.fit(few, spoiled, seed=0), 100)) == steps
+
+
+def test_ctrl_c_keeps_the_best(monkeypatch, capsys):
+    found = COSTS._replace(launch=1.75)
+
+    def interrupted(*_):
+        yield 0.5, found
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calibrate, "fit", interrupted)
+    record = ROOT / "results/wgmma_vs_cublas.json"
+    monkeypatch.setattr(sys, "argv", ["calibrate.py", str(record), "--fit", "60"])
+    calibrate.main()
+    out, err = capsys.readouterr()
+    assert "6 launches of 3 products" in out
+    assert "Stopped" in err
+    assert eval(out.splitlines()[-1], {"Costs": type(COSTS)}) == found
+
+
+def test_a_wrong_record_is_a_message(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["calibrate.py", "nothing.json"])
+    with pytest.raises(SystemExit) as ended:
+        calibrate.main()
+    assert ended.value.code == 2
+    assert "nothing.json" in capsys.readouterr().err
+
+
+def test_help_shows_an_example(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["calibrate.py", "--help"])
+    with pytest.raises(SystemExit):
+        calibrate.main()
+    assert "python tools/calibrate.py record.json --fit 300" in capsys.readouterr().out

@@ -1,0 +1,199 @@
+"""Compare the times that model/wgmma_time.py predicts with measured ones, and fit its Costs to them.
+
+A record is one like results/calibration_h200.json, or what `tilewright bench --configs all --protocol burst` writes, of
+which the products of layout nt count. The model picks one of the Configs that were measured of a product.
+
+examples:
+  python tools/calibrate.py                               how good the Costs are, on the record of the H200
+  python tools/calibrate.py record.json --fit 300         look for better ones for another record, for five minutes
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from tilewright.dtypes import bf16  # noqa: E402
+from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
+from tilewright.hardware import Hardware, recognize  # noqa: E402
+from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
+from tilewright.model.wgmma_time import COSTS, Array, Costs, Tiles, prepare, times  # noqa: E402
+
+RECORD = ROOT / "results" / "calibration_h200.json"
+
+TEMPERATURE = 0.03
+"""Of the softmax over logarithms of predicted times: Configs within 3% of the best may be picked."""
+ERROR_WEIGHT = 0.25
+"""Of the rms error of times in the loss; with much less, a fit spreads times apart only to make the softmax sharper."""
+
+Launch = tuple[WgmmaConfig, float]
+Shape = tuple[int, int, int]
+
+
+class Measured(NamedTuple):
+    """The Configs of one product that one run measured, with their times and cuBLAS's in us."""
+
+    hardware: Hardware
+    shape: Shape
+    tiles: Tiles
+    swapped: NDArray[np.bool_]
+    us: Array
+    cublas: float
+
+
+class Share(NamedTuple):
+    """Rates of picked Configs over other rates: the geometric mean, the least, and the product that has it."""
+
+    mean: float
+    least: float
+    shape: Shape
+
+
+class Quality(NamedTuple):
+    """How good the model is: what it picks against the best Config and against cuBLAS, and its times' median error."""
+
+    of_best: Share
+    of_cublas: Share
+    error: float
+
+    def __str__(self) -> str:
+        best, cublas = ("{:.4f}, at least {:.3f} (at {})".format(*share) for share in (self.of_best, self.of_cublas))
+        return f"picked, of best: {best}\npicked, of cuBLAS: {cublas}\nmedian error: {self.error:.1%}"
+
+
+def main() -> None:
+    """Evaluate the model; with --fit, look for better Costs and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", nargs="*", type=Path, default=[RECORD], help=f"by default results/{RECORD.name}")
+    parser.add_argument("--fit", type=float, metavar="SECONDS", help="search; Ctrl-C ends it and keeps the best")
+    parser.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+    options = parser.parse_args()
+    try:
+        measured = [each for path in options.records for each in load(path)]
+    except TilewrightError as error:
+        parser.error(str(error))
+    print(f"{sum(each.us.size for each in measured)} launches of {len(measured)} products")
+    print(evaluate(measured, COSTS))
+    if options.fit is not None:
+        costs = _fit_for(options.fit, measured, options.seed)
+        constants = ", ".join(f"{name}={value:.4g}" for name, value in costs._asdict().items())
+        print(f"\n{evaluate(measured, costs)}\n\nCosts({constants})")
+
+
+def load(path: Path) -> list[Measured]:
+    """The products of a record; an ArgumentValueError if it is none, or of a GPU that hardware.py does not know."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        launches = list(_of_bench(record) if "products" in record else _of_runs(record))
+        hardware = recognize(record["gpu"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArgumentValueError(f"{path} is no record of measured Configs ({error!r}): see --help for two") from error
+    if hardware is None or hardware.arch != "sm_90a" or not launches:
+        about = f"{len(launches)} products of layout nt with Configs of wgmma and cuBLAS, on {record['gpu']}"
+        raise ArgumentValueError(f"{path} has {about}: measure with bench --configs all on a Hopper GPU of hardware.py")
+    return [_measured(hardware, *each) for each in launches]
+
+
+def _of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
+    names = record["columns"]["launches"][3:-1]
+    for run in record["runs"]:
+        products: dict[Shape, list[Launch]] = {}
+        for m, n, k, *fields, us in run["launches"]:
+            products.setdefault((m, n, k), []).append((WgmmaConfig(**dict(zip(names, fields, strict=True))), us))
+        for m, n, k, us in run["cublas"]:
+            yield (m, n, k), products[m, n, k], us
+
+
+def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
+    for product in record["products"]:
+        timed = [(entry, entry["burst"]["time_us"]) for entry in product["contenders"] if entry.get("burst")]
+        launches = [(WgmmaConfig(**entry["config"]), us) for entry, us in timed if entry.get("kernel") == "wgmma"]
+        cublas = [us for entry, us in timed if entry["contender"] == "cublas"]
+        if launches and cublas and product["layout"] == "nt":
+            yield (product["m"], product["n"], product["k"]), launches, cublas[0]
+
+
+def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float) -> Measured:
+    configs = [config for config, _ in launches]
+    sizes = [config.cluster_m * config.cluster_n * config.split_k for config in configs]
+    fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:-1]]
+    tiles = Tiles(*np.array([*fields, [hardware.clusters(size) for size in sizes]], np.float64))
+    swapped, us = np.array([config.swap_ab for config in configs]), np.array([us for _, us in launches])
+    return Measured(hardware, shape, tiles, swapped, us, cublas)
+
+
+def predict(measured: Measured, costs: Costs) -> Array:
+    """The time of each Config in us."""
+    gpu, (m, n, k) = measured.hardware, measured.shape
+    prepared = prepare(measured.tiles, gpu.macs("wgmma", bf16), gpu.sm_count, gpu.memory_bandwidth, costs)
+    tall, wide = np.where(measured.swapped, n, m), np.where(measured.swapped, m, n)
+    # Rows of both operands lie along k in layout nt; bf16 and fp16 have 2 bytes.
+    return times(prepared, tall, wide, k, 1, 2 * (m + n) * k, 2 * k, costs)
+
+
+def evaluate(measured: list[Measured], costs: Costs) -> Quality:
+    """The Quality of the model with `costs`."""
+    rates, errors = [], []
+    for each in measured:
+        predicted = predict(each, costs)
+        rates.append(np.array([each.us.min(), each.cublas]) / each.us[predicted.argmin()])
+        errors.append(np.abs(predicted / each.us - 1))
+    best, cublas = np.array(rates).T
+    return Quality(_share(best, measured), _share(cublas, measured), float(np.median(np.concatenate(errors))))
+
+
+def _share(rates: Array, measured: list[Measured]) -> Share:
+    return Share(float(np.exp(np.log(rates).mean())), float(rates.min()), measured[int(rates.argmin())].shape)
+
+
+def loss(measured: list[Measured], costs: Costs) -> float:
+    """The mean log of measured over best time, by the softmax of predicted times, and a little of the rms error."""
+    regrets, squares = [], []
+    for each in measured:
+        log, us = np.log(predict(each, costs)), np.log(each.us)
+        weights = np.exp((log.min() - log) / TEMPERATURE)
+        regrets.append(weights @ (us - us.min()) / weights.sum())
+        squares.append(np.square(log - us))
+    return float(np.mean(regrets) + ERROR_WEIGHT * np.sqrt(np.mean(np.concatenate(squares))))
+
+
+def fit(measured: list[Measured], start: Costs, seed: int) -> Iterator[tuple[float, Costs]]:
+    """The best loss and Costs after each step, without end: a step changes a few constants by random factors."""
+    random = np.random.default_rng(seed)
+    best, costs, width = loss(measured, start), np.log(start), 0.1
+    while True:
+        chosen = random.permutation(len(costs)) < random.integers(1, 4)
+        tried = costs + chosen * random.normal(0, width, len(costs))
+        if (found := loss(measured, Costs(*np.exp(tried).tolist()))) < best:
+            best, costs, width = found, tried, min(0.5, width * 1.5)
+        else:
+            width = max(0.005, width * 0.97)
+        yield best, Costs(*np.exp(costs).tolist())
+
+
+def _fit_for(seconds: float, measured: list[Measured], seed: int) -> Costs:
+    """What `fit` finds in so many seconds, or until Ctrl-C."""
+    costs, start = COSTS, time.monotonic()
+    try:
+        for step, (least, costs) in enumerate(fit(measured, COSTS, seed), 1):  # noqa: B007
+            elapsed = time.monotonic() - start
+            if step % 20 == 0:
+                print(f"{elapsed:.0f} of {seconds:g} s, step {step}, loss {least:.5f}", end="\r", file=sys.stderr)
+            if elapsed >= seconds:
+                break
+    except KeyboardInterrupt:
+        print("\nStopped: what follows is the best so far.", file=sys.stderr)
+    return costs
+
+
+if __name__ == "__main__":
+    main()
