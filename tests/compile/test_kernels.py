@@ -175,7 +175,6 @@ def test_illegal_config_is_refused_by_check_and_by_the_compiler(kernel, config, 
     (reason,) = (reason for rule, reason in kernel.rules if f"`{rule}`" in str(refusal.value))
     monkeypatch.setattr(type(kernel), "_check_rules", lambda *_: None)
     monkeypatch.setattr(type(kernel), "_check_limits", lambda *_: None)
-    monkeypatch.setattr(type(kernel), "launch_shape", lambda *_: None)  # tiles may be empty
     monkeypatch.setattr(type(kernel), "preamble", lambda self, constants: "")  # it may refuse by itself
     with pytest.raises(CompilationError, match=re.escape(reason)):
         compile(kernel.assemble(config, product, H200).source, H200.arch)

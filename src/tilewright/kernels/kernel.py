@@ -205,7 +205,8 @@ class Kernel(ABC):
         self._check_limits(config, constants, problem, hardware)
         return constants
 
-    def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> None:
+    def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """The shape of the launch, which obeys every limit of the GPU; otherwise a ConfigError."""
         if constants.smem_bytes > hardware.smem_bytes:
             raise ConfigError(
                 f"config={config!r} needs {constants.smem_bytes} bytes of shared memory and {hardware.name} has "
@@ -222,6 +223,7 @@ class Kernel(ABC):
                 f"config={config!r} cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger "
                 f"tiles, or split the batch"
             )
+        return self.launch_shape(constants, problem, hardware)
 
     def _check_rules(self, config: Any, constants: Constants) -> None:
         values = constants.by_name()
@@ -253,16 +255,15 @@ class Kernel(ABC):
         """
         asked, problem = problem, self.oriented(config, problem)
         key = (self, self.compiled(config), self.features(problem))
-        if key not in _WRITTEN:
+        if (written := _WRITTEN.get(key)) is None:
             constants = self.derive(config, key[-1])
             self._check_rules(config, constants)
-            maps = self.tensor_maps(constants, problem)
-            entry = self.entry(key[1], problem)
-            _WRITTEN[key] = constants, self._write(entry, constants, [spec.operand for spec in maps])
-        constants, source = _WRITTEN[key]
-        self._check_limits(config, constants, problem, hardware)
+            mapped = [spec.operand for spec in self.tensor_maps(constants, problem)]
+            written = constants, self._write(self.entry(key[1], problem), constants, mapped)
+            _WRITTEN[key] = written
+        constants, source = written
+        shape = self._check_limits(config, constants, problem, hardware)
         maps = self.tensor_maps(constants, problem)
-        shape = self.launch_shape(constants, problem, hardware)
         arguments = KernelArguments(maps, problem, **self.launch_options(config))
         return Launch(source, shape, arguments, exchanged=problem is not asked)
 

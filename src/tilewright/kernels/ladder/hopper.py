@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import Any, ClassVar
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -18,6 +17,7 @@ from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.wgmma import WgmmaKernel
 from tilewright.model.raster import TILE_ORDERS, TileOrder
 from tilewright.problem import Problem
+from tilewright.rounding import ceil_div
 
 
 class HopperKernel(LadderKernel):
@@ -169,8 +169,8 @@ class Persistent(TwoConsumers):
     def launch_shape(self, constants: LadderConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """The fewest CTAs that make no more waves than one CTA on every SM: fewer CTAs share L2 better."""
         clusters = self.tile_count(constants, problem) // self.cluster_m
-        waves = ceil(clusters / (hardware.sm_count // self.cluster_m))
-        return LaunchShape(ceil(clusters / waves) * self.cluster_m, self.threads, self.cluster_m, self.smem_bytes)
+        waves = ceil_div(clusters, hardware.sm_count // self.cluster_m)
+        return LaunchShape(ceil_div(clusters, waves) * self.cluster_m, self.threads, self.cluster_m, self.smem_bytes)
 
 
 class LeanBarriers(Persistent):
