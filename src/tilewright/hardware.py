@@ -81,13 +81,15 @@ class Hardware:
         """The boost clock (Hz) while `unit` multiplies."""
         return self.cuda_core_clock if unit == "cuda_cores" else self.tensor_clock
 
+    def peak_unit(self, dtype: DType) -> Unit:
+        """The unit that multiplies elements of `dtype` best."""
+        found = [(macs * self.clock(unit), unit) for unit, multiplied, macs in self.rates if multiplied == dtype]
+        return max(found)[1]
+
     def peak_flops(self, dtype: DType) -> float:
         """Operations per second on elements of `dtype` at the boost clock, with the unit that multiplies them best."""
-        return max(
-            2.0 * macs * self.sm_count * self.clock(unit)
-            for unit, multiplied, macs in self.rates
-            if multiplied == dtype
-        )
+        unit = self.peak_unit(dtype)
+        return 2.0 * self.macs(unit, dtype) * self.sm_count * self.clock(unit)
 
 
 @cache

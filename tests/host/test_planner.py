@@ -230,11 +230,9 @@ def test_a_kernel_that_was_asked_for_and_does_not_take_the_problem_says_why(kern
 
 def test_a_config_for_a_kernel_that_does_not_take_the_problem_is_what_the_error_names():
     config = WgmmaConfig(stages=3)
-    with pytest.raises(
-        ValueError, match=r"^config=WgmmaConfig\(.*\) is for kernel 'wgmma', which does not take "
-    ) as refusal:
+    with pytest.raises(ValueError, match=r"a is aligned to 4 bytes and TMA needs 16; leave config out$") as refusal:
         choose(problem("64x64x64 nt bf16 by 4"), H200, config=config)
-    assert str(refusal.value).endswith("a is aligned to 4 bytes and TMA needs 16; leave config out")
+    assert str(refusal.value).startswith(f"config={config!r} is for kernel 'wgmma', which does not take ")
 
 
 @pytest.fixture
