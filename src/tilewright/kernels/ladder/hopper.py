@@ -185,7 +185,7 @@ class Multicast(LeanBarriers):
     """Pairs of CTAs share their columns of B."""
 
     name = "wgmma_multicast"
-    summary = "clusters of two CTAs, each of which loads half of B for both"
+    summary = "clusters of two CTAs; each loads half of B for both"
     header = "ladder/wgmma_multicast.cuh"
     cluster_m = 2
 
@@ -223,7 +223,7 @@ class Hilbert(AsyncStore):
     """Tiles along Hilbert's curve."""
 
     name = "wgmma_hilbert"
-    summary = "tiles are taken along Hilbert's curve, any run of which stays close together"
+    summary = "tiles follow Hilbert's curve, so consecutive ones lie close together"
     header = "ladder/wgmma_hilbert.cuh"
     usual = "hilbert"
 
@@ -249,7 +249,7 @@ RUNGS = (
     _rung(
         Basic(),
         "TMA and wgmma",
-        "One thread orders tiles from TMA, and four warps together multiply them straight from SMEM.",
+        "One thread starts TMA loads of tiles, and four warps together multiply straight from SMEM.",
         317,
     ),
     _rung(
