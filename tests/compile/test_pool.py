@@ -73,7 +73,8 @@ def test_workers_end_with_the_block_even_while_they_compile():
             next(pool.build_all(many, "sm_90a"))
             raise KeyboardInterrupt
 
-    pytest.raises(KeyboardInterrupt, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert pool._workers
     assert not any(worker.is_alive for worker in pool._workers)
     deadline = time.monotonic() + 30
