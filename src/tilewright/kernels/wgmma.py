@@ -16,7 +16,7 @@ from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_space import LISTED, Limits, Space
+from tilewright.kernels.wgmma_space import LISTED, NEAR, Limits, Space
 from tilewright.kernels.wgmma_space import space as space_of
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div, round_up
@@ -165,6 +165,15 @@ class WgmmaKernel(Kernel):
         """The first of `configs`, without the others."""
         space, product = self._space(problem, hardware)
         return self._config(space, space.best(*product), problem)
+
+    def is_near_best(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> bool:
+        """Whether the model gives its tiling at most NEAR times the least time."""
+        space, product = self._space(problem, hardware)
+        index = space.index_of(config)
+        if index is None:
+            return False
+        times = space.times(*product)
+        return bool(times[index] <= NEAR * times.min())
 
     def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
         return space.config(index, problem.m, problem.n, problem.batch_count)

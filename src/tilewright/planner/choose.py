@@ -8,6 +8,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError, Unsupported
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, fields_of
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
+from tilewright.planner import tuned
 from tilewright.problem import Problem
 
 log = logging.getLogger("tilewright")
@@ -38,8 +39,9 @@ def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config
     for candidate in KERNELS.values():
         refusal = candidate.refuses(problem, hardware)
         if refusal is None:
-            config = candidate.best(problem, hardware)
-            remarks = filter(None, (f"{candidate.name}: {candidate.summary}", candidate.remark(config)))
+            measured = tuned.best(problem, hardware, candidate.name)
+            config, origin = measured or (candidate.best(problem, hardware), "")
+            remarks = filter(None, (f"{candidate.name}: {candidate.summary}", candidate.remark(config), origin))
             return Choice(candidate, config, "; ".join([*remarks, *refusals]))
         refusals.append(f"{candidate.name} does not take it: {refusal}")
         if refusal.avoidable:
