@@ -149,6 +149,14 @@ class Kernel(ABC):
         """The usual choice: the first of `configs`."""
         return self.configs(problem, hardware)[0]
 
+    def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[Any]:
+        """Configs that a tuner should measure, the usual choice first; `configs`, or more of the same."""
+        return self.configs(problem, hardware)[:most]
+
+    def variants(self, config: Any, problem: Problem, hardware: Hardware) -> Sequence[Any]:
+        """Configs that differ in what the model does not see; a tuner measures them for the best candidates."""
+        return ()
+
     def is_near_best(self, config: Any, problem: Problem, hardware: Hardware) -> bool:
         """Whether the model takes a Config, which was measured with other rows, to be nearly the quickest here."""
         return False

@@ -156,15 +156,33 @@ class WgmmaKernel(Kernel):
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
         """The quickest by `model.wgmma_time`, the best first."""
+        return self.candidates(problem, hardware, LISTED)
+
+    def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[WgmmaConfig]:
+        """Any number of those."""
         space, product = self._space(problem, hardware)
         times = space.times(*product)
-        best = times.argsort(kind="stable")[:LISTED]
+        best = times.argsort(kind="stable")[:most]
         return [self._config(space, int(index), problem) for index in best if isfinite(times[index])]
 
     def best(self, problem: Problem, hardware: Hardware) -> WgmmaConfig:
         """The first of `configs`, without the others."""
         space, product = self._space(problem, hardware)
         return self._config(space, space.best(*product), problem)
+
+    def variants(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
+        """Other orders of tiles and prefetches, and the other ways to overlap and to store."""
+        changes: list[dict[str, Any]] = [{"group_m": group_m} for group_m in (1, 2, 4, 8, 16, 32)]
+        changes += [{"prefetch": prefetch} for prefetch in (0, 4, 8, 16)]
+        changes += [
+            {"overlap": False, "epilogue": "direct", "wait_depth": 1},
+            {"overlap": True, "epilogue": "direct", "wait_depth": 0},
+            {"overlap": True, "epilogue": "direct", "wait_depth": 1},
+            {"overlap": True, "epilogue": "tma", "wait_depth": 0},
+        ]
+        space, _ = self._space(problem, hardware)
+        varied = (space.with_most_stages(replace(config, **change)) for change in changes)
+        return [each for each in varied if each != config]
 
     def is_near_best(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> bool:
         """Whether the model gives its tiling at most NEAR times the least time."""

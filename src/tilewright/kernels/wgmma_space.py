@@ -180,7 +180,11 @@ class Space:
             swap_ab=tiling.swap_ab,
             prefetch=prefetch,
         )
-        return replace(config, stages=self._stages(config))
+        return self.with_most_stages(config)
+
+    def with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
+        """A Config with as many stages as fit; with its own if none do."""
+        return replace(config, stages=self._stages(config) or config.stages)
 
 
 @lru_cache(maxsize=256)
