@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.cache import default_cache
-from tilewright.kernels.kernel import fields_of
+from tilewright.kernels.kernel import fields_of, values_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.problem import ADDENDS, Matrix, Problem
 
@@ -260,6 +260,11 @@ class Store:
             self._next_look = now + LOOK_SECONDS
         return self._tables
 
+    def table(self) -> Table:
+        """The user's own table."""
+        self.tables()
+        return self._files[self.path][1]
+
     def find(self, problem: Problem) -> Entry | None:
         """The entry of a problem in the first table that has one."""
         key = None
@@ -332,6 +337,12 @@ def best(problem: Problem, hardware: Hardware, kernel: str) -> tuple[Any, str] |
     if entry.m != problem.m and not KERNELS[kernel].is_near_best(config, problem, hardware):
         return None
     return config, f"tuned for {entry.m} rows"
+
+
+def changed_fields(config: Any, other: Any) -> str:
+    """The fields in which a Config differs from another of its type."""
+    values, others = values_of(config), values_of(other)
+    return ", ".join(f"{name}={value!r}" for name, value in values.items() if value != others[name]) or "the same"
 
 
 @cache
