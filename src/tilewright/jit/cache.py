@@ -232,6 +232,11 @@ def known(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
     return kernel
 
 
+def in_memory(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
+    """The kernel if `build` would return it at once; or None."""
+    return _built.get((unit, arch))
+
+
 def remember(unit: TranslationUnit, arch: str, kernel: CompiledKernel) -> None:
     """Keep in memory what another process has compiled, for `build` to find."""
     _built.setdefault((unit, arch), kernel)
