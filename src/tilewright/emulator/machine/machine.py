@@ -227,6 +227,8 @@ class Machine:
         if waits(block):
             return
         last = block.instructions[-1]
+        if taken is not None:
+            self.tell.guarded(block.start + len(block.instructions) - 1, group, taken)
         if last.opcode == "bra":
             self._split(group, taken, partial(self._jump, block), block.index + 1)
         elif last.opcode in ("ret", "exit"):

@@ -148,6 +148,14 @@ class Observer:
     def registers_held(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg: warps now hold `count` registers for each thread."""
 
+    # Decisions -------------------------------------------------------------------------------------------------------
+
+    def guarded(self, site: int, group: Group, holds: Mask) -> None:
+        """Lanes come to a branch or an exit with a guard, or to a guarded instruction that other threads may notice.
+
+        holds: whether the guard holds in each lane, or one value for all.
+        """
+
     # Ends ------------------------------------------------------------------------------------------------------------
 
     def exited(self, group: Group, site: int) -> None:

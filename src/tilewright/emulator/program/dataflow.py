@@ -31,6 +31,22 @@ PURE = {
     "shr", "slct", "sub", "szext", "xor",
 }  # fmt: skip
 
+NOTICED = {
+    "ld",
+    "ldu",
+    "st",
+    "atom",
+    "red",
+    "cp",
+    "mbarrier",
+    "tensormap",
+    "fence",
+    "membar",
+    "griddepcontrol",
+    "setmaxnreg",
+}
+"""Instructions that access memory or tell other threads something, and may have a guard that differs in a warp."""
+
 
 def registers_of(operand: Operand) -> Iterator[Register]:
     """All registers that an operand names."""
