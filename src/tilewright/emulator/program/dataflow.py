@@ -16,6 +16,7 @@ from tilewright.emulator.ptx.syntax import (
     Operand,
     Pair,
     Register,
+    Selected,
     Special,
     Symbol,
     Vector,
@@ -64,6 +65,8 @@ def registers_of(operand: Operand) -> Iterator[Register]:
             yield from registers_of(second)
         case Negated(register):
             yield register
+        case Selected(selected):
+            yield from registers_of(selected)
         case _:
             pass
 

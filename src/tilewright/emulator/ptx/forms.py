@@ -13,6 +13,7 @@ Operands are named by the type that they must have:
     {F}            registers of a matrix fragment                N         an integer constant
     M              T, or a vector that is as wide together       *         anything
     ?u32           one that may be missing                       ...       whatever follows
+    b32.           one of which parts may be selected            b32-      one that may be negated
 """
 
 from dataclasses import dataclass
@@ -103,11 +104,18 @@ slct            : [ftz] ANY s32|f32                                 : D D D T
 testp           : finite|infinite|number|notanumber|normal|subnormal FLOAT : pred T
 sad             : INT                                               : T T T T
 dp4a            : u32|s32 u32|s32                                   : u32 D T u32
-vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 [sat] : b32 b32 b32 b32
-vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 [sat] : b32 b32 b32 b32
-vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 add : b32 b32 b32 b32
-vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 add : b32 b32 b32 b32
-vset2 vset4     : u32|s32 u32|s32 eq|ne|lt|le|gt|ge [add]           : b32 b32 b32 b32
+vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 [sat] : b32. b32. b32. b32
+vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 [sat] : b32. b32. b32. b32
+vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 add : b32. b32. b32. b32
+vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 add : b32. b32. b32. b32
+vset2 vset4     : u32|s32 u32|s32 eq|ne|lt|le|gt|ge [add]           : b32. b32. b32. b32
+vadd vsub vabsdiff vmin vmax : u32|s32 u32|s32 u32|s32 [sat]        : b32. b32. b32. ?b32
+vadd vsub vabsdiff vmin vmax : u32|s32 u32|s32 u32|s32 [sat] add|min|max : b32 b32. b32. b32
+vset            : u32|s32 u32|s32 eq|ne|lt|le|gt|ge                 : b32. b32. b32. ?b32
+vset            : u32|s32 u32|s32 eq|ne|lt|le|gt|ge add|min|max     : b32 b32. b32. b32
+vshl vshr       : u32|s32 u32|s32 u32 [sat] clamp|wrap              : b32. b32. b32. ?b32
+vshl vshr       : u32|s32 u32|s32 u32 [sat] clamp|wrap add|min|max  : b32 b32. b32. b32
+vmad            : u32|s32 u32|s32 u32|s32 [po] [sat] [shr7|shr15]   : b32 b32.- b32.- b32-
 dp2a            : lo|hi u32|s32 u32|s32                             : u32 D T u32
 shl             : BITS                                              : T T u32
 shr             : BITS|INT                                          : T T u32
