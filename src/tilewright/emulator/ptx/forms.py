@@ -46,6 +46,7 @@ SETS = {
     "HINT": "L2::cache_hint",
     "CACHE": "ca cg cs lu cv wb wt",
     "TENSOR": "1d 2d 3d 4d 5d",
+    "IMAGE": "3d 4d 5d",
     "MMA": "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256",
     "SPARSE": "m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128",
     "WMMA": "m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128",
@@ -247,10 +248,13 @@ cp              : async bulk SHARED global COUNTED [multicast::cluster] [HINT] :
 cp              : async bulk shared::cluster shared::cta COUNTED        : A A u32 A
 cp              : async bulk global shared::cta bulk_group [HINT] : A A u32 ?b64
 cp              : async bulk tensor TENSOR SHARED global [tile] COUNTED [multicast::cluster] [HINT] : A A A ?* ?b64
+cp              : async bulk tensor IMAGE SHARED global im2col COUNTED [multicast::cluster] [HINT] : A A A * ?* ?b64
 cp              : async bulk tensor TENSOR global shared::cta [tile] bulk_group [HINT] : A A ?b64
+cp              : async bulk tensor IMAGE global shared::cta im2col_no_offs bulk_group [HINT] : A A ?b64
 cp              : reduce async bulk shared::cluster shared::cta COUNTED REDUCE MEMORY : A A u32 A
 cp              : reduce async bulk global shared::cta bulk_group [HINT] REDUCE [noftz] MEMORY : A A u32 ?b64
 cp              : reduce async bulk tensor TENSOR global shared::cta REDUCE [tile] bulk_group [HINT] : A A ?b64
+cp              : reduce async bulk tensor IMAGE global shared::cta REDUCE im2col_no_offs bulk_group [HINT] : A A ?b64
 tensormap       : replace tile global_address [global|shared::cta] b1024 b64 : A T
 tensormap       : replace tile rank [global|shared::cta] b1024 b32  : A T
 tensormap       : replace tile box_dim|global_dim|element_stride [global|shared::cta] b1024 b32 : A N T

@@ -302,7 +302,13 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         if len(tensor.coordinates) != dimensions:
             raise ValueError(f"{len(tensor.coordinates)} coordinates in {dimensions} dimensions")
         handle = address_of(w, Address(tensor.base, tensor.offset), "generic")
-        coordinates = ", ".join(w.read(coordinate, "i4") for coordinate in tensor.coordinates)
+        places = [w.read(coordinate, "i4") for coordinate in tensor.coordinates]
+        if "im2col" in modifiers:
+            offsets = elements_of(operands[3])
+            if len(offsets) != dimensions - 2:
+                raise ValueError(f"{len(offsets)} offsets in {dimensions} dimensions")
+            places += [w.read(offset, "u2") for offset in offsets]
+        coordinates = ", ".join(places)
         where = address_of(w, shared, "cluster")
         if loads:
             barrier = address_of(w, operands[2], "cluster")
