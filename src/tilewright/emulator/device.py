@@ -30,6 +30,7 @@ from tilewright.emulator.launch import (
     resident_ctas,
 )
 from tilewright.emulator.machine.asynchrony import POLICIES, Asynchrony, Policy
+from tilewright.emulator.machine.images import Images
 from tilewright.emulator.machine.machine import Machine
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.machine.wave import Launch, Wave
@@ -79,6 +80,8 @@ class Device:
     ignore: waivers, KIND, KIND@FILE or KIND@FILE:LINE, or Paths of files with one a line; `reports.waived` counts what
     they cover.
     observers: also told of all events (see Observer).
+
+    `images` makes images, and handles of textures and surfaces (see Images).
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class Device:
         if natural("memory_bytes", memory_bytes, 1) > MAX_MEMORY_BYTES:
             raise ArgumentValueError(f"memory_bytes is {memory_bytes} and must be at most {MAX_MEMORY_BYTES}")
         self._memory = GlobalMemory(memory_bytes)
+        self.images = Images(self._memory)
         self._asynchrony, self._seed = asynchrony, natural("seed", seed)
         self._progress, self._count_memory = progress, count_memory
         self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
@@ -293,7 +297,7 @@ class Device:
         address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         launch = Launch(
             program, self._memory, grid_, block_, cluster_, shared_bytes, parameters, address, kernel.variables,
-            Asynchrony(self._asynchrony, self._seed),
+            self.images.bound, Asynchrony(self._asynchrony, self._seed),
         )  # fmt: skip
         steps = 0
         try:

@@ -38,7 +38,8 @@ class Observer:
     ) -> None:
         """Lanes are about to access `width` bytes each.
 
-        kind: "ld", "st", "atom", "ldmatrix", "stmatrix", or "cp.async". cp.async is reported twice: for its reads of
+        kind: "ld", "st", "atom", "ldmatrix", "stmatrix", "cp.async", or of images "tex", "suld", "sust", "sured".
+        cp.async is reported twice: for its reads of
         global memory, then for its later writes of shared memory.
         space: "global", "shared", "cluster" or "local".
         """

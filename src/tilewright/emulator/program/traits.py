@@ -13,6 +13,7 @@ CTA, CLUSTER, DEVICE = 0, 1, 2
 """Scopes; the last stands for .gpu and .sys, which one launch cannot tell apart."""
 
 _WIDEST = 16
+_TEXTURES = ("tex", "tld4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,10 @@ def traits_of(instructions: list[Instruction]) -> Traits:
         bulk,
         np.array([_is_bulk(i) and "reduce" in i.modifiers for i in instructions], np.bool_),
         np.array([_is_sequential(instruction) for instruction in instructions], np.bool_),
-        np.array([i.opcode == "ldu" or (i.opcode == "ld" and "nc" in i.modifiers) for i in instructions], np.bool_),
+        np.array(
+            [i.opcode in ("ldu", *_TEXTURES) or (i.opcode == "ld" and "nc" in i.modifiers) for i in instructions],
+            np.bool_,
+        ),
         np.array([i.opcode == "mbarrier" for i in instructions], np.bool_),
         sum(i.opcode == "mbarrier" and i.action == "init" for i in instructions),
         _constants(instructions),
@@ -107,7 +111,7 @@ def _is_sequential(instruction: Instruction) -> bool:
 
 
 def _is_strong(instruction: Instruction) -> bool:
-    if instruction.opcode in ("atom", "red"):
+    if instruction.opcode in ("atom", "red", "sured"):
         return True
     return instruction.opcode in ("ld", "st") and not _STRONG.isdisjoint(instruction.modifiers)
 
@@ -123,6 +127,8 @@ def _access_bytes(instruction: Instruction) -> int:
     if opcode == "cp" and "async" in modifiers and not {"bulk", "mbarrier"} & set(modifiers):
         size = instruction.operands[2] if len(instruction.operands) > 2 else None
         return size.value if isinstance(size, Integer) and size.value in (4, 8, 16) else 0
+    if opcode in (*_TEXTURES, "suld", "sust", "sured"):
+        return 1  # what their images have
     if opcode == "wmma" and instruction.action in ("load", "store"):
         return 2
     return 0
@@ -130,6 +136,8 @@ def _access_bytes(instruction: Instruction) -> int:
 
 def _reaches(instruction: Instruction, space: str) -> bool:
     """Whether an access may go to a space: it names this space, or none."""
+    if instruction.opcode in (*_TEXTURES, "suld", "sust", "sured"):
+        return space == "global"
     if instruction.opcode == "cp":
         return True
     named = {modifier.split("::")[0] for modifier in instruction.modifiers}

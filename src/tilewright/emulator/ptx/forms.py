@@ -47,6 +47,8 @@ SETS = {
     "CACHE": "ca cg cs lu cv wb wt",
     "TENSOR": "1d 2d 3d 4d 5d",
     "IMAGE": "3d 4d 5d",
+    "IMAGES": "1d 2d 3d a1d a2d",
+    "OUTSIDE": "trap clamp zero",
     "MMA": "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256",
     "SPARSE": "m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128",
     "WMMA": "m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128",
@@ -180,6 +182,16 @@ red             : async relaxed cluster [shared::cluster] COUNTED inc|dec u32   
 red             : async relaxed cluster [shared::cluster] COUNTED min|max u32|s32  : A T A
 red             : async relaxed cluster [shared::cluster] COUNTED LOGIC b32        : A T A
 red             : async relaxed cluster [shared::cluster] COUNTED add u32|s32|u64  : A T A
+tex             : 1d v4 u32|s32|f32 s32|f32                         : {D} A
+tex             : 2d|3d|a1d|a2d v4 u32|s32|f32 f32                  : {D} A
+tld4            : r|g|b|a 2d|a2d v4 u32|s32|f32 f32                 : {D} A
+txq             : width|height|depth|array_size b32                 : b32 A
+suq             : width|height|depth|array_size b32                 : b32 A
+suld            : b IMAGES [CACHE] [v2|v4] b8|b16|b32|b64 [OUTSIDE] : {T+} A
+sust            : b IMAGES [CACHE] [v2|v4] b8|b16|b32|b64 [OUTSIDE] : A {T+}
+sured           : b add 1d|2d|3d u32|s32|u64 [OUTSIDE]                : A {T}
+sured           : b min|max 1d|2d|3d u32|s32 [OUTSIDE]                : A {T}
+sured           : b and|or 1d|2d|3d b32 [OUTSIDE]                     : A {T}
 alloca          : u32|u64                                           : T T ?N
 stacksave stackrestore : u32|u64                                    : T
 mapa            : [SHARED] u32|u64                                  : T T u32
