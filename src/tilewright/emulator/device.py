@@ -30,7 +30,8 @@ from tilewright.emulator.launch import (
     resident_ctas,
 )
 from tilewright.emulator.machine.asynchrony import POLICIES, Asynchrony, Policy
-from tilewright.emulator.machine.images import Images
+from tilewright.emulator.machine.bound.images import Images
+from tilewright.emulator.machine.bound.multicasts import Multicasts
 from tilewright.emulator.machine.machine import Machine
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.machine.wave import Launch, Wave
@@ -81,7 +82,7 @@ class Device:
     they cover.
     observers: also told of all events (see Observer).
 
-    `images` makes images, and handles of textures and surfaces (see Images).
+    `images` makes images, and handles of textures and surfaces (see Images); `multicasts` binds multimem addresses.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Device:
         if natural("memory_bytes", memory_bytes, 1) > MAX_MEMORY_BYTES:
             raise ArgumentValueError(f"memory_bytes is {memory_bytes} and must be at most {MAX_MEMORY_BYTES}")
         self._memory = GlobalMemory(memory_bytes)
-        self.images = Images(self._memory)
+        self.images, self.multicasts = Images(self._memory), Multicasts(self._memory)
         self._asynchrony, self._seed = asynchrony, natural("seed", seed)
         self._progress, self._count_memory = progress, count_memory
         self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
@@ -297,7 +298,7 @@ class Device:
         address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         launch = Launch(
             program, self._memory, grid_, block_, cluster_, shared_bytes, parameters, address, kernel.variables,
-            self.images.bound, Asynchrony(self._asynchrony, self._seed),
+            self.images.bound, self.multicasts.bound, Asynchrony(self._asynchrony, self._seed),
         )  # fmt: skip
         steps = 0
         try:

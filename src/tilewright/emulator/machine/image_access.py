@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tilewright.emulator.errors import EmulatorError, Misaligned, OutOfBounds
 from tilewright.emulator.lanes import Active, Array, Group, Indices, Mask, lane_values, lanes_of
 from tilewright.emulator.machine.access import modify
-from tilewright.emulator.machine.images import Bound, Image, Texture
+from tilewright.emulator.machine.bound.images import Bound, Image, Texture
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import GLOBAL_BASE
 

@@ -30,6 +30,7 @@ from tilewright.emulator.machine.bulk_copies import BulkCopies
 from tilewright.emulator.machine.image_access import ImageAccess
 from tilewright.emulator.machine.mbarriers import Mbarriers
 from tilewright.emulator.machine.meetings import Meetings
+from tilewright.emulator.machine.multimem import Multimem
 from tilewright.emulator.machine.poison import Poison
 from tilewright.emulator.machine.remote_stores import RemoteStores
 from tilewright.emulator.machine.specials import Specials
@@ -69,7 +70,7 @@ class Machine:
         self.barriers, self.mbarriers = Barriers(wave), Mbarriers(wave)
         self.tensor_cores = TensorCores(wave)
         self.copies, self.bulk = ThreadCopies(wave, self.mbarriers), BulkCopies(wave, self.mbarriers)
-        self.stack, self.images = Stack(wave), ImageAccess(wave)
+        self.stack, self.images, self.multimem = Stack(wave), ImageAccess(wave), Multimem(wave)
         self.remote, self.tensor_maps = RemoteStores(wave, self.mbarriers), TensorMaps(wave)
         self._executed = np.zeros(len(self._program.blocks), np.int64)
         self._cut_short: tuple[Block, int, tuple[str, ...]] | None = None  # by an error: a block, and the instruction

@@ -1,6 +1,6 @@
 """The CTAs that run together, and the state that the parts of a machine share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -9,7 +9,8 @@ import numpy as np
 from tilewright.emulator.lanes import Array, Extent, Group, Indices, Topology
 from tilewright.emulator.machine.access import Access
 from tilewright.emulator.machine.asynchrony import Asynchrony
-from tilewright.emulator.machine.images import Bound
+from tilewright.emulator.machine.bound.images import Bound
+from tilewright.emulator.machine.bound.multicasts import Multicast
 from tilewright.emulator.machine.observer import Observers
 from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
@@ -29,6 +30,7 @@ class Launch:
     parameters: the bytes of the parameter space, which also lie at `parameters_address` in global memory.
     variables: addresses of the module's variables.
     images: textures and surfaces by their handles.
+    multicasts: the multimem addresses.
     """
 
     program: Program
@@ -41,6 +43,7 @@ class Launch:
     parameters_address: int
     variables: dict[str, int]
     images: Mapping[int, Bound]
+    multicasts: Sequence[Multicast]
     asynchrony: Asynchrony
 
 

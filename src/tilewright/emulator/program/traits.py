@@ -113,15 +113,17 @@ def _is_sequential(instruction: Instruction) -> bool:
 def _is_strong(instruction: Instruction) -> bool:
     if instruction.opcode in ("atom", "red", "sured"):
         return True
-    return instruction.opcode in ("ld", "st") and not _STRONG.isdisjoint(instruction.modifiers)
+    if instruction.opcode == "multimem" and instruction.action == "red":
+        return True
+    return instruction.opcode in ("ld", "st", "multimem") and not _STRONG.isdisjoint(instruction.modifiers)
 
 
 def _access_bytes(instruction: Instruction) -> int:
     """Bytes that one thread accesses at a time; 0 if it does not access memory."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
-    if opcode in ("ld", "ldu", "st", "atom", "red"):
+    if opcode in ("ld", "ldu", "st", "atom", "red", "multimem"):
         vector = next((int(m[1:]) for m in modifiers if m in ("v2", "v4", "v8")), 1)
-        if opcode in ("atom", "red"):
+        if opcode in ("atom", "red") or "red" in modifiers:
             vector = 1
         return min(vector * TYPE_BITS[modifiers[-1]] // 8, _WIDEST)
     if opcode == "cp" and "async" in modifiers and not {"bulk", "mbarrier"} & set(modifiers):

@@ -192,6 +192,18 @@ sust            : b IMAGES [CACHE] [v2|v4] b8|b16|b32|b64 [OUTSIDE] : A {T+}
 sured           : b add 1d|2d|3d u32|s32|u64 [OUTSIDE]                : A {T}
 sured           : b min|max 1d|2d|3d u32|s32 [OUTSIDE]                : A {T}
 sured           : b and|or 1d|2d|3d b32 [OUTSIDE]                     : A {T}
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] and|or|xor b32|b64 : T A
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] min|max u32|s32|u64|s64 : T A
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] add u32|s32|u64|f64 : T A
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] add [v2|v4] f32 : {T} A
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] add|min|max [acc::f32] [v2|v4|v8] HALF : {T} A
+multimem        : st [weak|relaxed|release] [SCOPE] [global] b32|b64|u32|u64|s32|s64|f64 : A T
+multimem        : st [weak|relaxed|release] [SCOPE] [global] [v2|v4|v8] f32|HALF : A {T}
+multimem        : red [relaxed|release] [SCOPE] [global] and|or|xor b32|b64 : A T
+multimem        : red [relaxed|release] [SCOPE] [global] min|max u32|s32|u64|s64 : A T
+multimem        : red [relaxed|release] [SCOPE] [global] add u32|s32|u64|f64 : A T
+multimem        : red [relaxed|release] [SCOPE] [global] add [v2|v4] f32 : A {T}
+multimem        : red [relaxed|release] [SCOPE] [global] add|min|max [v2|v4|v8] HALF : A {T}
 alloca          : u32|u64                                           : T T ?N
 stacksave stackrestore : u32|u64                                    : T
 mapa            : [SHARED] u32|u64                                  : T T u32
