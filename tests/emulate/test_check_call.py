@@ -230,7 +230,7 @@ def test_what_cannot_be_launched_is_refused_with_the_remedy(arguments, options, 
     [
         ("missing.ptx", ValueError, "missing.ptx cannot be read: No such file"),
         ("a\0b", ValueError, r"'a\\x00b' cannot be read: .*null.*; name a PTX file"),
-        (3, TypeError, "kernel is a int: pass PTX text, the path of a file with it, or a T"),
+        (3, TypeError, "kernel is a int: pass PTX text, the path of a PTX or CUDA"),
         ("", ValueError, "kernel is empty: give "),
         ("int main() {\n}\n", PtxSyntaxError, "version"),
     ],

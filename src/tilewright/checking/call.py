@@ -1,7 +1,8 @@
 """`tilewright.check`: kernels of any compiler, launched in the emulator on host arrays, with every rule checked."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, overload
 
 from tilewright.checking.asynchrony import asynchronies
 from tilewright.checking.doors import Call, door_of
@@ -13,15 +14,55 @@ from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
 from tilewright.errors import ArgumentTypeError
 from tilewright.rounding import natural
 
-Grid = int | Sequence[int] | Callable[..., int | Sequence[int]]
+Extent: TypeAlias = int | Sequence[int]
+Grid: TypeAlias = Extent | Callable[..., Extent]
 
 
+class Source(Protocol):
+    """What CuPy and cuda-core compile: a RawModule, a Program."""
+
+    def compile(self, *options: Any) -> Any:
+        """Compile it."""
+
+
+class Object(Protocol):
+    """What cuda-core has compiled: an ObjectCode."""
+
+    def get_kernel(self, name: Any) -> Any:
+        """A kernel in it."""
+
+
+@overload
+def check(
+    kernel: str | bytes | Path | Source | Object,
+    *arguments: "KernelArgument",
+    grid: Extent | None = None,
+    block: Extent | None = None,
+    cluster: Extent | None = None,
+    shared_bytes: int = 0,
+    entry: str | None = None,
+    define: Mapping[str, object] | None = None,
+    include: str | Path | Sequence[str | Path] | None = None,
+    schedules: int = 2,
+    ignore: Ignored = (),
+) -> CheckResult: ...
+@overload
+def check(
+    kernel: Callable[..., Any],
+    *arguments: Any,
+    grid: Grid | None = None,
+    block: Extent | None = None,
+    shared_bytes: int = 0,
+    schedules: int = 2,
+    ignore: Ignored = (),
+    **options: Any,
+) -> CheckResult: ...
 def check(
     kernel: Any,
-    *arguments: "KernelArgument | Any",
+    *arguments: Any,
     grid: Grid | None = None,
-    block: int | Sequence[int] | None = None,
-    cluster: int | Sequence[int] | None = None,
+    block: Extent | None = None,
+    cluster: Extent | None = None,
     shared_bytes: int = 0,
     entry: str | None = None,
     schedules: int = 2,
@@ -33,9 +74,12 @@ def check(
         out = np.empty(256, np.float32)
         result = tw.check(Path("scale.ptx"), out, 2.5, grid=1, block=256)
         assert result.verified, result.reports
+        result = tw.check(Path("scale.cu"), out, 2.5, grid=1, block=256, define={"TILE": 64})
         result = tw.check(triton_kernel, x, y, out, n, grid=(4,), BLOCK=128, num_warps=4)
+        result = tw.check(cute_jit_function, a, b, c)
 
-    kernel: PTX text, the path of a file with it, or a @triton.jit function.
+    kernel: CUDA C++ or PTX, as text or the path of a file; a @triton.jit function; a @cute.jit function of CuTe DSL; a
+    RawKernel or RawModule of CuPy; a Program or ObjectCode of cuda-core. It needs no GPU.
     arguments: one for each parameter of the kernel. A NumPy array, or a torch tensor on the CPU, is passed by address,
     of whatever dtype, shape and strides; afterwards it holds the output of the first run that ended. Arrays that
     overlap do so on the device too, so `a[16:]` beside `a` points into it. Accesses outside the arrays are reported.
@@ -44,14 +88,17 @@ def check(
     grid, cluster: CTAs; block: threads; each a number or up to three, x first. Those that the PTX requires may be left
     out, and one CTA too.
     shared_bytes: dynamic shared memory of each CTA.
-    entry: the kernel's name or a part of it, if the module has several.
+    entry: the kernel's name or a part of it, if there are several; in CUDA C++ also an instantiation, "scale<float>".
+    define, include: of CUDA C++ in a file or text, macros by name and folders of headers. NVRTC compiles it, as C++17
+    for sm_90a; headers of CUDA and CUTLASS are found where they are installed.
     schedules: random orders, besides eager and lazy completion.
     ignore: waivers of reports, KIND, KIND@FILE or KIND@FILE:LINE, such as "race@sum.cu:9"; one or several, or the Path
     of a file with one a line. The result's `waived` lists those that covered anything.
 
     A Triton kernel takes what it takes on a GPU: its arguments, TensorDescriptors too, its constants and options by
     name, and a grid that may be a function of the constants. Of an autotuned one the first Config is taken that its
-    pruning leaves; check `kernel.fn` for another. It needs no GPU and is compiled for sm_90a.
+    pruning leaves; check `kernel.fn` for another. A @cute.jit function takes its arguments, and makes its launches with
+    its own grid, block and cluster; each is checked, on what the ones before have left.
 
     A launch that takes longer than TILEWRIGHT_EMULATOR_SECONDS ends early: the result's `error` says so.
 

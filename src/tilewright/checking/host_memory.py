@@ -180,7 +180,7 @@ def _of_torch(tensor: Any, label: str) -> Array:
 
 def _on_gpu(label: str, what: str, remedy: str) -> ArgumentTypeError:
     return ArgumentTypeError(
-        f"{label} is a {what}: the emulator works on host memory, so pass a NumPy array or a CPU tensor ({remedy})"
+        f"{label} is a {what}: pass a NumPy array or a tensor on the CPU, since the emulator works there ({remedy})"
     )
 
 
@@ -240,11 +240,12 @@ def _buffer(low: int, high: int, arrays: Sequence[Array]) -> HostBuffer:
 
 
 def write_back(arguments: Arguments, results: Results) -> None:
-    """Copy the results of a run into the caller's arrays."""
+    """Copy the results of a run into the caller's arrays, where arguments are of them."""
     changed = {}
     for name, result in results.items():
         buffer = arguments.buffers[name]
-        assert isinstance(buffer, HostBuffer)
+        if not isinstance(buffer, HostBuffer):
+            continue
         if result.tobytes() != buffer.contents.tobytes():
             changed[name] = (buffer, result)
     for name, (buffer, _) in changed.items():

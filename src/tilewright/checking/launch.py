@@ -71,6 +71,9 @@ class Source:
         if wanted in entries:
             return str(wanted)
         fitting = [entry for entry in entries if (wanted or "") in entry]
+        if wanted:  # Itanium's mangling of a function outside of namespaces
+            named = [entry for entry in fitting if entry.startswith(f"_Z{len(wanted)}{wanted}")]
+            fitting = named or fitting
         if len(fitting) == 1:
             return fitting[0]
         if not entries:

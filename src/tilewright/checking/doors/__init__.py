@@ -4,12 +4,15 @@ Each compiler is a module; `door.py` lists what it must provide. No compiler is 
 comes from it.
 """
 
+from tilewright.checking.doors.cuda import CUDA
+from tilewright.checking.doors.cuda_core import CUDA_CORE
+from tilewright.checking.doors.cupy import CUPY
 from tilewright.checking.doors.cute import CUTE
 from tilewright.checking.doors.door import Call, Door
 from tilewright.checking.doors.ptx import PTX
 from tilewright.checking.doors.triton import TRITON
 
-DOORS: tuple[Door, ...] = (TRITON, CUTE)
+DOORS: tuple[Door, ...] = (CUDA, TRITON, CUTE, CUPY, CUDA_CORE)
 
 
 def door_of(kernel: object) -> Door:

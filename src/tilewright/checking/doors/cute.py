@@ -110,7 +110,8 @@ def _run(compiled: Any, arguments: list[Any], perform: Perform, memory: Mapping[
         raise runtime.error
     if status.value:
         raise UnavailableError(
-            f"the host function ended with CUDA error {status.value}: it asks more of the CUDA runtime than launches"
+            f"the host function ended with CUDA error {status.value}: it asks the CUDA runtime for more than launches; "
+            "leave that to its caller"
         )
 
 

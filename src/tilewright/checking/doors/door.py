@@ -36,9 +36,9 @@ class Call:
             if getattr(self, name) not in (None, 0):
                 raise ArgumentTypeError(f"{name}={getattr(self, name)!r} is not for {what}: {remedy}")
 
-    def refuse_options(self, what: str) -> None:
-        """Raise an ArgumentTypeError if an option is given that `what` does not take."""
-        for name, value in self.options.items():
+    def refuse_options(self, what: str, options: Mapping[str, Any] | None = None) -> None:
+        """Raise an ArgumentTypeError if an option is given that `what` does not take; by default any."""
+        for name, value in (self.options if options is None else options).items():
             raise ArgumentTypeError(f"{name}={value!r} is not an argument of a check of {what}: leave it out")
 
 

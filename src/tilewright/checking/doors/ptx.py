@@ -19,18 +19,24 @@ class PtxDoor:
     def run(self, call: Call, perform: Perform) -> None:
         """Launch the kernel of that name."""
         call.refuse_options("PTX")
-        perform(
-            launch_of(
-                _source(call.kernel),
-                call.entry,
-                arguments_of(call.arguments),
-                PYTHON,
-                grid=call.extents("grid"),
-                block=call.extents("block"),
-                cluster=call.extents("cluster"),
-                shared_bytes=call.shared_bytes,
-            )
+        launch_module(_source(call.kernel), call.entry, call, perform)
+
+
+def launch_module(source: Source, entry: str | None, call: Call, perform: Perform, title: str = "") -> None:
+    """Launch an entry of a PTX module as a call says; title: its name in results."""
+    perform(
+        launch_of(
+            source,
+            entry,
+            arguments_of(call.arguments),
+            PYTHON,
+            grid=call.extents("grid"),
+            block=call.extents("block"),
+            cluster=call.extents("cluster"),
+            shared_bytes=call.shared_bytes,
+            title=title,
         )
+    )
 
 
 def _source(kernel: object) -> Source:
@@ -40,7 +46,8 @@ def _source(kernel: object) -> Source:
         return Source.read(Path(kernel))
     if not isinstance(kernel, str):
         raise ArgumentTypeError(
-            f"kernel is a {type(kernel).__name__}: pass PTX text, the path of a file with it, or a Triton kernel"
+            f"kernel is a {type(kernel).__name__}: pass PTX text, the path of a PTX or CUDA C++ file, "
+            "or a kernel of Triton, CuTe DSL, CuPy or cuda-core"
         )
     return Source("kernel", kernel.rstrip("\0"))
 

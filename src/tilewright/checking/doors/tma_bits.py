@@ -58,7 +58,7 @@ def _decoded(bits: int) -> TensorMap:
     if unknown or kind is None:
         raise UnsupportedError(
             f"a TMA descriptor of the kernel is {bits:#x}, of which {unknown or field(71, 4) << 71:#x} is not "
-            "understood: only plain tiles of whole elements are"
+            "understood: take plain tiles of whole elements"
         )
     rank = field(68, 3) + 1
     strides = [16 * (field(96 + 32 * axis, 32) | field(224 + 4 * axis, 4) << 32) for axis in range(rank - 1)]

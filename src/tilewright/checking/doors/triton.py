@@ -225,9 +225,7 @@ class _Arguments:
     def _add_descriptor(self, name: str, descriptor: Any, facts: Mapping[str, Any] | None) -> None:
         """Add a tensor map, and the extents and strides that follow it."""
         if facts is None or facts["fp4_padded"] or facts.get("is_im2col"):
-            raise UnsupportedError(
-                f"{name} is a descriptor of another kind than tiled elements: pass a TensorDescriptor"
-            )
+            raise UnsupportedError(f"{name} is a descriptor of im2col or of padded fp4: pass one of tiles of elements")
         base = _array(descriptor.base, name)
         strides = [stride * base.itemsize for stride in descriptor.strides]
         self._append(
@@ -291,7 +289,7 @@ def _function(kernel: Any) -> Any:
     while not isinstance(kernel, runtime.JITFunction):
         if not isinstance(getattr(kernel, "fn", None), runtime.KernelInterface):
             raise ArgumentTypeError(
-                f"kernel is a {type(kernel).__name__}, which Triton does not compile: unset TRITON_INTERPRET"
+                f"kernel is a {type(kernel).__name__}, which Triton does not compile: leave out TRITON_INTERPRET"
             )
         kernel = kernel.fn
     return kernel

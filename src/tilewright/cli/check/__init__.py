@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +15,7 @@ from tilewright.errors import message_of
 
 if TYPE_CHECKING:
     from tilewright.checking.asynchrony import Asynchrony
+    from tilewright.checking.launch import Launch
     from tilewright.checking.result import CheckResult
     from tilewright.cli.output import Bar
 
@@ -32,7 +32,8 @@ def check(
         str,
         typer.Argument(
             help="The name of a kernel or of a rung of the ladder, all (kernels that the planner chooses from), ladder "
-            "(all its rungs), or the path of a PTX file.",
+            "(all its rungs), or a file: FILE.ptx, FILE.cu, or FILE.py:NAME for a kernel of Triton, CuTe DSL, CuPy or "
+            "cuda-core.",
             show_default=False,
         ),
     ],
@@ -41,9 +42,7 @@ def check(
     schedules: Annotated[int, typer.Option("--schedules", help="Random orders, besides eager and lazy.", min=0)] = 2,
     lines: Annotated[
         bool | None,
-        typer.Option(
-            "--lines/--no-lines", help="Counters per source line; by default of a PTX file.", show_default=False
-        ),
+        typer.Option("--lines/--no-lines", help="Counters per source line; by default of a file.", show_default=False),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -52,9 +51,9 @@ def check(
 
     A kernel of tilewright multiplies, and its product is verified each time. Without M N K, the product is
     small and does not consist of whole tiles, unless a rung takes nothing else. The results must be equal bit for
-    bit under every order. For a PTX file, these are all arrays that the kernel gets.
+    bit under every order. For a file, these are all arrays that the kernel gets.
 
-    A launch of a PTX file that would take minutes ends early with the estimate;
+    A launch that would take minutes ends early with the estimate;
     TILEWRIGHT_EMULATOR_SECONDS sets the limit. Ctrl-C shows what was found so far.
 
     The exit code is 1 if something is reported, 2 if the check cannot run or ends early,
@@ -74,13 +73,15 @@ def check(
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
       tilewright check lib.ptx --entry sum --block 64 --shared-bytes 64 --arg 5
       tilewright check lib.ptx --entry scale --block 64 --ignore race@scale.cu:9
+      tilewright check sum.cu -D TILE=64 --grid 4 --block 256 --arg out=f32[4] --arg f32[1024]:random
+      tilewright check add.py:add_kernel -D BLOCK=128 --grid 4 --arg f32[500]:random --arg out=f32[500] --arg 500
     """
     from tilewright.checking.asynchrony import asynchronies
 
     orders = asynchronies(schedules, seed)
     if is_file := bool(set("./") & set(kernel)):
         product.refuse_for_a_file()
-        found = _check_file(Path(kernel), launch, orders, seed)
+        found = _check_file(kernel, launch, orders, seed)
     else:
         launch.refuse_for(kernel)
         found = _check_kernels(kernel, product, orders, seed)
@@ -107,12 +108,24 @@ def check(
 
 
 def _check_file(
-    path: Path, options: LaunchOptions, orders: "Sequence[Asynchrony]", seed: int
+    target: str, options: LaunchOptions, orders: "Sequence[Asynchrony]", seed: int
 ) -> "Iterator[CheckResult]":
-    waivers, launch = options.accepted(), options.launch(path)
-    with progress(f"checking {launch.kernel.name}") as bar:
-        result, _ = launch.check(orders, seed, waivers=waivers, progress=bar)
-    yield result
+    from tilewright.checking.host_memory import write_back
+    from tilewright.checking.result import merged
+
+    waivers = options.accepted()
+    results: list[CheckResult] = []
+
+    def perform(launch: "Launch") -> None:
+        if results and results[-1].interrupted:
+            return
+        with progress(f"checking {launch.title or launch.kernel.name}") as bar:
+            result, contents = launch.check(orders, seed, waivers=waivers, progress=bar)
+        results.append(result)
+        write_back(launch.arguments, contents or {})
+
+    options.run(target, seed, perform)
+    yield merged(results)
 
 
 def _check_kernels(
