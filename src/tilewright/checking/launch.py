@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -20,7 +20,7 @@ from tilewright.checking.time_limit import TimeLimit
 from tilewright.checking.wording import Wording
 from tilewright.emulator import Counters, Device, Kernel
 from tilewright.emulator.checks.reporting.waivers import Waiver
-from tilewright.emulator.ptx.parser import COMPILED
+from tilewright.emulator.ptx.parser import COMPILED, source_files
 from tilewright.errors import ArgumentValueError
 from tilewright.reference import Array
 
@@ -164,7 +164,7 @@ class Launch:
             limit(done)
 
         results = run_under_each(orders, prepare, findings, go_on)
-        return findings.result(), results
+        return replace(findings.result(), files={"PTX": self.source.name, **source_files(self.source.text)}), results
 
     def _time_limit(self, runs: int) -> TimeLimit:
         ctas = prod(self.grid)

@@ -34,6 +34,7 @@ class CheckResult:
     schedules: the orders of asynchronous completion that it ran under.
     error: why the check ended early; empty otherwise.
     interrupted: whether Ctrl-C ended it.
+    files: the paths of source files, by the names that locations have for them.
     """
 
     kernel: str
@@ -49,11 +50,12 @@ class CheckResult:
     waived: dict[str, int] = field(default_factory=dict)
     counters: dict[str, Any] = field(default_factory=_not_counted)
     schedules: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON; `error` only if there is one."""
         record = dataclasses.asdict(self)
-        del record["interrupted"]
+        del record["interrupted"], record["files"]
         if not self.error:
             del record["error"]
         return record
@@ -75,6 +77,7 @@ def merged(results: Sequence[CheckResult]) -> CheckResult:
         waived=_total([result.waived for result in results]),
         counters=_total([result.counters for result in results]),
         schedules=list(dict.fromkeys(schedule for result in results for schedule in result.schedules)),
+        files={name: path for result in results for name, path in result.files.items()},
     )
 
 

@@ -91,7 +91,8 @@ class UserSource:
         included = self._included([*named, *folders])
         if included is None:
             return make()
-        ingredients = [ENTRY_FORMAT, METADATA_FIELDS, self.name, self.text, options, instantiation, included]
+        place = os.path.abspath(self.name)  # the PTX has it
+        ingredients = [ENTRY_FORMAT, METADATA_FIELDS, place, self.text, options, instantiation, included]
 
         def key() -> str:
             return hashlib.sha256(json.dumps([*ingredients, compiler.nvrtc_version()]).encode()).hexdigest()

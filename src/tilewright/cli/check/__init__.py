@@ -1,23 +1,35 @@
 """`tilewright check`: run kernels in the emulator under every order of asynchronous completion."""
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli.check.formats import github, sarif
 from tilewright.cli.check.options import LaunchOptions, ProductOptions
 from tilewright.cli.check.show import show, show_summary
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command
 from tilewright.cli.options import Json, Seed
 from tilewright.cli.output import paragraph, print_json, progress
-from tilewright.errors import message_of
+from tilewright.errors import ArgumentValueError, message_of
 
 if TYPE_CHECKING:
     from tilewright.checking.asynchrony import Asynchrony
     from tilewright.checking.launch import Launch
     from tilewright.checking.result import CheckResult
     from tilewright.cli.output import Bar
+
+
+class Format(StrEnum):
+    """How findings are printed."""
+
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+    github = "github"
+
 
 COVERED = {
     "all": "the kernels that the planner chooses from; `tilewright check ladder` checks the rungs of the ladder",
@@ -46,6 +58,10 @@ def check(
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
+    format: Annotated[
+        Format,
+        typer.Option("--format", help="For people, as JSON (--json), as SARIF, or for GitHub."),
+    ] = Format.text,
 ) -> None:
     """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
 
@@ -61,7 +77,8 @@ def check(
     reports, unlisted, warnings, waived, counters: {totals, by_line, by_line_inclusive},
     schedules}, with the key error if the check ends early. For all and ladder it prints
     {verified, results}, where results lists such objects. If the check cannot run, it
-    prints {error}.
+    prints {error}. --format sarif prints a SARIF 2.1.0 log, and --format github a line
+    for each report that GitHub shows in a pull request.
 
     \b
     Examples:
@@ -79,6 +96,9 @@ def check(
     from tilewright.checking.asynchrony import asynchronies
 
     orders = asynchronies(schedules, seed)
+    if as_json and format not in (Format.text, Format.json):
+        raise ArgumentValueError(f"--json and --format {format.value} are two formats: give one of them")
+    written = Format.json if as_json else format
     if is_file := bool(set("./") & set(kernel)):
         product.refuse_for_a_file()
         found = _check_file(kernel, launch, orders, seed)
@@ -87,16 +107,21 @@ def check(
         found = _check_kernels(kernel, product, orders, seed)
     results: list[CheckResult] = []
     for result in found:
-        if kernel in COVERED and not as_json and not results:
+        if kernel in COVERED and written is Format.text and not results:
             paragraph(f"Checking {COVERED[kernel]}.", 0)
         results.append(result)
-        if not as_json:
+        if written is Format.text:
             show(result, is_file if lines is None else lines)
         if result.error:
             typer.echo(f"tilewright: {result.error}", err=True)
             break
-    if as_json:
+    if written is Format.json:
         print_json(_record_of_all(results) if kernel in COVERED else results[0].as_dict())
+    elif written is Format.sarif:
+        print_json(sarif(results))
+    elif written is Format.github:
+        for line in github(results):
+            typer.echo(line)
     elif kernel in COVERED:
         show_summary(results)
     if results[-1].interrupted:
