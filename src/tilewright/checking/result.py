@@ -60,6 +60,16 @@ class CheckResult:
             del record["error"]
         return record
 
+    def __str__(self) -> str:
+        """The findings with their source lines, for people."""
+        from tilewright.checking.excerpts import explained
+
+        found = [explained(report, self.files) for report in self.reports]
+        found += [explained(warning, self.files, "warning") for warning in self.warnings]
+        verdict = {True: "clean", False: f"{len(self.reports)} reported", None: "not verified"}[self.verified]
+        reason = self.error or self.skipped
+        return "\n\n".join([f"{self.kernel} {self.product}: {verdict}{f', {reason}' if reason else ''}", *found])
+
 
 def merged(results: Sequence[CheckResult]) -> CheckResult:
     """The results of several launches as one, of all of them; counters are sums."""

@@ -36,7 +36,7 @@ from tilewright.emulator.machine.wave import Launch, Wave
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.program.compile import compile_entry
 from tilewright.emulator.program.program import Program
-from tilewright.emulator.ptx.parser import parse
+from tilewright.emulator.ptx.parser import parse, source_files
 from tilewright.emulator.ptx.syntax import Module, Parameter, Variable
 from tilewright.emulator.semantics.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
@@ -183,6 +183,11 @@ class Device:
         )  # fmt: skip
         refuse_interleave(interleave, address, tensor_map.strides, swizzle)
         return encode_tensor_map(tensor_map)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The paths of the source files of all modules loaded so far, by their names in reports."""
+        return {name: path for text in self._variables for name, path in source_files(text).items()}
 
     @staticmethod
     def entries(ptx: str | bytes) -> list[str]:
