@@ -27,7 +27,8 @@ def in_halves(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tupl
 
 def waits_for_others(opcode: str, modifiers: tuple[str, ...]) -> bool:
     """Whether threads meet others here, so a guard has to be a branch around it."""
-    return opcode in ("bar", "barrier", *EXCHANGES) or (opcode == "mbarrier" and "try_wait" in modifiers)
+    waiting = {"mbarrier": "try_wait", "tensormap": "cp_fenceproxy"}
+    return opcode in ("bar", "barrier", *EXCHANGES) or waiting.get(opcode) in modifiers
 
 
 def inverted(predicate: Register | Negated) -> Register | Negated:
