@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as tw
 from emulate.others.corpus import ARCHIVES, FOLDER, Case, Launch, Twin, all_cases, archive
+from tilewright.emulator.errors import lines_of
 
 SCHEDULES = 1 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 0
 """Random orders, besides eager and lazy completion."""
@@ -42,7 +43,8 @@ def test_right_and_not_reported(case):
     assert result.verified, "\n\n".join(str(report) for report in result.reports) or result.error
     assert not result.warnings
     for index, expected in launch.expected.items():
-        found = launch.arguments[index]
+        argument = launch.arguments[index]
+        found = argument.array if isinstance(argument, tw.TensorMap) else argument
         assert found.shape == expected.shape
         if launch.tolerance:
             error = np.abs(found.astype(np.float64) - expected).max() / np.abs(expected).max()
@@ -58,7 +60,7 @@ def test_faulty_twin_is_reported_with_its_line(case: Case, twin: Twin):
     assert lines, f"{case.source.name} has no comment `reported: {twin.define}`"
     result = run(case, twin.define, (twin.launch or case.launch)(generator(case)))
     found = {(report["kind"], location) for report in result.reports for location in report["locations"]}
-    naming = {kind for kind, location in found if any(f"{line} " in f"{location} " for line in lines)}
+    naming = {kind for kind, location in found if lines.intersection(lines_of(location))}
     assert twin.kind in naming, f"{lines} not in {sorted(found)}"
 
 
