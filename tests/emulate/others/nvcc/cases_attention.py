@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import tilewright as tw
 from emulate.others.corpus import Launch, Twin, kernel
 
 SCALE = 0.125
@@ -43,3 +44,23 @@ def attention_backward(rng):
     expected = {0: ds @ exact_k, 1: ds.T @ exact_q, 2: weights.T @ exact_dout}
     arguments = [*outputs, q, k, v, dout, *statistics, length, SCALE]
     return Launch(arguments, expected, grid=2, block=128, tolerance=5e-3)
+
+
+@kernel("attention_decode.cu", twins=[Twin("COUNTED_BY_ANOTHER", "race")])
+def attention_decode(rng):
+    length = 75
+    q, k, v = (rng.standard_normal(shape, np.float32) for shape in (64, (length, 64), (length, 64)))
+    weights, _ = softmax((k.astype(np.float64) @ q * SCALE)[None])
+    parts, finished = np.zeros((3, 66), np.float32), np.zeros(1, np.uint32)
+    arguments = [np.empty(64, np.float32), parts, finished, q, k, v, length, SCALE]
+    return Launch(arguments, {0: (weights @ v)[0]}, grid=3, block=128, tolerance=1e-5)
+
+
+@kernel("attention_wgmma.cu", twins=[Twin("VALUES_TOO_EARLY", "read-before-wait")])
+def attention_wgmma(rng):
+    length = 3 * 64
+    q, k, v = (normal(rng, length, 64) for _ in "qkv")
+    weights, _ = softmax(q.astype(np.float64) @ k.T.astype(np.float64) * SCALE)
+    maps = [tw.TensorMap(array, (64, 64), swizzle=128) for array in (q, k, v)]
+    arguments = [np.empty((length, 64), np.float32), *maps, length, SCALE]
+    return Launch(arguments, {0: weights @ v.astype(np.float64)}, 3, 160, shared_bytes=42 * 1024, tolerance=2e-3)

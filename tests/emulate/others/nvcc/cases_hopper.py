@@ -1,5 +1,6 @@
 """TMA and wgmma."""
 
+import ml_dtypes
 import numpy as np
 
 import tilewright as tw
@@ -82,3 +83,15 @@ def tma_stencil(rng):
     expected = sum(filter[y, x] * padded[y : y + 30, x : x + 36] for y in range(3) for x in range(3))
     arguments = [tw.TensorMap(np.empty_like(image), (16, 16)), tw.TensorMap(image, (18, 24)), filter]
     return Launch(arguments, {0: expected}, grid=(3, 2), block=256)
+
+
+@kernel("gemm_fp8_blocks.cu", twins=[Twin("NO_WAIT", "accumulator-before-wait")])
+def gemm_fp8_blocks(rng):
+    m, n, k = 64, 128, 3 * 128
+    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.float8_e4m3fn) for shape in ((m, k), (n, k)))
+    a_scale, b_scale = (2.0 ** rng.integers(-2, 3, shape).astype(np.float32) for shape in ((m, 3), (n // 64, 3)))
+    left = a.astype(np.float32) * np.repeat(a_scale, 128, axis=1)
+    right = b.astype(np.float32) * np.repeat(np.repeat(b_scale, 128, axis=1), 64, axis=0)
+    maps = [tw.TensorMap(array, (64, 128), swizzle=128) for array in (a, b)]
+    arguments = [np.empty((m, n), np.float32), *maps, a_scale, b_scale, n, k]
+    return Launch(arguments, {0: left @ right.T}, grid=(2, 1), block=128, shared_bytes=34 * 1024)

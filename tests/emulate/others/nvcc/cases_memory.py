@@ -1,4 +1,6 @@
-"""Kernels that move and normalize."""
+"""Kernels that move, normalize and compute element by element."""
+
+import math
 
 import ml_dtypes
 import numpy as np
@@ -35,3 +37,33 @@ def layernorm(rng):
     expected = centered / np.sqrt(exact.var(axis=1, keepdims=True) + 1e-5) * scale + shift
     arguments = [np.empty_like(values), values, scale, shift, 37, 83]
     return Launch(arguments, {0: expected}, grid=3, block=128, tolerance=2**-8)
+
+
+@kernel("stream_hints.cu")
+def stream_hints(rng):
+    values, weights = rng.standard_normal((150, 4), np.float32), rng.standard_normal(8, np.float32)
+    expected = values * weights[np.arange(150) % 8][:, None]
+    expected[:, 2], expected[:, 3] = 0, values[:, 3]
+    return Launch([np.empty_like(values), values, weights, 150], {0: expected}, grid=2, block=32)
+
+
+@kernel("functions.cu")
+def functions(rng):
+    x = rng.uniform(-10, 10, 100)
+    y = x.astype(np.float32).astype(np.float64)
+    erf = np.vectorize(math.erf)
+    doubles = [np.sin(x), np.exp(x / 8), np.log(np.abs(x) + 0.5), np.abs(x) ** 1.7]
+    doubles += [erf(x / 4), np.tanh(x), np.arctan2(x, 2.0), np.fmod(x, 0.7)]
+    arguments = (1000 * y).astype(np.float32).astype(np.float64)
+    floats = [np.sin(arguments), np.exp(y / 4), np.log1p(np.abs(y)), np.abs(y) ** 0.3, erf(y / 4), np.cbrt(y)]
+    floats += [1 - 0.5 * y + 0.25 * y**2 - 0.125 * y**3, 1 / np.hypot(y, 3)]
+    expected = {0: np.stack(doubles, axis=1), 1: np.stack(floats, axis=1)}
+    outputs = [np.empty((100, 8)), np.empty((100, 8), np.float32)]
+    return Launch([*outputs, x, 100], expected, grid=2, block=64, tolerance=3e-7)
+
+
+@kernel("assertions.cu", twins=[Twin("OFF_BY_ONE", "KernelTrap")])
+def assertions(rng):
+    indices, values = rng.integers(0, 40, 64).astype(np.int32), rng.integers(0, 99, 40).astype(np.int32)
+    indices[5] = 39
+    return Launch([np.empty(64, np.int32), indices, values, 40], {0: values[indices]}, grid=1, block=64)

@@ -91,3 +91,17 @@ def gemm_w4a16(rng):
     arguments = [np.empty((m, n), np.float16), a, words, scale.astype(np.float16), zero.astype(np.float16), m, n, k]
     expected = (a.astype(np.float64) @ weight.T).astype(np.float16)
     return Launch(arguments, {0: expected}, grid=(1, 1), block=128)
+
+
+@kernel("gemm_double.cu", twins=[Twin("UNALIGNED", "Misaligned")])
+def gemm_double(rng):
+    a, b = rng.integers(-1000, 1000, (16, 20)).astype(np.float64), rng.integers(-1000, 1000, (8, 20)).astype(np.float64)
+    return Launch([np.empty((16, 8)), a, b, 8, 20], {0: a @ b.T}, grid=(1, 2), block=32)
+
+
+@kernel("gemm_tf32.cu")
+def gemm_tf32(rng):
+    a, b = rng.standard_normal((32, 40), np.float32), rng.standard_normal((40, 32), np.float32)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    arguments = [np.empty((32, 32), np.float32), a, b, 32, 40]
+    return Launch(arguments, {0: expected}, grid=(1, 2), block=128, tolerance=1e-6)

@@ -101,3 +101,17 @@ def stencil(rng):
         p = np.pad(expected, 1, mode="edge")
         expected = 4 * expected + p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]
     return Launch([np.empty_like(values), values, 30, 37], {0: expected}, grid=(3, 2), block=256)
+
+
+@kernel("cluster_histogram.cu", twins=[Twin("NO_RELEASE", "race")])
+def cluster_histogram(rng):
+    values = rng.integers(0, 256, 1000).astype(np.uint8)
+    expected = np.bincount(values, minlength=256).astype(np.int32)
+    return Launch([np.empty(256, np.int32), values, 1000], {0: expected}, grid=4, block=96, cluster=4)
+
+
+@kernel("semaphores.cu", twins=[Twin("RELEASED_EARLY", "race")])
+def semaphores(rng):
+    values = integers(rng, 6)
+    expected = np.array([(values * 3 ** np.arange(5, -1, -1)).sum()], np.int32)
+    return Launch([np.empty(1, np.int32), values, 6], {0: expected}, grid=1, block=64)
