@@ -103,3 +103,13 @@ def device_sort(rng):
     keys = rng.integers(0, 1 << 16, 700).astype(np.uint16)
     arguments = [keys, np.empty_like(keys), None, None, 700, 0, 16, NOTHING]
     return Launch(arguments, {1: np.sort(keys)}, grid=1, block=256)
+
+
+@kernel("device_sort.cu", entry="DeviceRadixSortOnesweepKernel")
+def device_sort_pass(rng):
+    """The pass over the lower byte, in tiles that look back; bins are where the keys with each byte begin."""
+    keys = rng.integers(0, 1 << 16, 12_000).astype(np.uint16)
+    starts = np.cumsum(np.bincount(keys & 255, minlength=256)) - np.bincount(keys & 255, minlength=256)
+    lookback, counter, bins = np.zeros(8 * 256, np.int32), np.zeros(1, np.int32), starts.astype(np.uint32)
+    arguments = [lookback, counter, None, bins, np.empty_like(keys), keys, None, None, keys.size, 0, 8, NOTHING]
+    return Launch(arguments, {4: keys[np.argsort(keys & 255, kind="stable")]}, grid=2, block=512)
