@@ -99,8 +99,8 @@ def one(body, threads=32, **options):
 """
     device = Device(memory_bytes=1 << 20, **options)
     copies = device.upload(np.zeros(256, np.uint8))
-    device.launch(device.load(ptx), 1, threads, [copies])
-    return device.read(copies, 256), device
+    counters = device.launch(device.load(ptx), 1, threads, [copies])
+    return device.read(copies, 256), device, counters
 
 
 COPY = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.cta.sync.aligned [%copy], [map], 128;"
@@ -108,10 +108,10 @@ RANK = "@%p tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], 1; bar.warp
 
 
 def test_each_space():
-    shared, _ = one(f"{RANK} {COPY}")
-    direct, _ = one("@%p tensormap.replace.tile.rank.global.b1024.b32 [%copy], 1;")
-    generic, _ = one("@%p tensormap.replace.tile.rank.b1024.b32 [%copy], 1;")
-    window, _ = one(
+    shared, *_ = one(f"{RANK} {COPY}")
+    direct, *_ = one("@%p tensormap.replace.tile.rank.global.b1024.b32 [%copy], 1;")
+    generic, *_ = one("@%p tensormap.replace.tile.rank.b1024.b32 [%copy], 1;")
+    window, *_ = one(
         "mov.u64 %d, map; cvta.shared.u64 %d, %d; @%p tensormap.replace.tile.rank.b1024.b32 [%d], 1;"
         f"bar.warp.sync -1; {COPY}"
     )
@@ -119,6 +119,16 @@ def test_each_space():
     assert not shared[128:].any()
     for other in (direct, generic, window):
         np.testing.assert_array_equal(other, shared)
+
+
+def test_counters():
+    """A map is 128 bytes, four sectors."""
+    *_, copied = one(f"{RANK} bar.sync 0; {COPY}", count_memory=True)
+    assert copied.global_requests == {"st": 1}
+    assert copied.global_sectors == {"st": 4}
+    assert copied.shared_requests["ld"] == 1
+    *_, replaced = one("@%p tensormap.replace.tile.rank.global.b1024.b32 [%copy], 1;", count_memory=True)
+    assert replaced.global_sectors == {"atom": 4}
 
 
 @pytest.mark.parametrize(
@@ -160,8 +170,8 @@ def test_a_map_that_is_incomplete_is_refused_where_it_is_used():
 @pytest.mark.planted_fault
 def test_a_map_that_two_threads_change_without_order_is_a_race():
     change = "@%p tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], 1;"
-    _, device = one(f"{change} setp.eq.u32 %p, %t, 1; {change}")
+    _, device, _ = one(f"{change} setp.eq.u32 %p, %t, 1; {change}")
     assert {report.kind for report in device.reports} == {"race"}
-    _, device = one(f"{change} {COPY}".replace("[map], 128", "[map+128], 128"))
+    _, device, _ = one(f"{change} {COPY}".replace("[map], 128", "[map+128], 128"))
     (report,) = device.reports
     assert report.kind == "uninitialized-shared"
