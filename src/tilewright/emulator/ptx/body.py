@@ -20,7 +20,7 @@ from tilewright.emulator.ptx.lexical import (
     variable_of,
 )
 from tilewright.emulator.ptx.locations import Locations
-from tilewright.emulator.ptx.lowering import in_halves, inverted, new_register, waits_for_others
+from tilewright.emulator.ptx.lowering import done_together, in_halves, inverted, new_register
 from tilewright.emulator.ptx.scope import Scope
 from tilewright.emulator.ptx.syntax import (
     TYPE_BITS,
@@ -175,7 +175,7 @@ class BodyParser:
         elif opcode == "call":
             operands = (Label(" ".join(rest.split())), *self._arguments(rest))
             self._append(Instruction(opcode, names, operands, predicate, self.line, self.location))
-        elif predicate is not None and waits_for_others(opcode, names):
+        elif predicate is not None and done_together(opcode, names):
             with self._only_where(predicate):
                 self._plain(opcode, names, rest, None)
         else:
