@@ -11,6 +11,7 @@ from tilewright.emulator.ptx.lexical import (
     LOC,
     VARIABLE,
     excerpt,
+    in_assembly,
     line_of,
     matching_brace,
     named_line,
@@ -124,8 +125,9 @@ class BodyParser:
                 if depth == 0:
                     break
             elif match := LOC.match(text, self.position):
-                named = named_line(text, match)
-                self.location = None if named is None else self.locations.of(named)
+                if not in_assembly(text, self.position):
+                    named = named_line(text, match)
+                    self.location = None if named is None else self.locations.of(named)
                 self.position = match.end()
             elif match := _LABEL.match(text, self.position):
                 self.last_label = match[1]
