@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tilewright.api import matmul as matmul
     from tilewright.api import plan as plan
     from tilewright.backends.gpu import CudaError as CudaError
-    from tilewright.checking.call import TensorMap as TensorMap
     from tilewright.checking.call import check as check
+    from tilewright.checking.host_memory import TensorMap as TensorMap
     from tilewright.checking.result import CheckResult as CheckResult
     from tilewright.errors import TilewrightError as TilewrightError
     from tilewright.jit.compile import CompilationError as CompilationError
@@ -35,7 +35,7 @@ _HOMES = {
     "plan": "api",
     "check": "checking.call",
     "CheckResult": "checking.result",
-    "TensorMap": "checking.call",
+    "TensorMap": "checking.host_memory",
     "Plan": "planner.plan",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",

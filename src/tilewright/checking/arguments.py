@@ -20,6 +20,10 @@ class Buffer(Protocol):
     def nbytes(self) -> int:
         """Bytes of its elements."""
 
+    @property
+    def skew(self) -> int:
+        """The bytes by which its address exceeds a multiple of the device's alignment."""
+
     def array(self, rng: np.random.Generator) -> Array:
         """The contents before a run."""
 
@@ -49,7 +53,7 @@ class TensorMapOf:
 
     label: str
     buffer: str
-    dtype: "np.dtype[Any]"
+    dtype: "np.dtype[Any] | str"
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]

@@ -128,7 +128,7 @@ class Launch:
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
             ignore = [str(waiver) for waiver in waivers]
             device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, ignore=ignore, **options)
-            addresses = {name: device.upload(array) for name, array in initial.items()}
+            addresses = {name: _upload(device, array, arguments.buffers[name].skew) for name, array in initial.items()}
             findings.named = partial(_named, addresses=addresses, arrays=initial)
 
             def run() -> tuple[Results, Counters | None]:
@@ -162,6 +162,50 @@ class Launch:
         remedy = f"take {' or '.join(smaller)}" if smaller else "give the kernel less to do"
         together = share_together(ctas, prod(self.block), prod(self.cluster))
         return TimeLimit(f"{runs} schedules of {ctas:,} CTA{'s' * (ctas > 1)}", together / runs, remedy)
+
+
+def launch_of(
+    source: Source,
+    entry: str | None,
+    arguments: Arguments,
+    words: Wording,
+    *,
+    grid: Extents | None = None,
+    block: Extents | None = None,
+    cluster: Extents | None = None,
+    shared_bytes: int = 0,
+) -> Launch:
+    """A launch of a kernel of the source; by default one CTA, and of block and cluster what the PTX requires.
+
+    Raises:
+        ArgumentValueError: for an entry or arguments that do not fit, and if block is missing.
+        EmulatorError: if the PTX is wrong or not emulated.
+    """
+    kernel = source.load(entry, words)
+    directives = kernel.program.entry.directives
+    if block is None and "reqntid" not in directives:
+        said = f"{words.name('block')} is missing and the PTX does not say it: give {words.written('block', 128)}"
+        try:
+            fit(arguments, kernel, words)
+        except ArgumentValueError as error:  # the parameters too are said at once
+            said += f"\n{error}"
+        raise ArgumentValueError(said)
+    return Launch(
+        source,
+        kernel,
+        arguments,
+        grid or (1,),
+        block or directives["reqntid"],
+        cluster or directives.get("reqnctapercluster") or (1,),
+        shared_bytes,
+        words,
+    )
+
+
+def _upload(device: Device, array: Array, skew: int) -> int:
+    address = device.allocate(max(array.nbytes, 1), skew=skew)
+    device.write(address, array)
+    return address
 
 
 def _download(device: Device, address: int, like: Array) -> Array:

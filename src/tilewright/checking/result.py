@@ -59,6 +59,38 @@ class CheckResult:
         return record
 
 
+def merged(results: Sequence[CheckResult]) -> CheckResult:
+    """The results of several launches as one, of all of them; counters are sums."""
+    if len(results) == 1:
+        return results[0]
+    verdicts = [result.verified for result in results]
+    return CheckResult(
+        ", ".join(dict.fromkeys(result.kernel for result in results)),
+        ", ".join(dict.fromkeys(result.product for result in results)),
+        verified=False if False in verdicts else None if None in verdicts or not verdicts else True,
+        error="\n".join(result.error for result in results if result.error),
+        reports=[report for result in results for report in result.reports],
+        unlisted=_total([result.unlisted for result in results]),
+        warnings=[warning for result in results for warning in result.warnings],
+        waived=_total([result.waived for result in results]),
+        counters=_total([result.counters for result in results]),
+        schedules=list(dict.fromkeys(schedule for result in results for schedule in result.schedules)),
+    )
+
+
+def _total(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Records of numbers, added by key; rates come anew from what they are rates of."""
+    keys = dict.fromkeys(key for record in records for key in record)
+    total: dict[str, Any] = {}
+    for key in keys:
+        values = [record[key] for record in records if key in record]
+        total[key] = _total(values) if isinstance(values[0], dict) else sum(values)
+    if "sectors_per_request" in total:
+        sectors = total["global_sectors"]
+        total["sectors_per_request"] = {kind: sectors[kind] / n for kind, n in total["global_requests"].items()}
+    return total
+
+
 class Findings:
     """A collector of the findings of one kernel's runs.
 

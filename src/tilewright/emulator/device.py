@@ -105,8 +105,10 @@ class Device:
         self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
         self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
-    def allocate(self, nbytes: int, *, align: int = 256) -> int:
+    def allocate(self, nbytes: int, *, align: int = 256, skew: int = 0) -> int:
         """The address of `nbytes` fresh bytes, filled with 0xff and surrounded by bytes that no thread may touch.
+
+        align, skew: the address is `skew` bytes past a multiple of `align`.
 
         Raises:
             ValueError: for a size below 1 or an alignment that is not a power of two.
@@ -115,7 +117,7 @@ class Device:
         nbytes, align = natural("nbytes", nbytes, 1), natural("align", align, 1)
         if align & (align - 1):
             raise ArgumentValueError(f"align is {align} and must be a power of two")
-        return self._memory.allocate(nbytes, align)
+        return self._memory.allocate(nbytes, align, skew=natural("skew", skew))
 
     def upload(self, array: npt.NDArray[np.generic]) -> int:
         """Allocate and copy an array's elements in C order; returns the address. Raises TypeError for no array."""

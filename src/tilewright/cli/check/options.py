@@ -119,39 +119,29 @@ class LaunchOptions:
 
     def launch(self, path: Path) -> "Launch":
         """The launch of a kernel of that file; raises as `Launch` and `Source` do."""
-        from tilewright.checking.launch import Launch, Source
-        from tilewright.checking.parameters import fit
+        from tilewright.checking.launch import Source, launch_of
         from tilewright.checking.wording import COMMAND_LINE
         from tilewright.cli.check.arguments import parse_arguments
 
         source = Source.read(path)
         arguments = parse_arguments(self.arg or ())
         with progress(f"reading {path.name}"):
-            kernel = source.load(self.entry, COMMAND_LINE)
-        directives = kernel.program.entry.directives
-        if self.block is None and "reqntid" not in directives:
-            said = "--block is missing and the PTX does not say it: give it, such as --block 128"
-            try:
-                fit(arguments, kernel, COMMAND_LINE)
-            except ArgumentValueError as error:  # the parameters too are said at once
-                said += f"\n{error}"
-            raise ArgumentValueError(said)
-        return Launch(
-            source,
-            kernel,
-            arguments,
-            _extents("--grid", self.grid, (1,)),
-            _extents("--block", self.block, directives.get("reqntid") or (1,)),
-            _extents("--cluster", self.cluster, directives.get("reqnctapercluster") or (1,)),
-            self.shared_bytes,
-            COMMAND_LINE,
-        )
+            return launch_of(
+                source,
+                self.entry,
+                arguments,
+                COMMAND_LINE,
+                grid=_extents("--grid", self.grid),
+                block=_extents("--block", self.block),
+                cluster=_extents("--cluster", self.cluster),
+                shared_bytes=self.shared_bytes,
+            )
 
 
-def _extents(option: str, text: str | None, default: tuple[int, ...]) -> tuple[int, ...]:
-    """(x, y, z) of "X", "X,Y" or "X,Y,Z", with x for commas as in a shape."""
+def _extents(option: str, text: str | None) -> tuple[int, ...] | None:
+    """(x, y, z) of "X", "X,Y" or "X,Y,Z", with x for commas as in a shape; None of nothing."""
     if text is None:
-        return default
+        return None
     parts = text.lower().replace("x", ",").split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts) or prod(map(int, parts)) < 1:
         raise ArgumentValueError(f"{option}={text!r} must be one to three positive numbers, such as 4 or 4,2 or 4x2x1")
