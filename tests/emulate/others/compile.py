@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 REPOSITORY = Path(__file__).parents[3]
-sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "src")]
+sys.path[:1] = [str(REPOSITORY / "tests"), str(REPOSITORY / "src")]
 
 from emulate.others.corpus import FOLDER, Archive, Case, all_cases, archive  # noqa: E402
 
