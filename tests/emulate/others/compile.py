@@ -33,6 +33,7 @@ COMPILERS = {
     "nvcc": "emulate.others.cuda_compiler",
     "cutlass": "emulate.others.cuda_compiler",
     "cub": "emulate.others.cuda_compiler",
+    "triton": "emulate.others.triton_compiler",
 }
 """By folder, the module that is its Compiler."""
 
