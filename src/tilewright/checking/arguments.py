@@ -41,6 +41,21 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
+class Structure:
+    """A structure passed by value, with pointers in it, by their offsets in bytes."""
+
+    data: bytes
+    pointers: Mapping[int, Pointer]
+
+    def value(self, device: "Device", addresses: Mapping[str, int]) -> bytes:
+        """The bytes, with the addresses on a device."""
+        data = bytearray(self.data)
+        for offset, pointer in self.pointers.items():
+            data[offset : offset + 8] = pointer.value(device, addresses).to_bytes(8, "little")
+        return bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMapOf:
     """A TMA descriptor of an array in a buffer.
 
@@ -84,7 +99,7 @@ class TensorMapOf:
             raise ArgumentValueError(f"{self.label}: {error} (innermost dimension first)") from error
 
 
-Item: TypeAlias = Pointer | TensorMapOf | int | float | bytes | np.generic
+Item: TypeAlias = Pointer | Structure | TensorMapOf | int | float | bytes | np.generic
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,5 +123,6 @@ class Arguments:
     def values(self, device: "Device", addresses: Mapping[str, int]) -> list[int | float | bytes | np.generic]:
         """The arguments for Device.launch, with the buffers at these addresses."""
         return [
-            item.value(device, addresses) if isinstance(item, Pointer | TensorMapOf) else item for item in self.items
+            item.value(device, addresses) if isinstance(item, Pointer | Structure | TensorMapOf) else item
+            for item in self.items
         ]

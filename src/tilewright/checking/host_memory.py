@@ -2,14 +2,14 @@
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from tilewright.backends.protocol import merge_ranges
-from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, TensorMapOf
+from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, Structure, TensorMapOf
 from tilewright.checking.runs import Results
 from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
@@ -69,16 +69,26 @@ class HostBuffer:
         return self.contents
 
 
-def arguments_of(given: Sequence[Any], labels: Sequence[str] | None = None) -> Arguments:
+@dataclass(frozen=True, slots=True)
+class ByValue:
+    """A kernel argument: the bytes of a parameter, in which addresses of host memory stand for those on the device."""
+
+    data: bytes
+
+
+def arguments_of(
+    given: Sequence[Any], labels: Sequence[str] | None = None, memory: Mapping[str, Array] | None = None
+) -> Arguments:
     """The caller's arguments, and the memory that their arrays span.
 
     labels: their names in messages and reports, each once.
+    memory: further arrays by name, to which parameters passed by value may point.
 
     Raises:
         ArgumentTypeError, ArgumentValueError: naming the argument that is none of KernelArgument.
     """
     labels = [f"arguments[{number}]" for number in range(len(given))] if labels is None else list(labels)
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Array] = dict(memory or {})
     for label, argument in zip(labels, given, strict=True):
         array = host_array(argument.array if isinstance(argument, TensorMap) else argument, label)
         if array is not None:
@@ -87,23 +97,49 @@ def arguments_of(given: Sequence[Any], labels: Sequence[str] | None = None) -> A
             raise ArgumentTypeError(
                 f"{label} is a TensorMap of a {type(argument.array).__name__}: pass one of a NumPy array"
             )
-    spans = {label: _span(array) for label, array in arrays.items()}
-    buffers: dict[str, Buffer] = {}
+    spans = {label: span_of(array) for label, array in arrays.items()}
+    regions: dict[str, tuple[int, int]] = {}
     places: dict[str, Pointer] = {}
     for low, high in merge_ranges(spans.values()):
-        inside = {label: arrays[label] for label, span in spans.items() if low <= span[0] < span[1] <= high}
-        name = next(iter(inside))
-        buffers[name] = _buffer(low, high, list(inside.values()))
-        places |= {label: Pointer(name, array.ctypes.data - low) for label, array in inside.items()}
+        inside = [label for label, span in spans.items() if low <= span[0] < span[1] <= high]
+        regions[inside[0]] = low, high
+        places |= {label: Pointer(inside[0], arrays[label].ctypes.data - low) for label in inside}
     items: list[Item] = []
     for label, argument in zip(labels, given, strict=True):
         if isinstance(argument, TensorMap):
             items.append(_tensor_map(label, argument, arrays[label], places.get(label)))
+        elif isinstance(argument, ByValue):
+            items.append(_structure(argument.data, regions))
         elif label in arrays:
             items.append(places.get(label) or Pointer(None))  # an empty array has no address
         else:
             items.append(_item(label, argument))
+    used = {name for item in items for name in _buffers_of(item)}
+    buffers: dict[str, Buffer] = {
+        name: _buffer(*region, [arrays[label] for label, place in places.items() if place.buffer == name])
+        for name, region in regions.items()
+        if name in used
+    }
     return Arguments(buffers, items, labels)
+
+
+def _structure(data: bytes, regions: Mapping[str, tuple[int, int]]) -> Structure:
+    """The parameter of these bytes; what lies in a region is an address there."""
+    pointers = {}
+    for offset in range(0, len(data) - 7, 8):
+        word = int.from_bytes(data[offset : offset + 8], "little")
+        for name, (low, high) in regions.items():
+            if low <= word < high:
+                pointers[offset] = Pointer(name, word - low)
+    return Structure(data, pointers)
+
+
+def _buffers_of(item: Item) -> Iterator[str]:
+    """The names of the buffers that an argument points to."""
+    pointers = item.pointers.values() if isinstance(item, Structure) else [item]
+    for pointer in pointers:
+        if isinstance(pointer, Pointer | TensorMapOf) and pointer.buffer is not None:
+            yield pointer.buffer
 
 
 def host_array(argument: Any, label: str) -> Array | None:
@@ -131,11 +167,9 @@ def _of_torch(tensor: Any, label: str) -> Array:
     if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
         raise ArgumentTypeError(f"{label} is a tensor that is not plain memory: make it so with .to_dense().clone()")
     name = str(tensor.dtype).removeprefix("torch.")
-    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):  # NumPy has none of them
+    if name in NARROW:
         bits = tensor.detach().view({1: torch.uint8, 2: torch.int16}[tensor.itemsize])
-        array: Array = bits.numpy().view(
-            element_dtype({"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}.get(name, name))
-        )
+        array: Array = bits.numpy().view(element_dtype(NARROW[name]))
         return array
     try:
         plain: Array = tensor.detach().numpy()
@@ -190,7 +224,7 @@ def _sizes(name: str, value: object) -> tuple[int, ...]:
     return sizes
 
 
-def _span(array: Array) -> tuple[int, int]:
+def span_of(array: Array) -> tuple[int, int]:
     """The half-open range of addresses of an array's elements."""
     low, high = byte_range(array.ctypes.data, array.shape, array.strides, 1)
     return (low, high - 1 + array.itemsize) if high > low else (low, low)

@@ -87,7 +87,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A loaded kernel, with everything that launches it. grid: CTAs. block: threads. cluster: CTAs."""
+    """A loaded kernel, with everything that launches it.
+
+    grid, cluster: CTAs. block: threads.
+    title: the kernel's name in results; by default the one in the PTX.
+    dependent: whether the grid may start before the one ahead of it has ended.
+    """
 
     source: Source
     kernel: Kernel
@@ -97,6 +102,8 @@ class Launch:
     cluster: Extents
     shared_bytes: int
     words: Wording
+    title: str = ""
+    dependent: bool = False
 
     def __post_init__(self) -> None:
         """Raise an ArgumentValueError for arguments that do not fit the kernel, or the memory of this machine."""
@@ -123,7 +130,7 @@ class Launch:
         """
         arguments, kernel = self.arguments, self.kernel
         initial = arguments.initial(seed)
-        findings = Findings(kernel.name, Path(self.source.name).name, waivers=waivers)
+        findings = Findings(self.title or kernel.name, Path(self.source.name).name, waivers=waivers)
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
             ignore = [str(waiver) for waiver in waivers]
@@ -140,6 +147,7 @@ class Launch:
                     arguments.values(device, addresses),
                     cluster=self.cluster,
                     shared_bytes=self.shared_bytes,
+                    dependent=self.dependent,
                     max_steps=sys.maxsize,
                 )
                 return {name: _download(device, addresses[name], array) for name, array in initial.items()}, counters
@@ -174,6 +182,8 @@ def launch_of(
     block: Extents | None = None,
     cluster: Extents | None = None,
     shared_bytes: int = 0,
+    title: str = "",
+    dependent: bool = False,
 ) -> Launch:
     """A launch of a kernel of the source; by default one CTA, and of block and cluster what the PTX requires.
 
@@ -199,6 +209,8 @@ def launch_of(
         cluster or directives.get("reqnctapercluster") or (1,),
         shared_bytes,
         words,
+        title,
+        dependent,
     )
 
 

@@ -4,11 +4,12 @@ Each compiler is a module; `door.py` lists what it must provide. No compiler is 
 comes from it.
 """
 
+from tilewright.checking.doors.cute import CUTE
 from tilewright.checking.doors.door import Call, Door
 from tilewright.checking.doors.ptx import PTX
 from tilewright.checking.doors.triton import TRITON
 
-DOORS: tuple[Door, ...] = (TRITON,)
+DOORS: tuple[Door, ...] = (TRITON, CUTE)
 
 
 def door_of(kernel: object) -> Door:

@@ -190,6 +190,7 @@ class _Launcher:
                 block=None if ".reqntid" in compiled.asm["ptx"] else (WARP * metadata.num_warps,),
                 cluster=(ctas,),
                 shared_bytes=metadata.shared,
+                dependent=metadata.launch_pdl,
             )
         )
 
