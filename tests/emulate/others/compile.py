@@ -34,6 +34,7 @@ COMPILERS = {
     "cutlass": "emulate.others.cuda_compiler",
     "cub": "emulate.others.cuda_compiler",
     "triton": "emulate.others.triton_compiler",
+    "cute_dsl": "emulate.others.cute_compiler",
 }
 """By folder, the module that is its Compiler."""
 
