@@ -35,6 +35,7 @@ COMPILERS = {
     "cub": "emulate.others.cuda_compiler",
     "triton": "emulate.others.triton_compiler",
     "cute_dsl": "emulate.others.cute_compiler",
+    "tinygrad": "emulate.others.tinygrad_compiler",
 }
 """By folder, the module that is its Compiler."""
 
