@@ -81,9 +81,9 @@ def test_a_map_for_each_matrix(zeros, policy):
         np.testing.assert_array_equal(device.read(out + 1024 * number, 1024).view(np.float32).reshape(8, 32), expected)
 
 
-def one(body, threads=32, **options):
-    """Run statements on a map of zeros in shared memory, 128 bytes at [map], and one in global memory at [%copy]."""
-    ptx = f"""
+def with_maps(body):
+    """PTX with these statements, on a map of zeros in shared memory at [map], and one in global memory at [%copy]."""
+    return f"""
 .version 8.6
 .target sm_90a
 .address_size 64
@@ -97,27 +97,38 @@ def one(body, threads=32, **options):
   ret;
 }}
 """
+
+
+def one(body, threads=32, **options):
+    """Run statements on both maps; returns the one in global memory, with 128 bytes after it, and the device."""
     device = Device(memory_bytes=1 << 20, **options)
     copies = device.upload(np.zeros(256, np.uint8))
-    counters = device.launch(device.load(ptx), 1, threads, [copies])
-    return device.read(copies, 256), device, counters
+    device.launch(device.load(with_maps(body)), 1, threads, [copies])
+    return device.read(copies, 256), device
 
 
 COPY = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.cta.sync.aligned [%copy], [map], 128;"
 RANK = "@%p tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], 1; bar.warp.sync -1;"
 
 
+def test_a_copied_map_counts_its_sectors():
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    kernel = device.load(with_maps(f"{RANK} {COPY}"))
+    counters = device.launch(kernel, 1, 32, [device.upload(np.zeros(256, np.uint8))])
+    assert (counters.global_requests, counters.global_sectors) == ({"st": 1}, {"st": 4})
+
+
 def test_a_guard_chooses_the_warps_that_copy():
-    copies, *_ = one(f"{RANK} @%q {COPY}", threads=64, count_memory=True)
-    expected, *_ = one(f"{RANK} {COPY}")
+    copies, _ = one(f"{RANK} @%q {COPY}", threads=64, count_memory=True)
+    expected, _ = one(f"{RANK} {COPY}")
     np.testing.assert_array_equal(copies, expected)
 
 
 def test_each_space():
-    shared, *_ = one(f"{RANK} {COPY}")
-    direct, *_ = one("@%p tensormap.replace.tile.rank.global.b1024.b32 [%copy], 1;")
-    generic, *_ = one("@%p tensormap.replace.tile.rank.b1024.b32 [%copy], 1;")
-    window, *_ = one(
+    shared, _ = one(f"{RANK} {COPY}")
+    direct, _ = one("@%p tensormap.replace.tile.rank.global.b1024.b32 [%copy], 1;")
+    generic, _ = one("@%p tensormap.replace.tile.rank.b1024.b32 [%copy], 1;")
+    window, _ = one(
         "mov.u64 %d, map; cvta.shared.u64 %d, %d; @%p tensormap.replace.tile.rank.b1024.b32 [%d], 1;"
         f"bar.warp.sync -1; {COPY}"
     )
@@ -125,16 +136,6 @@ def test_each_space():
     assert not shared[128:].any()
     for other in (direct, generic, window):
         np.testing.assert_array_equal(other, shared)
-
-
-def test_counters():
-    """A map is 128 bytes, four sectors."""
-    *_, copied = one(f"{RANK} bar.sync 0; {COPY}", count_memory=True)
-    assert copied.global_requests == {"st": 1}
-    assert copied.global_sectors == {"st": 4}
-    assert copied.shared_requests["ld"] == 1
-    *_, replaced = one("@%p tensormap.replace.tile.rank.global.b1024.b32 [%copy], 1;", count_memory=True)
-    assert replaced.global_sectors == {"atom": 4}
 
 
 @pytest.mark.parametrize(
@@ -176,8 +177,8 @@ def test_a_map_that_is_incomplete_is_refused_where_it_is_used():
 @pytest.mark.planted_fault
 def test_a_map_that_two_threads_change_without_order_is_a_race():
     change = "@%p tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], 1;"
-    _, device, _ = one(f"{change} setp.eq.u32 %p, %t, 1; {change}")
+    _, device = one(f"{change} setp.eq.u32 %p, %t, 1; {change}")
     assert {report.kind for report in device.reports} == {"race"}
-    _, device, _ = one(f"{change} {COPY}".replace("[map], 128", "[map+128], 128"))
+    _, device = one(f"{change} {COPY}".replace("[map], 128", "[map+128], 128"))
     (report,) = device.reports
     assert report.kind == "uninitialized-shared"

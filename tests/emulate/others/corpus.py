@@ -53,7 +53,7 @@ class Twin:
 
     define: the name that the compile step defines; the source has the fault under it.
     kind: the kind of report that is expected. Its locations name the line of the source with the comment
-    `reported: DEFINE`; several lines may have it, and then one of them is enough.
+    `reported: DEFINE`, or follow it; several lines may have it, and then one of them is enough.
     launch: another launch than the kernel's, for faults that show only in some shapes.
     """
 
@@ -103,13 +103,16 @@ class Case:
         return hashed.hexdigest()[:16]
 
     def reported_lines(self, define: str) -> set[str]:
-        """Lines of the source that a report of this twin may name, as FILE:LINE."""
-        marked = re.compile(rf"reported:.*\b{define}\b")
+        """Lines of the source that a report of this twin may name, as FILE:LINE.
+
+        A comment that has a line for itself marks the next one.
+        """
+        marked = re.compile(rf"^(.*)(//|#) reported:.*\b{define}\b")
         return {
-            f"{path.name}:{number}"
+            f"{path.name}:{number if match[1].strip() else number + 1}"
             for path in included(self.source)
             for number, line in enumerate(path.read_text().splitlines(), 1)
-            if marked.search(line)
+            if (match := marked.match(line))
         }
 
 

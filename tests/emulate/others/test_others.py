@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as tw
 from emulate.others.corpus import ARCHIVES, FOLDER, Case, Launch, Twin, all_cases, archive, shared_bytes_of
+from tilewright.emulator.errors import lines_of
 
 SCHEDULES = 1 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 0
 """Random orders, besides eager and lazy completion."""
@@ -62,7 +63,7 @@ def test_faulty_twin_is_reported_with_its_line(case: Case, twin: Twin):
     assert lines, f"{case.source.name} has no comment `reported: {twin.define}`"
     result = run(case, twin.define, (twin.launch or case.launch)(generator(case)))
     found = {(report["kind"], location) for report in result.reports for location in report["locations"]}
-    naming = {kind for kind, location in found if any(f"{line} " in f"{location} " for line in lines)}
+    naming = {kind for kind, location in found if lines.intersection(lines_of(location))}
     assert twin.kind in naming, f"{lines} not in {sorted(found)}"
 
 

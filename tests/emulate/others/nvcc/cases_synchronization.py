@@ -1,5 +1,7 @@
 """Clusters, mbarriers, named barriers, pipelines, flags and locks."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from emulate.others.corpus import Launch, Twin, kernel
@@ -33,7 +35,7 @@ def dynamic_scheduler(rng):
     lengths = rng.integers(0, 400, 11)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     values = integers(rng, starts[-1])
-    expected = np.array([values[low:high].sum() for low, high in zip(starts, starts[1:], strict=False)], np.int32)
+    expected = np.array([values[low:high].sum() for low, high in pairwise(starts)], np.int32)
     arguments = [np.zeros(11, np.int32), values, starts, 11, np.zeros(1, np.int32)]
     return Launch(arguments, {0: expected}, grid=3, block=128)
 

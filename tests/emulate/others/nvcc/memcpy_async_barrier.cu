@@ -18,8 +18,8 @@ extern "C" __global__ void memcpy_async_barrier(int* out, const int* in, int row
     cuda::memcpy_async(block, row, in + i * COLUMNS, cuda::aligned_size_t<16>(sizeof(row)), copied);
     copied.arrive_and_wait();
     int t = block.thread_rank();
-    int left = t > 0 ? row[t - 1] : 0,
-        right = t < COLUMNS - 1 ? row[t + 1] : 0;  // reported: NO_SYNC
+    int left = t > 0 ? row[t - 1] : 0;  // reported: NO_SYNC
+    int right = t < COLUMNS - 1 ? row[t + 1] : 0;
     out[i * COLUMNS + t] = left + 2 * row[t] + right;
 #ifndef NO_SYNC
     block.sync();
