@@ -33,7 +33,7 @@ def descriptor(array, *box):
     twins=[Twin("NO_EDGE", "OutOfBounds")],
 )
 def matmul(rng):
-    m, n, k, stride = 208, 144, 112, 128
+    m, n, k, stride = 208, 144, 208, 224
     a, b = small_integers(rng, (m, stride)), small_integers(rng, (k, n))
     c = np.empty((m, n), np.float16)
     return Launch([a, b, c, m, n, k, stride, *SCRATCH], {2: product(a[:, :k], b)}, 12, THREADS)
@@ -69,7 +69,7 @@ def specialized_matmul(rng):
 
 @kernel("device_descriptors.py", "TILE_M=64", "TILE_N=64", "TILE_K=32", entry="batched_matmul")
 def batched_matmul(rng):
-    m, n, k = 100, 96, 80
+    m, n, k = 100, 96, 208
     a, b = (small_integers(rng, shape, ml_dtypes.bfloat16) for shape in ((2, m, k), (2, k, n)))
     expected = product(a, b).astype(ml_dtypes.bfloat16)
     c = np.empty_like(expected)
@@ -90,7 +90,7 @@ def block_scaled_matmul(rng):
 
 @kernel("int8_matmul.py", "TILE_M=64", "TILE_N=64", "TILE_K=64")
 def int8_matmul(rng):
-    m, n, k = 100, 80, 192
+    m, n, k = 100, 80, 384
     a, b = rng.integers(-128, 128, (m, k), np.int8), rng.integers(-128, 128, (n, k), np.int8)
     scale_a, scale_b = rng.random(m, np.float32), rng.random(n, np.float32)
     sums = (a.astype(np.int32) @ b.astype(np.int32).T).astype(np.float32)
@@ -100,9 +100,9 @@ def int8_matmul(rng):
 
 @kernel("w4a16.py", "TILE_M=16", "TILE_N=64", "GROUP=64", entry="w4a16_matmul")
 def w4a16_matmul(rng):
-    m, n, k = 24, 128, 192
+    m, n, k = 24, 128, 384
     x, codes = small_integers(rng, (m, k)), rng.integers(0, 16, (k, n))
-    scales, zeros = rng.random((3, n)).astype(np.float16), rng.integers(0, 16, (3, n)).astype(np.float16)
+    scales, zeros = rng.random((6, n)).astype(np.float16), rng.integers(0, 16, (6, n)).astype(np.float16)
     weight = (codes.astype(np.float16) - zeros.repeat(64, 0)) * scales.repeat(64, 0)
     words = (codes.reshape(k // 8, 8, n) << 4 * np.arange(8)[:, None]).sum(1).astype(np.uint32).view(np.int32)
     arguments = [x, words, scales, zeros, np.empty((m, n), np.float16), m, n, k, *SCRATCH]
@@ -110,13 +110,13 @@ def w4a16_matmul(rng):
 
 
 @kernel(
-    "split_k.py", "PARTS=4", "TILE_M=64", "TILE_N=64", "TILE_K=32", entry="split_k_matmul",
+    "split_k.py", "PARTS=3", "TILE_M=64", "TILE_N=64", "TILE_K=32", entry="split_k_matmul",
     twins=[Twin("NO_ATOMIC", "race")],
 )  # fmt: skip
 def split_k_matmul(rng):
-    m, n, k = 128, 128, 256
+    m, n, k = 128, 128, 640
     a, b = (small_integers(rng, shape, np.float32) for shape in ((m, k), (k, n)))
-    return Launch([a, b, np.zeros((m, n), np.float32), n, k, *SCRATCH], {2: product(a, b)}, (2, 2, 4), THREADS)
+    return Launch([a, b, np.zeros((m, n), np.float32), n, k, *SCRATCH], {2: product(a, b)}, (2, 2, 3), THREADS)
 
 
 @kernel(
@@ -124,7 +124,7 @@ def split_k_matmul(rng):
     twins=[Twin("NO_END", "race")],
 )  # fmt: skip
 def grouped_matmul(rng):
-    ends, n, k = np.array([70, 70, 165, 200], np.int32), 80, 96
+    ends, n, k = np.array([70, 70, 165, 200], np.int32), 80, 192
     a, b = (small_integers(rng, shape, ml_dtypes.bfloat16) for shape in ((200, k), (4, k, n)))
     parts = [product(part, b[group]) for group, part in enumerate(np.split(a, ends)[:4])]
     expected = np.concatenate(parts).astype(ml_dtypes.bfloat16)
