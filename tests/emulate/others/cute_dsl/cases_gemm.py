@@ -1,4 +1,4 @@
-"""Matrix products by CuTe DSL."""
+"""Matrix products and attention by CuTe DSL."""
 
 import ml_dtypes
 import numpy as np
@@ -58,3 +58,21 @@ def mma_gemm(rng):
     m, n, k = 128, 128, 160
     a, b = (small_integers(rng, shape, ml_dtypes.bfloat16) for shape in ((m, k), (n, k)))
     return Launch([a, b, np.empty((m, n), np.float32)], {2: product(a, b.T)}, (2, 2), 128)
+
+
+@kernel(
+    "attention.py",
+    twins=[
+        Twin("NO_WAIT_FOR_QUERIES", "read-before-wait"), Twin("NO_WAIT_FOR_SCORES", "accumulator-before-wait"),
+        Twin("EARLY_RELEASE", "overwrite-before-wait"),
+    ],
+)  # fmt: skip
+def attention(rng):
+    rows, keys, head = 128, 320, 64
+    q = rng.standard_normal((rows, head)).astype(np.float16)
+    k, v = rng.standard_normal((2, keys, head)).astype(np.float16)
+    scores = product(q, k.T) / np.sqrt(head)
+    raised = np.exp(scores - scores.max(1, keepdims=True))
+    expected = product(raised / raised.sum(1, keepdims=True), v)
+    loads = [tw.TensorMap(array, (64, 64), 128) for array in (q, k, v)]
+    return Launch([*loads, np.empty_like(q), TILED_MMA, TILED_MMA], {3: expected}, 2, 160, tolerance=1e-3)

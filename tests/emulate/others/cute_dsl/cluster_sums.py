@@ -2,7 +2,7 @@
 
 import cutlass
 import cutlass.cute as cute
-from cutlass.utils import SmemAllocator
+from cutlass.memory import SmemAllocator
 
 THREADS = 128
 WAIT = """{

@@ -3,7 +3,7 @@
 import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import cpasync, warp
-from cutlass.utils import SmemAllocator
+from cutlass.memory import SmemAllocator
 
 TILE_M, TILE_N, TILE_K = 64, 64, 32
 STAGES = 3

@@ -4,7 +4,7 @@ import operator
 
 import cutlass
 import cutlass.cute as cute
-from cutlass.utils import SmemAllocator
+from cutlass.memory import SmemAllocator
 
 WARPS = 4
 

@@ -7,7 +7,9 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import pipeline
 from cutlass.cute.nvgpu import cpasync, warpgroup
-from cutlass.utils import LayoutEnum, SmemAllocator, hopper_helpers
+from cutlass.memory import SmemAllocator
+from cutlass.tensor_utils import LayoutEnum
+from cutlass.utils import hopper_helpers
 
 TILE_M, TILE_N, TILE_K = 64, 64, 64
 CONSUMERS = 128
