@@ -13,6 +13,8 @@ from tilewright.hardware import SECTOR_BYTES
 
 BANK_BYTES = 4
 BANKS = 32
+_OF_IMAGES = ("tex", "suld", "sust", "sured")
+"""Accesses whose images a GPU lays out in a way of its own."""
 
 
 class MemoryCounter(Observer):
@@ -26,7 +28,7 @@ class MemoryCounter(Observer):
         self, site: int, kind: str, space: str, group: Group, where: Indices, width: int, chosen: Indices | None
     ) -> None:
         """Count one access of a group."""
-        if space == "local":
+        if space == "local" or kind in _OF_IMAGES:
             return
         copies = kind == "cp.async"
         if copies and space == "global":
