@@ -39,7 +39,7 @@ def test_a_small_product_is_verified_and_its_record_is_complete():
     done = CliRunner().invoke(app, ["bench", *options, "--rounds", "1", "--cycles", "1", "--slice", "0.05", "--json"])
     assert done.exit_code == 0, (done.stderr, done.exception)
     record = json.loads(done.stdout)
-    assert record["versions"].keys() == {"python", "torch", "cuda", "nvrtc"}
+    assert record["versions"].keys() >= {"tilewright", "python", "torch", "cuda", "nvrtc"}
     (product,) = record["products"]
     assert (product["m"], product["n"], product["k"], product["dtype"], product["layout"]) == (
         256,
@@ -107,7 +107,7 @@ class Faulty(Contender):
     def __init__(self, name, spoil, number=0):
         self.name, self.spoil, self.number = name, spoil, number
 
-    def prepare(self, inputs):
+    def prepare(self, inputs, choice=None):
         right = Cublas().prepare(inputs).launch
 
         def launch(number):
@@ -138,7 +138,7 @@ def test_outs_are_poisoned_so_that_what_another_left_is_no_result(small):
 
         name = "idle"
 
-        def prepare(self, inputs):
+        def prepare(self, inputs, choice=None):
             return Prepared(lambda number: None)
 
     record = compare([Cublas(), Idle()], small, [])
