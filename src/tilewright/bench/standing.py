@@ -1,5 +1,6 @@
 """How tilewright stands against its peers in a record: ratios of paired cycles, each formed within one product."""
 
+from collections import Counter
 from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
@@ -51,16 +52,15 @@ class Standing:
 
 
 def standings(record: dict[str, Any]) -> list[Standing]:
-    """How each of our contenders stands that every product has: against the best peer if there are several, and cuBLAS.
+    """How each of our contenders stands that most products have: against the best peer if there are several, and cuBLAS.
 
     A record without such contenders or without peers has no standings.
     """
     found = []
     for protocol in record["protocols"]:
-        measured = [each for each in record["products"] if _timed(each, protocol) and not each["interrupted"]]
-        names = [list(_timed(product, protocol)) for product in measured]
-        ours = [name for name in (names[0] if names else ()) if is_ours(name) and all(name in each for each in names)]
-        peers = {name for each in names for name in each if not is_ours(name)}
+        measured = [each for each in record["products"] if timed(each, protocol) and not each["interrupted"]]
+        ours = [name for name in in_most(measured, protocol) if is_ours(name)]
+        peers = {name for product in measured for name in timed(product, protocol) if not is_ours(name)}
         tos = ([BEST_PEER] if len(peers) > 1 else []) + [
             name for name in peers if name == Cublas.name or len(peers) == 1
         ]
@@ -73,27 +73,33 @@ def standings(record: dict[str, Any]) -> list[Standing]:
     return found
 
 
+def in_most(products: list[dict[str, Any]], protocol: str) -> list[str]:
+    """The contenders that more than half of the products have timed."""
+    counts = Counter(name for product in products for name in timed(product, protocol))
+    return [name for name, count in counts.items() if 2 * count > len(products)]
+
+
+def timed(product: dict[str, Any], protocol: str) -> dict[str, dict[str, Any]]:
+    """The measurements of a protocol, by contender."""
+    return {entry["contender"]: entry[protocol] for entry in product["contenders"] if entry.get(protocol)}
+
+
 def best_peer(product: dict[str, Any], protocol: str) -> str | None:
     """The quickest contender that is not ours; None if none was timed."""
-    times = {name: found["time_us"] for name, found in _timed(product, protocol).items() if not is_ours(name)}
+    times = {name: found["time_us"] for name, found in timed(product, protocol).items() if not is_ours(name)}
     return min(times, key=times.__getitem__, default=None)
 
 
 def ratio_to(product: dict[str, Any], protocol: str, name: str, to: str) -> Interval | None:
     """How many times faster a contender is than a peer or BEST_PEER; None if one of them was not timed."""
-    timed = _timed(product, protocol)
+    found = timed(product, protocol)
     peer = best_peer(product, protocol) if to == BEST_PEER else to
-    if name not in timed or peer is None or peer not in timed:
+    if name not in found or peer is None or peer not in found:
         return None
-    ours, theirs = timed[name]["samples_us"], timed[peer]["samples_us"]
+    ours, theirs = found[name]["samples_us"], found[peer]["samples_us"]
     return paired_ratio(ours, theirs)
 
 
 def title(product: dict[str, Any]) -> str:
     """The extents, the dtype and the layout of a product."""
     return f"{product['m']}x{product['n']}x{product['k']} {product['dtype']} {product['layout']}"
-
-
-def _timed(product: dict[str, Any], protocol: str) -> dict[str, dict[str, Any]]:
-    """The measurements of a protocol, by contender."""
-    return {entry["contender"]: entry[protocol] for entry in product["contenders"] if entry.get(protocol)}

@@ -48,7 +48,7 @@ def show_standing(record: dict[str, Any]) -> None:
         return
     console().print(f"\n[bold]{escape(record.get('suite') or 'all products')}[/bold]")
     for protocol in dict.fromkeys(standing.protocol for standing in found):
-        rows = [[protocol, "mean", "worst", f"below {CLEARLY_SLOWER}"]]
+        rows = [[protocol, "mean", "worst", f"< {CLEARLY_SLOWER}"]]
         notes = []
         for each in (standing for standing in found if standing.protocol == protocol):
             product, worst = each.worst
@@ -61,7 +61,7 @@ def show_standing(record: dict[str, Any]) -> None:
         for note in notes:
             console().print(note, markup=False)
     console().print(
-        f"mean: geometric, between those of lows and of highs\nbelow {CLEARLY_SLOWER}: with the whole interval",
+        f"mean: geometric, between those of lows and of highs\n< {CLEARLY_SLOWER}: with the whole interval",
         markup=False,
     )
 
