@@ -50,7 +50,7 @@ class Prepared:
 class Contender(ABC):
     """One way to multiply. Tables and records call it `name`.
 
-    tuning_seconds: about how long its tuner takes for a product, as seen on an H200; 0 without a tuner.
+    tuning_seconds: about how long its tuner takes for a product, for estimates; 0 without a tuner.
     """
 
     name: str

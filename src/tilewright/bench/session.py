@@ -22,11 +22,11 @@ from tilewright.planner.choose import choose
 SWEEP = Settled(cycles=2, slice_seconds=0.2)
 """The protocol for a first look at all Configs, before the best are measured."""
 
-HEATS = (Burst(cycles=2, idle_seconds=0.5), SWEEP)
+HEATS = (Burst(cycles=1, idle_seconds=0.5), SWEEP)
 """The protocols for a first look at all peers, before the best are measured."""
 
-PREPARING_SECONDS = 1.5
-"""About how long a contender takes to be compiled, verified and captured, its tuner apart."""
+PREPARING_SECONDS = 1.0
+"""About how long a contender takes to be compiled, verified and captured, its tuner apart; for estimates."""
 
 AGREEMENT = 0.01
 """The largest allowed distance from 1 of a contender's median ratio to itself."""
@@ -36,8 +36,8 @@ AGREEMENT = 0.01
 class Settings:
     """The settings of the measurement of each product.
 
-    against: "best": all contenders are looked at first, and then ours are measured with the baseline and, for each
-    protocol, the quickest peer. The second measurement is a new one, so being picked favors nobody.
+    against: "best": all peers are looked at first, and then ours are measured with the baseline and, for each protocol,
+    the quickest peer. The second measurement is a new one, so being picked favors nobody.
     configs: a text. All of the kernel's Configs whose description contains it are swept first ("" is in all), and the
     best `finalists` are measured in place of the planner's choice. None: no sweep.
     """
@@ -67,20 +67,18 @@ class Settings:
     @property
     def heats(self) -> tuple[Protocol, ...]:
         """The protocols of the first look at all peers; empty if there is none."""
-        peers = [contender for contender in self.contenders if not is_ours(contender.name)]
-        if self.against == "all" or len(peers) < 2:
+        if self.against == "all" or len(peers_among(self.contenders)) < 2:
             return ()
         wanted = {protocol.name for protocol in self.protocols}
         return tuple(protocol for protocol in HEATS if protocol.name in wanted)
 
     def seconds(self, tuned: Container[str] = ()) -> float:
         """About how long a product takes, without a sweep; the contenders in `tuned` need not tune."""
-        everyone = len(self.contenders)
-        ours = sum(is_ours(contender.name) for contender in self.contenders)
-        last = min(everyone, ours + 2) if self.heats else everyone  # the baseline, and usually one best peer
+        peers = len(peers_among(self.contenders))
+        last = len(self.contenders) - (peers - min(peers, 2) if self.heats else 0)  # the baseline, and one best peer
         tuning = sum(each.tuning_seconds for each in self.contenders if each.name not in tuned)
-        preparing = PREPARING_SECONDS * (everyone + last if self.heats else everyone)
-        looking = sum(protocol.seconds(everyone) for protocol in self.heats)
+        preparing = PREPARING_SECONDS * (last + (peers if self.heats else 0))
+        looking = sum(protocol.seconds(peers) for protocol in self.heats)
         return tuning + preparing + looking + sum(protocol.seconds(last) for protocol in self.protocols)
 
 
@@ -133,7 +131,12 @@ def measure(
         contenders = [*best(sweep, every, settings.finalists), *peers]
     if settings.heats:
         heat = compare(
-            contenders, inputs, settings.heats, baseline=settings.baseline, choices=choices, progress=progress
+            peers_among(contenders),
+            inputs,
+            settings.heats,
+            baseline=settings.baseline,
+            choices=choices,
+            progress=progress,
         )
         if heat.interrupted:
             return Outcome(heat, sweep)
@@ -143,6 +146,11 @@ def measure(
         contenders, inputs, settings.protocols, baseline=settings.baseline, choices=choices, progress=progress
     )
     return Outcome(found, sweep, heat)
+
+
+def peers_among(contenders: Sequence[Contender]) -> list[Contender]:
+    """The contenders that are not ours."""
+    return [contender for contender in contenders if not is_ours(contender.name)]
 
 
 def quickest_peer(comparison: Comparison, protocol: str) -> str | None:

@@ -52,7 +52,7 @@ class Standing:
 
 
 def standings(record: dict[str, Any]) -> list[Standing]:
-    """How each of our contenders stands that most products have: against the best peer if there are several, and cuBLAS.
+    """How each of ours that most products have stands, against the best peer if there are several, and against cuBLAS.
 
     A record without such contenders or without peers has no standings.
     """

@@ -112,7 +112,7 @@ class ContenderOptions:
         AgainstName,
         typer.Option(
             "--against",
-            help="All contenders; or look at all first, and then time ours with the baseline and the best peer.",
+            help="All contenders; or look at all peers first, then time ours with the baseline and the best peer.",
         ),
     ] = AgainstName.all
 

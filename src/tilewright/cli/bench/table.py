@@ -103,7 +103,7 @@ _COLUMNS = (
 
 
 def _show_heat(heat: list[dict[str, Any]], protocols: list[str]) -> None:
-    """Show the rates of the first look at all contenders."""
+    """Show the rates of the first look at all peers."""
     for protocol in protocols:
         timed = [entry for entry in heat if entry.get(protocol)]
         rates = ", ".join(f"{entry['contender']} {entry[protocol]['tflops']:.4g}" for entry in timed)
