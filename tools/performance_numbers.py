@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from tilewright.bench import plot  # noqa: E402
 from tilewright.bench.contenders import OURS, contenders_named, is_ours  # noqa: E402
+from tilewright.bench.record import session_lines  # noqa: E402
 from tilewright.bench.session import Settings  # noqa: E402
 from tilewright.bench.standing import (  # noqa: E402
     BEST_PEER,
@@ -33,7 +34,7 @@ from tilewright.measure.statistics import Interval  # noqa: E402
 
 PAGE = "docs/performance.md"
 PROOF, LIMIT_SECONDS = "results/proof.json", 540
-PROTOCOLS = ProtocolOptions(rounds=6, cycles=6, slice_seconds=0.3, idle_seconds=0.5)
+PROTOCOLS = ProtocolOptions(rounds=6, cycles=6, slice_seconds=0.4, idle_seconds=0.5)
 
 
 def command() -> str:
@@ -141,11 +142,7 @@ def _about(stem: str, record: dict[str, Any]) -> list[str]:
         f"{record['gpu']}, {record['data']} data, {record['date'][:10]}; the data is in `results/{stem}.json`.",
         f"Versions: {'; '.join(f'{name}: {version}' for name, version in sorted(versions.items()))}.",
     ]
-    for session in record.get("sessions", ()):
-        facts = [f"driver {session['driver']}"] if "driver" in session else []
-        facts += [f"power limit {session['power_limit_watts']:.0f} W"] if "power_limit_watts" in session else []
-        facts += [f"SM clock up to {session['max_sm_clock_mhz']:.0f} MHz"] if "max_sm_clock_mhz" in session else []
-        lines.append(f"Session of {session['date'].replace('T', ' ')[:16]}: {', '.join(facts) or 'no board facts'}.")
+    lines += [f"{line[0].upper()}{line[1:]}." for line in session_lines(record)]
     if left := record.get("left", ()):
         lines.append(f"Not measured yet: {', '.join(left)}.")
     return lines

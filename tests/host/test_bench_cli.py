@@ -238,6 +238,7 @@ def test_a_record_is_shown_again_without_a_gpu(record, monkeypatch):
     monkeypatch.undo()
     text = invoke(record).stdout
     assert "a GPU, 2026-11-21" in text
+    assert "session of 2026-11-21 12:00, 5 products, driver 580.1, power limit 700 W" in text
     assert "2048x32000x4096 bf16 nt, randn" in text
     assert json.loads(invoke(record, "--json").stdout) == json.loads(record.read_text())
 

@@ -159,6 +159,33 @@ def _session_facts(conditions: dict[str, Any]) -> dict[str, Any]:
     return {"date": conditions["date"], "command": conditions["command"], **board_facts()}
 
 
+def session_lines(record: dict[str, Any]) -> list[str]:
+    """A line about each session: its date, its board, and what the board reported in the settled measurements."""
+    sessions = record.get("sessions") or [{"date": record["date"]}]
+    lines = []
+    for number, session in enumerate(sessions):
+        facts = [
+            text.format(session[name])
+            for name, text in (
+                ("driver", "driver {}"),
+                ("power_limit_watts", "power limit {:.0f} W"),
+                ("max_sm_clock_mhz", "SM clock up to {:.0f} MHz"),
+            )
+            if name in session
+        ]
+        own = [product for product in record["products"] if product.get("session", 0) == number]
+        settled = [found for each in own for entry in each["contenders"] if (found := entry.get("settled"))]
+        ranges = [
+            f"{min(values):.0f} to {max(values):.0f} {unit}"
+            for name, unit in (("watts", "W"), ("sm_clock_mhz", "MHz"))
+            if (values := [found[name] for found in settled if name in found])
+        ]
+        facts += [f"settled at {' and '.join(ranges)}"] if ranges else []
+        when = session["date"].replace("T", " ")[:16]
+        lines.append(f"session of {when}, {len(own)} products{''.join(f', {fact}' for fact in facts)}")
+    return lines
+
+
 def source_digest() -> str:
     """SHA-256 in hexadecimal over the sources of kernels and planner."""
     package, digest = Path(__file__).parents[1], hashlib.sha256()

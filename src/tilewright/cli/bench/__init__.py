@@ -226,6 +226,7 @@ def _self_check(record: dict[str, Any], outcomes: "list[Outcome]") -> bool:
 def _show_again(record: dict[str, Any], to: RecordOptions) -> None:
     """Show a record that was read, as after its measurement."""
     from tilewright.bench.plot import draw
+    from tilewright.bench.record import session_lines
     from tilewright.cli.bench.table import show, show_standing
 
     drawn = records.drawn(record, to.plot, draw)
@@ -233,8 +234,12 @@ def _show_again(record: dict[str, Any], to: RecordOptions) -> None:
         print_json(record)
     else:
         console().print(f"{record['gpu']}, {record['date']}: {record['command']}", markup=False)
+        for line in session_lines(record):
+            console().print(line, markup=False)
         for product in record["products"]:
             show(product, list(record["protocols"]))
         show_standing(record)
+        if left := record.get("left"):
+            console().print(f"not measured yet: {', '.join(left)}", markup=False)
     if not drawn:
         raise typer.Exit(BAD_REQUEST)

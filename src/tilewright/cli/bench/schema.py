@@ -50,6 +50,7 @@ class Product(Part):
     heat: list[Entry] = ABSENT
     skipped: Text = ABSENT
     seconds: Figure = ABSENT
+    session: Annotated[int, Field(ge=0)] = ABSENT
 
     @model_validator(mode="after")
     def _in_pairs(self) -> Self:
