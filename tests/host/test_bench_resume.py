@@ -87,7 +87,7 @@ def test_a_run_goes_on_where_the_last_was_interrupted(machine, made, path, monke
         == [{"date": MACHINE["date"], "command": "bench", "driver": "580.1", "power_limit_watts": 700.0}] * 2
     )
     assert "complete" not in bench(*SHAPES, *QUICK, "--resume", path).stderr  # nothing is left, and nothing is measured
-    assert content(path)["products"] == found["products"]
+    assert content(path) == found
 
 
 def test_a_product_that_was_cut_is_measured_anew_and_tuned_no_second_time(machine, made, path):
@@ -124,7 +124,10 @@ def test_a_time_limit_ends_a_run_between_products(machine, path, monkeypatch):
     monkeypatch.setattr("tilewright.cli.bench.time", type("Clock", (), {"monotonic": lambda: next(clock)}))
     done = bench(*SHAPES, *QUICK, "--resume", path, "--time-limit", 35)
     # The clock moves ten seconds at each look: a product takes 10, and the third would end after 35.
-    assert "tilewright: 1 of 3 products are complete; give the same command again to go on" in done.stderr
+    assert (
+        "tilewright: 1 of 3 products are complete; the rest takes about 0 min; give the same command again"
+        in done.stderr
+    )
     bench(*SHAPES, *QUICK, "--resume", path, "--time-limit", 0)
     assert len(content(path)["left"]) == 1  # one is always measured
     bench(*SHAPES, *QUICK, "--resume", path)
@@ -168,7 +171,7 @@ def test_a_run_that_is_killed_leaves_what_was_written(path):
 def test_a_file_is_replaced_whole_or_not_at_all(machine, path, monkeypatch):
     bench("--shape", "8,8,8", *QUICK, "--resume", path)
     before = path.read_bytes()
-    known = record.Record(content(path), path, 1.0)
+    known = record.Record(content(path), {}, path, 1.0)
     monkeypatch.setattr(os, "replace", lambda *names: (_ for _ in ()).throw(OSError(28, "no space left")))
     with pytest.raises(OSError, match="no space left"):
         known.write()
@@ -176,12 +179,19 @@ def test_a_file_is_replaced_whole_or_not_at_all(machine, path, monkeypatch):
     assert os.listdir(path.parent) == [path.name]
 
 
+def test_a_device_stays_a_device(machine):
+    bench("--shape", "8,8,8", *QUICK, "--output", os.devnull)
+    assert not Path(os.devnull).is_file()
+
+
 def test_a_contender_that_breaks_the_gpu_ends_the_run_and_its_product_is_left(machine, path, monkeypatch):
     monkeypatch.setattr(session, "gpu_is_usable", lambda: False)
+    machine["quack"] = lambda: FakeContender("quack", error=RuntimeError("illegal memory access"))
     done = bench(*SHAPES, *QUICK, "--resume", path, "--json")
     found = json.loads(done.stdout)
     assert len(found["left"]) == 3
     assert "broke the GPU's context" in found["products"][0]["skipped"]
+    assert "process: quack, RuntimeError: illegal memory access" in found["products"][0]["skipped"]
     monkeypatch.setattr(session, "gpu_is_usable", lambda: True)
     asked = cut_after(monkeypatch, 9)
     bench(*SHAPES, *QUICK, "--resume", path)
@@ -280,6 +290,7 @@ def test_what_is_no_record_to_go_on_with_is_refused(machine, path, begun):
     assert "--self-check is against the contender itself, and --against=best" in error(
         "bench", "--self-check", "--against", "best"
     )
+    assert "--self-check is one measurement, and --resume=" in error("bench", "--self-check", "--resume", path)
 
 
 def test_the_digest_is_of_kernels_and_planner():

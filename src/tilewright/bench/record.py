@@ -51,25 +51,24 @@ _MUST_AGREE = {
 class Record:
     """A record under way. `content` is its JSON, and `path` its file, if it has one."""
 
-    def __init__(self, content: dict[str, Any], path: Path | None, estimate: float):
+    def __init__(self, content: dict[str, Any], session: dict[str, Any], path: Path | None, estimate: float):
         self.content, self.path, self._estimate = content, path, estimate
+        self._session: dict[str, Any] | None = session
         self.shapes = [Shape(**shape) for shape in content["shapes"]]
 
     @classmethod
     def begin(cls, conditions: dict[str, Any], estimate: float, path: Path | None = None) -> "Record":
         """A record without products; `estimate` is how many seconds a product takes."""
-        sessions = [_session_facts(conditions)]
-        parts = {"interrupted": False, "left": [], "sessions": sessions, "choices": {}, "tries": {}, "products": []}
-        return cls({**conditions, **parts}, path, estimate)
+        parts = {"interrupted": False, "left": [], "sessions": [], "choices": {}, "tries": {}, "products": []}
+        return cls({**conditions, **parts}, _session_facts(conditions), path, estimate)
 
     @classmethod
     def resume(cls, known: dict[str, Any], conditions: dict[str, Any], estimate: float, path: Path) -> "Record":
-        """A known record with another session. A ValueError names what is not as in the sessions before."""
+        """A known record, for another session. A ValueError names what is not as in the sessions before."""
         for name, (subject, remedy) in _MUST_AGREE.items():
             if known[name] != conditions[name]:
                 raise ArgumentValueError(f"{path} {_difference(subject, known[name], conditions[name])}: {remedy}")
-        sessions = [*known["sessions"], _session_facts(conditions)]
-        return cls({**known, "interrupted": False, "sessions": sessions}, path, estimate)
+        return cls({**known, "interrupted": False}, _session_facts(conditions), path, estimate)
 
     @property
     def left(self) -> list[Shape]:
@@ -96,7 +95,13 @@ class Record:
         return Choices(self.content["choices"].setdefault(_key(shape), {}), self.write)
 
     def attempt(self, shape: Shape) -> None:
-        """Note that a product is begun, so that one that ends the process does not come first again."""
+        """Note that a product is begun, so that one that ends the process does not come first again.
+
+        The first of them adds the session to the record.
+        """
+        if self._session is not None:
+            self.content["sessions"] = [*self.content["sessions"], self._session]
+            self._session = None
         self.content["tries"][_key(shape)] = self.content["tries"].get(_key(shape), 0) + 1
         self.write()
 
@@ -115,10 +120,14 @@ class Record:
         if self.path is None:
             return
         target = self.path.resolve()  # keeps a link
+        text = json.dumps(self.content, indent=1) + "\n"
+        if target.exists() and not target.is_file():  # such as /dev/null, which must stay what it is
+            target.write_text(text, encoding="utf-8")
+            return
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.")
         try:
             with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(json.dumps(self.content, indent=1) + "\n")
+                file.write(text)
             os.chmod(temporary, target.stat().st_mode & 0o777 if target.exists() else 0o644)
             os.replace(temporary, target)
         except BaseException:

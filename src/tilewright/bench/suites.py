@@ -121,7 +121,7 @@ def _drawn(table: Any, common: dict[str, Any], where: str, numbers: Random) -> I
     for name, found in ranges.items():
         if len(found) != 2 or found[0] > found[1]:
             raise ArgumentValueError(f"{where} has {name}={found}: write the least and the largest extent")
-    (count,), (multiple,) = (_extents({"multiple": 1, **table}, name, where)[:1] for name in ("count", "multiple"))
+    count, multiple = (_number({"multiple": 1, **table}, name, where) for name in ("count", "multiple"))
     for _ in range(min(count, MOST_SHAPES + 1)):
         m, n, k = (round(low * (high / low) ** numbers.random()) for low, high in ranges.values())
         yield Shape(m, round_up(n, multiple), round_up(k, multiple), **settings)
@@ -143,7 +143,7 @@ def _settings(table: Any, common: dict[str, Any], others: set[str], where: str) 
 
 def _peers(content: dict[str, Any], where: str) -> tuple[str, ...]:
     peers = content.get("peers", list(USUAL_PEERS))
-    if not isinstance(peers, list) or not peers or any(peer not in PEERS for peer in peers if isinstance(peer, str)):
+    if not isinstance(peers, list) or not peers or not all(isinstance(peer, str) and peer in PEERS for peer in peers):
         raise ArgumentValueError(f"{where} has peers={peers!r}: write a list of some of {', '.join(PEERS)}")
     return tuple(dict.fromkeys(peers))
 
@@ -157,6 +157,12 @@ def _extents(table: dict[str, Any], name: str, where: str) -> list[int]:
             f"{where} has {name}={table[name]!r}: write a whole number from 1 on, or a list of them"
         )
     return extents
+
+
+def _number(table: dict[str, Any], name: str, where: str) -> int:
+    if len(found := _extents(table, name, where)) > 1:
+        raise ArgumentValueError(f"{where} has {name}={found}: write one number")
+    return found[0]
 
 
 def _text(table: dict[str, Any], key: str, where: str) -> str:

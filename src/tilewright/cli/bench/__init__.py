@@ -83,7 +83,7 @@ def bench(
     )
     for each in wanted:
         each.require(settings.data)
-    to.require()
+    to.require(self_check)
     _require_gpu()
     record = _record(wanted, settings, suite, to)
     outcomes = _measure(record, settings, to)
@@ -143,7 +143,7 @@ def _measure(record: "Record", settings: "Settings", to: RecordOptions) -> "list
             lost = not session.gpu_is_usable()
             product = outcome.as_dict()
             if lost:
-                product |= {"skipped": GPU_LOST, "contenders": []}
+                product |= {"skipped": f"{GPU_LOST}{_first_failure(outcome)}", "contenders": []}
             record.add(shape, product, time.monotonic() - started)
             if not to.as_json:
                 show(product, list(record.content["protocols"]))
@@ -153,6 +153,13 @@ def _measure(record: "Record", settings: "Settings", to: RecordOptions) -> "list
     except KeyboardInterrupt:
         record.content["interrupted"] = True
     return outcomes
+
+
+def _first_failure(outcome: "Outcome") -> str:
+    """What failed first in a product, as the end of a sentence."""
+    failed = [entry for each in outcome.comparisons for entry in each.entries if entry.status == "failed"]
+    reasons = [f"{entry.contender}, {entry.reason}" for entry in failed] or [outcome.skipped]
+    return f": {reasons[0]}" if reasons[0] else ""
 
 
 def _say_progress(record: "Record") -> None:
@@ -182,7 +189,9 @@ def _finish(record: "Record", outcomes: "list[Outcome]", to: RecordOptions, *, s
         typer.echo(f"tilewright: interrupted: {complete} of {total} products are complete{again}", err=True)
         raise typer.Exit(INTERRUPTED)
     if complete < total:
-        typer.echo(f"tilewright: {complete} of {total} products are complete{again}", err=True)
+        minutes = (total - complete) * record.product_seconds / 60
+        rest = f"the rest takes about {minutes:.0f} min{again}"
+        typer.echo(f"tilewright: {complete} of {total} products are complete; {rest}", err=True)
     if not verdict:
         raise typer.Exit(NOT_VERIFIED)
     if not drawn:

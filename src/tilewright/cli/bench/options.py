@@ -209,8 +209,12 @@ class RecordOptions:
     ] = None
     as_json: Json = False
 
-    def require(self) -> None:
-        """Raise an error, before any measurement, if a file could not be written or is named twice."""
+    def require(self, self_check: bool) -> None:
+        """Raise an error, before any measurement, if a file could not be written or has no use."""
+        if self_check and self.resume is not None:
+            raise ArgumentValueError(
+                f"--self-check is one measurement, and --resume={self.resume} goes on with several: use --output"
+            )
         if self.output is not None and self.resume is not None:
             raise ArgumentValueError(
                 f"--output={self.output} and --resume={self.resume} are both the place of the record: leave one out"
