@@ -124,6 +124,14 @@ def standing_for(arch: str) -> Hardware:
     return replace(unnamed, smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES))
 
 
+def named(name: str, argument: str) -> Hardware:
+    """The GPU that a user names, in any case; H100 means H100-SXM. An ArgumentValueError lists the names."""
+    by_name = {known.lower(): gpu for known, gpu in GPUS.items()} | {"h100": H100_SXM}
+    if name.lower() not in by_name:
+        raise ArgumentValueError(f"{argument}={name!r} is unknown: use {', '.join(GPUS)}")
+    return by_name[name.lower()]
+
+
 def recognize(device_name: str) -> Hardware | None:
     """The entry of the model in a driver's device name ("NVIDIA H100 80GB HBM3"); None if there is none.
 

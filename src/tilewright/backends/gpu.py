@@ -158,6 +158,16 @@ class GpuBackend:
         with self.current(), mirrored(host, _StreamMemory(stream)) as moved:
             yield {name: operand.pointer for name, operand in operands.items()} | dict(moved)
 
+    @property
+    def memory(self) -> "_StreamMemory":
+        """This GPU's memory; copies run in the order of the default stream."""
+        return _StreamMemory(0)
+
+    @property
+    def l2_bytes(self) -> int:
+        """The size of its L2."""
+        return self._attribute("L2_CACHE_SIZE")
+
     def _attribute(self, name: str) -> int:
         attribute = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(checked(driver.cuDeviceGetAttribute(attribute, self._handle), f"cuDeviceGetAttribute({name})"))

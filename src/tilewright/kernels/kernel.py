@@ -1,5 +1,6 @@
 """The parts of a kernel: a CUDA header, its Config, the problems it takes, and the assembly of its launches."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware, Unit
-from tilewright.jit.source import Constant, CudaType, TranslationUnit, translation_unit
+from tilewright.jit.source import Constant, CudaType, TranslationUnit, code_digest, translation_unit
 from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Problem
@@ -130,6 +131,12 @@ class Kernel(ABC):
     header: ClassVar[str]
     rules: ClassVar[tuple[tuple[str, str], ...]]
 
+    @property
+    def digest(self) -> str:
+        """What measurements of this kernel hold for: a digest of its CUDA code, its rules and its Config's fields."""
+        parts = (code_digest(self.header), self.rules, tuple(fields_of(self.config_type)))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
     @abstractmethod
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why this kernel does not take the problem on this GPU; None if it does."""
@@ -141,6 +148,18 @@ class Kernel(ABC):
     def best(self, problem: Problem, hardware: Hardware) -> Any:
         """The usual choice: the first of `configs`."""
         return self.configs(problem, hardware)[0]
+
+    def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[Any]:
+        """Configs that a tuner should measure, the usual choice first; `configs`, or more of the same."""
+        return self.configs(problem, hardware)[:most]
+
+    def variants(self, config: Any, problem: Problem, hardware: Hardware) -> Sequence[Any]:
+        """Configs that differ in what the model does not see; a tuner measures them for the best candidates."""
+        return ()
+
+    def is_near_best(self, config: Any, problem: Problem, hardware: Hardware) -> bool:
+        """Whether the model takes a Config, which was measured with other rows, to be nearly the quickest here."""
+        return False
 
     @abstractmethod
     def features(self, problem: Problem) -> Hashable:

@@ -16,7 +16,7 @@ from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_space import LISTED, Limits, Space
+from tilewright.kernels.wgmma_space import LISTED, NEAR, Limits, Space
 from tilewright.kernels.wgmma_space import space as space_of
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div, round_up
@@ -156,15 +156,42 @@ class WgmmaKernel(Kernel):
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
         """The quickest by `model.wgmma_time`, the best first."""
+        return self.candidates(problem, hardware, LISTED)
+
+    def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[WgmmaConfig]:
+        """Any number of those."""
         space, product = self._space(problem, hardware)
         times = space.times(*product)
-        best = times.argsort(kind="stable")[:LISTED]
+        best = times.argsort(kind="stable")[:most]
         return [self._config(space, int(index), problem) for index in best if isfinite(times[index])]
 
     def best(self, problem: Problem, hardware: Hardware) -> WgmmaConfig:
         """The first of `configs`, without the others."""
         space, product = self._space(problem, hardware)
         return self._config(space, space.best(*product), problem)
+
+    def variants(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
+        """Other orders of tiles and prefetches, and the other ways to overlap and to store."""
+        changes: list[dict[str, Any]] = [{"group_m": group_m} for group_m in (1, 2, 4, 8, 16, 32)]
+        changes += [{"prefetch": prefetch} for prefetch in (0, 4, 8, 16)]
+        changes += [
+            {"overlap": False, "epilogue": "direct", "wait_depth": 1},
+            {"overlap": True, "epilogue": "direct", "wait_depth": 0},
+            {"overlap": True, "epilogue": "direct", "wait_depth": 1},
+            {"overlap": True, "epilogue": "tma", "wait_depth": 0},
+        ]
+        space, _ = self._space(problem, hardware)
+        varied = (space.with_most_stages(replace(config, **change)) for change in changes)
+        return [each for each in varied if each != config]
+
+    def is_near_best(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> bool:
+        """Whether the model gives its tiling at most NEAR times the least time."""
+        space, product = self._space(problem, hardware)
+        index = space.index_of(config)
+        if index is None:
+            return False
+        times = space.times(*product)
+        return bool(times[index] <= NEAR * times.min())
 
     def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
         return space.config(index, problem.m, problem.n, problem.batch_count)

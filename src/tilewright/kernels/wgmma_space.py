@@ -23,6 +23,10 @@ LISTED = 24
 """How many Configs are listed for a problem."""
 
 
+NEAR = 1.03
+"""Times that the model predicts, in each other's terms, below which it does not tell tilings apart."""
+
+
 class Tiling(NamedTuple):
     """The part of a Config that decides its time: its tile, its cluster, and its orientation."""
 
@@ -92,6 +96,7 @@ class Space:
     def __init__(self, limits: Limits, dtype: DType, hardware: Hardware):
         self._limits, self._hardware = limits, hardware
         self.tilings = [tiling for row in _ROWS for tiling in row.tilings() if self._is_legal(tiling)]
+        self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
         columns = np.array(self.tilings, np.float64).T
         consumers = np.array([float(_plain(tiling).consumers) for tiling in self.tilings])
         sizes = columns[3] * columns[4] * columns[5]
@@ -134,6 +139,10 @@ class Space:
         """What can be known before m, which changes more often."""
         return wgmma_time.size(self._prepared, n, k, batch_count, row_bytes)
 
+    def index_of(self, config: WgmmaConfig) -> int | None:
+        """The index of a Config's tiling, or None if it is not one of them."""
+        return self._indices.get(Tiling(*(getattr(config, name) for name in Tiling._fields)))
+
     def config(self, index: int, m: int, n: int, batch_count: int) -> WgmmaConfig:
         """The Config of a tiling for a problem: what follows from how many tiles there are."""
         tiling = self.tilings[index]
@@ -171,7 +180,11 @@ class Space:
             swap_ab=tiling.swap_ab,
             prefetch=prefetch,
         )
-        return replace(config, stages=self._stages(config))
+        return self.with_most_stages(config)
+
+    def with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
+        """A Config with as many stages as fit; with its own if none do."""
+        return replace(config, stages=self._stages(config) or config.stages)
 
 
 @lru_cache(maxsize=256)

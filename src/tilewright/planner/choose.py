@@ -8,6 +8,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError, Unsupported
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, fields_of
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
+from tilewright.planner import tuned
 from tilewright.problem import Problem
 
 log = logging.getLogger("tilewright")
@@ -21,8 +22,10 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config: Any = None) -> Choice:
-    """Choose for a problem on a GPU; `kernel` and `config` override.
+def choose(
+    problem: Problem, hardware: Hardware, *, kernel: str = "auto", config: Any = None, measured: bool = True
+) -> Choice:
+    """Choose for a problem on a GPU; `kernel` and `config` override. A tuned Config comes first, if `measured`.
 
     KERNELS is in order of preference, so the first that takes the problem is chosen. Raises ValueError if the override
     does not exist or does not fit, and NotImplementedError if no kernel takes the problem.
@@ -38,8 +41,9 @@ def choose(problem: Problem, hardware: Hardware, *, kernel: str = "auto", config
     for candidate in KERNELS.values():
         refusal = candidate.refuses(problem, hardware)
         if refusal is None:
-            config = candidate.best(problem, hardware)
-            remarks = filter(None, (f"{candidate.name}: {candidate.summary}", candidate.remark(config)))
+            found = tuned.best(problem, hardware, candidate.name) if measured else None
+            config, origin = found or (candidate.best(problem, hardware), "")
+            remarks = filter(None, (f"{candidate.name}: {candidate.summary}", candidate.remark(config), origin))
             return Choice(candidate, config, "; ".join([*remarks, *refusals]))
         refusals.append(f"{candidate.name} does not take it: {refusal}")
         if refusal.avoidable:

@@ -1,0 +1,5 @@
+"""The tuner: it measures the Configs that the model ranks first for a product, and keeps the quickest in a table."""
+
+from tilewright.tuning.search import Ranked, Settings, Tuned, tune
+
+__all__ = ["Ranked", "Settings", "Tuned", "tune"]
