@@ -16,6 +16,7 @@ from tilewright.bench import (
     Settled,
     Shape,
     Tilewright,
+    TilewrightTuned,
     Triton,
     compare,
 )
@@ -169,7 +170,10 @@ def test_triton_and_cublaslt_are_both_right_as_graphs(small):
     assert [(entry.status, entry.reason) for entry in record.entries] == [("right", "")] * 3
 
 
-@pytest.mark.parametrize(("peer", "module"), [(CublasLt, "nvmath"), (Triton, "triton"), (Quack, "quack")])
+@pytest.mark.parametrize(
+    ("peer", "module"),
+    [(TilewrightTuned, "torch"), (CublasLt, "nvmath"), (Triton, "triton"), (Quack, "quack")],
+)
 def test_what_a_tuner_chose_is_used_again(peer, module):
     """The choice goes through JSON, as in a record, and the product is right with it."""
     pytest.importorskip(module)

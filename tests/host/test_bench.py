@@ -1,5 +1,6 @@
 """Comparisons of fake contenders, on a clock that only they move."""
 
+import json
 import re
 import sys
 from contextlib import nullcontext
@@ -14,6 +15,8 @@ from support.contenders import SHAPE, FakeContender, FakeInputs
 from tilewright.bench import Burst, Inputs, Settled, Tilewright, compare, contenders, inputs, session
 from tilewright.bench.contenders import PEERS, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
+from tilewright.dtypes import fp32
+from tilewright.kernels.kernel import values_of
 from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.measure.sensors import Reading
@@ -254,7 +257,9 @@ def test_contenders_are_found_by_name_and_once():
     assert isinstance(found[2], Tilewright)
     assert found[2].kernel == "mma"
     for name in ("mkl", "tilewright:none", "cublas:mma"):
-        with pytest.raises(ValueError, match="does not exist: use tilewright, cublas, cublaslt, triton, quack"):
+        with pytest.raises(
+            ValueError, match="exist: use tilewright, tilewright:tuned, cublas, cublaslt, triton, quack"
+        ):
             contenders_named([name])
 
 
@@ -394,6 +399,44 @@ def test_each_object_of_cublaslt_is_freed_once_also_where_a_later_one_has_no_pla
         prepared.release()
         assert [each.executed for each in Matmul.made] == [1, 1]
     assert [each.freed for each in Matmul.made] == [1, 1]
+
+
+def test_ours_is_tuned_once_and_planned_with_what_was_found(monkeypatch):
+    tuned, planned = [], []
+
+    def tune(problem, stand, pool):
+        tuned.append(problem)
+        config = values_of(WgmmaConfig(tile_n=200, stages=3))
+        return SimpleNamespace(entry=SimpleNamespace(kernel="wgmma", config=config))
+
+    def plan(a, b, *, out, kernel, config):
+        planned.append((kernel, config))
+        return SimpleNamespace(accumulator=fp32)
+
+    for name, double in (("tune", tune), ("plan", plan), ("backend", lambda device: None)):
+        monkeypatch.setattr(contenders, name, double)
+    for name in ("CompilerPool", "GpuStand"):
+        monkeypatch.setattr(contenders, name, lambda *arguments: nullcontext())
+    given = SimpleNamespace(problem="a problem", device=0, sets=(("a0", "b0", "out0"),))
+    choice = json.loads(json.dumps(contenders.TilewrightTuned().prepare(given).choice))
+    again = contenders.TilewrightTuned().prepare(given, choice)
+    assert tuned == ["a problem"]
+    assert planned == [("wgmma", WgmmaConfig(tile_n=200, stages=3))] * 2
+    assert again.choice == choice
+    assert again.about["config"]["tile_n"] == 200
+
+
+def test_the_untuned_choice_does_not_depend_on_what_was_tuned(monkeypatch):
+    asked = []
+
+    def choose(problem, hardware, **how):
+        asked.append(how)
+        raise NotImplementedError("no kernel takes it")
+
+    monkeypatch.setattr(contenders, "choose", choose)
+    with pytest.raises(contenders.Absent, match="no kernel takes it"):
+        Tilewright().prepare(FakeInputs())
+    assert asked == [{"kernel": "auto", "config": None, "measured": False}]
 
 
 def test_configs_are_called_by_their_kernel_and_the_fields_that_are_not_the_usual_ones():

@@ -330,7 +330,7 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
             "--configs=all belongs to one kernel, and there are tilewright:mma, tilewright:wgmma: name one of them",
         ),
         (("squares", "--output", "/no/such/record.json"), "--output=/no/such/record.json is in a folder that does not"),
-        (("squares", "--contender", "mkl"), "contender 'mkl' does not exist: use tilewright, cublas"),
+        (("squares", "--contender", "mkl"), "contender 'mkl' does not exist: use tilewright, tilewright:tuned, cublas"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_runs(arguments, message, no_gpu):
@@ -383,9 +383,12 @@ def test_a_suite_of_the_users_own(tmp_path):
         ("[[shapes]]\nm = 1\nn = 1\nk = 1\ndtype = 'int4'", "has dtype='int4': use bf16"),
         ("layout = 'tx'\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has layout='tx': use nt"),
         ("[[shapes]]\nm = 1\nn = 1\nk = 1\nlabel = 5", "has label=5: put it in quotes"),
-        ("peers = []\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has peers=[]: write a list of some of cublas, cublaslt"),
-        ("peers = ['mkl']\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has peers=['mkl']: write a list of some of cublas"),
-        ("peers = [1]\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has peers=[1]: write a list of some of cublas"),
+        (
+            "contenders = []\n[[shapes]]\nm = 1\nn = 1\nk = 1",
+            "has contenders=[]: write a list of some of tilewright, tilewright:tuned",
+        ),
+        ("contenders = ['mkl']\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has contenders=['mkl']: write a list of some of"),
+        ("contenders = [1]\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has contenders=[1]: write a list of some of"),
         ("source = 1\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has source=1: put it in quotes"),
         ("[random]\nm = 1", "has random={'m': 1}: write [[random]]"),
         ("[[random]]\nm = [1, 2]\nn = [1, 2]\nk = [1, 2]", "table 1 of [[random]] has no count"),

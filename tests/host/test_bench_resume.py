@@ -275,7 +275,7 @@ def test_a_record_of_another_package_or_of_other_kernels_is_refused(begun, monke
         assert "as version tilewright, and this session has 9.0" in message
     monkeypatch.setattr(record, "source_digest", lambda: "0123")
     message = error("bench", "--shape", "8,8,8", *QUICK, "--resume", begun)
-    assert "as the digest of kernels and planner, and this session has 0123" in message
+    assert "as the digest of kernels, planner and tuner, and this session has 0123" in message
 
 
 def test_what_is_no_record_to_go_on_with_is_refused(machine, path, begun):
@@ -334,9 +334,9 @@ def test_the_proof_has_24_products_nt_and_8_nn_against_all_peers():
     suite = suites.load("proof")
     assert [shape.layout for shape in suite.shapes].count("nt") == 24
     assert [shape.layout for shape in suite.shapes].count("nn") == 8
-    assert suite.peers == ("cublas", "cublaslt", "triton", "quack")
-    others = [suites.load(name).peers for name in suites.names() if name != "proof"]
-    assert set(others) == {("cublas", "triton")}
+    assert suite.contenders == ("tilewright", "tilewright:tuned", "cublas", "cublaslt", "triton", "quack")
+    others = [suites.load(name).contenders for name in suites.names() if name != "proof"]
+    assert set(others) == {("tilewright", "cublas", "triton")}
 
 
 def test_random_shapes_follow_from_the_seed():

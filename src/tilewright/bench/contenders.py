@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -15,10 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.api import plan
+from tilewright.backends.gpu import backend
 from tilewright.bench.inputs import Inputs, Launch
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
-from tilewright.kernels.registry import EVERY_KERNEL
+from tilewright.jit.pool import CompilerPool
+from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
+from tilewright.planner.choose import choose
+from tilewright.tuning import tune
+from tilewright.tuning.stand import GpuStand
 
 OURS = "tilewright"
 
@@ -65,7 +70,7 @@ class Contender(ABC):
 
 
 class Tilewright(Contender):
-    """A Plan: the planner's choice, or that of a given kernel or Config."""
+    """A Plan: the planner's choice without what was tuned on this machine, or that of a given kernel or Config."""
 
     def __init__(self, kernel: str = "auto", config: Any = None, name: str | None = None):
         self.kernel, self.config = kernel, config
@@ -73,20 +78,42 @@ class Tilewright(Contender):
 
     def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Plan for the first set; the others have the same layout and alignment."""
-        a, b, out = inputs.sets[0]
         try:
-            planned = plan(a, b, out=out, kernel=self.kernel, config=self.config)
+            chosen = choose(inputs.problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
+            return _planned(inputs, chosen.kernel.name, chosen.config, chosen.reason)
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
-        assert planned.kernel is not None
-        assert planned.config is not None
 
-        def launch(number: int) -> None:
-            a, b, out = inputs.sets[number]
-            planned(a, b, out=out)
 
-        about = {"kernel": planned.kernel.name, "config": asdict(planned.config), "reason": planned.reason}
-        return Prepared(launch, about, accumulator=planned.accumulator)
+class TilewrightTuned(Contender):
+    """A Plan with the Config that tilewright's own tuner finds for these inputs; it is not kept in the user's table."""
+
+    name = f"{OURS}:tuned"
+    tuning_seconds = 10
+
+    def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
+        """Tune, and plan for the first set. The choice is a kernel's name and the fields of its Config."""
+        if choice is None:
+            try:
+                with CompilerPool() as pool, GpuStand(inputs.problem, backend(inputs.device)) as stand:
+                    found = tune(inputs.problem, stand, pool).entry
+            except NotImplementedError as refusal:
+                raise Absent(str(refusal)) from None
+            choice = {"kernel": found.kernel, "config": dict(found.config)}
+        config = KERNELS[choice["kernel"]].config_type(**choice["config"])
+        return replace(_planned(inputs, choice["kernel"], config, "tuned for this product"), choice=choice)
+
+
+def _planned(inputs: Inputs, kernel: str, config: Any, reason: str) -> Prepared:
+    a, b, out = inputs.sets[0]
+    planned = plan(a, b, out=out, kernel=kernel, config=config)
+
+    def launch(number: int) -> None:
+        a, b, out = inputs.sets[number]
+        planned(a, b, out=out)
+
+    about = {"kernel": kernel, "config": asdict(config), "reason": reason}
+    return Prepared(launch, about, accumulator=planned.accumulator)
 
 
 def described(kernel: str, config: Any) -> str:
@@ -264,23 +291,29 @@ def _imported(module: str, package: str) -> Any:
 PEERS: dict[str, Callable[[], Contender]] = {peer.name: peer for peer in (Cublas, CublasLt, Triton, Quack)}
 
 
+NAMES = f"{', '.join((OURS, TilewrightTuned.name, *PEERS))}, or {OURS}: with one of {', '.join(EVERY_KERNEL)}"
+"""The names of all contenders, for messages."""
+
+
 def is_ours(name: str) -> bool:
     """Whether a contender of this name multiplies with a kernel of tilewright."""
     return name.partition(":")[0] == OURS
 
 
+def is_known(name: str) -> bool:
+    """Whether there is a contender of this name; `tilewright:KERNEL` is a plan of that kernel."""
+    own, _, kernel = name.partition(":")
+    return name in (OURS, TilewrightTuned.name, *PEERS) or (own == OURS and kernel in EVERY_KERNEL)
+
+
 def contenders_named(names: Sequence[str]) -> list[Contender]:
-    """The contenders of these names; `tilewright:KERNEL` is a plan of that kernel. A ValueError lists all names."""
+    """The contenders of these names. A ValueError lists all names."""
     return [_contender(name) for name in dict.fromkeys(names)]
 
 
 def _contender(name: str) -> Contender:
-    own, _, kernel = name.partition(":")
-    if own == OURS and (not kernel or kernel in EVERY_KERNEL):
-        return Tilewright(kernel or "auto")
+    if not is_known(name):
+        raise ArgumentValueError(f"contender {name!r} does not exist: use {NAMES}")
     if name in PEERS:
         return PEERS[name]()
-    raise ArgumentValueError(
-        f"contender {name!r} does not exist: use {', '.join((OURS, *PEERS))}, or {OURS}: with one of "
-        f"{', '.join(EVERY_KERNEL)}"
-    )
+    return TilewrightTuned() if name == TilewrightTuned.name else Tilewright(name.partition(":")[2] or "auto")

@@ -22,8 +22,8 @@ from tilewright.bench.session import Settings, machine
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.sensors import board_facts
 
-SOURCES = ("cuda/**/*.cuh", "kernels/**/*.py", "jit/source.py", "planner/**/*.py", "model/**/*.py")
-"""What decides which kernel runs, and how it is written."""
+SOURCES = ("cuda/**/*.cuh", "kernels/**/*.py", "jit/source.py", "planner/**/*.py", "model/**/*.py", "tuning/**/*.py")
+"""What decides which kernel runs, tuned or not, and how it is written."""
 
 PEERS = ("nvmath-python", "triton", "quack-kernels")
 """The packages of peers whose versions a record has; torch's are among the machine's facts."""
@@ -32,7 +32,7 @@ _SAME_MACHINE = "continue it where it was begun, or name another record"
 _SAME_OPTIONS = "give the options that it was begun with, or name another record"
 _MUST_AGREE = {
     "gpu": ("the GPU", _SAME_MACHINE),
-    "sources": ("the digest of kernels and planner", _SAME_MACHINE),
+    "sources": ("the digest of kernels, planner and tuner", _SAME_MACHINE),
     "versions": ("version", _SAME_MACHINE),
     "suite": ("SUITE", _SAME_OPTIONS),
     "contenders": ("--contender", _SAME_OPTIONS),
@@ -196,7 +196,7 @@ def session_lines(record: dict[str, Any]) -> list[str]:
 
 
 def source_digest() -> str:
-    """SHA-256 in hexadecimal over the sources of kernels and planner."""
+    """SHA-256 in hexadecimal over the sources of kernels, planner and tuner."""
     package, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(path for pattern in SOURCES for path in package.glob(pattern)):
         content = path.read_bytes()

@@ -4,7 +4,7 @@ summary = "What the shapes have in common"
 source = "Where the extents come from"    # optional
 dtype = "bf16"       # bf16 by default
 layout = "nt"        # nt by default
-peers = ["cublas"]   # whom tilewright is timed against; cuBLAS and Triton by default
+contenders = ["tilewright", "cublas"]    # who is timed; tilewright, cuBLAS and Triton by default
 
 [[shapes]]           # one table or more, of shapes or random ones
 label = "QKV"        # optional; a table may also have its own dtype and layout
@@ -34,7 +34,7 @@ from random import Random
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.bench.contenders import PEERS
+from tilewright.bench.contenders import NAMES, is_known
 from tilewright.bench.inputs import Shape
 from tilewright.errors import ArgumentValueError
 from tilewright.rounding import round_up
@@ -42,13 +42,13 @@ from tilewright.rounding import round_up
 FOLDER = Path(__file__).parent / "suites"
 LAYOUTS = ("nt", "nn", "tn", "tt")
 MOST_SHAPES = 10_000
-USUAL_PEERS = ("cublas", "triton")
+USUAL = ("tilewright", "cublas", "triton")
 _DEFAULTS = {"dtype": "bf16", "layout": "nt"}
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Shapes to be timed one after the other against peers.
+    """Shapes to be timed one after the other by the same contenders.
 
     summary: what the shapes have in common. source: where their extents come from, if from elsewhere.
     """
@@ -56,7 +56,7 @@ class Suite:
     name: str
     summary: str
     shapes: tuple[Shape, ...]
-    peers: tuple[str, ...] = USUAL_PEERS
+    contenders: tuple[str, ...] = USUAL
     source: str = ""
 
 
@@ -88,7 +88,7 @@ def load(name: str, seed: int = 0) -> Suite:
 def parse(content: dict[str, Any], name: str, seed: int = 0) -> Suite:
     """The suite that a TOML document describes. A ValueError names the wrong key and the rule that it breaks."""
     where = f"suite {name}"
-    _refuse_others(content, {"summary", "source", "peers", "shapes", "random", *_DEFAULTS}, where)
+    _refuse_others(content, {"summary", "source", "contenders", "shapes", "random", *_DEFAULTS}, where)
     if not content.get("shapes") and not content.get("random"):
         raise ArgumentValueError(f"{where} has no shapes: add a [[shapes]] table with m, n and k")
     common = {key: content.get(key, default) for key, default in _DEFAULTS.items()}
@@ -104,7 +104,7 @@ def parse(content: dict[str, Any], name: str, seed: int = 0) -> Suite:
             if len(shapes) > MOST_SHAPES:
                 raise ArgumentValueError(f"{where} has more than {MOST_SHAPES} shapes: make several suites of it")
     summary, source = (_text(content, key, where) for key in ("summary", "source"))
-    return Suite(name, summary, tuple(shapes), _peers(content, where), source)
+    return Suite(name, summary, tuple(shapes), _contenders(content, where), source)
 
 
 def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
@@ -141,11 +141,11 @@ def _settings(table: Any, common: dict[str, Any], others: set[str], where: str) 
     return {"dtype": kind.name, "layout": settings["layout"], "label": _text(table, "label", where)}
 
 
-def _peers(content: dict[str, Any], where: str) -> tuple[str, ...]:
-    peers = content.get("peers", list(USUAL_PEERS))
-    if not isinstance(peers, list) or not peers or not all(isinstance(peer, str) and peer in PEERS for peer in peers):
-        raise ArgumentValueError(f"{where} has peers={peers!r}: write a list of some of {', '.join(PEERS)}")
-    return tuple(dict.fromkeys(peers))
+def _contenders(content: dict[str, Any], where: str) -> tuple[str, ...]:
+    names = content.get("contenders", list(USUAL))
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and is_known(name) for name in names):
+        raise ArgumentValueError(f"{where} has contenders={names!r}: write a list of some of {NAMES}")
+    return tuple(dict.fromkeys(names))
 
 
 def _extents(table: dict[str, Any], name: str, where: str) -> list[int]:

@@ -69,8 +69,8 @@ def bench(
         return
     from tilewright.bench.session import Settings
 
-    wanted, peers = shapes.of(suite, seed, self_check)
-    chosen, baseline = contenders.chosen(peers, self_check)
+    wanted = shapes.of(suite, self_check, seed)
+    chosen, baseline = contenders.chosen(suite, self_check)
     settings = Settings(
         contenders=tuple(chosen),
         protocols=protocols.wanted(),

@@ -1,7 +1,6 @@
 """The options of `tilewright bench`: products, contenders, duration, and the place of the record."""
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -55,10 +54,9 @@ class ShapeOptions:
         Layout | None, typer.Option("--layout", help="How A and B are stored; the suite's by default, or nt.")
     ] = None
 
-    def of(self, suite: str | None, seed: int, self_check: bool) -> "tuple[list[Shape], Sequence[str]]":
-        """The shapes to be timed, with the given dtype and layout, and the peers that they are timed against."""
+    def of(self, suite: str | None, self_check: bool, seed: int = 0) -> "list[Shape]":
+        """The shapes to be timed, each once, with the given dtype and layout; random ones are drawn by `seed`."""
         from tilewright.bench import suites
-        from tilewright.bench.contenders import PEERS
         from tilewright.bench.inputs import Shape
 
         texts = self.shape or ([SELF_CHECK_SHAPE] if self_check and suite is None else [])
@@ -66,14 +64,11 @@ class ShapeOptions:
             both = f"SUITE is {suite} and --shape is given as well"
             given = "neither SUITE nor --shape is given" if suite is None else both
             raise ArgumentValueError(f"{given}: give one of them; suites are {', '.join(suites.names())}")
-        shapes: Sequence[Shape] = [Shape(*parse_shape(text, "--shape")) for text in texts]
-        peers: Sequence[str] = list(PEERS)
-        if suite:
-            loaded = suites.load(suite, seed)
-            shapes, peers = loaded.shapes, loaded.peers
+        typed = [Shape(*parse_shape(text, "--shape")) for text in texts]
+        shapes = suites.load(suite, seed).shapes if suite else typed
         for_all = (("dtype", self.dtype), ("layout", self.layout))
         asked: dict[str, Any] = {name: option.value for name, option in for_all if option is not None}
-        return list(dict.fromkeys(dataclasses.replace(each, **asked) for each in shapes)), peers
+        return list(dict.fromkeys(dataclasses.replace(each, **asked) for each in shapes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +79,8 @@ class ContenderOptions:
         list[str] | None,
         typer.Option(
             "--contender",
-            help="tilewright, tilewright:KERNEL, cublas, cublaslt, triton, quack; may be repeated. "
-            "By default tilewright and peers: cublas and triton, or all of them for proof and --shape.",
+            help="tilewright, tilewright:tuned, tilewright:KERNEL, cublas, cublaslt, triton, quack; may be repeated. "
+            "By default those that the suite names, mostly tilewright, cublas and triton; all peers for --shape.",
             show_default=False,
         ),
     ] = None
@@ -121,16 +116,17 @@ class ContenderOptions:
         """The text that a Config's description must contain; "" matches all, None keeps the planner's choice."""
         return "" if self.configs == "all" else self.configs
 
-    def chosen(self, peers: Sequence[str], self_check: bool) -> "tuple[list[Contender], str]":
+    def chosen(self, suite: str | None, self_check: bool) -> "tuple[list[Contender], str]":
         """The contenders of these names, and the baseline of ratios; for the self-check, one contender twice.
 
-        peers: who takes part besides tilewright, if no contender is named.
+        suite: names them, if no contender is given.
         """
-        from tilewright.bench.contenders import OURS, contenders_named, is_ours
+        from tilewright.bench import suites
+        from tilewright.bench.contenders import OURS, PEERS, contenders_named, is_ours
 
         names, baseline, configs = self.contender, self.baseline, self.configs
         if not self_check:
-            chosen = contenders_named(names or [OURS, *peers])
+            chosen = contenders_named(names or (suites.load(suite).contenders if suite else [OURS, *PEERS]))
             known = [each.name for each in chosen]
             ours = [name for name in known if is_ours(name)]
             if configs is not None and len(ours) > 1:
