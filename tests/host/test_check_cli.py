@@ -61,7 +61,9 @@ def test_numbers_of_the_line_table(value, text):
     ("options", "given"), [(("--grid", 4), "--grid is for"), (("--grid", 4, "--arg", 5), "--grid, --arg are for")]
 )
 def test_options_of_a_launch_are_not_for_kernels_of_tilewright(options, given):
-    assert f"{given} the launch of a PTX file, and 'mma' is not one: name FILE.ptx" in error("check", "mma", *options)
+    assert f"{given} the launch of a file's kernel, and 'mma' is no file: name FILE.ptx" in error(
+        "check", "mma", *options
+    )
 
 
 def test_help_names_what_an_array_may_hold_and_every_key_of_the_record():

@@ -36,6 +36,7 @@ class CheckResult:
     schedules: the orders of asynchronous completion that it ran under.
     error: why the check ended early; empty otherwise.
     interrupted: whether Ctrl-C ended it.
+    files: the paths of source files, by the names that locations have for them.
     """
 
     kernel: str
@@ -52,14 +53,58 @@ class CheckResult:
     counters: dict[str, Any] = field(default_factory=_not_counted)
     coverage: dict[str, Any] = field(default_factory=dict)
     schedules: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON; `error` only if there is one."""
         record = dataclasses.asdict(self)
-        del record["interrupted"]
+        del record["interrupted"], record["files"]
         if not self.error:
             del record["error"]
         return record
+
+    def __str__(self) -> str:
+        """The findings with their source lines, for people."""
+        from tilewright.checking.excerpts import explained
+
+        found = [explained(report, self.files) for report in self.reports]
+        found += [explained(warning, self.files, "warning") for warning in self.warnings]
+        verdict = {True: "clean", False: f"{len(self.reports)} reported", None: "not verified"}[self.verified]
+        reason = self.error or self.skipped
+        return "\n\n".join([f"{self.kernel} {self.product}: {verdict}{f', {reason}' if reason else ''}", *found])
+
+
+def merged(results: Sequence[CheckResult]) -> CheckResult:
+    """The results of several launches as one, of all of them; counters are sums."""
+    if len(results) == 1:
+        return results[0]
+    verdicts = [result.verified for result in results]
+    return CheckResult(
+        ", ".join(dict.fromkeys(result.kernel for result in results)),
+        ", ".join(dict.fromkeys(result.product for result in results)),
+        verified=False if False in verdicts else None if None in verdicts or not verdicts else True,
+        error="\n".join(result.error for result in results if result.error),
+        reports=[report for result in results for report in result.reports],
+        unlisted=_total([result.unlisted for result in results]),
+        warnings=[warning for result in results for warning in result.warnings],
+        waived=_total([result.waived for result in results]),
+        counters=_total([result.counters for result in results]),
+        schedules=list(dict.fromkeys(schedule for result in results for schedule in result.schedules)),
+        files={name: path for result in results for name, path in result.files.items()},
+    )
+
+
+def _total(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Records of numbers, added by key; rates come anew from what they are rates of."""
+    keys = dict.fromkeys(key for record in records for key in record)
+    total: dict[str, Any] = {}
+    for key in keys:
+        values = [record[key] for record in records if key in record]
+        total[key] = _total(values) if isinstance(values[0], dict) else sum(values)
+    if "sectors_per_request" in total:
+        sectors = total["global_sectors"]
+        total["sectors_per_request"] = {kind: sectors[kind] / n for kind, n in total["global_requests"].items()}
+    return total
 
 
 class Findings:

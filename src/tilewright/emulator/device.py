@@ -38,7 +38,7 @@ from tilewright.emulator.machine.wave import Launch, Wave
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.program.compile import compile_entry
 from tilewright.emulator.program.program import Program
-from tilewright.emulator.ptx.parser import parse
+from tilewright.emulator.ptx.parser import parse, source_files
 from tilewright.emulator.ptx.syntax import Module, Parameter, Variable
 from tilewright.emulator.semantics.tensor_map import (
     Im2colMap,
@@ -116,8 +116,10 @@ class Device:
         self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
         self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
-    def allocate(self, nbytes: int, *, align: int = 256) -> int:
+    def allocate(self, nbytes: int, *, align: int = 256, skew: int = 0) -> int:
         """The address of `nbytes` fresh bytes, filled with 0xff and surrounded by bytes that no thread may touch.
+
+        align, skew: the address is `skew` bytes past a multiple of `align`.
 
         Raises:
             ValueError: for a size below 1 or an alignment that is not a power of two.
@@ -126,7 +128,7 @@ class Device:
         nbytes, align = natural("nbytes", nbytes, 1), natural("align", align, 1)
         if align & (align - 1):
             raise ArgumentValueError(f"align is {align} and must be a power of two")
-        return self._memory.allocate(nbytes, align)
+        return self._memory.allocate(nbytes, align, skew=natural("skew", skew))
 
     def upload(self, array: npt.NDArray[np.generic]) -> int:
         """Allocate and copy an array's elements in C order; returns the address. Raises TypeError for no array."""
@@ -223,6 +225,11 @@ class Device:
         )  # fmt: skip
         refuse_interleave(interleave, address, tensor_map.strides, swizzle)
         return encode_tensor_map(tensor_map)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The paths of the source files of all modules loaded so far, by their names in reports."""
+        return {name: path for text in self._variables for name, path in source_files(text).items()}
 
     @staticmethod
     def entries(ptx: str | bytes) -> list[str]:

@@ -159,11 +159,13 @@ def _most_words(offsets: Indices, width: int, broadcast: bool) -> Indices:
 
 
 def _distinct(offsets: Indices, width: int, unit: int) -> Indices:
-    """The number of `unit`-byte pieces that are touched, for each row of offsets (-1 for none)."""
-    pieces = np.where(offsets < 0, -1, offsets // unit)
-    if width > unit:
-        raise ValueError(f"an access of {width} bytes is wider than {unit}")
-    ordered = np.sort(pieces, axis=1)
+    """The number of `unit`-byte pieces that are touched, for each row of offsets (-1 for none).
+
+    Accesses wider than that, of whole tensor maps, begin at multiples of it.
+    """
+    each = max(1, width // unit)
+    pieces = np.repeat(offsets // unit, each, axis=1) + np.tile(np.arange(each), offsets.shape[1])
+    ordered = np.sort(np.where(np.repeat(offsets < 0, each, axis=1), -1, pieces), axis=1)
     new = ordered >= 0
     new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     result: Indices = new.sum(axis=1)

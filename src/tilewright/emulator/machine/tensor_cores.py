@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.emulator.errors import AsyncHazard, DivergedCollective, OutOfBounds, UnsupportedInstruction
-from tilewright.emulator.lanes import WARP, Active, Array, Group, Indices, Mask, Tiles, lanes_of
+from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Tiles, lanes_of
 from tilewright.emulator.machine.access import of_parts
 from tilewright.emulator.machine.asynchrony import CommitGroups
 from tilewright.emulator.machine.operation import Operation, Queue, SharedRegion, WatchedRegisters
@@ -136,7 +136,6 @@ class TensorCores:
         a: list[Array] | Array,
         b: Array,
         accumulate: Array,
-        active: Active,
     ) -> None:
         """wgmma.mma_async.
 
@@ -145,8 +144,6 @@ class TensorCores:
         a: their values, or a descriptor per lane.
         """
         wave = self._wave
-        if active is not None and not lanes_of(active, group.size).all():
-            raise UnsupportedInstruction(f"a predicate on {wave.words.describe(site)} must hold for all lanes")
         tiles = require_whole(wave, site, group, group.warpgroups, "warpgroups")
         product = _WarpgroupProduct(wave, site, group, form, rows, a, b, accumulate)
         types, nbytes = (form.accumulator, form.a_type, form.b_type), product.operand_bytes * tiles.count

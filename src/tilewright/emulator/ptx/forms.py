@@ -21,6 +21,9 @@ from dataclasses import dataclass
 EXCHANGES = ("shfl", "vote", "match", "redux", "elect")
 """Opcodes of the warp collectives with a member mask; bar.warp.sync has one too."""
 
+ALIGNED = ("ldmatrix", "stmatrix", "mma", "movmatrix", "wmma", "wgmma")
+"""Opcodes that whole warps execute; tensormap.cp_fenceproxy and most barriers are such too."""
+
 SETS = {
     "INT": "u16 s16 u32 s32 u64 s64",
     "SMALL": "u16 s16 u32 s32",
