@@ -119,10 +119,13 @@ class NotTaken(ArgumentValueError):
 
 
 def whole_tiles(kernel: Kernel) -> list[tuple[int, int, int]]:
-    """The shape of a small product of whole tiles, for a rung that takes no other; none for other kernels."""
+    """The shape of a small product of whole tiles, for a rung that takes no other; none for other kernels.
+
+    It has six k-blocks: a ring of four stages wraps.
+    """
     if not isinstance(kernel, LadderKernel):
         return []
-    return [(2 * kernel.tile_m, 2 * kernel.tile_n, 4 * max(kernel.tile_k, 16))]
+    return [(2 * kernel.tile_m, 2 * kernel.tile_n, 6 * max(kernel.tile_k, 16))]
 
 
 def first_accepted(

@@ -56,8 +56,8 @@ class Clocks:
         if sequential:
             self.fenced, self.observed, kinds = kinds, kinds + 1, kinds + 2
         others = topology.ctas // topology.cluster_size if sequential else 0  # most last blocks know of them
-        # Rows of one more kind, for track_global_writes: pages that nobody writes take no memory.
-        self._room = np.zeros((kinds + 1, topology.lanes, self.base + _SPARE + others), np.int32)
+        room = kinds + (proxies and not cluster)  # for track_global_writes; pages that nobody writes take no memory
+        self._room = np.zeros((room, topology.lanes, self.base + _SPARE + others), np.int32)
         self.facts = self._room[:kinds]
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
