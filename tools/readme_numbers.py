@@ -1,6 +1,6 @@
-"""Rewrite the tables between the markers of README.md, docs/emulator.md and docs/ladder/*.md from results/*.json.
+"""Rewrite what stands between the markers of README.md and of pages in docs/ from results/*.json.
 
-The tool also redraws the ladder's chart if its words or numbers differ from the record.
+The tool also redraws the charts whose words or numbers differ from the records.
 
 python tools/readme_numbers.py [--check]; --check changes nothing and only reports differences.
 """
@@ -10,9 +10,11 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import ladder_numbers  # puts src/ on the path
+import performance_numbers
 
 from tilewright.kernels.registry import KERNELS
 
@@ -51,40 +53,6 @@ def throughput() -> list[str]:
         f"The ratio is the median of paired cycles; the confidence of its interval is at least {min(confidences):.2%}.",
     ]
     return [*about, "", *lines, "", f"To reproduce: `{record['command']}`"]
-
-
-def peers() -> list[str]:
-    """The planner's choice and other libraries, for the products that were measured to the end."""
-    record = json.loads((ROOT / "results" / "peers.json").read_text())
-    products = [product for product in record["products"] if not product["interrupted"]]
-    names = {entry["contender"]: entry.get("version", "") for entry in products[0]["contenders"]}
-    lines = ["| times cuBLAS, burst / settled | " + " | ".join(name for name in names if name != "cublas") + " |"]
-    lines.append("|---" * len(names) + "|")
-    for product in products:
-        cells = [
-            " / ".join(f"{entry[protocol]['ratio']['median']:.3f}" for protocol in record["protocols"])
-            for name in names
-            for entry in product["contenders"]
-            if name == entry["contender"] != "cublas"
-        ]
-        lines.append(f"| {product['m']}, {product['n']}, {product['k']} | {' | '.join(cells)} |")
-    versions = "; ".join(f"{name}: {version}" for name, version in names.items() if version)
-    cut: list[str] = []
-    for product in (product for product in record["products"] if product["interrupted"]):
-        bursts = {entry["contender"]: entry["burst"]["ratio"]["median"] for entry in product["contenders"]}
-        shape = f"{product['m']}, {product['n']}, {product['k']}"
-        figures = ", ".join(f"{name} {ratio:.3f}" for name, ratio in bursts.items() if name != "cublas")
-        cut.append(f"The run of {shape} ended before its settled cycles were complete; in bursts it has {figures}.")
-    about = [
-        "The next run compares every library that `tilewright bench` supports: "
-        "bf16, layout nt, random normal data, " + f"{record['gpu']}, {record['date'][:10]}.",
-        "Each library tunes itself: cuBLASLt takes the best of the algorithms that it proposes, Triton uses "
-        "torch.compile with max-autotune, and QuACK searches.",
-        "tilewright takes the planner's choice without a search.",
-        f"Versions: {versions}.",
-    ]
-    again = f"To reproduce, with intervals, watts and clocks: `{record['command']}`"
-    return [*about, "", *lines, "", *cut, again]
 
 
 def host_time() -> list[str]:
@@ -136,16 +104,22 @@ def proof() -> list[str]:
     ]
 
 
+def readme() -> list[str]:
+    """The numbers of the README."""
+    return [*throughput(), "", *performance_numbers.summary(), "", *host_time(), "", *verification()]
+
+
 def main() -> int:
     """Rewrite or check; returns 1 if --check finds a difference."""
     documents = {
-        "README.md": (BEGIN, END, [*throughput(), "", *peers(), "", *host_time(), "", *verification()]),
+        "README.md": (BEGIN, END, readme()),
+        performance_numbers.PAGE: (BEGIN, END, performance_numbers.page()),
         "docs/emulator.md": (BEGIN, END, proof()),
         **ladder_numbers.documents(),
     }
     changed = [name for name, (begin, end, lines) in documents.items() if _rewrite(name, begin, end, lines)]
-    if _redraw(CHART):
-        changed.append(CHART)
+    charts: dict[str, Callable[[Path], object]] = {CHART: ladder_numbers.draw, **performance_numbers.charts()}
+    changed += [name for name, draw in charts.items() if _redraw(name, draw)]
     if "--check" not in sys.argv:
         return 0
     for name in changed:
@@ -153,14 +127,15 @@ def main() -> int:
     return int(bool(changed))
 
 
-def _redraw(name: str) -> bool:
+def _redraw(name: str, draw: Callable[[Path], object]) -> bool:
     """Whether the chart differs from the records in words or numbers; draws it anew unless --check is given."""
     path = ROOT / name
     with tempfile.TemporaryDirectory() as folder:
         drawn = Path(folder) / path.name
-        ladder_numbers.draw(drawn)
+        draw(drawn)
         texts = [_WORDS.findall(each.read_text(encoding="utf-8")) if each.exists() else [] for each in (path, drawn)]
         if texts[0] != texts[1] and "--check" not in sys.argv:
+            path.parent.mkdir(exist_ok=True)
             shutil.copyfile(drawn, path)
     return texts[0] != texts[1]
 

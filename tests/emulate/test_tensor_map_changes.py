@@ -111,6 +111,12 @@ COPY = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.ct
 RANK = "@%p tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], 1; bar.warp.sync -1;"
 
 
+def test_a_guard_chooses_the_warps_that_copy():
+    copies, _ = one(f"{RANK} @%q {COPY}", threads=64, count_memory=True)
+    expected, _ = one(f"{RANK} {COPY}")
+    np.testing.assert_array_equal(copies, expected)
+
+
 def test_a_copied_map_counts_its_sectors():
     device = Device(memory_bytes=1 << 20, count_memory=True)
     kernel = device.load(with_maps(f"{RANK} {COPY}"))

@@ -12,9 +12,11 @@ from tilewright.bench import (
     CublasLt,
     Inputs,
     Prepared,
+    Quack,
     Settled,
     Shape,
     Tilewright,
+    TilewrightTuned,
     Triton,
     compare,
 )
@@ -39,7 +41,7 @@ def test_a_small_product_is_verified_and_its_record_is_complete():
     done = CliRunner().invoke(app, ["bench", *options, "--rounds", "1", "--cycles", "1", "--slice", "0.05", "--json"])
     assert done.exit_code == 0, (done.stderr, done.exception)
     record = json.loads(done.stdout)
-    assert record["versions"].keys() == {"python", "torch", "cuda", "nvrtc"}
+    assert record["versions"].keys() >= {"tilewright", "python", "torch", "cuda", "nvrtc"}
     (product,) = record["products"]
     assert (product["m"], product["n"], product["k"], product["dtype"], product["layout"]) == (
         256,
@@ -107,7 +109,7 @@ class Faulty(Contender):
     def __init__(self, name, spoil, number=0):
         self.name, self.spoil, self.number = name, spoil, number
 
-    def prepare(self, inputs):
+    def prepare(self, inputs, choice=None):
         right = Cublas().prepare(inputs).launch
 
         def launch(number):
@@ -138,7 +140,7 @@ def test_outs_are_poisoned_so_that_what_another_left_is_no_result(small):
 
         name = "idle"
 
-        def prepare(self, inputs):
+        def prepare(self, inputs, choice=None):
             return Prepared(lambda number: None)
 
     record = compare([Cublas(), Idle()], small, [])
@@ -166,6 +168,39 @@ def test_triton_and_cublaslt_are_both_right_as_graphs(small):
     record = compare([Triton(), CublasLt(), Cublas()], small, [])
     assert record.graphs
     assert [(entry.status, entry.reason) for entry in record.entries] == [("right", "")] * 3
+
+
+@pytest.mark.parametrize(
+    ("peer", "module"),
+    [(TilewrightTuned, "torch"), (CublasLt, "nvmath"), (Triton, "triton"), (Quack, "quack")],
+)
+def test_what_a_tuner_chose_is_used_again(peer, module):
+    """The choice goes through JSON, as in a record, and the product is right with it."""
+    pytest.importorskip(module)
+    from torch._inductor import config
+
+    inputs, choices = Inputs(Shape(1024, 768, 512)), {}
+    with config.patch(force_disable_caches=True):  # a compiler that finds its cache tunes nothing
+        first = compare([peer()], inputs, [], choices=choices)
+        assert [entry.status for entry in first.entries] == ["right"], first.entries[0].reason
+        kept = json.loads(json.dumps(choices))
+        assert list(kept) == [peer.name]
+        again = compare([peer()], inputs, [], choices=kept)
+    assert [entry.status for entry in again.entries] == ["right"], again.entries[0].reason
+    assert kept == choices
+
+
+def test_a_record_is_gone_on_with(tmp_path):
+    path = tmp_path / "record.json"
+    options = ["--shape", "256,320,192", "--shape", "512,320,192", "--rounds", "1", "--cycles", "1", "--slice", "0.05"]
+    words = ["bench", *options, "--contender", "tilewright", "--contender", "cublas", "--resume", str(path)]
+    for left in (1, 0):
+        done = CliRunner().invoke(app, [*words, "--time-limit", "0"])
+        assert done.exit_code == 0, (done.stderr, done.exception)
+        record = json.loads(path.read_text())
+        assert len(record["left"]) == left
+    assert [product["session"] for product in record["products"]] == [0, 1]
+    assert {session["driver"] for session in record["sessions"]}
 
 
 def test_triton_multiplies_by_a_kernel_of_its_own(small):

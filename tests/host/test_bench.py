@@ -1,16 +1,22 @@
 """Comparisons of fake contenders, on a clock that only they move."""
 
+import json
+import re
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from support.contenders import SHAPE, FakeContender, FakeInputs
 from tilewright.bench import Burst, Inputs, Settled, Tilewright, compare, contenders, inputs, session
 from tilewright.bench.contenders import PEERS, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
+from tilewright.dtypes import fp32
+from tilewright.kernels.kernel import values_of
 from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.measure.sensors import Reading
@@ -85,23 +91,66 @@ def test_results_are_looked_for_where_the_contender_leaves_them():
     assert [entry.status for entry in record.entries] == ["right"] * 3
 
 
-def test_triton_replaces_results_of_its_own_and_leaves_the_inputs_alone(monkeypatch):
+@pytest.fixture
+def triton(monkeypatch):
+    """torch's compiler, as far as Triton calls it: what it tunes, what it is told, and a torch for the inputs."""
     torch = SimpleNamespace(
         __version__="2.9",
         _dynamo=SimpleNamespace(reset=lambda: None),
         compile=lambda function, **settings: function,
         empty_like=lambda out: f"memory like {out}",
-        mm=lambda a, b: f"{a} @ {b}",
     )
-    settings = SimpleNamespace(get_config_copy=dict, patch=lambda wanted: nullcontext())
-    modules = {"triton": SimpleNamespace(__version__="3.5"), "torch._inductor.config": settings}
+    patched, savers = [], []
+    known = dict.fromkeys(("test_configs.autotune_choice_name_regex", "test_configs.autotune_choice_desc_regex"))
+    settings = SimpleNamespace(get_config_copy=lambda: known, patch=lambda wanted: nullcontext(patched.append(wanted)))
+    selecting = SimpleNamespace(add_feedback_saver=savers.append, clear_feedback_savers=savers.clear)
+    modules = {
+        "triton": SimpleNamespace(__version__="3.5"),
+        "torch._inductor.config": settings,
+        "torch._inductor.select_algorithm": selecting,
+    }
     monkeypatch.setattr(contenders, "_imported", lambda module, package: modules[module])
-    given = SimpleNamespace(torch=torch, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
+    tuned = []
+
+    def mm(a, b):
+        for saver in savers if tuned else ():
+            saver({each: each.seconds for each in tuned}, "mm", "other arguments")
+        return f"{a} @ {b}"
+
+    torch.mm = mm
+    return SimpleNamespace(torch=torch, tuned=tuned, patched=patched, savers=savers)
+
+
+def test_triton_replaces_results_of_its_own_and_leaves_the_inputs_alone(triton):
+    given = SimpleNamespace(torch=triton.torch, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
     prepared = contenders.Triton().prepare(given)
     assert list(prepared.outs) == ["a0 @ b0", "memory like out1"]
     prepared.launch(1)
     assert list(prepared.outs) == ["a0 @ b0", "a1 @ b1"]
     assert given.sets == (("a0", "b0", "out0"), ("a1", "b1", "out1"))
+    assert prepared.choice is None  # nothing was tuned, as where the compiler finds its own cache
+
+
+def test_triton_keeps_the_winner_and_compiles_no_other_the_next_time(triton):
+    class Choice(SimpleNamespace):
+        __hash__ = object.__hash__
+
+    triton.tuned += [
+        Choice(name="triton_mm_3", description="BLOCK_M=64", seconds=2.0),
+        Choice(name="triton_mm_persistent_tma_12", description="BLOCK_M=128, EVEN_K=(True)", seconds=1.0),
+    ]
+    given = SimpleNamespace(torch=triton.torch, sets=(("a0", "b0", "out0"),))
+    choice = contenders.Triton().prepare(given).choice
+    assert choice == {"template": "triton_mm_persistent_tma", "parameters": "BLOCK_M=128, EVEN_K=(True)"}
+    assert not triton.savers
+    assert triton.patched.pop() == {}
+    triton.tuned.clear()
+    assert contenders.Triton().prepare(given, choice).choice == choice
+    name, parameters = triton.patched.pop().values()
+    assert re.search(name, "triton_mm_persistent_tma_7")
+    assert not re.search(name, "triton_mm_7")
+    assert re.search(parameters, "BLOCK_M=128, EVEN_K=(True)")
+    assert not re.search(parameters, "BLOCK_M=128, EVEN_K=(True), GROUP_M=8")
 
 
 def test_an_interruption_leaves_the_complete_cycles():
@@ -208,7 +257,9 @@ def test_contenders_are_found_by_name_and_once():
     assert isinstance(found[2], Tilewright)
     assert found[2].kernel == "mma"
     for name in ("mkl", "tilewright:none", "cublas:mma"):
-        with pytest.raises(ValueError, match="does not exist: use tilewright, cublas, cublaslt, triton, quack"):
+        with pytest.raises(
+            ValueError, match="exist: use tilewright, tilewright:tuned, cublas, cublaslt, triton, quack"
+        ):
             contenders_named([name])
 
 
@@ -229,22 +280,27 @@ def test_a_library_that_is_there_and_cannot_be_imported_says_why(monkeypatch, tm
         PEERS["quack"]().prepare(FakeInputs())
 
 
+RESULT = np.dtype([("algo", np.uint64, (8,)), ("workspace_size", np.uint64)])
+
+
 class Matmul:
     """nvmath-python's, as far as it is called; the second of them may find no plan."""
 
     made: ClassVar[list["Matmul"]] = []
-    plans = 2
+    plans, tuned = 2, 0
 
     def __init__(self, a, b, out, **options):
-        self.algorithms, self.executed, self.freed = ["the quickest"], 0, 0
+        self.algorithms, self.executed, self.freed = None, 0, 0
         self.made.append(self)
 
-    def plan(self, **preferences):
+    def plan(self, algorithms=None, preferences=None):
         if len(self.made) > self.plans:
             raise MemoryError
+        self.algorithms = algorithms or [algorithm(number) for number in range(3)]
 
-    def autotune(self, **settings):
-        pass
+    def autotune(self, *, iterations, prune):
+        type(self).tuned += 1
+        self.algorithms = self.algorithms[-prune:]
 
     def execute(self):
         self.executed += 1
@@ -253,28 +309,134 @@ class Matmul:
         self.freed += 1
 
 
-@pytest.mark.parametrize("plans", [1, 2])
-def test_each_object_of_cublaslt_is_freed_once_also_where_a_later_one_has_no_plan(plans, monkeypatch):
-    module = SimpleNamespace(
+def algorithm(number):
+    """An Algorithm of nvmath-python with recognizable bytes."""
+    data = np.zeros(1, RESULT)
+    data["workspace_size"] = number
+    return SimpleNamespace(algorithm=SimpleNamespace(_data=data))
+
+
+@pytest.fixture
+def cublaslt(monkeypatch):
+    """nvmath-python, and inputs of two sets for it."""
+    advanced = SimpleNamespace(
         Matmul=Matmul,
         MatmulOptions=lambda **options: options,
         MatmulPlanPreferences=lambda **preferences: preferences,
         MatmulReductionScheme=SimpleNamespace(COMPUTE_TYPE=2),
+        Algorithm=lambda result: SimpleNamespace(algorithm=result),
+    )
+    bindings = SimpleNamespace(
+        MatmulHeuristicResult=SimpleNamespace(from_data=lambda data: SimpleNamespace(_data=data)),
+        matmul_heuristic_result_dtype=RESULT,
+    )
+    modules = {"nvmath.linalg.advanced": advanced, "nvmath.bindings.cublasLt": bindings}
+    monkeypatch.setattr(contenders, "_imported", lambda name, package: modules[name])
+    monkeypatch.setattr(contenders, "version", lambda package: "0.6")
+    monkeypatch.setattr(Matmul, "made", [])
+    monkeypatch.setattr(Matmul, "tuned", 0)
+    return SimpleNamespace(sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
+
+
+def test_cublaslt_tunes_once_and_keeps_the_algorithm(cublaslt):
+    choice = contenders.CublasLt().prepare(cublaslt).choice
+    assert np.frombuffer(bytes.fromhex(choice), RESULT)["workspace_size"] == 2
+    assert Matmul.tuned == 1
+    Matmul.made.clear()
+    assert contenders.CublasLt().prepare(cublaslt, choice).choice == choice
+    assert Matmul.tuned == 1
+    for each in Matmul.made:
+        assert each.algorithms[0].algorithm._data["workspace_size"] == 2
+
+
+@dataclass
+class GemmConfig:
+    """QuACK's, with one field."""
+
+    tile_n: int = 128
+
+
+def test_quack_is_held_to_a_choice_until_it_is_released(monkeypatch):
+    class Tuner:
+        """QuACK's: it tunes what it has not met, and runs a single Config without."""
+
+        configs = every = tuple(SimpleNamespace(kwargs={"config": GemmConfig(n)}) for n in (128, 192, 256))
+        best_config, tuned, ran = None, 0, []
+
+    def gemm(a, b, *, out, tuned):
+        Tuner.tuned += len(Tuner.configs) > 1
+        Tuner.best_config = Tuner.configs[-1]
+        Tuner.ran.append(Tuner.best_config.kwargs["config"].tile_n)
+
+    module = SimpleNamespace(
+        gemm=gemm,
+        gemm_tuned=Tuner,
+        GemmConfig=GemmConfig,
+        AutotuneConfig=lambda config: SimpleNamespace(kwargs={"config": config}),
     )
     monkeypatch.setattr(contenders, "_imported", lambda name, package: module)
     monkeypatch.setattr(contenders, "version", lambda package: "0.6")
-    monkeypatch.setattr(Matmul, "made", [])
+    given = SimpleNamespace(sets=(("a0", "b0", "out0"),))
+    assert contenders.Quack().prepare(given).choice == {"tile_n": 256}
+    assert Tuner.tuned == 1
+    prepared = contenders.Quack().prepare(given, {"tile_n": 192})
+    prepared.launch(0)
+    assert Tuner.ran[1:] == [192, 192]
+    assert (Tuner.tuned, prepared.choice) == (1, {"tile_n": 192})
+    prepared.release()
+    assert Tuner.configs is Tuner.every
+
+
+@pytest.mark.parametrize("plans", [1, 2])
+def test_each_object_of_cublaslt_is_freed_once_also_where_a_later_one_has_no_plan(plans, cublaslt, monkeypatch):
     monkeypatch.setattr(Matmul, "plans", plans)
-    given = SimpleNamespace(sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
     if plans == 1:
         with pytest.raises(MemoryError):
-            contenders.CublasLt().prepare(given)
+            contenders.CublasLt().prepare(cublaslt)
     else:
-        prepared = contenders.CublasLt().prepare(given)
+        prepared = contenders.CublasLt().prepare(cublaslt)
         assert [each.freed for each in Matmul.made] == [0, 0]
         prepared.release()
         assert [each.executed for each in Matmul.made] == [1, 1]
     assert [each.freed for each in Matmul.made] == [1, 1]
+
+
+def test_ours_is_tuned_once_and_planned_with_what_was_found(monkeypatch):
+    tuned, planned = [], []
+
+    def tune(problem, stand, pool):
+        tuned.append(problem)
+        config = values_of(WgmmaConfig(tile_n=200, stages=3))
+        return SimpleNamespace(entry=SimpleNamespace(kernel="wgmma", config=config))
+
+    def plan(a, b, *, out, kernel, config):
+        planned.append((kernel, config))
+        return SimpleNamespace(accumulator=fp32)
+
+    for name, double in (("tune", tune), ("plan", plan), ("backend", lambda device: None)):
+        monkeypatch.setattr(contenders, name, double)
+    for name in ("CompilerPool", "GpuStand"):
+        monkeypatch.setattr(contenders, name, lambda *arguments: nullcontext())
+    given = SimpleNamespace(problem="a problem", device=0, sets=(("a0", "b0", "out0"),))
+    choice = json.loads(json.dumps(contenders.TilewrightTuned().prepare(given).choice))
+    again = contenders.TilewrightTuned().prepare(given, choice)
+    assert tuned == ["a problem"]
+    assert planned == [("wgmma", WgmmaConfig(tile_n=200, stages=3))] * 2
+    assert again.choice == choice
+    assert again.about["config"]["tile_n"] == 200
+
+
+def test_the_untuned_choice_does_not_depend_on_what_was_tuned(monkeypatch):
+    asked = []
+
+    def choose(problem, hardware, **how):
+        asked.append(how)
+        raise NotImplementedError("no kernel takes it")
+
+    monkeypatch.setattr(contenders, "choose", choose)
+    with pytest.raises(contenders.Absent, match="no kernel takes it"):
+        Tilewright().prepare(FakeInputs())
+    assert asked == [{"kernel": "auto", "config": None, "measured": False}]
 
 
 def test_configs_are_called_by_their_kernel_and_the_fields_that_are_not_the_usual_ones():
@@ -294,8 +456,8 @@ class Swept(Tilewright):
         self.name, self.kernel, self.config = name, "auto", None
         self.fake = FakeContender(name, seconds, right=right)
 
-    def prepare(self, given):
-        return self.fake.prepare(given)
+    def prepare(self, given, choice=None):
+        return self.fake.prepare(given, choice)
 
 
 CONFIGS = [Swept("slow", 3e-3), Swept("quick", 1e-3), Swept("wrong", 1e-4, right=False), Swept("middle", 2e-3)]

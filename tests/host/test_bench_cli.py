@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from support.contenders import FakeContender, FakeInputs
-from tilewright.bench import contenders, session, suites
+from support.contenders import FakeContender, FakeInputs, fake_machine
+from tilewright.bench import session, suites
 from tilewright.bench.inputs import Shape
 from tilewright.cli import app
 from tilewright.measure.sensors import Reading
 
 LLAMA = ("2048x12288x4096", "2048x4096x4096", "2048x11008x4096", "2048x4096x11008", "2048x32000x4096")
 KEYS = {"m", "n", "k", "dtype", "layout", "label", "data", "baseline", "interrupted", "contenders"}
+ALL_PEERS = ("cublas", "cublaslt", "triton", "quack")
 MEASURED = {"time_us", "tflops", "speed_of_light_share", "ratio", "time_us_interval", "tflops_interval", "samples_us"}
 
 
@@ -22,6 +23,11 @@ def invoke(*arguments, code=0):
     done = CliRunner().invoke(app, ["bench", *map(str, arguments)])
     assert done.exit_code == code, (done.stdout, done.stderr, done.exception)
     return done
+
+
+def named(*names):
+    """The options that choose contenders."""
+    return [word for name in names for word in ("--contender", name)]
 
 
 def error(*arguments):
@@ -33,25 +39,22 @@ def error(*arguments):
 @pytest.fixture
 def machine(monkeypatch):
     """A GPU on which tilewright takes 1 ms and cuBLAS 1.1 ms for everything; peers may be changed."""
-    made = {
-        "tilewright": lambda: FakeContender("tilewright", 1e-3),
-        "cublas": lambda: FakeContender("cublas", 1.1e-3),
-        "cublaslt": lambda: FakeContender("cublaslt", absent="nvmath-python is not installed"),
-        "triton": lambda: FakeContender("triton", 1.4e-3),
-        "quack": lambda: FakeContender("quack", error=OSError("no compiler")),
-    }
-    monkeypatch.setattr(contenders, "contenders_named", lambda names: [made[name]() for name in names])
-    monkeypatch.setattr(session, "Inputs", FakeInputs)
-    monkeypatch.setattr(session, "machine", lambda: {"gpu": "a GPU", "date": "2026-11-21T12:00:00", "command": "bench"})
-    monkeypatch.setattr("tilewright.api.gpu_count", lambda: 1)
-    monkeypatch.setattr("tilewright.bench.inputs.torch_on_gpu", lambda: None)
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    return made
+    return fake_machine(
+        monkeypatch,
+        {
+            "tilewright": lambda: FakeContender("tilewright", 1e-3),
+            "cublas": lambda: FakeContender("cublas", 1.1e-3),
+            "cublaslt": lambda: FakeContender("cublaslt", absent="nvmath-python is not installed"),
+            "triton": lambda: FakeContender("triton", 1.4e-3),
+            "quack": lambda: FakeContender("quack", error=OSError("no compiler")),
+        },
+    )
 
 
 def test_a_suite_is_measured_and_recorded(machine, tmp_path):
     path = tmp_path / "record.json"
-    done = invoke("llama-7b", "--rounds", 2, "--cycles", 2, "--slice", 0.05, "--json", "--output", path)
+    options = ("--rounds", 2, "--cycles", 2, "--slice", 0.05, "--json", "--output", path)
+    done = invoke("llama-7b", *options, *named("tilewright", *ALL_PEERS))
     assert done.stdout.count("\n") == 1
     record = json.loads(done.stdout)
     assert record == json.loads(path.read_text())
@@ -66,7 +69,7 @@ def test_a_suite_is_measured_and_recorded(machine, tmp_path):
     for product in record["products"]:
         assert product.keys() >= KEYS
         listed = {entry["contender"]: entry for entry in product["contenders"]}
-        assert list(listed) == ["tilewright", "cublas", "cublaslt", "triton", "quack"]
+        assert list(listed) == ["tilewright", *ALL_PEERS]
         for name in ("burst", "settled"):
             assert listed["tilewright"][name].keys() >= MEASURED
             assert listed["tilewright"][name]["ratio"]["median"] == pytest.approx(1.1)
@@ -235,6 +238,7 @@ def test_a_record_is_shown_again_without_a_gpu(record, monkeypatch):
     monkeypatch.undo()
     text = invoke(record).stdout
     assert "a GPU, 2026-11-21" in text
+    assert "session of 2026-11-21 12:00, 5 products, driver 580.1, power limit 700 W" in text
     assert "2048x32000x4096 bf16 nt, randn" in text
     assert json.loads(invoke(record, "--json").stdout) == json.loads(record.read_text())
 
@@ -306,7 +310,7 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "neither SUITE nor --shape is given: give one of them; suites are decode, llama-70b"),
+        ((), "neither SUITE nor --shape is given: give one of them; suites are decode, deepseek-v3"),
         (("squares", "--shape", "8,8,8"), "SUITE is squares and --shape is given as well"),
         (("--shape", "8,8"), "--shape='8,8' is not a shape: write M,N,K"),
         (("round",), "suite 'round' does not exist: use decode"),
@@ -319,14 +323,14 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
         (("--self-check", "--baseline", "cublas"), "--self-check is against the contender itself"),
         (
             ("squares", "--baseline", "cublass"),
-            "--baseline=cublass is not a contender: use tilewright, cublas, cublaslt",
+            "--baseline=cublass is not a contender: use tilewright, cublas, triton",
         ),
         (
             ("squares", "--configs", "all", "--contender", "tilewright:mma", "--contender", "tilewright:wgmma"),
             "--configs=all belongs to one kernel, and there are tilewright:mma, tilewright:wgmma: name one of them",
         ),
         (("squares", "--output", "/no/such/record.json"), "--output=/no/such/record.json is in a folder that does not"),
-        (("squares", "--contender", "mkl"), "contender 'mkl' does not exist: use tilewright, cublas"),
+        (("squares", "--contender", "mkl"), "contender 'mkl' does not exist: use tilewright, tilewright:tuned, cublas"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_runs(arguments, message, no_gpu):
@@ -379,6 +383,19 @@ def test_a_suite_of_the_users_own(tmp_path):
         ("[[shapes]]\nm = 1\nn = 1\nk = 1\ndtype = 'int4'", "has dtype='int4': use bf16"),
         ("layout = 'tx'\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has layout='tx': use nt"),
         ("[[shapes]]\nm = 1\nn = 1\nk = 1\nlabel = 5", "has label=5: put it in quotes"),
+        (
+            "contenders = []\n[[shapes]]\nm = 1\nn = 1\nk = 1",
+            "has contenders=[]: write a list of some of tilewright, tilewright:tuned",
+        ),
+        ("contenders = ['mkl']\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has contenders=['mkl']: write a list of some of"),
+        ("contenders = [1]\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has contenders=[1]: write a list of some of"),
+        ("source = 1\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has source=1: put it in quotes"),
+        ("[random]\nm = 1", "has random={'m': 1}: write [[random]]"),
+        ("[[random]]\nm = [1, 2]\nn = [1, 2]\nk = [1, 2]", "table 1 of [[random]] has no count"),
+        ("[[random]]\ncount = [1, 2]\nm = [1, 2]\nn = [1, 2]\nk = [1, 2]", "has count=[1, 2]: write one number"),
+        ("[[random]]\ncount = 1\nm = 4\nn = [1, 2]\nk = [1, 2]", "has m=[4]: write the least and the largest extent"),
+        ("[[random]]\ncount = 1\nm = [2, 1]\nn = [1, 2]\nk = [1, 2]", "has m=[2, 1]: write the least and the largest"),
+        ("[[random]]\ncount = 99999\nm = [1, 2]\nn = [1, 2]\nk = [1, 2]", "has more than 10000 shapes"),
         ("kernels = 1\n[[shapes]]\nm = 1\nn = 1\nk = 1", "unknown key 'kernels'"),
     ],
 )

@@ -1,13 +1,18 @@
 """Contenders and inputs without a GPU: a clock that only launches move, and results that are right or wrong as told."""
 
+import copy
 from contextlib import nullcontext
 from dataclasses import asdict
 from types import SimpleNamespace
 
-from tilewright.bench import Absent, Contender, Prepared, Shape
+from tilewright.bench import Absent, Contender, Prepared, Shape, contenders, record, session
 from tilewright.bench.inputs import Verdict
 from tilewright.hardware import H200
 from tilewright.measure.protocol import Work
+
+MACHINE = {
+    "gpu": "a GPU", "date": "2026-11-21T12:00:00", "command": "bench", "versions": {"torch": "2.11", "cuda": "13.0"},
+}  # fmt: skip
 
 SHAPE = Shape(4096, 2048, 1024, label="a layer")
 
@@ -85,17 +90,36 @@ class FakeContender(Contender):
     """A contender with a fake launch.
 
     absent: the reason why it is absent. error: the error that `prepare` raises. own: it has outs of its own.
+    tunes: it has a tuner; `tuned` lists the shapes that it tuned, and `given` the choices that it was given.
     """
 
-    def __init__(self, name, seconds=1e-3, *, absent=None, error=None, own=False, **launch):
-        self.name, self.absent, self.error, self.own = name, absent, error, own
+    def __init__(self, name, seconds=1e-3, *, absent=None, error=None, own=False, tunes=False, **launch):
+        self.name, self.absent, self.error, self.own, self.tunes = name, absent, error, own, tunes
+        self.tuned, self.given = [], []
         self.launch = FakeLaunch(seconds, **launch)
 
-    def prepare(self, inputs):
+    def prepare(self, inputs, choice=None):
         if self.absent:
             raise Absent(self.absent)
         if self.error:
             raise self.error
         outs = ["NaN"] * len(inputs.sets) if self.own else None
         self.launch.outs = outs if self.own else inputs.outs
-        return Prepared(self.launch, {"version": "1.0"}, self.launch.release, outs=outs)
+        self.given.append(choice)
+        if self.tunes and choice is None:
+            self.tuned.append(inputs.shape)
+            choice = {"tile": len(self.tuned)}
+        return Prepared(self.launch, {"version": "1.0"}, self.launch.release, outs=outs, choice=choice)
+
+
+def fake_machine(monkeypatch, made):
+    """A GPU for `tilewright bench`, on which `made` makes the contenders by name; returns `made`, to be changed."""
+    monkeypatch.setattr(contenders, "contenders_named", lambda names: [made[name]() for name in names])
+    monkeypatch.setattr(session, "Inputs", FakeInputs)
+    monkeypatch.setattr(session, "gpu_is_usable", lambda: True)
+    monkeypatch.setattr(record, "machine", lambda: copy.deepcopy(MACHINE))
+    monkeypatch.setattr(record, "board_facts", lambda: {"driver": "580.1", "power_limit_watts": 700.0})
+    monkeypatch.setattr("tilewright.api.gpu_count", lambda: 1)
+    monkeypatch.setattr("tilewright.bench.inputs.torch_on_gpu", lambda: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    return made

@@ -9,7 +9,17 @@ Needs torch and a GPU.
 """
 
 from tilewright.bench.comparison import Comparison, Entry, compare
-from tilewright.bench.contenders import Absent, Contender, Cublas, CublasLt, Prepared, Quack, Tilewright, Triton
+from tilewright.bench.contenders import (
+    Absent,
+    Contender,
+    Cublas,
+    CublasLt,
+    Prepared,
+    Quack,
+    Tilewright,
+    TilewrightTuned,
+    Triton,
+)
 from tilewright.bench.inputs import Inputs, Shape, torch_on_gpu
 from tilewright.measure.protocol import Burst, Settled
 
@@ -27,6 +37,7 @@ __all__ = [
     "Settled",
     "Shape",
     "Tilewright",
+    "TilewrightTuned",
     "Triton",
     "compare",
     "torch_on_gpu",

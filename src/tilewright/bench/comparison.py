@@ -1,7 +1,7 @@
 """Verifies contenders, times them against each other on the same inputs, and records the result."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -132,11 +132,13 @@ def compare(
     protocols: Sequence[Protocol] = (Burst(), Settled()),
     *,
     baseline: str | None = None,
+    choices: MutableMapping[str, Any] | None = None,
     progress: Progress = lambda share, doing: None,
 ) -> Comparison:
     """Verify the contenders on every set of inputs, and time the right ones under each protocol.
 
     A contender that is absent, fails or is wrong is recorded with the reason and not timed. Ratios are to `baseline`.
+    `choices` has what contenders' tuners chose for this Shape, by contender; they are used, and new ones are added.
     After Ctrl-C the record holds the complete cycles and is `interrupted`.
     """
     names = [contender.name for contender in contenders]
@@ -145,9 +147,10 @@ def compare(
             f"contenders share a name, but records tell them apart by name: {', '.join(names)}; give each its own"
         )
     comparison = Comparison(inputs.as_dict(), inputs.shape.flops, inputs.light_seconds)
+    choices = {} if choices is None else choices
     try:
         with inputs.current(), ExitStack() as given_up, Sensors(inputs.device) as sensors:
-            works = _verified(contenders, inputs, comparison, given_up, progress)
+            works = _verified(contenders, inputs, comparison, choices, given_up, progress)
             comparison.baseline = baseline if baseline in works else None
             if works:
                 _measure(works, protocols, comparison, sensors, progress)
@@ -160,6 +163,7 @@ def _verified(
     contenders: Sequence[Contender],
     inputs: Inputs,
     comparison: Comparison,
+    choices: MutableMapping[str, Any],
     given_up: ExitStack,
     progress: Progress,
 ) -> dict[str, Work]:
@@ -171,8 +175,10 @@ def _verified(
         entry = Entry(contender.name)
         comparison.entries.append(entry)
         try:
-            prepared = contender.prepare(inputs)
+            prepared = contender.prepare(inputs, choices.get(contender.name))
             given_up.callback(_release, entry, prepared)
+            if prepared.choice is not None:
+                choices[contender.name] = prepared.choice
             entry.about = prepared.about
             work = inputs.work(prepared.launch)
             if _verify(entry, inputs, work, prepared):

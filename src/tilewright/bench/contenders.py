@@ -1,21 +1,29 @@
 """Contenders: tilewright's own kernels and the libraries that are installed.
 
-Each peer runs at its best setting, and all sum in fp32.
+Each peer runs at its best setting, and all sum in fp32. A contender whose name begins with `tilewright` is ours.
 """
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, ClassVar
 
+import numpy as np
+
 from tilewright.api import plan
+from tilewright.backends.gpu import backend
 from tilewright.bench.inputs import Inputs, Launch
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
-from tilewright.kernels.registry import EVERY_KERNEL
+from tilewright.jit.pool import CompilerPool
+from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
+from tilewright.planner.choose import choose
+from tilewright.tuning import tune
+from tilewright.tuning.stand import GpuStand
 
 OURS = "tilewright"
 
@@ -33,6 +41,7 @@ class Prepared:
     release: frees its resources.
     accumulator: the type that it sums in.
     outs: the results of the sets, if the contender does not write into those of the inputs.
+    choice: what its tuner chose, for JSON; None if it does not tune. `prepare` takes it to tune no second time.
     """
 
     launch: Launch
@@ -40,41 +49,71 @@ class Prepared:
     release: Callable[[], None] = lambda: None
     accumulator: DType = fp32
     outs: Sequence[Any] | None = None
+    choice: Any = None
 
 
 class Contender(ABC):
-    """One way to multiply. Tables and records call it `name`."""
+    """One way to multiply. Tables and records call it `name`.
+
+    tuning_seconds: about how long its tuner takes for a product, for estimates; 0 without a tuner.
+    """
 
     name: str
+    tuning_seconds: ClassVar[float] = 0
 
     @abstractmethod
-    def prepare(self, inputs: Inputs) -> Prepared:
-        """Compile and tune for these inputs; raises Absent if that is not possible here."""
+    def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
+        """Compile and tune for these inputs; raises Absent if that is not possible here.
+
+        choice: the `choice` of an earlier Prepared for inputs of the same Shape, with the same versions of libraries.
+        """
 
 
 class Tilewright(Contender):
-    """A Plan: the planner's choice, or that of a given kernel or Config."""
+    """A Plan: the planner's choice without what was tuned on this machine, or that of a given kernel or Config."""
 
     def __init__(self, kernel: str = "auto", config: Any = None, name: str | None = None):
         self.kernel, self.config = kernel, config
         self.name = name or (OURS if kernel == "auto" and config is None else f"{OURS}:{described(kernel, config)}")
 
-    def prepare(self, inputs: Inputs) -> Prepared:
+    def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Plan for the first set; the others have the same layout and alignment."""
-        a, b, out = inputs.sets[0]
         try:
-            planned = plan(a, b, out=out, kernel=self.kernel, config=self.config)
+            chosen = choose(inputs.problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
+            return _planned(inputs, chosen.kernel.name, chosen.config, chosen.reason)
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
-        assert planned.kernel is not None
-        assert planned.config is not None
 
-        def launch(number: int) -> None:
-            a, b, out = inputs.sets[number]
-            planned(a, b, out=out)
 
-        about = {"kernel": planned.kernel.name, "config": asdict(planned.config), "reason": planned.reason}
-        return Prepared(launch, about, accumulator=planned.accumulator)
+class TilewrightTuned(Contender):
+    """A Plan with the Config that tilewright's own tuner finds for these inputs; it is not kept in the user's table."""
+
+    name = f"{OURS}:tuned"
+    tuning_seconds = 10
+
+    def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
+        """Tune, and plan for the first set. The choice is a kernel's name and the fields of its Config."""
+        if choice is None:
+            try:
+                with CompilerPool() as pool, GpuStand(inputs.problem, backend(inputs.device)) as stand:
+                    found = tune(inputs.problem, stand, pool).entry
+            except NotImplementedError as refusal:
+                raise Absent(str(refusal)) from None
+            choice = {"kernel": found.kernel, "config": dict(found.config)}
+        config = KERNELS[choice["kernel"]].config_type(**choice["config"])
+        return replace(_planned(inputs, choice["kernel"], config, "tuned for this product"), choice=choice)
+
+
+def _planned(inputs: Inputs, kernel: str, config: Any, reason: str) -> Prepared:
+    a, b, out = inputs.sets[0]
+    planned = plan(a, b, out=out, kernel=kernel, config=config)
+
+    def launch(number: int) -> None:
+        a, b, out = inputs.sets[number]
+        planned(a, b, out=out)
+
+    about = {"kernel": kernel, "config": asdict(config), "reason": reason}
+    return Prepared(launch, about, accumulator=planned.accumulator)
 
 
 def described(kernel: str, config: Any) -> str:
@@ -91,7 +130,7 @@ class Cublas(Contender):
 
     name = "cublas"
 
-    def prepare(self, inputs: Inputs) -> Prepared:
+    def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Prepare nothing: cuBLAS chooses by its own heuristics."""
         torch = inputs.torch
 
@@ -106,24 +145,31 @@ class CublasLt(Contender):
     """cuBLASLt through nvmath-python, with the fastest of up to 64 algorithms."""
 
     name = "cublaslt"
+    tuning_seconds = 3
     algorithms: ClassVar[int] = 64
 
-    def prepare(self, inputs: Inputs) -> Prepared:
-        """Tune on the first set; each set gets its own object with the winning algorithm."""
+    def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
+        """Tune on the first set; each set gets its own object with the winning algorithm.
+
+        The choice is cuBLASLt's description of the algorithm in hexadecimal.
+        """
         advanced = _imported("nvmath.linalg.advanced", "nvmath-python")
+        bindings = _imported("nvmath.bindings.cublasLt", "nvmath-python")
         in_fp32 = advanced.MatmulReductionScheme.COMPUTE_TYPE
         preferences = advanced.MatmulPlanPreferences(limit=self.algorithms, reduction_scheme_mask=in_fp32)
         planned: list[Any] = []
+        known = None if choice is None else [advanced.Algorithm(_algorithm(bindings, choice))]
         with ExitStack() as until_planned:
             for a, b, out in inputs.sets:
                 # beta = 0: out is written and not read.
                 multiply = advanced.Matmul(a, b, out, beta=0.0, options=advanced.MatmulOptions(inplace=True))
                 until_planned.callback(multiply.free)
-                if planned:
-                    multiply.plan(algorithms=planned[0].algorithms)
+                if known is not None:
+                    multiply.plan(algorithms=known)
                 else:
                     multiply.plan(preferences=preferences)
                     multiply.autotune(iterations=10, prune=1)
+                    known = multiply.algorithms
                 planned.append(multiply)
             given_up = until_planned.pop_all()
 
@@ -135,16 +181,27 @@ class CublasLt(Contender):
                 for multiply in planned:
                     multiply.execute()  # free waits for the last execution, and cannot wait for one in a graph
 
-        return Prepared(launch, {"version": f"nvmath-python {version('nvmath-python')}"}, release)
+        winner = planned[0].algorithms[0].algorithm._data.tobytes().hex()
+        return Prepared(launch, {"version": f"nvmath-python {version('nvmath-python')}"}, release, choice=winner)
+
+
+def _algorithm(bindings: Any, choice: str) -> Any:
+    """cuBLASLt's description of an algorithm. The library says that it may be stored for the same version of itself."""
+    described = np.frombuffer(bytes.fromhex(choice), dtype=bindings.matmul_heuristic_result_dtype)
+    return bindings.MatmulHeuristicResult.from_data(described.copy())
 
 
 class Triton(Contender):
     """Triton's templates, tuned by torch.compile, without ATen, which would be cuBLAS again."""
 
     name = "triton"
+    tuning_seconds = 25
 
-    def prepare(self, inputs: Inputs) -> Prepared:
-        """Compile and tune on the first set."""
+    def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
+        """Compile and tune on the first set.
+
+        The choice names a template and describes its parameters; the compiler then considers no other.
+        """
         triton = _imported("triton", "triton")
         torch, settings = inputs.torch, _imported("torch._inductor.config", "torch")
         torch._dynamo.reset()  # the number of shapes that a function is compiled for is limited
@@ -166,27 +223,59 @@ class Triton(Contender):
             "triton.enable_persistent_tma_matmul": True,  # one more template to choose from
             "autotune_num_choices_displayed": 0,
         }
+        if choice is not None:
+            wanted["test_configs.autotune_choice_name_regex"] = rf"^{re.escape(choice['template'])}_\d+$"
+            wanted["test_configs.autotune_choice_desc_regex"] = f"^{re.escape(choice['parameters'])}$"
         known = settings.get_config_copy()  # releases differ in what can be set
-        with settings.patch({name: value for name, value in wanted.items() if name in known}):
+        with settings.patch({name: value for name, value in wanted.items() if name in known}), _winners() as winners:
             launch(0)
-        return Prepared(launch, {"version": f"triton {triton.__version__}, torch {torch.__version__}"}, outs=outs)
+        if winners:
+            template = winners[-1].name.rpartition("_")[0]  # the name ends in a number that counts kernels
+            choice = {"template": template, "parameters": winners[-1].description}
+        about = {"version": f"triton {triton.__version__}, torch {torch.__version__}"}
+        return Prepared(launch, about, outs=outs, choice=choice)
+
+
+@contextmanager
+def _winners() -> Iterator[list[Any]]:
+    """The kernels that torch's compiler finds to be the quickest inside the `with` block, as it tunes them."""
+    selecting = _imported("torch._inductor.select_algorithm", "torch")
+    found: list[Any] = []
+    selecting.add_feedback_saver(lambda timings, *others: found.append(min(timings, key=timings.get)))
+    try:
+        yield found
+    finally:
+        selecting.clear_feedback_savers()
 
 
 class Quack(Contender):
     """QuACK's CuTe DSL kernels, tuned by their own tuner."""
 
     name = "quack"
+    tuning_seconds = 20
 
-    def prepare(self, inputs: Inputs) -> Prepared:
-        """Compile and tune on the first set."""
-        multiply = _imported("quack.gemm_interface", "quack-kernels").gemm
+    def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
+        """Compile and tune on the first set. The choice is the fields of QuACK's GemmConfig."""
+        quack = _imported("quack.gemm_interface", "quack-kernels")
+        tuner = quack.gemm_tuned
+        every, tuner.best_config = tuner.configs, None
+        if choice is not None:
+            tuner.configs = [quack.AutotuneConfig(config=quack.GemmConfig(**choice))]
+
+        def release() -> None:
+            tuner.configs = every
 
         def launch(number: int) -> None:
             a, b, out = inputs.sets[number]
-            multiply(a, b, out=out, tuned=True)
+            quack.gemm(a, b, out=out, tuned=True)
 
-        launch(0)
-        return Prepared(launch, {"version": f"quack-kernels {version('quack-kernels')}"})
+        with ExitStack() as unless_ready:
+            unless_ready.callback(release)
+            launch(0)
+            unless_ready.pop_all()
+        if tuner.best_config is not None:  # it was asked now, and not for an earlier product of this Shape
+            choice = asdict(tuner.best_config.kwargs["config"])
+        return Prepared(launch, {"version": f"quack-kernels {version('quack-kernels')}"}, release, choice=choice)
 
 
 def _imported(module: str, package: str) -> Any:
@@ -202,18 +291,29 @@ def _imported(module: str, package: str) -> Any:
 PEERS: dict[str, Callable[[], Contender]] = {peer.name: peer for peer in (Cublas, CublasLt, Triton, Quack)}
 
 
+NAMES = f"{', '.join((OURS, TilewrightTuned.name, *PEERS))}, or {OURS}: with one of {', '.join(EVERY_KERNEL)}"
+"""The names of all contenders, for messages."""
+
+
+def is_ours(name: str) -> bool:
+    """Whether a contender of this name multiplies with a kernel of tilewright."""
+    return name.partition(":")[0] == OURS
+
+
+def is_known(name: str) -> bool:
+    """Whether there is a contender of this name; `tilewright:KERNEL` is a plan of that kernel."""
+    own, _, kernel = name.partition(":")
+    return name in (OURS, TilewrightTuned.name, *PEERS) or (own == OURS and kernel in EVERY_KERNEL)
+
+
 def contenders_named(names: Sequence[str]) -> list[Contender]:
-    """The contenders of these names; `tilewright:KERNEL` is a plan of that kernel. A ValueError lists all names."""
+    """The contenders of these names. A ValueError lists all names."""
     return [_contender(name) for name in dict.fromkeys(names)]
 
 
 def _contender(name: str) -> Contender:
-    own, _, kernel = name.partition(":")
-    if own == OURS and (not kernel or kernel in EVERY_KERNEL):
-        return Tilewright(kernel or "auto")
+    if not is_known(name):
+        raise ArgumentValueError(f"contender {name!r} does not exist: use {NAMES}")
     if name in PEERS:
         return PEERS[name]()
-    raise ArgumentValueError(
-        f"contender {name!r} does not exist: use {', '.join((OURS, *PEERS))}, or {OURS}: with one of "
-        f"{', '.join(EVERY_KERNEL)}"
-    )
+    return TilewrightTuned() if name == TilewrightTuned.name else Tilewright(name.partition(":")[2] or "auto")

@@ -1,15 +1,24 @@
-"""A bar chart of a record: TFLOP/s with intervals, by shape and contender."""
+"""The chart of a record: at each product, how many times faster than the best peer each contender is."""
 
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tilewright.bench.contenders import OURS, is_ours
+from tilewright.bench.standing import BEST_PEER, best_peer, in_most, ratio_to, standings, timed
 from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.measure.statistics import Interval
 
-_LOGARITHMIC = 20
-"""If the fastest is more than this many times the slowest, the scale is logarithmic."""
+_OURS = (("o", "#0b6e4f"), ("D", "#c2410c"), ("s", "#1d4ed8"), ("^", "#7e22ce"), ("v", "#a16207"))
+_PEERS = ("x", "+", "1", "2", "|")
+_GRAY = "#6b7280"
+"""Markers of our contenders with their colors, markers of peers, and the color of these."""
 
-_LETTERS_PER_INCH, _SWATCH = 13, 7
-"""Letters of the legend's text per inch, and the width of a swatch with its blanks in letters."""
+_NARROWEST, _WIDEST = (0.95, 1.05), (0.7, 1.4)
+"""The axis of ratios shows the first range at least and the second at most; beyond it a ratio is written."""
+
+_SEVERAL = f"{OURS}, some Config"
+"""The name in the legend of contenders that few products have, as after `--configs`."""
 
 
 def pyplot(path: Path) -> Any:
@@ -33,76 +42,137 @@ def pyplot(path: Path) -> Any:
     return pyplot
 
 
+class Point(NamedTuple):
+    """The ratio of a contender to the reference, at a product's row."""
+
+    row: int
+    ratio: Interval
+
+
 def draw(record: dict[str, Any], path: Path) -> bool:
-    """Draw a record of `tilewright bench`. Returns False, and draws nothing, if it holds no measurement."""
+    """Draw a record of `tilewright bench`. Returns False, and draws nothing, if it holds no ratio."""
     plt = pyplot(path)
-    products = record["products"]
-    protocols = [name for name in record["protocols"] if _bars(products, name)]
-    if not protocols:
+    protocols = [name for name in record["protocols"] if any(_reference(each, name) for each in record["products"])]
+    products = [each for each in record["products"] if any(_reference(each, name) for name in protocols)]
+    if not products:
         return False
-    width = min(40.0, max(7.0, 2.5 + 1.2 * len(products)))
-    figure, axes = plt.subplots(
-        len(protocols), 1, figsize=(width, 1.4 + 3.2 * len(protocols)), sharex=True, squeeze=False, layout="constrained"
+    series = {protocol: _series(products, protocol) for protocol in protocols}
+    names = list(dict.fromkeys(name for each in series.values() for name in each))
+    ours = [name for name in names if is_ours(name) or name == _SEVERAL]
+    styles: dict[str, tuple[str, str]] = dict(zip(ours, _OURS * len(ours), strict=False))
+    others = sorted(name for name in names if name not in styles)
+    styles |= {name: (mark, _GRAY) for name, mark in zip(others, _PEERS * len(others), strict=False)}
+    size = (3.2 + 4.2 * len(protocols), 1.7 + 0.27 * len(products))
+    figure, axes = plt.subplots(1, len(protocols), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    for axis, protocol in zip(axes[0], protocols, strict=True):
+        _panel(axis, series[protocol], styles)
+        _name_references(axis, products, protocol)
+        axis.set_title(_title(record, protocol), loc="left", fontsize=9.5)
+        axis.set_xlabel(f"times {_reference_name(products)}; right: that peer, TFLOP/s", fontsize=8.5)
+    axes[0, 0].set_yticks(range(len(products)), [_tick(product) for product in products], fontsize=8)
+    axes[0, 0].set_ylim(len(products) - 0.4, -0.6)
+    handles = {name: bar for axis in axes[0] for bar, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    columns = max(1, min(len(handles), int(size[0] * 11 / (max(map(len, handles), default=1) + 6))))
+    shown = [name for name in (*ours, *others) if name in handles]
+    figure.legend(
+        [handles[name] for name in shown], shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
     )
-    names = dict.fromkeys(name for protocol in protocols for name in _bars(products, protocol))
-    colors = {name: f"C{number}" for number, name in enumerate(names)}
-    for axis, protocol in zip(axes[:, 0], protocols, strict=True):
-        _panel(axis, _bars(products, protocol), len(products), colors)
-        axis.set_title(_titles().get(protocol, protocol), loc="left", fontsize=10)
-    axes[-1, 0].set_xticks(range(len(products)), [_tick(product) for product in products], fontsize=8)
-    drawn = {name: bar for axis in axes[:, 0] for bar, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    columns = max(1, int(width * _LETTERS_PER_INCH / (max(map(len, drawn)) + _SWATCH)))
-    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
-    figure.suptitle(f"{record['gpu']}, {record['data']} data, {record['date'][:10]}", x=0.01, ha="left", fontsize=11)
+    about = [record.get("suite"), record["gpu"], f"{record['data']} data", record["date"][:10]]
+    figure.suptitle(", ".join(filter(None, about)), x=0.01, ha="left", fontsize=11)
     figure.savefig(path, dpi=150)
     plt.close(figure)
     return True
 
 
-def _titles() -> dict[str, str]:
-    return {"burst": "burst: right after idle", "settled": "settled: at the power limit"}
+def _reference(product: dict[str, Any], protocol: str) -> str | None:
+    """Who has the ratio 1: the best peer, or the baseline if ours are alone."""
+    peer = best_peer(product, protocol)
+    baseline: str | None = product["baseline"]
+    return peer or (baseline if baseline in timed(product, protocol) else None)
 
 
-def _bars(products: list[dict[str, Any]], protocol: str) -> dict[str, list[tuple[int, dict[str, float]]]]:
-    """By contender, the rates with intervals, each with the number of its product; the baseline comes first."""
-    bars: dict[str, list[tuple[int, dict[str, float]]]] = {product["baseline"]: [] for product in products}
-    for number, product in enumerate(products):
-        for entry in product["contenders"]:
-            if entry.get(protocol):
-                bars.setdefault(entry["contender"], []).append((number, entry[protocol]["tflops_interval"]))
-    return {name: rates for name, rates in bars.items() if rates}
+def _reference_name(products: list[dict[str, Any]]) -> str:
+    names = {entry["contender"] for product in products for entry in product["contenders"]}
+    peers = sorted(name for name in names if not is_ours(name))
+    return f"the {BEST_PEER}" if len(peers) > 1 else "".join(peers) or "the baseline"
 
 
-def _panel(
-    axis: Any, bars: dict[str, list[tuple[int, dict[str, float]]]], products: int, colors: dict[str, str]
-) -> None:
-    present = [[name for name in bars if number in dict(bars[name])] for number in range(products)]
-    thickness = 0.84 / max(map(len, present))
-    for name, rates in bars.items():
-        places, medians, below, above = [], [], [], []
-        for number, rate in rates:
-            here = present[number]  # a product's bars stand together around its tick
-            places.append(number + (here.index(name) - (len(here) - 1) / 2) * thickness)
-            medians.append(rate["median"])
-            below.append(rate["median"] - rate["low"])
-            above.append(rate["high"] - rate["median"])
-        whiskers = {"yerr": (below, above), "capsize": 2, "error_kw": {"lw": 0.9}}
-        axis.bar(places, medians, 0.92 * thickness, label=name, color=colors[name], **whiskers)
-    axis.set_ylabel("TFLOP/s")
-    all_medians = [rate["median"] for rates in bars.values() for _, rate in rates]
-    if max(all_medians) > _LOGARITHMIC * min(all_medians):
-        axis.set_yscale("log")
-        axis.set_ylabel("TFLOP/s, logarithmic")
-        axis.set_ylim(bottom=min(all_medians) / 2)
-        for formatted in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
-            formatted(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "125" else "")
-    axis.set_xlim(-0.6, products - 0.4)
-    axis.grid(axis="y", alpha=0.3)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right"]].set_visible(False)
+def _series(products: list[dict[str, Any]], protocol: str) -> dict[str, list[Point]]:
+    """By contender, ours first, its ratios to the reference of each product, which itself has none."""
+    usual = in_most(products, protocol)
+    found: dict[str, list[Point]] = defaultdict(list)
+    for row, product in enumerate(products):
+        reference = _reference(product, protocol)
+        for name in timed(product, protocol):
+            ratio = ratio_to(product, protocol, name, reference) if reference and name != reference else None
+            if ratio is not None:
+                found[name if name in usual or not is_ours(name) else _SEVERAL].append(Point(row, ratio))
+    return dict(sorted(found.items(), key=lambda each: not (is_ours(each[0]) or each[0] == _SEVERAL)))
+
+
+def _panel(axis: Any, series: dict[str, list[Point]], styles: dict[str, tuple[str, str]]) -> None:
+    ours = [name for name in series if styles[name][1] != _GRAY]
+    every = [ratio for name in ours for _, ratio in series[name] if _WIDEST[0] < ratio.median < _WIDEST[1]]
+    low = max(_WIDEST[0], min([_NARROWEST[0], *(ratio.low - 0.02 for ratio in every)]))
+    high = min(_WIDEST[1], max([_NARROWEST[1], *(ratio.high + 0.02 for ratio in every)]))
+    axis.set_xlim(low, high)
+    axis.axvline(1, color="black", lw=0.9, zorder=1)
+    for name, points in series.items():
+        mark, color = styles[name]
+        shift = (ours.index(name) - (len(ours) - 1) / 2) * 0.22 if name in ours else 0.0
+        inside = [point for point in points if low <= point.ratio.median <= high]
+        rows = [point.row + shift for point in inside]
+        medians = [point.ratio.median for point in inside]
+        spread = [[p.ratio.median - p.ratio.low for p in inside], [p.ratio.high - p.ratio.median for p in inside]]
+        solid = {"color": color, "marker": mark, "linestyle": "", "label": name, "zorder": 3 if name in ours else 2}
+        if name in ours:
+            axis.errorbar(medians, rows, xerr=spread, markersize=4.5, elinewidth=1.2, **solid)
+        else:
+            axis.plot(medians, rows, markersize=5, alpha=0.75, **solid)
+        for point in points:
+            if point not in inside:
+                _write_beyond(axis, point, shift, color, low, high)
+    axis.grid(axis="x", alpha=0.3)
+    axis.hlines(
+        range(1 + max((p.row for points in series.values() for p in points), default=0)),
+        low,
+        high,
+        color="#e5e7eb",
+        lw=0.6,
+        zorder=0,
+    )
+    axis.tick_params(labelsize=8)
+    axis.tick_params(axis="y", length=0)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _write_beyond(axis: Any, point: Point, shift: float, color: str, low: float, high: float) -> None:
+    """Write a ratio that is outside the axis at its edge."""
+    below = point.ratio.median < low
+    text = f"\u25c2 {point.ratio.median:.2f}" if below else f"{point.ratio.median:.2f} \u25b8"
+    place = (low if below else high, point.row + shift)
+    axis.annotate(text, place, color=color, fontsize=7, va="center", ha="left" if below else "right")
+
+
+def _name_references(axis: Any, products: list[dict[str, Any]], protocol: str) -> None:
+    """Name at the right of each row who has the ratio 1, with its rate."""
+    for row, product in enumerate(products):
+        if (name := _reference(product, protocol)) is not None:
+            text = f"{name} {timed(product, protocol)[name]['tflops']:.3g}"
+            axis.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), fontsize=7, va="center", color=_GRAY)
+
+
+def _title(record: dict[str, Any], protocol: str) -> str:
+    """What a protocol means, and the mean of each of ours."""
+    meaning = {"burst": "burst: right after idle", "settled": "settled: at the power limit"}.get(protocol, protocol)
+    found = [each for each in standings(record) if each.protocol == protocol and len(each.ratios) > 1]
+    to = BEST_PEER if any(each.to == BEST_PEER for each in found) else None
+    means = [f"{each.ours} {each.mean.median:.3f}" for each in found if to is None or each.to == to]
+    return meaning + (f"\ngeometric mean: {', '.join(means)}" if means else "")
 
 
 def _tick(product: dict[str, Any]) -> str:
-    lines = [f"{product['m']} x {product['n']} x {product['k']}", f"{product['dtype']} {product['layout']}"]
-    lines += [product["label"]] if product.get("label") else []
-    return "\n".join([*lines, "interrupted"] if product["interrupted"] else lines)
+    extents = f"{product['m']} x {product['n']} x {product['k']} {product['layout']}"
+    about = f"{product['label']}:  {extents}" if product.get("label") else extents
+    about += "" if product["dtype"] == "bf16" else f" {product['dtype']}"
+    return f"{about} (interrupted)" if product["interrupted"] else about

@@ -5,22 +5,28 @@ import math
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, MutableMapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from tilewright.bench.comparison import Comparison, Progress, compare
-from tilewright.bench.contenders import OURS, Contender, Tilewright
+from tilewright.bench.contenders import OURS, Contender, Tilewright, is_ours
 from tilewright.bench.inputs import Inputs, Shape, torch_on_gpu
 from tilewright.data import Data
 from tilewright.errors import ArgumentValueError
 from tilewright.jit.compile import nvrtc_version
-from tilewright.measure.protocol import Protocol, Settled
+from tilewright.measure.protocol import Burst, Protocol, Settled
 from tilewright.planner.choose import choose
 
 SWEEP = Settled(cycles=2, slice_seconds=0.2)
 """The protocol for a first look at all Configs, before the best are measured."""
+
+HEATS = (Burst(cycles=1, idle_seconds=0.5), SWEEP)
+"""The protocols for a first look at all peers, before the best are measured."""
+
+PREPARING_SECONDS = 1.0
+"""About how long a contender takes to be compiled, verified and captured, its tuner apart; for estimates."""
 
 AGREEMENT = 0.01
 """The largest allowed distance from 1 of a contender's median ratio to itself."""
@@ -30,6 +36,8 @@ AGREEMENT = 0.01
 class Settings:
     """The settings of the measurement of each product.
 
+    against: "best": all peers are looked at first, and then ours are measured with the baseline and, for each protocol,
+    the quickest peer. The second measurement is a new one, so being picked favors nobody.
     configs: a text. All of the kernel's Configs whose description contains it are swept first ("" is in all), and the
     best `finalists` are measured in place of the planner's choice. None: no sweep.
     """
@@ -39,13 +47,39 @@ class Settings:
     baseline: str
     data: Data = "randn"
     seed: int = 0
+    against: Literal["all", "best"] = "all"
     configs: str | None = None
     finalists: int = 2
 
     def as_dict(self) -> dict[str, Any]:
-        """The data and the protocols, for JSON."""
-        protocols = {protocol.name: asdict(protocol) for protocol in self.protocols}
-        return {"data": self.data, "seed": self.seed, "protocols": protocols}
+        """For JSON."""
+        return {
+            "data": self.data,
+            "seed": self.seed,
+            "protocols": {protocol.name: asdict(protocol) for protocol in self.protocols},
+            "contenders": [contender.name for contender in self.contenders],
+            "baseline": self.baseline,
+            "against": self.against,
+            "configs": self.configs,
+            "finalists": self.finalists,
+        }
+
+    @property
+    def heats(self) -> tuple[Protocol, ...]:
+        """The protocols of the first look at all peers; empty if there is none."""
+        if self.against == "all" or len(peers_among(self.contenders)) < 2:
+            return ()
+        wanted = {protocol.name for protocol in self.protocols}
+        return tuple(protocol for protocol in HEATS if protocol.name in wanted)
+
+    def seconds(self, tuned: Container[str] = ()) -> float:
+        """About how long a product takes, without a sweep; the contenders in `tuned` need not tune."""
+        peers = len(peers_among(self.contenders))
+        last = len(self.contenders) - (peers - min(peers, 2) if self.heats else 0)  # the baseline, and one best peer
+        tuning = sum(each.tuning_seconds for each in self.contenders if each.name not in tuned)
+        preparing = PREPARING_SECONDS * (last + (peers if self.heats else 0))
+        looking = sum(protocol.seconds(peers) for protocol in self.heats)
+        return tuning + preparing + looking + sum(protocol.seconds(last) for protocol in self.protocols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,36 +88,79 @@ class Outcome:
 
     comparison: its measurement; without contenders if the product was skipped.
     sweep: the first look at all Configs, if there was one.
+    heat: the first look at all peers, if there was one.
     skipped: why the product could not be measured; empty otherwise.
     """
 
     comparison: Comparison
     sweep: Comparison | None = None
+    heat: Comparison | None = None
     skipped: str = ""
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """All that was compared."""
+        return [each for each in (self.comparison, self.sweep, self.heat) if each is not None]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         record = self.comparison.as_dict()
-        sweep = {} if self.sweep is None else {"sweep": self.sweep.as_dict()["contenders"]}
-        return {**record, **sweep, **({"skipped": self.skipped} if self.skipped else {})}
+        looks = {"sweep": self.sweep, "heat": self.heat}
+        looked = {name: look.as_dict()["contenders"] for name, look in looks.items() if look is not None}
+        return {**record, **looked, **({"skipped": self.skipped} if self.skipped else {})}
 
 
-def measure(shape: Shape, settings: Settings, progress: Progress) -> Outcome:
-    """Measure one product, after a sweep if the settings have one."""
+def measure(
+    shape: Shape, settings: Settings, progress: Progress, choices: MutableMapping[str, Any] | None = None
+) -> Outcome:
+    """Measure one product, after first looks if the settings have some. `choices` are those of tuners, by contender."""
     progress(0.0, f"{shape}: making inputs")
     inputs = Inputs(shape, data=settings.data, seed=settings.seed)
-    contenders, sweep = list(settings.contenders), None
+    contenders, sweep, heat = list(settings.contenders), None, None
+    choices = {} if choices is None else choices
     if settings.configs is not None:
         kernels = [contender.kernel for contender in contenders if isinstance(contender, Tilewright)]
         every = swept(inputs, settings.configs, next(iter(kernels), "auto"))
         peers = [contender for contender in contenders if not isinstance(contender, Tilewright)]
         against = [contender for contender in peers if contender.name == settings.baseline]
-        sweep = compare([*against, *every], inputs, [SWEEP], baseline=settings.baseline, progress=progress)
+        sweep = compare(
+            [*against, *every], inputs, [SWEEP], baseline=settings.baseline, choices=choices, progress=progress
+        )
         if sweep.interrupted:
             return Outcome(sweep)
         contenders = [*best(sweep, every, settings.finalists), *peers]
-    found = compare(contenders, inputs, settings.protocols, baseline=settings.baseline, progress=progress)
-    return Outcome(found, sweep)
+    if settings.heats:
+        heat = compare(
+            peers_among(contenders),
+            inputs,
+            settings.heats,
+            baseline=settings.baseline,
+            choices=choices,
+            progress=progress,
+        )
+        if heat.interrupted:
+            return Outcome(heat, sweep)
+        last = {settings.baseline, *(quickest_peer(heat, protocol.name) for protocol in settings.heats)}
+        contenders = [each for each in contenders if is_ours(each.name) or each.name in last]
+    found = compare(
+        contenders, inputs, settings.protocols, baseline=settings.baseline, choices=choices, progress=progress
+    )
+    return Outcome(found, sweep, heat)
+
+
+def peers_among(contenders: Sequence[Contender]) -> list[Contender]:
+    """The contenders that are not ours."""
+    return [contender for contender in contenders if not is_ours(contender.name)]
+
+
+def quickest_peer(comparison: Comparison, protocol: str) -> str | None:
+    """The contender of others with the shortest median time; None if none was timed."""
+    times = {
+        entry.contender: median(seconds)
+        for entry in comparison.entries
+        if not is_ours(entry.contender) and (seconds := entry.seconds(protocol))
+    }
+    return min(times, key=times.__getitem__, default=None)
 
 
 def skipped(shape: Shape, settings: Settings, reason: str) -> Outcome:
@@ -121,6 +198,16 @@ def disagreement(comparison: Comparison) -> dict[str, float]:
     protocols = comparison.entry(first).samples
     ratios = {protocol: comparison.ratio(protocol, first, second) for protocol in protocols}
     return {protocol: abs(ratio.median - 1) for protocol, ratio in ratios.items() if ratio is not None}
+
+
+def gpu_is_usable() -> bool:
+    """Whether this process can still use the GPU; an illegal access of any contender ends that."""
+    torch = torch_on_gpu()
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
 
 
 def machine() -> dict[str, Any]:

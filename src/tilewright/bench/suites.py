@@ -1,40 +1,63 @@
 """Suites: TOML files of shapes that are timed together; the package's own are in bench/suites.
 
 summary = "What the shapes have in common"
+source = "Where the extents come from"    # optional
 dtype = "bf16"       # bf16 by default
 layout = "nt"        # nt by default
+contenders = ["tilewright", "cublas"]    # who is timed; tilewright, cuBLAS and Triton by default
 
-[[shapes]]           # one table or more
+[[shapes]]           # one table or more, of shapes or random ones
 label = "QKV"        # optional; a table may also have its own dtype and layout
 m = [1, 16, 64]      # a number, or several: all combinations of m, n and k are timed
 n = 12288
 k = 4096
+
+[[random]]
+count = 8            # how many shapes are drawn
+m = [1, 8192]        # extents between two numbers, whose logarithms are drawn uniformly
+n = [64, 16384]
+k = [64, 16384]
+multiple = 8         # of n and k; 1 by default
+
+Random shapes follow from the seed: m, n and k of each shape in turn are round(low * (high / low) ** x), where x is the
+next number of Python's `random.Random(seed).random()`, whose sequence Python promises to keep. n and k are then rounded
+up to a multiple.
 """
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from tilewright import dtypes
+from tilewright.bench.contenders import NAMES, is_known
 from tilewright.bench.inputs import Shape
 from tilewright.errors import ArgumentValueError
+from tilewright.rounding import round_up
 
 FOLDER = Path(__file__).parent / "suites"
 LAYOUTS = ("nt", "nn", "tn", "tt")
 MOST_SHAPES = 10_000
+USUAL = ("tilewright", "cublas", "triton")
 _DEFAULTS = {"dtype": "bf16", "layout": "nt"}
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Shapes to be timed one after the other. `summary` says what they have in common."""
+    """Shapes to be timed one after the other by the same contenders.
+
+    summary: what the shapes have in common. source: where their extents come from, if from elsewhere.
+    """
 
     name: str
     summary: str
     shapes: tuple[Shape, ...]
+    contenders: tuple[str, ...] = USUAL
+    source: str = ""
 
 
 def names() -> list[str]:
@@ -42,8 +65,11 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
-def load(name: str) -> Suite:
-    """The suite of that name, or of the TOML file at that path. A ValueError says what is wrong with it."""
+def load(name: str, seed: int = 0) -> Suite:
+    """The suite of that name, or of the TOML file at that path. A ValueError says what is wrong with it.
+
+    seed: of random shapes.
+    """
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -56,41 +82,70 @@ def load(name: str) -> Suite:
             f"suite {name!r} does not exist: use {', '.join(names())}, or the path of your own suite (.toml), "
             "or of a record to be shown again (.json)"
         ) from None
-    return parse(content, path.stem)
+    return parse(content, path.stem, seed)
 
 
-def parse(content: dict[str, Any], name: str) -> Suite:
+def parse(content: dict[str, Any], name: str, seed: int = 0) -> Suite:
     """The suite that a TOML document describes. A ValueError names the wrong key and the rule that it breaks."""
     where = f"suite {name}"
-    _refuse_others(content, {"summary", "shapes", *_DEFAULTS}, where)
-    tables = content.get("shapes")
-    if not isinstance(tables, list) or not tables:
+    _refuse_others(content, {"summary", "source", "contenders", "shapes", "random", *_DEFAULTS}, where)
+    if not content.get("shapes") and not content.get("random"):
         raise ArgumentValueError(f"{where} has no shapes: add a [[shapes]] table with m, n and k")
     common = {key: content.get(key, default) for key, default in _DEFAULTS.items()}
     shapes: list[Shape] = []
-    for number, table in enumerate(tables, 1):
-        shapes += _shapes(table, common, f"{where}, table {number} of [[shapes]]")
-        if len(shapes) > MOST_SHAPES:
-            raise ArgumentValueError(f"{where} has more than {MOST_SHAPES} shapes: make several suites of it")
-    return Suite(name, _text(content, "summary", where), tuple(shapes))
+    numbers = Random(seed)
+    for kind in ("shapes", "random"):
+        tables = content.get(kind, [])
+        if not isinstance(tables, list):
+            raise ArgumentValueError(f"{where} has {kind}={tables!r}: write [[{kind}]], and m, n and k below it")
+        for number, table in enumerate(tables, 1):
+            place = f"{where}, table {number} of [[{kind}]]"
+            shapes += _shapes(table, common, place) if kind == "shapes" else _drawn(table, common, place, numbers)
+            if len(shapes) > MOST_SHAPES:
+                raise ArgumentValueError(f"{where} has more than {MOST_SHAPES} shapes: make several suites of it")
+    summary, source = (_text(content, key, where) for key in ("summary", "source"))
+    return Suite(name, summary, tuple(shapes), _contenders(content, where), source)
 
 
 def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
+    settings = _settings(table, common, {"m", "n", "k"}, where)
+    every = [_extents(table, name, where) for name in "mnk"]
+    if prod(map(len, every)) > MOST_SHAPES:
+        raise ArgumentValueError(f"{where} names {prod(map(len, every))} shapes: name at most {MOST_SHAPES}")
+    return [Shape(m, n, k, **settings) for m, n, k in product(*every)]
+
+
+def _drawn(table: Any, common: dict[str, Any], where: str, numbers: Random) -> Iterator[Shape]:
+    settings = _settings(table, common, {"m", "n", "k", "count", "multiple"}, where)
+    ranges = {name: _extents(table, name, where) for name in "mnk"}
+    for name, found in ranges.items():
+        if len(found) != 2 or found[0] > found[1]:
+            raise ArgumentValueError(f"{where} has {name}={found}: write the least and the largest extent")
+    count, multiple = (_number({"multiple": 1, **table}, name, where) for name in ("count", "multiple"))
+    for _ in range(min(count, MOST_SHAPES + 1)):
+        m, n, k = (round(low * (high / low) ** numbers.random()) for low, high in ranges.values())
+        yield Shape(m, round_up(n, multiple), round_up(k, multiple), **settings)
+
+
+def _settings(table: Any, common: dict[str, Any], others: set[str], where: str) -> dict[str, str]:
+    """The dtype, the layout and the label of a table's shapes."""
     if not isinstance(table, dict):
         raise ArgumentValueError(f"{where} is not a table: write [[shapes]], and m, n and k below it")
-    _refuse_others(table, {"m", "n", "k", "label", *_DEFAULTS}, where)
+    _refuse_others(table, {"label", *others, *_DEFAULTS}, where)
     settings = common | {key: table[key] for key in _DEFAULTS if key in table}
     kind = dtypes.by_name(settings["dtype"]) if isinstance(settings["dtype"], str) else None
     if kind is None:
         raise ArgumentValueError(f"{where} has dtype={settings['dtype']!r}: use {dtypes.NAMES}")
     if settings["layout"] not in LAYOUTS:
         raise ArgumentValueError(f"{where} has layout={settings['layout']!r}: use {', '.join(LAYOUTS)}")
-    label = _text(table, "label", where)
-    settings["dtype"] = kind.name
-    every = [_extents(table, name, where) for name in "mnk"]
-    if prod(map(len, every)) > MOST_SHAPES:
-        raise ArgumentValueError(f"{where} names {prod(map(len, every))} shapes: name at most {MOST_SHAPES}")
-    return [Shape(m, n, k, label=label, **settings) for m, n, k in product(*every)]
+    return {"dtype": kind.name, "layout": settings["layout"], "label": _text(table, "label", where)}
+
+
+def _contenders(content: dict[str, Any], where: str) -> tuple[str, ...]:
+    names = content.get("contenders", list(USUAL))
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and is_known(name) for name in names):
+        raise ArgumentValueError(f"{where} has contenders={names!r}: write a list of some of {NAMES}")
+    return tuple(dict.fromkeys(names))
 
 
 def _extents(table: dict[str, Any], name: str, where: str) -> list[int]:
@@ -102,6 +157,12 @@ def _extents(table: dict[str, Any], name: str, where: str) -> list[int]:
             f"{where} has {name}={table[name]!r}: write a whole number from 1 on, or a list of them"
         )
     return extents
+
+
+def _number(table: dict[str, Any], name: str, where: str) -> int:
+    if len(found := _extents(table, name, where)) > 1:
+        raise ArgumentValueError(f"{where} has {name}={found}: write one number")
+    return found[0]
 
 
 def _text(table: dict[str, Any], key: str, where: str) -> str:

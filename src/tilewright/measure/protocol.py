@@ -55,6 +55,10 @@ class Protocol(ABC):
     def turn_seconds(self) -> float:
         """Approximate duration of a turn. Each contender has two per cycle, or one if its work is slow."""
 
+    def seconds(self, contenders: int) -> float:
+        """Approximate duration of the measurement of that many contenders."""
+        return 2 * self.cycles * self.turn_seconds * contenders
+
     @abstractmethod
     def turn(self, work: Work, once: float, sensors: Sensors | None) -> Sample:
         """Measure one contender. Its work takes about `once` seconds."""
@@ -118,6 +122,10 @@ class Settled(Protocol):
     def turn_seconds(self) -> float:
         """The slice."""
         return self.slice_seconds
+
+    def seconds(self, contenders: int) -> float:
+        """The warm-up and the slices."""
+        return self.warmup_seconds + Protocol.seconds(self, contenders)
 
     def measure(self, contenders: Mapping[str, Work], sensors: Sensors | None = None) -> Iterator[Cycle]:
         """Warm the board up with the first contender, then run all cycles."""

@@ -20,7 +20,7 @@ from cuda.bindings import driver
 from tilewright.measure.timing import checked
 
 LIBRARY = "libnvidia-ml.so.1"
-_SUCCESS, _SM_CLOCK, _GPU_TEMPERATURE = 0, 1, 0
+_SUCCESS, _SM_CLOCK, _GPU_TEMPERATURE, _VERSION_BYTES = 0, 1, 0, 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,23 @@ class Sensors:
             watts = (last - first) / (end - start)
         clock = median(sample.sm_clock_mhz for sample in samples)
         return Reading(watts, clock, median(sample.celsius for sample in samples))
+
+
+def board_facts(device: int = 0) -> dict[str, Any]:
+    """The driver's version, the power limit (W) and the highest SM clock (MHz) of a GPU; only what NVML knows."""
+    with _board(device) as board:
+        if board is None:
+            return {}
+        nvml, handle = board
+        version, milliwatts, clock = ctypes.create_string_buffer(_VERSION_BYTES), ctypes.c_uint(), ctypes.c_uint()
+        facts: dict[str, Any] = {}
+        if nvml.nvmlSystemGetDriverVersion(version, _VERSION_BYTES) == _SUCCESS:
+            facts["driver"] = version.value.decode()
+        if nvml.nvmlDeviceGetEnforcedPowerLimit(handle, ctypes.byref(milliwatts)) == _SUCCESS:
+            facts["power_limit_watts"] = milliwatts.value / 1e3
+        if nvml.nvmlDeviceGetMaxClockInfo(handle, _SM_CLOCK, ctypes.byref(clock)) == _SUCCESS:
+            facts["max_sm_clock_mhz"] = clock.value
+        return facts
 
 
 def combined(readings: Iterable[Reading | None], by: Callable[[list[float]], float]) -> Reading | None:

@@ -33,6 +33,9 @@ COMPILERS = {
     "nvcc": "emulate.others.cuda_compiler",
     "cutlass": "emulate.others.cuda_compiler",
     "cub": "emulate.others.cuda_compiler",
+    "triton": "emulate.others.triton_compiler",
+    "cute_dsl": "emulate.others.cute_compiler",
+    "tinygrad": "emulate.others.tinygrad_compiler",
 }
 """By folder, the module that is its Compiler."""
 

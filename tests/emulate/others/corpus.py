@@ -24,6 +24,8 @@ import numpy as np
 FOLDER = Path(__file__).parent
 ARCHIVES = Path(os.environ.get("TILEWRIGHT_OTHERS", FOLDER / "ptx"))
 """The folder of the archives; `make test-all` sets the variable to a folder that it has just filled."""
+SHARED_BYTES = "// dynamic shared memory in bytes: "
+"""How the PTX of some compilers begins, before the number that a launch needs."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Launch:
 
     arguments: the kernel's, as `tilewright.check` takes them.
     expected: by the index of an argument, the contents of that array after the launch.
+    shared_bytes: of dynamic shared memory; by default what the first line of the PTX says, or none.
     tolerance: the largest error, relative to the largest expected magnitude; 0 compares bit for bit.
     """
 
@@ -40,7 +43,7 @@ class Launch:
     grid: int | tuple[int, ...]
     block: int | tuple[int, ...]
     cluster: int | tuple[int, ...] = 1
-    shared_bytes: int = 0
+    shared_bytes: int | None = None
     tolerance: float = 0.0
 
 
@@ -68,6 +71,7 @@ class Case:
     launch: makes arguments from a generator of random numbers.
     entry: the kernel's name or a part of it; None if the module has only one.
     options: of the compiler; what they mean is the compiler's affair.
+    known: waivers of what the compiler itself adds and the manual forbids; each covers a report.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Case:
     options: tuple[str, ...] = ()
     twins: tuple[Twin, ...] = ()
     also: tuple[Path, ...] = ()
+    known: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.compiler}-{self.name}"
@@ -120,6 +125,7 @@ def kernel(
     entry: str | None = None,
     twins: Sequence[Twin] = (),
     also: Sequence[str] = (),
+    known: Sequence[str] = (),
 ) -> Callable[[Callable[[np.random.Generator], Launch]], Callable[[np.random.Generator], Launch]]:
     """A decorator that makes a function the launch of a kernel of the corpus; the file is in the function's folder."""
 
@@ -127,7 +133,9 @@ def kernel(
         folder = Path(inspect.getfile(launch)).parent
         further = tuple(folder / name for name in also)
         name = launch.__name__
-        CASES.append(Case(name, folder.name, folder / source, launch, entry, options, tuple(twins), further))
+        CASES.append(
+            Case(name, folder.name, folder / source, launch, entry, options, tuple(twins), further, tuple(known))
+        )
         return launch
 
     return add
@@ -150,6 +158,11 @@ def included(source: Path) -> set[Path]:
         names = re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE)
         left += {path.parent / name for name in names} - found
     return found
+
+
+def shared_bytes_of(ptx: str) -> int:
+    """The dynamic shared memory that the first line of the PTX asks for."""
+    return int(ptx.removeprefix(SHARED_BYTES).split("\n", 1)[0]) if ptx.startswith(SHARED_BYTES) else 0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """`tilewright bench`: kernels and libraries timed against each other on the same inputs."""
 
-import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +16,11 @@ from tilewright.errors import UnavailableError, message_of
 
 if TYPE_CHECKING:
     from tilewright.bench.inputs import Shape
+    from tilewright.bench.record import Record
     from tilewright.bench.session import Outcome, Settings
     from tilewright.cli.output import Bar
+
+GPU_LOST = "a contender broke the GPU's context, so nothing more can be measured in this process"
 
 
 @command
@@ -27,8 +30,8 @@ def bench(
     suite: Annotated[
         str | None,
         typer.Argument(
-            help="squares, llama-7b, llama-70b, decode, narrow, short-k, long-k, odd, a TOML file of your own, or a "
-            "record (.json) to be shown again.",
+            help="proof, squares, llama-7b, llama-70b, deepseek-v3, qwen3, gpt-oss, decode, narrow, short-k, long-k, "
+            "odd, random, a TOML file of your own, or a record (.json) to be shown again.",
             show_default=False,
         ),
     ] = None,
@@ -50,6 +53,7 @@ def bench(
     \b
     Examples:
       tilewright bench llama-7b
+      tilewright bench proof --against best --resume proof.json --time-limit 540
       tilewright bench squares --contender tilewright --contender cublas
       tilewright bench --shape 8192,8192,8192 --protocol burst
       tilewright bench squares --configs all --output record.json
@@ -65,22 +69,25 @@ def bench(
         return
     from tilewright.bench.session import Settings
 
-    wanted = shapes.of(suite, self_check)
-    chosen, baseline = contenders.chosen(self_check)
+    wanted = shapes.of(suite, self_check, seed)
+    chosen, baseline = contenders.chosen(suite, self_check)
     settings = Settings(
         contenders=tuple(chosen),
         protocols=protocols.wanted(),
         baseline=baseline,
         data=data,
         seed=seed,
+        against=contenders.against.value,
         configs=contenders.text,
         finalists=contenders.finalists,
     )
     for each in wanted:
         each.require(settings.data)
-    to.require()
+    to.require(self_check)
     _require_gpu()
-    _measure(wanted, settings, suite, to, self_check=self_check)
+    record = _record(wanted, settings, suite, to)
+    outcomes = _measure(record, settings, to)
+    _finish(record, outcomes, to, self_check=self_check)
 
 
 def _require_gpu() -> None:
@@ -96,60 +103,99 @@ def _require_gpu() -> None:
     torch_on_gpu()
 
 
-def _measure(
-    shapes: "list[Shape]",
-    settings: "Settings",
-    suite: str | None,
-    to: RecordOptions,
-    *,
-    self_check: bool,
-) -> None:
-    """Measure all shapes, show and write each as it is done, and exit with the matching code."""
+def _record(shapes: "list[Shape]", settings: "Settings", suite: str | None, to: RecordOptions) -> "Record":
+    """A new record, or the one to go on with."""
+    from tilewright import __version__
+    from tilewright.bench.record import Record, conditions
+
+    here, estimate = conditions(shapes, settings, suite, __version__), settings.seconds()
+    if to.resume is None or not to.resume.exists():
+        return Record.begin(here, estimate, to.resume or to.output)
+    from tilewright.cli.bench.schema import Resumable
+
+    known = records.read(to.resume, "tilewright bench --resume", Resumable)
+    return Record.resume(known, here, estimate, to.resume)
+
+
+def _measure(record: "Record", settings: "Settings", to: RecordOptions) -> "list[Outcome]":
+    """Measure what is left, until the time limit; show and write each product as it is done."""
     from tilewright.bench import session
     from tilewright.bench.comparison import first_line
-    from tilewright.bench.plot import draw
     from tilewright.cli.bench.table import show
 
-    record: dict[str, Any] = {
-        **session.machine(), "suite": suite, **settings.as_dict(), "interrupted": False, "products": []
-    }  # fmt: skip
     outcomes: list[Outcome] = []
+    begun, left, total = time.monotonic(), record.left, len(record.shapes)
+    _say_progress(record)
     try:
-        for number, shape in enumerate(shapes):
-            done, share = number / len(shapes), 1 / len(shapes)
-            with progress(f"{shape}", done) as bar:
-                try:
-                    outcomes.append(session.measure(shape, settings, _part(bar, done, share)))
-                except Exception as error:  # any failure: the other products are still measured
-                    outcomes.append(session.skipped(shape, settings, message_of(error) or first_line(error)))
-            record["products"].append(outcomes[-1].as_dict())
-            record["interrupted"] = outcomes[-1].comparison.interrupted
-            _write(record, to.output)
-            if not to.as_json:
-                show(record["products"][-1], list(record["protocols"]))
-            if record["interrupted"]:
+        for number, shape in enumerate(left):
+            spent = time.monotonic() - begun
+            if outcomes and to.time_limit is not None and spent + record.longest_seconds > to.time_limit:
                 break
+            done = (total - len(left) + number) / total
+            with progress(f"{shape}", done) as bar:
+                record.attempt(shape)
+                started = time.monotonic()
+                try:
+                    outcome = session.measure(shape, settings, _part(bar, done, 1 / total), record.choices(shape))
+                except Exception as error:  # any failure: the other products are still measured
+                    outcome = session.skipped(shape, settings, message_of(error) or first_line(error))
+            outcomes.append(outcome)
+            lost = not session.gpu_is_usable()
+            product = outcome.as_dict()
+            if lost:
+                product |= {"skipped": f"{GPU_LOST}{_first_failure(outcome)}", "contenders": []}
+            record.add(shape, product, time.monotonic() - started)
+            if not to.as_json:
+                show(product, list(record.content["protocols"]))
+            if product["interrupted"] or lost:
+                break
+            _say_progress(record)
     except KeyboardInterrupt:
-        record["interrupted"] = True
-    verdict = _self_check(record, outcomes) if self_check else _right(outcomes)
-    _write(record, to.output)
-    drawn = records.drawn(record, to.plot, draw)
+        record.content["interrupted"] = True
+    return outcomes
+
+
+def _first_failure(outcome: "Outcome") -> str:
+    """What failed first in a product, as the end of a sentence."""
+    failed = [entry for each in outcome.comparisons for entry in each.entries if entry.status == "failed"]
+    reasons = [f"{entry.contender}, {entry.reason}" for entry in failed] or [outcome.skipped]
+    return f": {reasons[0]}" if reasons[0] else ""
+
+
+def _say_progress(record: "Record") -> None:
+    """Say on stderr how much is done, and about how long the rest takes."""
+    total, left = len(record.shapes), len(record.left)
+    if total > 1 and left:
+        minutes = left * record.product_seconds / 60
+        typer.echo(f"{total - left} of {total} products are done; the rest takes about {minutes:.0f} min", err=True)
+
+
+def _finish(record: "Record", outcomes: "list[Outcome]", to: RecordOptions, *, self_check: bool) -> None:
+    """Write and draw the record, say what it amounts to, and exit with the matching code."""
+    from tilewright.bench.plot import draw
+    from tilewright.cli.bench.table import show_standing
+
+    content = record.content
+    verdict = _self_check(content, outcomes) if self_check else _right(outcomes)
+    record.write()
+    drawn = records.drawn(content, to.plot, draw)
     if to.as_json:
-        print_json(record)
-    if record["interrupted"]:
-        complete = sum(not outcome.comparison.interrupted for outcome in outcomes)
-        typer.echo(f"tilewright: interrupted: {complete} of {len(shapes)} products are complete", err=True)
-    if record["interrupted"]:
+        print_json(content)
+    else:
+        show_standing(content)
+    complete, total = len(record.shapes) - len(record.left), len(record.shapes)
+    again = "; give the same command again to go on" if to.resume is not None else ""
+    if content["interrupted"]:
+        typer.echo(f"tilewright: interrupted: {complete} of {total} products are complete{again}", err=True)
         raise typer.Exit(INTERRUPTED)
+    if complete < total:
+        minutes = (total - complete) * record.product_seconds / 60
+        rest = f"the rest takes about {minutes:.0f} min{again}"
+        typer.echo(f"tilewright: {complete} of {total} products are complete; {rest}", err=True)
     if not verdict:
         raise typer.Exit(NOT_VERIFIED)
     if not drawn:
         raise typer.Exit(BAD_REQUEST)
-
-
-def _write(record: dict[str, Any], output: Path | None) -> None:
-    if output is not None:
-        output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def _part(bar: "Bar", start: float, length: float) -> Callable[[float, str], None]:
@@ -159,15 +205,14 @@ def _part(bar: "Bar", start: float, length: float) -> Callable[[float, str], Non
 
 def _right(outcomes: "list[Outcome]") -> bool:
     """Whether every product was timed, no contender's result is wrong, and none of our kernels failed."""
-    from tilewright.bench.contenders import OURS
+    from tilewright.bench.contenders import is_ours
 
-    comparisons = [outcome.comparison for outcome in outcomes]
-    comparisons += [outcome.sweep for outcome in outcomes if outcome.sweep is not None]
     return all(
         any(entry.samples for entry in comparison.entries)
         and not any(entry.status == "wrong" for entry in comparison.entries)
-        and not any(entry.status == "failed" and entry.contender.startswith(OURS) for entry in comparison.entries)
-        for comparison in comparisons
+        and not any(entry.status == "failed" and is_ours(entry.contender) for entry in comparison.entries)
+        for outcome in outcomes
+        for comparison in outcome.comparisons
     )
 
 
@@ -190,14 +235,20 @@ def _self_check(record: dict[str, Any], outcomes: "list[Outcome]") -> bool:
 def _show_again(record: dict[str, Any], to: RecordOptions) -> None:
     """Show a record that was read, as after its measurement."""
     from tilewright.bench.plot import draw
-    from tilewright.cli.bench.table import show
+    from tilewright.bench.record import session_lines
+    from tilewright.cli.bench.table import show, show_standing
 
     drawn = records.drawn(record, to.plot, draw)
     if to.as_json:
         print_json(record)
     else:
         console().print(f"{record['gpu']}, {record['date']}: {record['command']}", markup=False)
+        for line in session_lines(record):
+            console().print(line, markup=False)
         for product in record["products"]:
             show(product, list(record["protocols"]))
+        show_standing(record)
+        if left := record.get("left"):
+            console().print(f"not measured yet: {', '.join(left)}", markup=False)
     if not drawn:
         raise typer.Exit(BAD_REQUEST)

@@ -25,6 +25,13 @@ DataOption = Annotated[
 ]
 
 
+class AgainstName(StrEnum):
+    """Whom ours is measured with."""
+
+    all = "all"
+    best = "best"
+
+
 class ProtocolName(StrEnum):
     """The protocols to run."""
 
@@ -47,8 +54,8 @@ class ShapeOptions:
         Layout | None, typer.Option("--layout", help="How A and B are stored; the suite's by default, or nt.")
     ] = None
 
-    def of(self, suite: str | None, self_check: bool) -> "list[Shape]":
-        """The shapes to be timed, with the given dtype and layout."""
+    def of(self, suite: str | None, self_check: bool, seed: int = 0) -> "list[Shape]":
+        """The shapes to be timed, each once, with the given dtype and layout; random ones are drawn by `seed`."""
         from tilewright.bench import suites
         from tilewright.bench.inputs import Shape
 
@@ -57,10 +64,11 @@ class ShapeOptions:
             both = f"SUITE is {suite} and --shape is given as well"
             given = "neither SUITE nor --shape is given" if suite is None else both
             raise ArgumentValueError(f"{given}: give one of them; suites are {', '.join(suites.names())}")
-        shapes = list(suites.load(suite).shapes) if suite else [Shape(*parse_shape(text, "--shape")) for text in texts]
+        typed = [Shape(*parse_shape(text, "--shape")) for text in texts]
+        shapes = suites.load(suite, seed).shapes if suite else typed
         for_all = (("dtype", self.dtype), ("layout", self.layout))
         asked: dict[str, Any] = {name: option.value for name, option in for_all if option is not None}
-        return [dataclasses.replace(each, **asked) for each in shapes]
+        return list(dict.fromkeys(dataclasses.replace(each, **asked) for each in shapes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +79,8 @@ class ContenderOptions:
         list[str] | None,
         typer.Option(
             "--contender",
-            help="tilewright, tilewright:KERNEL, cublas, cublaslt, triton, quack; may be repeated. "
-            "By default all, except tilewright:KERNEL.",
+            help="tilewright, tilewright:tuned, tilewright:KERNEL, cublas, cublaslt, triton, quack; may be repeated. "
+            "By default those that the suite names, mostly tilewright, cublas and triton; all peers for --shape.",
             show_default=False,
         ),
     ] = None
@@ -95,21 +103,32 @@ class ContenderOptions:
         ),
     ] = None
     finalists: Annotated[int, typer.Option("--finalists", help="How many of these are measured.", min=1)] = 2
+    against: Annotated[
+        AgainstName,
+        typer.Option(
+            "--against",
+            help="All contenders; or look at all peers first, then time ours with the baseline and the best peer.",
+        ),
+    ] = AgainstName.all
 
     @property
     def text(self) -> str | None:
         """The text that a Config's description must contain; "" matches all, None keeps the planner's choice."""
         return "" if self.configs == "all" else self.configs
 
-    def chosen(self, self_check: bool) -> "tuple[list[Contender], str]":
-        """The contenders of these names, and the baseline of ratios; for the self-check, one contender twice."""
-        from tilewright.bench.contenders import OURS, PEERS, contenders_named
+    def chosen(self, suite: str | None, self_check: bool) -> "tuple[list[Contender], str]":
+        """The contenders of these names, and the baseline of ratios; for the self-check, one contender twice.
+
+        suite: names them, if no contender is given.
+        """
+        from tilewright.bench import suites
+        from tilewright.bench.contenders import OURS, PEERS, contenders_named, is_ours
 
         names, baseline, configs = self.contender, self.baseline, self.configs
         if not self_check:
-            chosen = contenders_named(names or [OURS, *PEERS])
+            chosen = contenders_named(names or (suites.load(suite).contenders if suite else [OURS, *PEERS]))
             known = [each.name for each in chosen]
-            ours = [name for name in known if name.partition(":")[0] == OURS]
+            ours = [name for name in known if is_ours(name)]
             if configs is not None and len(ours) > 1:
                 raise ArgumentValueError(
                     f"--configs={configs} belongs to one kernel, and there are {', '.join(ours)}: name one of them"
@@ -124,6 +143,10 @@ class ContenderOptions:
         if configs is not None:
             raise ArgumentValueError(
                 f"--self-check times one contender, and --configs={configs} finds several: leave one out"
+            )
+        if self.against != AgainstName.all:
+            raise ArgumentValueError(
+                f"--self-check is against the contender itself, and --against={self.against}: leave one out"
             )
         names = names or [OURS]
         if len(names) > 1:
@@ -145,24 +168,53 @@ class ProtocolOptions:
     rounds: Annotated[int, typer.Option("--rounds", help="Cycles of burst.", min=1)] = 5
     cycles: Annotated[int, typer.Option("--cycles", help="Cycles of settled.", min=1)] = 7
     slice_seconds: Annotated[float, typer.Option("--slice", help="Seconds of a settled turn.", min=0.02)] = 0.6
+    idle_seconds: Annotated[float, typer.Option("--idle", help="Seconds of rest before each burst.", min=0.1)] = 1.0
 
     def wanted(self) -> "tuple[Protocol, ...]":
         """The protocols to run."""
         from tilewright.measure.protocol import Burst, Settled
 
-        protocols = (Burst(cycles=self.rounds), Settled(cycles=self.cycles, slice_seconds=self.slice_seconds))
+        burst = Burst(cycles=self.rounds, idle_seconds=self.idle_seconds)
+        protocols = (burst, Settled(cycles=self.cycles, slice_seconds=self.slice_seconds))
         return tuple(each for each in protocols if self.protocol in (ProtocolName.both, each.name))
 
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """The place of the record."""
+    """The place of the record, and the session's part of it."""
 
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the rates into this file.")] = None
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the ratios to the best peer into this file.")] = None
     output: Annotated[Path | None, typer.Option("--output", help="Write the JSON record to this file.")] = None
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume",
+            help="Go on with the record in this file, or begin one: give the same command until nothing is left. What "
+            "is measured stays, and so does what peers' tuners chose.",
+            metavar="RECORD",
+        ),
+    ] = None
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit",
+            help="Seconds after which no product is begun; nor is one that would probably end later. One is always "
+            "measured.",
+            min=0,
+        ),
+    ] = None
     as_json: Json = False
 
-    def require(self) -> None:
-        """Raise an error, before any measurement, if a file could not be written."""
+    def require(self, self_check: bool) -> None:
+        """Raise an error, before any measurement, if a file could not be written or has no use."""
+        if self_check and self.resume is not None:
+            raise ArgumentValueError(
+                f"--self-check is one measurement, and --resume={self.resume} goes on with several: use --output"
+            )
+        if self.output is not None and self.resume is not None:
+            raise ArgumentValueError(
+                f"--output={self.output} and --resume={self.resume} are both the place of the record: leave one out"
+            )
         require_writable("--output", self.output)
+        require_writable("--resume", self.resume)
         require_plot(self.plot)

@@ -1,10 +1,11 @@
-"""What a record of `tilewright bench` holds, as far as it is shown."""
+"""What a record of `tilewright bench` holds, as far as it is shown or resumed."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 
 from tilewright.cli.schema import ABSENT, Extent, Figure, Median, Part, Positive, Ratio, Text
+from tilewright.errors import ArgumentValueError
 
 
 class Measurement(Part):
@@ -13,6 +14,7 @@ class Measurement(Part):
     time_us: Positive
     tflops: Positive
     tflops_interval: Median
+    samples_us: Annotated[list[Positive], Field(min_length=1, max_length=10_000)]
     speed_of_light_share: Figure = ABSENT
     ratio: Ratio = ABSENT
     watts: Figure = ABSENT
@@ -45,7 +47,28 @@ class Product(Part):
     interrupted: bool
     contenders: list[Entry]
     sweep: list[Entry] = ABSENT
+    heat: list[Entry] = ABSENT
     skipped: Text = ABSENT
+    seconds: Figure = ABSENT
+    session: Annotated[int, Field(ge=0)] = ABSENT
+
+    @model_validator(mode="after")
+    def _in_pairs(self) -> Self:
+        for protocol in ("burst", "settled"):
+            measured = [found for entry in self.contenders if (found := getattr(entry, protocol)) is not None]
+            if len({len(found.samples_us) for found in measured}) > 1:
+                raise ArgumentValueError(f"contenders differ in the number of {protocol} samples: each cycle has all")
+        return self
+
+
+class Session(Part):
+    """A session that added to a record."""
+
+    date: Text
+    command: Text
+    driver: Text = ABSENT
+    power_limit_watts: Figure = ABSENT
+    max_sm_clock_mhz: Figure = ABSENT
 
 
 class Bench(Part):
@@ -54,6 +77,47 @@ class Bench(Part):
     gpu: Text
     date: Text
     command: Text
+    suite: Text | None = None
+    baseline: Text | None = None
+    sessions: list[Session] = ABSENT
+    left: list[Text] = ABSENT
     data: Text
     protocols: dict[Literal["burst", "settled"], dict[str, Any]]
     products: Annotated[list[Product], Field(max_length=10_000)]
+
+
+class ResumedShape(Part):
+    """A product that a record names; nothing else may stand there."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    m: Extent
+    n: Extent
+    k: Extent
+    dtype: Text
+    layout: Text
+    label: Text
+
+
+class Resumable(Bench):
+    """A record that another session can add to."""
+
+    sources: Text
+    versions: dict[str, Text]
+    suite: Text | None
+    contenders: list[Text]
+    baseline: Text
+    against: Text
+    configs: Text | None
+    finalists: int
+    seed: int
+    shapes: list[ResumedShape]
+    sessions: list[Session]
+    choices: dict[str, dict[str, Any]]
+    tries: dict[str, int]
+
+    @model_validator(mode="after")
+    def _says_how_long(self) -> Self:
+        if any(product.label is None or product.seconds is None for product in self.products):
+            raise ArgumentValueError("a product has no label or no seconds: both belong to a record to go on with")
+        return self

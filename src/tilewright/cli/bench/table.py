@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.markup import escape
 
+from tilewright.bench.standing import CLEARLY_SLOWER, standings, title
 from tilewright.cli.output import columns, console
 
 SWEPT = 10
@@ -14,10 +15,12 @@ SWEPT = 10
 
 def show(product: dict[str, Any], protocols: list[str]) -> None:
     """Show one product of a record: rates, ratios and the board's readings; then skipped contenders with reasons."""
-    title = f"{product['m']}x{product['n']}x{product['k']} {product['dtype']} {product['layout']}, {product['data']}"
-    console().print(f"\n[bold]{escape(title)}[/bold]  {escape(product.get('label', ''))}".rstrip())
+    heading = f"{title(product)}, {product['data']}"
+    console().print(f"\n[bold]{escape(heading)}[/bold]  {escape(product.get('label', ''))}".rstrip())
     if product.get("sweep"):
         _show_sweep(product["sweep"], product["baseline"])
+    if product.get("heat"):
+        _show_heat(product["heat"], protocols)
     confidences: list[float] = []
     for protocol in protocols:
         timed = {entry["contender"]: entry[protocol] for entry in product["contenders"] if entry.get(protocol)}
@@ -26,7 +29,9 @@ def show(product: dict[str, Any], protocols: list[str]) -> None:
         confidences += [found["ratio"]["confidence"] for found in timed.values() if "ratio" in found]
     if confidences:
         console().print(f"[low, high] hold the median with {min(confidences):.2%} confidence or more", markup=False)
-    for entry in product["contenders"]:
+    last = {entry["contender"] for entry in product["contenders"]}
+    left_out = [entry for entry in product.get("heat", ()) if entry["contender"] not in last]
+    for entry in (*product["contenders"], *left_out):
         if entry.get("why"):
             style = "red" if entry["status"] in ("wrong", "failed") else "yellow"
             console().print(f"[{style}]{entry['status']}[/{style}]", escape(f"{entry['contender']}: {entry['why']}"))
@@ -34,6 +39,31 @@ def show(product: dict[str, Any], protocols: list[str]) -> None:
         console().print("[red]skipped[/red]:", escape(product["skipped"]))
     if product["interrupted"]:
         console().print("[yellow]interrupted[/yellow]: this is what was measured before")
+
+
+def show_standing(record: dict[str, Any]) -> None:
+    """Show how tilewright stands in all products of a record together, if there are several."""
+    found = [standing for standing in standings(record) if len(standing.ratios) > 1]
+    if not found:
+        return
+    console().print(f"\n[bold]{escape(record.get('suite') or 'all products')}[/bold]")
+    for protocol in dict.fromkeys(standing.protocol for standing in found):
+        rows = [[protocol, "mean", "worst", f"< {CLEARLY_SLOWER}"]]
+        notes = []
+        for each in (standing for standing in found if standing.protocol == protocol):
+            product, worst = each.worst
+            name = f"{each.ours} / {each.to}"
+            rows.append(
+                [name, _ratio(each.mean.as_dict()), _ratio(worst.as_dict()), f"{each.slower} of {len(each.ratios)}"]
+            )
+            notes.append(f"worst {name}: {title(product)}")
+        columns(rows, headings=1)
+        for note in notes:
+            console().print(note, markup=False)
+    console().print(
+        f"mean: geometric, between those of lows and of highs\n< {CLEARLY_SLOWER}: with the whole interval",
+        markup=False,
+    )
 
 
 def _rows(protocol: str, timed: dict[str, dict[str, Any]], baseline: str | None) -> list[list[str]]:
@@ -70,6 +100,15 @@ _COLUMNS = (
     _Column("°C", "celsius", "{:.0f}".format),
 )
 """The columns of a table; light: the reached share of the speed of light."""
+
+
+def _show_heat(heat: list[dict[str, Any]], protocols: list[str]) -> None:
+    """Show the rates of the first look at all peers."""
+    for protocol in protocols:
+        timed = [entry for entry in heat if entry.get(protocol)]
+        rates = ", ".join(f"{entry['contender']} {entry[protocol]['tflops']:.4g}" for entry in timed)
+        if rates:
+            console().print(f"first look, {protocol}, TFLOP/s: {rates}", markup=False)
 
 
 def _show_sweep(sweep: list[dict[str, Any]], baseline: str | None) -> None:

@@ -11,6 +11,7 @@ from tilewright.emulator.ptx.lexical import (
     LOC,
     VARIABLE,
     excerpt,
+    in_assembly,
     line_of,
     matching_brace,
     named_line,
@@ -20,7 +21,7 @@ from tilewright.emulator.ptx.lexical import (
     variable_of,
 )
 from tilewright.emulator.ptx.locations import Locations
-from tilewright.emulator.ptx.lowering import in_halves, inverted, new_register, waits_for_others
+from tilewright.emulator.ptx.lowering import done_together, in_halves, inverted, new_register
 from tilewright.emulator.ptx.registers import registers_of
 from tilewright.emulator.ptx.scope import Scope
 from tilewright.emulator.ptx.syntax import (
@@ -119,8 +120,9 @@ class BodyParser:
                 if depth == 0:
                     break
             elif match := LOC.match(text, self.position):
-                named = named_line(text, match)
-                self.location = None if named is None else self.locations.of(named)
+                if not in_assembly(text, self.position):
+                    named = named_line(text, match)
+                    self.location = None if named is None else self.locations.of(named)
                 self.position = match.end()
             elif match := _LABEL.match(text, self.position):
                 self.last_label = match[1]
@@ -170,7 +172,7 @@ class BodyParser:
         elif opcode == "call":
             operands = (Label(" ".join(rest.split())), *self._arguments(rest))
             self._append(Instruction(opcode, names, operands, predicate, self.line, self.location))
-        elif predicate is not None and waits_for_others(opcode, names):
+        elif predicate is not None and done_together(opcode, names):
             with self._only_where(predicate):
                 self._plain(opcode, names, rest, None)
         else:

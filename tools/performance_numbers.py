@@ -1,0 +1,212 @@
+"""The comparisons with peers, results/*.json, as the tables and charts of docs/performance.md.
+
+readme_numbers.py writes them. A record of `tilewright bench` is shown if most of its products have tilewright's own
+choice, not if it is a sweep of Configs or a self-check; results/proof.json comes first.
+"""
+
+import json
+import sys
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from tilewright.bench import plot  # noqa: E402
+from tilewright.bench.contenders import OURS, contenders_named, is_ours  # noqa: E402
+from tilewright.bench.record import session_lines  # noqa: E402
+from tilewright.bench.session import Settings  # noqa: E402
+from tilewright.bench.standing import (  # noqa: E402
+    BEST_PEER,
+    CLEARLY_SLOWER,
+    Standing,
+    best_peer,
+    in_most,
+    ratio_to,
+    standings,
+    timed,
+    title,
+)
+from tilewright.bench.suites import load  # noqa: E402
+from tilewright.cli.bench.options import ProtocolOptions  # noqa: E402
+from tilewright.measure.statistics import Interval  # noqa: E402
+
+PAGE = "docs/performance.md"
+PROOF, LIMIT_SECONDS = "results/proof.json", 540
+PROTOCOLS = ProtocolOptions(rounds=6, cycles=6, slice_seconds=0.4, idle_seconds=0.3)
+
+
+def command() -> str:
+    """The command whose repetition makes the proof."""
+    durations = (
+        f"--rounds {PROTOCOLS.rounds} --cycles {PROTOCOLS.cycles} --slice {PROTOCOLS.slice_seconds} "
+        f"--idle {PROTOCOLS.idle_seconds}"
+    )
+    return f"tilewright bench proof --against best {durations} --resume {PROOF} --time-limit {LIMIT_SECONDS}"
+
+
+def proof_seconds() -> tuple[float, float]:
+    """About how long the whole proof takes with these settings, and how much of that is tuning."""
+    suite = load("proof")
+    contenders = tuple(contenders_named(suite.contenders))
+    settings = Settings(contenders, PROTOCOLS.wanted(), "cublas", against="best")
+    tuning = sum(contender.tuning_seconds for contender in contenders)
+    return len(suite.shapes) * settings.seconds(), len(suite.shapes) * tuning
+
+
+@cache
+def records(folder: Path = ROOT / "results") -> dict[str, dict[str, Any]]:
+    """The records that the page shows, by the stem of their file."""
+    found = {}
+    for path in sorted(folder.glob("*.json"), key=lambda path: (path.name != Path(PROOF).name, path.name)):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        products = record.get("products") if isinstance(record, dict) else None
+        if products and any(OURS in in_most(products, protocol) for protocol in record["protocols"]):
+            found[path.stem] = record
+    return found
+
+
+def page() -> list[str]:
+    """The generated part of the page."""
+    whole, tuning = proof_seconds()
+    lines = [
+        f"By these settings the whole proof takes about {whole / 60:.0f} minutes of GPU time, of which tuning takes "
+        f"about {tuning / 60:.0f} until its times are known.",
+        "The command prints a better estimate as soon as it has measured a product.",
+        "",
+        "```bash",
+        f"{command()}  # again and again, until nothing is left",
+        f"tilewright bench {PROOF} --plot proof.png",
+        "```",
+    ]
+    if Path(PROOF).stem not in records():
+        lines += ["", "The proof has not been made yet: below is what was compared before."]
+    for stem, record in records().items():
+        lines += ["", f"## {_heading(stem, record)}", "", *_about(stem, record), "", *_summary(record), ""]
+        lines += [f"![Ratios to the best peer, by product]({_chart(stem).removeprefix('docs/')})", ""]
+        lines += [*_products(record), "", f"To reproduce: `{record['command']}`"]
+    return lines
+
+
+def summary() -> list[str]:
+    """The first record in a few sentences."""
+    record = next(iter(records().values()))
+    found = [each for each in standings(record) if each.to == BEST_PEER]
+    if not found:
+        return []
+    peers = sorted({name for product in record["products"] for name in _peers(product)})
+    lines = [
+        f"Each of {len(found[0].ratios)} products is compared with the best of {', '.join(peers[:-1])} and {peers[-1]} "
+        f"in the same run, each tuned for it ({record['gpu']}, {record['date'][:10]}).",
+        "A cell has the geometric mean of the ratios to that peer, and the worst ratio.",
+        "",
+        f"| times the best peer | {' | '.join(record['protocols'])} |",
+        "|---" * (1 + len(record["protocols"])) + "|",
+    ]
+    for name in dict.fromkeys(each.ours for each in found):
+        cells = [f"{_ratio(each.mean)}, {each.worst[1].median:.3f} at worst" for each in found if each.ours == name]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    more = "[docs/performance.md](docs/performance.md) has every product, with charts."
+    return [*lines, "", *_uncounted(record), more]
+
+
+def _uncounted(record: dict[str, Any]) -> list[str]:
+    """The products that were cut, with what they had until then."""
+    lines = []
+    for product in (each for each in record["products"] if each["interrupted"]):
+        ratios = {protocol: ratio_to(product, protocol, OURS, BEST_PEER) for protocol in record["protocols"]}
+        known = ", ".join(f"{protocol} {ratio.median:.3f}" for protocol, ratio in ratios.items() if ratio is not None)
+        lines.append(f"Not counted, since its run was interrupted: {title(product)}, with {known or 'no ratio'}.")
+    return lines
+
+
+def charts() -> dict[str, partial[bool]]:
+    """By file, the function that draws it into a path."""
+    return {_chart(stem): partial(plot.draw, record) for stem, record in records().items()}
+
+
+def _chart(stem: str) -> str:
+    return f"docs/pictures/{stem}.svg"
+
+
+def _heading(stem: str, record: dict[str, Any]) -> str:
+    return f"The suite `{record['suite']}`" if record.get("suite") else f"The record `{stem}`"
+
+
+def _about(stem: str, record: dict[str, Any]) -> list[str]:
+    versions = {
+        entry["contender"]: entry["version"]
+        for product in record["products"]
+        for entry in (*product["contenders"], *product.get("heat", ()))
+        if entry.get("version")
+    }
+    lines = [
+        f"{record['gpu']}, {record['data']} data, {record['date'][:10]}; the data is in `results/{stem}.json`.",
+        f"Versions: {'; '.join(f'{name}: {version}' for name, version in sorted(versions.items()))}.",
+    ]
+    lines += [f"{line[0].upper()}{line[1:]}." for line in session_lines(record)]
+    if left := record.get("left", ()):
+        lines.append(f"Not measured yet: {', '.join(left)}.")
+    return lines
+
+
+def _summary(record: dict[str, Any]) -> list[str]:
+    found = [each for each in standings(record) if len(each.ratios) > 1]
+    if not found:
+        return ["Too few products are complete for a mean."]
+    rows = [
+        f"| {each.protocol} | {each.ours} / {each.to} | {len(each.ratios)} | {_ratio(each.mean)} | {_worst(each)} "
+        f"| {each.slower} |"
+        for each in found
+    ]
+    heads = f"| | times | products | geometric mean | worst | below {CLEARLY_SLOWER} |"
+    return [heads, "|---|---|---|---|---|---|", *rows]
+
+
+def _worst(standing: Standing) -> str:
+    product, ratio = standing.worst
+    return f"{_ratio(ratio)} {title(product)}"
+
+
+def _products(record: dict[str, Any]) -> list[str]:
+    """A row of each product: ours, with the ratio to the best peer and both rates."""
+    columns = [
+        (name, protocol)
+        for protocol in record["protocols"]
+        for name in in_most(record["products"], protocol)
+        if is_ours(name)
+    ]
+    rows = [
+        f"| {title(product)}{_remark(product)} | " + " | ".join(_cell(product, *column) for column in columns) + " |"
+        for product in record["products"]
+    ]
+    heads = " | ".join(f"{name}, {protocol}" for name, protocol in columns)
+    about = "Each cell has the ratio to the best peer, its interval, and both rates in TFLOP/s, ours first."
+    return [about, "", f"| product | {heads} |", "|---" * (len(columns) + 1) + "|", *rows]
+
+
+def _remark(product: dict[str, Any]) -> str:
+    remarks = [product.get("label", ""), "interrupted" if product["interrupted"] else ""]
+    return "".join(f", {remark}" for remark in remarks if remark)
+
+
+def _cell(product: dict[str, Any], name: str, protocol: str) -> str:
+    ratio, peer = ratio_to(product, protocol, name, BEST_PEER), best_peer(product, protocol)
+    if ratio is None or peer is None:
+        return ""
+    found = timed(product, protocol)
+    return f"{_ratio(ratio)} {found[name]['tflops']:.3g} : {found[peer]['tflops']:.3g} {peer}"
+
+
+def _peers(product: dict[str, Any]) -> list[str]:
+    entries = (*product["contenders"], *product.get("heat", ()))
+    return [entry["contender"] for entry in entries if entry["status"] == "right" and not is_ours(entry["contender"])]
+
+
+def _ratio(ratio: Interval) -> str:
+    return f"**{ratio.median:.3f}** {_interval(ratio)}"
+
+
+def _interval(ratio: Interval) -> str:
+    return f"[{ratio.low:.3f}, {ratio.high:.3f}]"
