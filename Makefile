@@ -46,10 +46,14 @@ test-all: $(READY) others  ## The same on every Config, mutant and case, and on 
 	@TILEWRIGHT_TESTS=all TILEWRIGHT_OTHERS=$(OTHERS) $(PYTEST) $(PARALLEL) $(FOLDERS)
 
 others: $(READY)  ## Compile the kernels of tests/emulate/others anew, with those compilers that install
+ifeq ($(VENV),none)
+	@$(PY) tests/emulate/others/compile.py --all --output $(OTHERS)
+else
 	@$(PYTHON) -m venv .venv-others && .venv-others/bin/python -m pip install --quiet -e '.[$(CUDA)]'
 	@for list in tests/emulate/others/*/requirements.txt; do \
 	  .venv-others/bin/python -m pip install --quiet -r $$list || echo "$$list does not install here"; done
 	@.venv-others/bin/python tests/emulate/others/compile.py --all --output $(OTHERS)
+endif
 
 test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of two GPUs skip on one
 	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json

@@ -96,7 +96,7 @@ class Case:
         return f"{self.name}.ptx" if define is None else f"{self.name}.{define}.ptx"
 
     def digest(self, define: str | None) -> str:
-        """A hash of everything in this repository that the PTX depends on."""
+        """A hash of the sources and of what the case asks of the compiler."""
         hashed = hashlib.sha256(json.dumps([self.entry, self.options, define]).encode())
         for path in sorted({*included(self.source), *self.also}):
             hashed.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -25,6 +25,8 @@ def compile_ptx(case: Case, define: str | None) -> str:
     toolkit, cutlass = _folder("nvidia.cu13"), _folder("cutlass_library") / "source" / "include"
     options = ["-ptx", "-lineinfo", "-std=c++20", "--expt-relaxed-constexpr", "-I", toolkit / "include" / "cccl"]
     options += ["-I", cutlass] if case.compiler == "cutlass" else []
+    for headers in (toolkit, cutlass):  # assertions name files
+        options += ["-Xcompiler", f"-fmacro-prefix-map={headers}/="]
     options += [] if any(option.startswith("-arch") for option in case.options) else ["-arch=sm_90a"]
     options += [] if define is None else [f"-D{define}"]
     with tempfile.TemporaryDirectory() as folder:

@@ -41,11 +41,11 @@ def scan_lookback(rng):
 
 @kernel("sort_bitonic.cu", twins=[Twin("NO_BARRIER", "race"), Twin("NO_SYNCWARP", "race")])
 def sort_bitonic(rng):
-    keys = np.stack([rng.permutation(5000)[:512] for _ in range(2)]).astype(np.uint32)
-    values = rng.integers(0, 1 << 30, (2, 512)).astype(np.uint32)
+    keys = np.stack([rng.permutation(5000)[:256] for _ in range(2)]).astype(np.uint32)
+    values = rng.integers(0, 1 << 30, (2, 256)).astype(np.uint32)
     order = np.argsort(keys, axis=1)
     expected = {0: np.take_along_axis(keys, order, 1), 1: np.take_along_axis(values, order, 1)}
-    return Launch([keys, values], expected, grid=2, block=256)
+    return Launch([keys, values], expected, grid=2, block=128)
 
 
 @kernel("sort_radix.cu", twins=[Twin("NO_SYNCWARP", "race")])

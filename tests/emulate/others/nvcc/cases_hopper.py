@@ -95,3 +95,17 @@ def gemm_fp8_blocks(rng):
     maps = [tw.TensorMap(array, (64, 128), swizzle=128) for array in (a, b)]
     arguments = [np.empty((m, n), np.float32), *maps, a_scale, b_scale, n, k]
     return Launch(arguments, {0: left @ right.T}, grid=(2, 1), block=128, shared_bytes=34 * 1024)
+
+
+@kernel("bulk_exchange.cu", twins=[Twin("NO_PROXY_FENCE", "proxy-fence"), Twin("EXITS", "cluster-exit")])
+def bulk_exchange(rng):
+    values = rng.integers(0, 1000, (4, 4, 32)).astype(np.int32)
+    return Launch([np.empty_like(values), values], {0: values.swapaxes(0, 1)}, grid=4, block=128, cluster=4)
+
+
+@kernel("reduce_tiles.cu", twins=[Twin("STAGED_TOO_EARLY", "overwrite-before-wait")])
+def reduce_tiles(rng):
+    m, n, k = 64, 128, 3 * 64
+    a, b, expected = halves(rng, m, n, k)
+    arguments = [tw.TensorMap(np.zeros((m, n), np.float32), (64, 32)), tiles(a), tiles(b)]
+    return Launch(arguments, {0: expected}, grid=(2, 1, 3), block=128, shared_bytes=26 * 1024)

@@ -105,3 +105,13 @@ def gemm_tf32(rng):
     expected = a.astype(np.float64) @ b.astype(np.float64)
     arguments = [np.empty((32, 32), np.float32), a, b, 32, 40]
     return Launch(arguments, {0: expected}, grid=(1, 2), block=128, tolerance=1e-6)
+
+
+@kernel("convolution.cu", twins=[Twin("NO_BARRIER", "race")])
+def convolution(rng):
+    rows, columns = 9, 11
+    image, filters = small(rng, rows, columns, 64), small(rng, 9, 64, 64)
+    padded = np.pad(image, ((1, 1), (1, 1), (0, 0)))
+    taps = [exact(padded[y : y + rows, x : x + columns], filters[3 * y + x].T) for y in range(3) for x in range(3)]
+    arguments = [np.empty((rows, columns, 64), np.float32), image, filters, rows, columns]
+    return Launch(arguments, {0: sum(taps)}, grid=2, block=128)

@@ -115,3 +115,33 @@ def semaphores(rng):
     values = integers(rng, 6)
     expected = np.array([(values * 3 ** np.arange(5, -1, -1)).sum()], np.int32)
     return Launch([np.empty(1, np.int32), values, 6], {0: expected}, grid=1, block=64)
+
+
+@kernel("barrier_tokens.cu", twins=[Twin("NO_WAIT", "race")])
+def barrier_tokens(rng):
+    values, rounds = rng.integers(0, 4, 128).astype(np.int32), 4
+    mine, own = values.copy(), np.zeros(128, np.int32)
+    for step in range(rounds):
+        active = np.arange(128) < (128 if step < 1 else 96)
+        neighbor = mine[(np.arange(128) + 1) % (128 if step < 2 else 96)]
+        own += np.where(active, mine * mine, 0)
+        mine = mine + np.where(active, neighbor, 0)
+    return Launch([np.empty(128, np.int32), values, rounds], {0: mine + own}, grid=1, block=128)
+
+
+@kernel("pipeline_roles.cu", twins=[Twin("NO_ACQUIRE", "race")])
+def pipeline_roles(rng):
+    tiles = integers(rng, 5, 96)
+    return Launch([np.empty(96, np.int32), tiles, 5], {0: weighted(tiles)}, grid=1, block=128)
+
+
+@kernel("work_stealing.cu", twins=[Twin("RELAXED", "race")])
+def work_stealing(rng):
+    tasks, blocks = 40, 3
+    children = np.full((tasks, 2), -1, np.int32)
+    children.ravel()[: tasks - 1] = np.arange(1, tasks)  # a heap: task t adds tasks 2 t + 1 and 2 t + 2
+    queues = np.zeros((blocks, 66), np.int32)
+    queues[0, 1] = 1  # the root
+    unfinished = np.ones(1, np.int32)
+    arguments = [np.zeros(tasks, np.int32), queues, unfinished, children]
+    return Launch(arguments, {2: np.zeros(1, np.int32)}, grid=blocks, block=32)

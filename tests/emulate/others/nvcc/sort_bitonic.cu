@@ -1,6 +1,6 @@
-// Each block sorts 512 pairs in shared memory; steps within 32 places need the warp only.
+// Each block sorts 256 pairs in shared memory; steps within 32 places need the warp only.
 extern "C" __global__ void sort_bitonic(unsigned* keys, unsigned* values) {
-  constexpr int COUNT = 512;
+  constexpr int COUNT = 256;
   __shared__ unsigned key[COUNT], value[COUNT];
   int first = blockIdx.x * COUNT;
   for (int i = threadIdx.x; i < COUNT; i += COUNT / 2)
