@@ -9,6 +9,7 @@ import pytest
 
 from support.commands import error, in_json
 from tilewright.emulator import Device, EmulatorError, UnsupportedInstruction
+from tilewright.emulator.semantics.tensor_map import RawTensorMap
 
 HEADER = ".version 8.5\n.target sm_90a\n.address_size 64\n"
 MULTIPLY = f"""{HEADER}.visible .entry multiply() {{
@@ -53,19 +54,20 @@ def test_a_descriptor_with_a_base_offset_names_the_instruction_and_its_line(tmp_
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "words"),
+    ("field", "value", "words"),
     [
-        (16, 0, "rank is 0 and must be 1 to 5"),
-        (16, 6, "rank is 6 and must be 1 to 5"),
-        (17, 99, "element type is 99 and must be below"),
-        (18, 7, "swizzle is 7 and must be one of"),
-        (8, 1, "address is .* and must be positive and 16-byte aligned"),
+        ("rank", 0, "rank is 0 and must be 1 to 5"),
+        ("rank", 6, "rank is 6 and must be 1 to 5"),
+        ("element_type", 15, "element type is 15 and must be below"),
+        ("swizzle", 96, "swizzle is 96 and must be one of"),
+        ("address", 1, "address is .* and must be positive and 16-byte aligned"),
     ],
 )
-def test_a_tensor_map_that_was_overwritten_names_the_instruction_and_its_line(place, value, words):
+def test_a_tensor_map_that_was_overwritten_names_the_instruction_and_its_line(field, value, words):
     def change(data):
-        data[place] = value
-        return data
+        raw = RawTensorMap.unpack(data)
+        setattr(raw, field, value)
+        return raw.pack()
 
     assert load().tma_loaded_bytes == 1024
     message = rf"`cp\.async\.bulk\.tensor.* \(PTX line 11\): the tensor map at 0x7\w+ has been overwritten.*: {words}"
@@ -92,7 +94,7 @@ def test_a_tensor_map_with_any_bytes_ends_as_an_error_of_the_emulator(seed):
 
     def change(data):
         for _ in range(chosen.randint(1, 3)):
-            data[chosen.randrange(8, 128)] = chosen.randrange(256)
+            data[chosen.randrange(3, 128)] = chosen.randrange(256)
         return data
 
     with suppress(EmulatorError):  # and nothing else

@@ -7,6 +7,7 @@ from emulate.nvrtc import compile_ptx
 from support.policies import each_policy
 from tilewright.emulator import Device, DivergedCollective, EmulatorError, Misaligned, OutOfBounds
 from tilewright.emulator import UnsupportedInstruction as Unsupported
+from tilewright.emulator.semantics.tensor_map import Im2colMap, TensorMap, decode_tensor_map, encode_tensor_map
 
 SOURCE = """
 struct __align__(64) Map { unsigned long long opaque[16]; };
@@ -122,6 +123,26 @@ def test_a_copied_map_counts_its_sectors():
     kernel = device.load(with_maps(f"{RANK} {COPY}"))
     counters = device.launch(kernel, 1, 32, [device.upload(np.zeros(256, np.uint8))])
     assert (counters.global_requests, counters.global_sectors) == ({"st": 1}, {"st": 4})
+
+
+def test_the_first_half_of_a_map_holds_all_of_it():
+    """CuTe DSL copies 64 bytes to shared memory, changes fields there, and copies 128 from there."""
+    tiles = TensorMap(1 << 46, "f32", (40, 30, 2), (160, 1 << 36), (8, 16, 1), 32, (1, 2, 1), oob_nan=True)
+    images = Im2colMap(
+        4096,
+        "f16",
+        (64, 9, 8, 7, 2),
+        (128, 1152, 9216, 64512),
+        (-16, -1, 0),
+        (15, 1, -3),
+        32,
+        1024,
+        64,
+        (1, 2, 1, 3, 1),
+    )
+    for tensor_map in (tiles, images):
+        assert decode_tensor_map(encode_tensor_map(tensor_map)[:64].ljust(128, b"\xff")) == tensor_map
+    one(COPY.replace("[map]", "[map+64]"))  # of which the second half has never been written, and nothing is reported
 
 
 def test_each_space():

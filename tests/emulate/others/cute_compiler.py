@@ -1,7 +1,7 @@
 """CuTe DSL: @cute.jit host functions in, the PTX of their kernel out, by way of `tilewright.check`'s own door.
 
-The host function takes the arrays of the case in their order, TensorMaps too, as tensors of static shapes; and its
-options as constants.
+The host function takes the arrays of the case in their order, those of TensorMaps too and each once, as tensors of
+static shapes; then numbers, and the options as constants.
 """
 
 from importlib import metadata
@@ -28,7 +28,8 @@ def compile_ptx(case: Case, define: str | None) -> str:
 
     launch = case.launch(np.random.default_rng(0))
     arrays = [each.array if isinstance(each, tw.TensorMap) else each for each in launch.arguments]
-    tensors = [from_dlpack(Exported(each), assumed_align=16) for each in arrays if isinstance(each, np.ndarray)]
+    once = {id(each): each for each in arrays if isinstance(each, np.ndarray)}.values()
+    tensors = [from_dlpack(Exported(each), assumed_align=16) for each in once]
     numbers = [each for each in arrays if isinstance(each, float)]
     function = getattr(module_of(case.source), case.source.stem)
     launches = []

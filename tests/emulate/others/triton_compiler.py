@@ -31,10 +31,11 @@ def compile_ptx(case: Case, define: str | None) -> str:
 
     launch = case.launch(np.random.default_rng(0))
     function = getattr(module_of(case.source), case.entry or case.source.stem)
+    first, *others = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
+    grid = first // launch.cluster, *others  # in programs, of which each is a cluster
     launches = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = folder
-        grid = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
         call = Call(function, _of_function(launch), grid=grid, options=constants(case, define))
         TRITON.run(call, launches.append)
     (compiled,) = launches

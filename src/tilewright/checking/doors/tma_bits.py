@@ -19,10 +19,9 @@ arguments say what each field holds; descriptors with other bits are refused. Of
 
 from collections.abc import Callable
 
-from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, TensorMap, encode_tensor_map
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, USED_BYTES, TensorMap, encode_tensor_map
 from tilewright.errors import UnsupportedError
 
-USED_BYTES = 64
 ELEMENT_TYPES = {
     0: "u8", 1: "u16", 2: "u32", 3: "s32", 4: "u64", 5: "s64", 6: "f16", 7: "f32", 9: "f64", 10: "bf16", 14: "tf32",
 }  # fmt: skip

@@ -10,7 +10,7 @@ from tilewright.emulator.lanes import WARP, Active, Array, Group, Indices, lane_
 from tilewright.emulator.machine.tensor_cores import require_whole
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import FlatMemory
-from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, USED_BYTES
 from tilewright.emulator.semantics.tensor_map_fields import with_field
 
 ALIGNMENT = 64
@@ -45,7 +45,7 @@ class TensorMaps:
         address, values = (lane_values(each, group.size, chosen) for each in (address, value))
         for named, memory, where, some in self._wave.access.parts(site, lanes, space, address, ALIGNMENT, None):
             self._require_room(site, lanes, named, address, some)
-            self._wave.tell.accessed(site, "atom", named, lanes, where, TENSOR_MAP_BYTES, some)
+            self._wave.tell.accessed(site, "atom", named, lanes, where, USED_BYTES, some)
             numbers = values if some is None else values[some]
             for place, number in zip(where.tolist(), numbers.tolist(), strict=True):
                 self._write(site, memory, place, self._with_field(site, memory, place, field, ordinal, number))
@@ -60,7 +60,7 @@ class TensorMaps:
         found, written = (
             self._located(site, firsts, space, address) for space, address in (("shared", source), ("global", to))
         )
-        tell.accessed(site, "ld", "shared", firsts, found[1], TENSOR_MAP_BYTES, None)
+        tell.accessed(site, "ld", "shared", firsts, found[1], USED_BYTES, None)
         if access.unwritten is not None:
             access.unwritten = None
             tell.used_without_value(site, firsts, site)

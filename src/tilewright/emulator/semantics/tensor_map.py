@@ -3,7 +3,6 @@
 Source: CUDA driver API, cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col; PTX ISA, "Tensors".
 """
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -21,9 +20,13 @@ from tilewright.rounding import ceil_div, round_up
 ELEMENT_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32")
 """The driver's element types, named as in PTX; its variants that flush subnormals are not among them."""
 TENSOR_MAP_BYTES = 128
+USED_BYTES = 64
+"""The first bytes of a tensor map, which hold all of it: CuTe DSL copies no others of those that it changes."""
 _TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int32": "s32", "int64": "s64"}
-_MAGIC = 0x70_616D_726F_736E  # "nsormap" of an encoded tensor map
-_LAYOUT = struct.Struct("<QQBBBB5Q4Q5H5BB6h")
+_MAGIC = 0x7E501  # begins an encoded tensor map
+_WIDTHS = (20, 48, 3, 4, 3, 1, *[33] * 5, *[40] * 4, *[11] * 5, *[4] * 5, 1, 32)
+"""The bits of the fields of an encoded tensor map. Each has room for more than is allowed, to which the rest is cut."""
+_SWIZZLE_UNIT = 32
 
 
 @dataclass(frozen=True)
@@ -288,20 +291,48 @@ class RawTensorMap:
     @classmethod
     def unpack(cls, data: bytes) -> "RawTensorMap | None":
         """The fields of 128 bytes; None if they hold no map. Zeros are a map whose fields are still to be given."""
-        magic, address, rank, element_type, swizzle, oob_nan, *numbers = _LAYOUT.unpack_from(data)
-        if magic != _MAGIC and any(data):
+        bits, fields = int.from_bytes(data[:USED_BYTES], "little"), []
+        if bits and bits & (1 << _WIDTHS[0]) - 1 != _MAGIC:
             return None
+        for width in _WIDTHS:
+            fields.append(bits & (1 << width) - 1)
+            bits >>= width
+        _, address, rank, element_type, swizzle, oob_nan, *numbers, im2col, corners = fields
         shape, strides, box, steps = ([*numbers[i:j]] for i, j in ((0, 5), (5, 9), (9, 14), (14, 19)))
-        corners = [*numbers[20:]]
-        return cls(address, rank, element_type, swizzle, oob_nan, shape, strides, box, steps, numbers[19], corners)
+        return cls(
+            address, rank, element_type, _SWIZZLE_UNIT * swizzle, oob_nan, shape, strides, box, steps, im2col,
+            _corners_of(corners, rank),
+        )  # fmt: skip
 
     def pack(self) -> bytes:
         """The 128 bytes."""
-        packed = _LAYOUT.pack(
-            _MAGIC, self.address, self.rank, self.element_type, self.swizzle, self.oob_nan, *self.shape, *self.strides,
-            *self.box, *self.steps, self.im2col, *self.corners,
+        fields = (
+            _MAGIC, self.address, self.rank, self.element_type, self.swizzle // _SWIZZLE_UNIT, self.oob_nan,
+            *self.shape, *self.strides, *self.box, *self.steps, self.im2col, _packed_corners(self.corners, self.rank),
         )  # fmt: skip
-        return packed.ljust(TENSOR_MAP_BYTES, b"\0")
+        bits = shift = 0
+        for value, width in zip(fields, _WIDTHS, strict=True):
+            bits |= min(value, (1 << width) - 1) << shift
+            shift += width
+        return bits.to_bytes(TENSOR_MAP_BYTES, "little")
+
+
+def _packed_corners(corners: Sequence[int], rank: int) -> int:
+    """Six coordinates as 32 bits, those of each dimension of an image in as many bits as it has."""
+    width, packed = _CORNER_BITS.get(rank - 2, 0), 0
+    for number, corner in enumerate((*corners[: rank - 2], *corners[3 : rank + 1]) if width else ()):
+        packed |= (corner & (1 << width) - 1) << width * number
+    return packed
+
+
+def _corners_of(packed: int, rank: int) -> list[int]:
+    """The inverse of _packed_corners."""
+    width, count = _CORNER_BITS.get(rank - 2, 0), rank - 2
+    corners = [0] * 6
+    for number in range(2 * count if width else 0):
+        corner = packed >> width * number & (1 << width) - 1
+        corners[number % count + 3 * (number // count)] = corner - (corner >> width - 1 << width)
+    return corners
 
 
 def encode_tensor_map(tensor_map: AnyMap) -> bytes:
@@ -330,7 +361,7 @@ def decode_tensor_map(data: bytes) -> AnyMap | None:
     Raises ValueError if only some of the bytes differ.
     """
     raw = RawTensorMap.unpack(data)
-    if raw is None or not any(data):
+    if raw is None or not any(data[:USED_BYTES]):
         return None
     rank, kind = raw.rank, raw.element_type
     require(1 <= rank <= 5, "rank", rank, "must be 1 to 5")

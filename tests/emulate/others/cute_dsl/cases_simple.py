@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import tilewright as tw
 from emulate.others.corpus import Launch, Twin, kernel
 from emulate.others.values import small_integers
 
@@ -29,3 +30,12 @@ def softmax(rng):
 def cluster_sums(rng):
     x = small_integers(rng, (50, 256), np.int32, 9)
     return Launch([x, np.empty(256, np.int32)], {1: x.sum(0, dtype=np.int32)}, (4, 2), 128, 4)
+
+
+@kernel(
+    "ragged_rows.py", twins=[Twin("NO_ACQUIRE", "tensormap-fence"), Twin("NO_WARP_BARRIER", "overwrite-before-wait")]
+)
+def ragged_rows(rng):
+    x, ends = small_integers(rng, (100, 64), np.float32), np.array([20, 21, 55, 100], np.int32)
+    out, maps = np.empty_like(x), np.zeros((4, 2, 16), np.int64)
+    return Launch([tw.TensorMap(x, (16, 64)), tw.TensorMap(out, (16, 64)), ends, maps, x, out], {5: 2 * x}, 4, 128)

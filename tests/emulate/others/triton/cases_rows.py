@@ -3,7 +3,7 @@
 import numpy as np
 
 from emulate.others.corpus import Launch, Twin, kernel
-from emulate.others.triton.cases_matmul import SCRATCH, THREADS
+from emulate.others.triton.cases_matmul import SCRATCH, THREADS, maps
 from emulate.others.values import product, small_integers
 
 LOG2_E = 1.4426950408889634
@@ -122,3 +122,12 @@ def histogram(rng):
 def sum_rows(rng):
     x = small_integers(rng, (10, 1024), np.float32)
     return Launch([x, np.empty(1024, np.float32), 10, 1024, *SCRATCH], {1: x.sum(0)}, 2, THREADS)
+
+
+@kernel(
+    "gluon_multicast.py", "ROWS=64", "COLUMNS=64", "num_ctas=2", entry="double_tiles",
+    twins=[Twin("EARLY_REFILL", "overwrite-before-wait")],
+)  # fmt: skip
+def double_tiles(rng):
+    x = small_integers(rng, (3 * 64, 64))
+    return Launch([x, np.empty_like(x), 3, *maps(1, 2)], {1: 2 * x}, 2, THREADS, cluster=2)
