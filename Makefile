@@ -26,11 +26,12 @@ endif
 SOURCES := src tests tools
 LINTS := lint-style lint-format lint-types lint-cuda lint-spelling
 FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
+OTHERS := build/others
 # Tests run side by side, so that each process gets one BLAS thread.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu proof lint $(LINTS) format clean python
+.PHONY: help run test test-all others test-gpu proof lint $(LINTS) format clean python
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -41,8 +42,14 @@ run: $(READY)  ## Multiply, verify, and time (GPU) or count (emulator)
 test: $(READY)  ## All tests that need no GPU, on the usual Configs
 	@$(PYTEST) $(PARALLEL) $(FOLDERS)
 
-test-all: $(READY)  ## The same on every Config, mutant and case
-	@TILEWRIGHT_TESTS=all $(PYTEST) $(PARALLEL) $(FOLDERS)
+test-all: $(READY) others  ## The same on every Config, mutant and case, and on what other compilers emit now
+	@TILEWRIGHT_TESTS=all TILEWRIGHT_OTHERS=$(OTHERS) $(PYTEST) $(PARALLEL) $(FOLDERS)
+
+others: $(READY)  ## Compile the kernels of tests/emulate/others anew, with those compilers that install
+	@$(PYTHON) -m venv .venv-others && .venv-others/bin/python -m pip install --quiet -e '.[$(CUDA)]'
+	@for list in tests/emulate/others/*/requirements.txt; do \
+	  .venv-others/bin/python -m pip install --quiet -r $$list || echo "$$list does not install here"; done
+	@.venv-others/bin/python tests/emulate/others/compile.py --all --output $(OTHERS)
 
 test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of two GPUs skip on one
 	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
@@ -73,7 +80,7 @@ format: $(READY)  ## Rewrite the sources in the project's style
 	find src -name '*.cuh' | xargs $(BIN)clang-format -i
 
 clean:  ## Remove the environment and everything generated
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-others build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
 python:

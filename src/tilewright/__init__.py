@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tilewright.api import matmul as matmul
     from tilewright.api import plan as plan
     from tilewright.backends.gpu import CudaError as CudaError
-    from tilewright.checking.call import TensorMap as TensorMap
     from tilewright.checking.call import check as check
+    from tilewright.checking.host_memory import TensorMap as TensorMap
     from tilewright.checking.result import CheckResult as CheckResult
     from tilewright.errors import TilewrightError as TilewrightError
     from tilewright.jit.compile import CompilationError as CompilationError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.simt import SimtConfig as SimtConfig
     from tilewright.kernels.wgmma_config import WgmmaConfig as WgmmaConfig
     from tilewright.planner.plan import Plan as Plan
+    from tilewright.planner.range_plan import RangePlan as RangePlan
 
 __version__ = "0.1.0"
 
@@ -35,8 +36,9 @@ _HOMES = {
     "plan": "api",
     "check": "checking.call",
     "CheckResult": "checking.result",
-    "TensorMap": "checking.call",
+    "TensorMap": "checking.host_memory",
     "Plan": "planner.plan",
+    "RangePlan": "planner.range_plan",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
     "WgmmaConfig": "kernels.wgmma_config",
@@ -58,6 +60,7 @@ __all__ = [
     "MmaConfig",
     "MmaWarpConfig",
     "Plan",
+    "RangePlan",
     "ScheduleConfig",
     "SimtConfig",
     "TensorMap",

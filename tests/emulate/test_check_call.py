@@ -39,7 +39,7 @@ def test_arrays_are_written_in_place():
     assert result.counters["totals"]["global_sectors"] == {"ld": 8, "st": 8}
     assert set(result.as_dict()) == {
         "kernel", "product", "config", "verified", "skipped", "reports", "unlisted", "warnings", "waived", "counters",
-        "schedules",
+        "coverage", "schedules",
     }  # fmt: skip
 
 
@@ -177,16 +177,16 @@ X = np.zeros(64, np.float32)
             ([1.0], X, 1, 1.0),
             {},
             TypeError,
-            r"arguments\[0\] is a list: pass a NumPy array \(of a tensor .*\), a",
+            r"arguments\[0\] is a list: pass a NumPy array, a torch tensor on the CPU, a",
         ),
-        ((np.array([None]), X, 1, 1.0), {}, TypeError, r"arguments\[0\] is an array of object: pass a NumPy array of"),
+        ((np.array([None]), X, 1, 1.0), {}, TypeError, r"arguments\[0\] is an array of object: pass one of numbers"),
         (
             (tw.TensorMap(X[::2], (8,)), X, 1, 1.0),
             {},
             ValueError,
             r"arguments\[0\] is a TensorMap of .* contig",
         ),
-        ((tw.TensorMap([1], (8,)), X, 1, 1.0), {}, TypeError, r"arguments\[0\] is a list: pass a NumPy array"),
+        ((tw.TensorMap([1], (8,)), X, 1, 1.0), {}, TypeError, r"arguments\[0\] is a TensorMap of a list: pass one of"),
         ((X, X, 1, 1.0), {"grid": 0}, ValueError, r"grid=0 must be one to three integers from 1 on: give n, or \(x, y"),
         ((X, X, 1, 1.0), {"block": "32"}, ValueError, r"block='32' must be one to three integers"),
         ((X, X, 1, 1.0), {"cluster": (1, 1, 1, 1)}, ValueError, r"cluster=\(1, 1, 1, 1\) must be"),
@@ -230,7 +230,7 @@ def test_what_cannot_be_launched_is_refused_with_the_remedy(arguments, options, 
     [
         ("missing.ptx", ValueError, "missing.ptx cannot be read: No such file"),
         ("a\0b", ValueError, r"'a\\x00b' cannot be read: .*null.*; name a PTX file"),
-        (3, TypeError, "kernel is a int: pass PTX text, or the path of a file with it"),
+        (3, TypeError, "kernel is a int: pass PTX text, the path of a PTX or CUDA"),
         ("", ValueError, "kernel is empty: give "),
         ("int main() {\n}\n", PtxSyntaxError, "version"),
     ],

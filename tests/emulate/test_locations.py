@@ -66,6 +66,42 @@ def test_a_line_that_calls_itself_has_the_caller_that_was_written_last():
     assert found[5].chain == ("algorithm.hpp:70", "?:1")
 
 
+LLVM_ASSEMBLY = """.file 1 "user.py"
+.visible .entry e(.param .u64 out) {
+.reg .b64 %p;
+.loc 1 7 3
+ld.param.u64 %p, [out];
+.loc 1 20 25
+// begin inline asm
+.loc 1 20 25
+st.global.u32 [%p], 1;
+.loc 1 21 25
+st.global.u32 [%p+4], 1;
+
+// end inline asm
+st.global.u32 [%p+8], 1;
+// begin inline asm
+
+.loc 1 21 25
+st.global.u32 [%p+12], 1;
+// end inline asm
+.loc 1 0 25
+// begin inline asm
+.loc 1 1 25
+st.global.u32 [%p+16], 1;
+// end inline asm
+.loc 1 30 3
+ret;
+}
+"""
+
+
+def test_lines_within_assembly_are_not_lines_of_the_source():
+    """LLVM counts on from the line of the assembly; only what it writes before the assembly is a source line."""
+    found = stores(HEADER + LLVM_ASSEMBLY)
+    assert [location.root_line for location in found] == [20, 20, 20, 20, 30]
+
+
 @pytest.mark.planted_fault
 def test_a_report_in_a_template_of_a_header_names_the_line_of_the_user(reports):
     source = """

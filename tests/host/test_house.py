@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 FLOORS = (
     ("tilewright.__main__",),
-    ("tilewright.cli",),
+    ("tilewright.cli", "tilewright.pytest_plugin"),
     ("tilewright",),
     ("tilewright.ladder",),
     ("tilewright.bench", "tilewright.checking"),

@@ -181,11 +181,11 @@ BAD = {
     changed(gpu="A100"): "it is for GPU 'A100', and this one is 'H200': tune on this GPU",
     changed(gpu=7): "it is for GPU 7",
     changed(entries={}): "its entries are no list",
-    changed(entries=[1]): "an entry has not the members m, n, k",
-    changed_entry(m="512"): "an entry has m='512', which is no int",
-    changed_entry(m=True): "an entry has m='True', which is no int",
-    changed_entry(kernel="cublas"): "an entry has kernel='cublas': known are wgmma",
-    changed_entry(config={}): "an entry has a config without exactly the fields tile_m",
+    changed(entries=[1]): "1 is no entry: give it exactly the members m, n, k",
+    changed_entry(m="512"): "an entry has m='512': write one of type int",
+    changed_entry(m=True): "an entry has m='True': write one of type int",
+    changed_entry(kernel="cublas"): "an entry has kernel='cublas': use wgmma",
+    changed_entry(config={}): "an entry has another config than wgmma's: give it exactly the fields tile_m",
     changed_entry(alignment=[[1]]): "an entry has alignment=[[1]]: write whole numbers",
 }
 

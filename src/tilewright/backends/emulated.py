@@ -68,6 +68,10 @@ class EmulatedBackend:
         """Never: kernels see emulated memory."""
         return False
 
+    def has_loaded(self, compiled: CompiledKernel) -> bool:
+        """Whether there is nothing to load, as always."""
+        return True
+
     def check_stream(self, stream: int) -> None:
         """The emulator has no streams: any number is ignored."""
 

@@ -99,6 +99,10 @@ class GpuBackend:
         """Prebuild launch configuration, parameters and tensor-map caches of a loaded kernel."""
         return GpuExecutable(self, self._function(compiled, shape), shape, arguments)
 
+    def has_loaded(self, compiled: CompiledKernel) -> bool:
+        """Whether the kernel's function is there."""
+        return compiled.cubin in self._functions
+
     def _function(self, compiled: CompiledKernel, shape: LaunchShape) -> Any:
         """The kernel's function in this context; each cubin is loaded once and stays."""
         function = self._functions.get(compiled.cubin)

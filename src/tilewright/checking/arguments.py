@@ -20,6 +20,10 @@ class Buffer(Protocol):
     def nbytes(self) -> int:
         """Bytes of its elements."""
 
+    @property
+    def skew(self) -> int:
+        """The bytes by which its address exceeds a multiple of the device's alignment."""
+
     def array(self, rng: np.random.Generator) -> Array:
         """The contents before a run."""
 
@@ -37,6 +41,21 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
+class Structure:
+    """A structure passed by value, with pointers in it, by their offsets in bytes."""
+
+    data: bytes
+    pointers: Mapping[int, Pointer]
+
+    def value(self, device: "Device", addresses: Mapping[str, int]) -> bytes:
+        """The bytes, with the addresses on a device."""
+        data = bytearray(self.data)
+        for offset, pointer in self.pointers.items():
+            data[offset : offset + 8] = pointer.value(device, addresses).to_bytes(8, "little")
+        return bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMapOf:
     """A TMA descriptor of an array in a buffer.
 
@@ -49,7 +68,7 @@ class TensorMapOf:
 
     label: str
     buffer: str
-    dtype: "np.dtype[Any]"
+    dtype: "np.dtype[Any] | str"
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
@@ -80,7 +99,7 @@ class TensorMapOf:
             raise ArgumentValueError(f"{self.label}: {error} (innermost dimension first)") from error
 
 
-Item: TypeAlias = Pointer | TensorMapOf | int | float | bytes | np.generic
+Item: TypeAlias = Pointer | Structure | TensorMapOf | int | float | bytes | np.generic
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,5 +123,6 @@ class Arguments:
     def values(self, device: "Device", addresses: Mapping[str, int]) -> list[int | float | bytes | np.generic]:
         """The arguments for Device.launch, with the buffers at these addresses."""
         return [
-            item.value(device, addresses) if isinstance(item, Pointer | TensorMapOf) else item for item in self.items
+            item.value(device, addresses) if isinstance(item, Pointer | Structure | TensorMapOf) else item
+            for item in self.items
         ]

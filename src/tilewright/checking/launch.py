@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -20,7 +20,7 @@ from tilewright.checking.time_limit import TimeLimit
 from tilewright.checking.wording import Wording
 from tilewright.emulator import Counters, Device, Kernel
 from tilewright.emulator.checks.reporting.waivers import Waiver
-from tilewright.emulator.ptx.parser import COMPILED
+from tilewright.emulator.ptx.parser import COMPILED, source_files
 from tilewright.errors import ArgumentValueError
 from tilewright.reference import Array
 
@@ -71,6 +71,9 @@ class Source:
         if wanted in entries:
             return str(wanted)
         fitting = [entry for entry in entries if (wanted or "") in entry]
+        if wanted:  # Itanium's mangling of a function outside of namespaces
+            named = [entry for entry in fitting if entry.startswith(f"_Z{len(wanted)}{wanted}")]
+            fitting = named or fitting
         if len(fitting) == 1:
             return fitting[0]
         if not entries:
@@ -87,7 +90,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A loaded kernel, with everything that launches it. grid: CTAs. block: threads. cluster: CTAs."""
+    """A loaded kernel, with everything that launches it.
+
+    grid, cluster: CTAs. block: threads.
+    title: the kernel's name in results; by default the one in the PTX.
+    dependent: whether the grid may start before the one ahead of it has ended.
+    """
 
     source: Source
     kernel: Kernel
@@ -97,6 +105,8 @@ class Launch:
     cluster: Extents
     shared_bytes: int
     words: Wording
+    title: str = ""
+    dependent: bool = False
 
     def __post_init__(self) -> None:
         """Raise an ArgumentValueError for arguments that do not fit the kernel, or the memory of this machine."""
@@ -123,12 +133,12 @@ class Launch:
         """
         arguments, kernel = self.arguments, self.kernel
         initial = arguments.initial(seed)
-        findings = Findings(kernel.name, Path(self.source.name).name, waivers=waivers)
+        findings = Findings(self.title or kernel.name, Path(self.source.name).name, waivers=waivers)
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
             ignore = [str(waiver) for waiver in waivers]
             device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, ignore=ignore, **options)
-            addresses = {name: device.upload(array) for name, array in initial.items()}
+            addresses = {name: _upload(device, array, arguments.buffers[name].skew) for name, array in initial.items()}
             findings.named = partial(_named, addresses=addresses, arrays=initial)
 
             def run() -> tuple[Results, Counters | None]:
@@ -140,6 +150,7 @@ class Launch:
                     arguments.values(device, addresses),
                     cluster=self.cluster,
                     shared_bytes=self.shared_bytes,
+                    dependent=self.dependent,
                     max_steps=sys.maxsize,
                 )
                 return {name: _download(device, addresses[name], array) for name, array in initial.items()}, counters
@@ -153,7 +164,7 @@ class Launch:
             limit(done)
 
         results = run_under_each(orders, prepare, findings, go_on)
-        return findings.result(), results
+        return replace(findings.result(), files={"PTX": self.source.name, **source_files(self.source.text)}), results
 
     def _time_limit(self, runs: int) -> TimeLimit:
         ctas = prod(self.grid)
@@ -162,6 +173,54 @@ class Launch:
         remedy = f"take {' or '.join(smaller)}" if smaller else "give the kernel less to do"
         together = share_together(ctas, prod(self.block), prod(self.cluster))
         return TimeLimit(f"{runs} schedules of {ctas:,} CTA{'s' * (ctas > 1)}", together / runs, remedy)
+
+
+def launch_of(
+    source: Source,
+    entry: str | None,
+    arguments: Arguments,
+    words: Wording,
+    *,
+    grid: Extents | None = None,
+    block: Extents | None = None,
+    cluster: Extents | None = None,
+    shared_bytes: int = 0,
+    title: str = "",
+    dependent: bool = False,
+) -> Launch:
+    """A launch of a kernel of the source; by default one CTA, and of block and cluster what the PTX requires.
+
+    Raises:
+        ArgumentValueError: for an entry or arguments that do not fit, and if block is missing.
+        EmulatorError: if the PTX is wrong or not emulated.
+    """
+    kernel = source.load(entry, words)
+    directives = kernel.program.entry.directives
+    if block is None and "reqntid" not in directives:
+        said = f"{words.name('block')} is missing and the PTX does not say it: give {words.written('block', 128)}"
+        try:
+            fit(arguments, kernel, words)
+        except ArgumentValueError as error:  # the parameters too are said at once
+            said += f"\n{error}"
+        raise ArgumentValueError(said)
+    return Launch(
+        source,
+        kernel,
+        arguments,
+        grid or (1,),
+        block or directives["reqntid"],
+        cluster or directives.get("reqnctapercluster") or (1,),
+        shared_bytes,
+        words,
+        title,
+        dependent,
+    )
+
+
+def _upload(device: Device, array: Array, skew: int) -> int:
+    address = device.allocate(max(array.nbytes, 1), skew=skew)
+    device.write(address, array)
+    return address
 
 
 def _download(device: Device, address: int, like: Array) -> Array:

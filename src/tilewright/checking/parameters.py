@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.checking.arguments import Arguments, Item, Pointer, TensorMapOf
+from tilewright.checking.arguments import Arguments, Item, Pointer, Structure, TensorMapOf
 from tilewright.checking.wording import Wording
 from tilewright.emulator.ptx.syntax import TYPE_BITS
 from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
@@ -71,7 +71,7 @@ def _fits(item: Item, parameter: "Parameter") -> bool:
         return _is_float(parameter)
     if isinstance(item, int):
         return parameter.size <= 8 and -(1 << 8 * parameter.size - 1) <= item < 1 << 8 * parameter.size
-    return parameter.size == len(item)
+    return parameter.size == len(item.data if isinstance(item, Structure) else item)
 
 
 def _is_float(parameter: "Parameter") -> bool:

@@ -31,9 +31,12 @@ class CheckResult:
     warnings: findings that are no faults, in the form of reports.
     waived: by waiver, the number of reports that it covers.
     counters: totals, by_line and by_line_inclusive of the first run.
+    coverage: what the runs did not exercise: `summary`, in words, and under each of rings, branches, accesses,
+    operations and lines (`tilewright.emulator.Gaps`) the `total` and what was `missed`; empty if nothing ran.
     schedules: the orders of asynchronous completion that it ran under.
     error: why the check ended early; empty otherwise.
     interrupted: whether Ctrl-C ended it.
+    files: the paths of source files, by the names that locations have for them.
     """
 
     kernel: str
@@ -48,15 +51,60 @@ class CheckResult:
     warnings: list[dict[str, Any]] = field(default_factory=list)
     waived: dict[str, int] = field(default_factory=dict)
     counters: dict[str, Any] = field(default_factory=_not_counted)
+    coverage: dict[str, Any] = field(default_factory=dict)
     schedules: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON; `error` only if there is one."""
         record = dataclasses.asdict(self)
-        del record["interrupted"]
+        del record["interrupted"], record["files"]
         if not self.error:
             del record["error"]
         return record
+
+    def __str__(self) -> str:
+        """The findings with their source lines, for people."""
+        from tilewright.checking.excerpts import explained
+
+        found = [explained(report, self.files) for report in self.reports]
+        found += [explained(warning, self.files, "warning") for warning in self.warnings]
+        verdict = {True: "clean", False: f"{len(self.reports)} reported", None: "not verified"}[self.verified]
+        reason = self.error or self.skipped
+        return "\n\n".join([f"{self.kernel} {self.product}: {verdict}{f', {reason}' if reason else ''}", *found])
+
+
+def merged(results: Sequence[CheckResult]) -> CheckResult:
+    """The results of several launches as one, of all of them; counters are sums."""
+    if len(results) == 1:
+        return results[0]
+    verdicts = [result.verified for result in results]
+    return CheckResult(
+        ", ".join(dict.fromkeys(result.kernel for result in results)),
+        ", ".join(dict.fromkeys(result.product for result in results)),
+        verified=False if False in verdicts else None if None in verdicts or not verdicts else True,
+        error="\n".join(result.error for result in results if result.error),
+        reports=[report for result in results for report in result.reports],
+        unlisted=_total([result.unlisted for result in results]),
+        warnings=[warning for result in results for warning in result.warnings],
+        waived=_total([result.waived for result in results]),
+        counters=_total([result.counters for result in results]),
+        schedules=list(dict.fromkeys(schedule for result in results for schedule in result.schedules)),
+        files={name: path for result in results for name, path in result.files.items()},
+    )
+
+
+def _total(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Records of numbers, added by key; rates come anew from what they are rates of."""
+    keys = dict.fromkeys(key for record in records for key in record)
+    total: dict[str, Any] = {}
+    for key in keys:
+        values = [record[key] for record in records if key in record]
+        total[key] = _total(values) if isinstance(values[0], dict) else sum(values)
+    if "sectors_per_request" in total:
+        sectors = total["global_sectors"]
+        total["sectors_per_request"] = {kind: sectors[kind] / n for kind, n in total["global_requests"].items()}
+    return total
 
 
 class Findings:
@@ -64,6 +112,7 @@ class Findings:
 
     named: puts the names of arrays after the addresses in a sentence.
     waivers: what is accepted, and only counted.
+    coverage: the observer that each run needs, of what they exercise.
     """
 
     def __init__(
@@ -75,7 +124,10 @@ class Findings:
         named: Callable[[str], str] = str,
         waivers: "Sequence[Waiver]" = (),
     ) -> None:
+        from tilewright.emulator import Coverage
+
         self.kernel, self.product, self.config = kernel, product, config
+        self.coverage = Coverage()
         self.named, self._waivers = named, waivers
         self.counters: Counters | None = None
         self.error, self.interrupted = "", False
@@ -137,7 +189,7 @@ class Findings:
 
     def result(self) -> CheckResult:
         """The findings so far."""
-        counters = self.counters
+        counters, gaps = self.counters, self.coverage.gaps()
         counted = _not_counted() if counters is None else {
             "totals": counters.as_dict(),
             "by_line": {line: counts.as_dict() for line, counts in counters.by_line.items()},
@@ -155,5 +207,6 @@ class Findings:
             warnings=self._warnings,
             waived=self._waived,
             counters=counted,
+            coverage={} if gaps is None else {"summary": gaps.summary(), **gaps.as_dict()},
             schedules=self._schedules,
         )

@@ -29,7 +29,7 @@ class Wording:
         """A format of an option with a value that is still to come."""
         return self.value.replace("{}", option, 1)
 
-    def written(self, option: str, value: str) -> str:
+    def written(self, option: str, value: object) -> str:
         """An option with a value in messages."""
         return self.value.format(option, value)
 

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, get_type_hints
 
 import typer
@@ -43,7 +44,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
-        as_json = values.get("as_json")
+        as_json = values.get("as_json") or values.get("format") == "json"
         for name, kind in groups.items():
             values[name] = kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
         try:
@@ -84,7 +85,7 @@ class CommandLine(TyperGroup):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse the words of the command line up to the command's name."""
-        self._in_json = "--json" in args
+        self._in_json = "--json" in args or "--format=json" in args or ("--format", "json") in pairwise(args)
         with self._usage_errors():
             return super().make_context(info_name, args, parent, **extra)
 

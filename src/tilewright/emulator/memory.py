@@ -115,16 +115,16 @@ class GlobalMemory(FlatMemory):
         self.allocations: list[Allocation] = []
         self._last = Allocation(0, 0)
 
-    def allocate(self, size: int, align: int, internal: bool = False) -> int:
-        """The address of fresh poisoned bytes.
+    def allocate(self, size: int, align: int, internal: bool = False, skew: int = 0) -> int:
+        """The address of fresh poisoned bytes, `skew` bytes past a multiple of `align`.
 
         Raises MemoryError if the arena is full.
         """
-        start = round_up(REDZONE, align)
+        start = round_up(REDZONE, align) + skew
         for allocation in self.allocations:
             if start + size + REDZONE <= allocation.start:
                 break
-            start = round_up(allocation.end + REDZONE, align)
+            start = round_up(allocation.end + REDZONE, align) + skew
         if start + size + REDZONE > self.bytes.size:
             raise MemoryError(
                 f"{size} bytes do not fit in the emulated global memory of {self.bytes.size} bytes: "

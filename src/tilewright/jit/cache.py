@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import filelock
@@ -95,17 +95,21 @@ class KernelCache:
 
         Raises what `compile` raises. Problems with the disk are logged and never raised.
         """
-        found = self.find(unit, arch)
+        return self.get_or_make(lambda: self.key(unit, arch), lambda: compiler.compile(unit, arch))
+
+    def get_or_make(self, key_of: Callable[[], str], make: Callable[[], CompiledKernel]) -> CompiledKernel:
+        """The entry of a key, made if there is none. The key covers all that goes into it, the compiler too."""
+        found = self._find(key_of())
         if found is not None:
             return found
         # Once the compiler is loaded, its version is certain, and the key may differ.
         compiler.load_nvrtc()
-        key = self.key(unit, arch)
+        key = key_of()
         with self._locked(key) as may_write:
             found = self._find(key, report=True)
             if found is not None:
                 return found
-            kernel = compiler.compile(unit, arch)
+            kernel = make()
             if may_write:
                 self._write(key, kernel)
         return kernel
@@ -230,6 +234,11 @@ def known(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
     if kernel is None and (kernel := default_cache().find(unit, arch)) is not None:
         remember(unit, arch, kernel)
     return kernel
+
+
+def in_memory(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
+    """The kernel if `build` would return it at once; or None."""
+    return _built.get((unit, arch))
 
 
 def remember(unit: TranslationUnit, arch: str, kernel: CompiledKernel) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -67,56 +68,89 @@ class CompiledKernel:
     warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Translation:
+    """What NVRTC makes of a source; without PTX and cubin if it refuses it.
+
+    lowered: the name in the PTX of the instantiation that was asked for.
+    """
+
+    status: str
+    log: str
+    ptx: str = ""
+    cubin: bytes = b""
+    lowered: str = ""
+
+
+def translate(
+    text: str, name: str, headers: Mapping[str, str], options: Sequence[str], instantiation: str = ""
+) -> Translation:
+    """Run NVRTC once. name: of the source in messages; headers: texts by name; instantiation: a C++ name expression."""
+    nvrtc = load_nvrtc()
+    program = _checked(
+        nvrtc.nvrtcCreateProgram(
+            text.encode(),
+            name.encode(),
+            len(headers),
+            [header.encode() for header in headers.values()],
+            [header.encode() for header in headers],
+        )
+    )
+    try:
+        if instantiation:
+            _checked(nvrtc.nvrtcAddNameExpression(program, instantiation.encode()))
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).decode(errors="replace")
+        log = log.rstrip("\0").strip()
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            return Translation(status.name, log)
+        ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode()
+        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+        lowered = _checked(nvrtc.nvrtcGetLoweredName(program, instantiation.encode())) if instantiation else b""
+        return Translation(status.name, log, ptx, cubin, lowered.decode())
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
 def compile(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
     """Compile `unit` for the real architecture `arch` ("sm_80", "sm_90a"...), on a machine with any GPU or none.
 
     Raises CompilationError with the log and the source around each error, CompilerMissing without NVRTC.
     """
-    nvrtc = load_nvrtc()
+    load_nvrtc()
     if not re.fullmatch(r"sm_\d+[af]?", arch):
         raise ArgumentValueError(f"arch = {arch!r}: name a real architecture such as 'sm_80' or 'sm_90a'")
     headers = unit.header_texts()
     start = time.perf_counter()
-    program = _checked(
-        nvrtc.nvrtcCreateProgram(
-            unit.text.encode(),
-            f"{SOURCE_ROOT}{unit.name}.cu".encode(),
-            len(headers),
-            [f'#line 1 "{SOURCE_ROOT}{name}"\n{text}'.encode() for name, text in headers.items()],
-            [name.encode() for name in headers],
-        )
+    made = translate(
+        unit.text,
+        f"{SOURCE_ROOT}{unit.name}.cu",
+        {name: f'#line 1 "{SOURCE_ROOT}{name}"\n{text}' for name, text in headers.items()},
+        (f"--gpu-architecture={arch}", *OPTIONS),
     )
-    try:
-        options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).decode(errors="replace")
-        log = log.rstrip("\0").strip()
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompilationError(_explain_failure(unit, headers, arch, status.name, log), log)
-        ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode()
-        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-    seconds = time.perf_counter() - start
+    if not made.ptx:
+        raise CompilationError(_explain_failure(unit, headers, arch, made.status, made.log), made.log)
+    if "Used " not in made.log:
+        raise CompilationError(f"ptxas reported no registers for {unit.name}; the log was:\n{made.log}", made.log)
+    return compiled_kernel(unit.name, arch, made, time.perf_counter() - start)
 
-    registers = re.search(r"Used (\d+) registers", log)
-    if registers is None:
-        raise CompilationError(f"ptxas reported no registers for {unit.name}; the log was:\n{log}", log)
-    # One line for the entry and one for each function that was not inlined into it.
-    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
-    static_smem = re.search(r"(\d+) bytes smem", log)
+
+def compiled_kernel(name: str, arch: str, made: Translation, seconds: float) -> CompiledKernel:
+    """The kernel that NVRTC made, with what ptxas reported of it; of several kernels, the most."""
+    # One line for each entry and one for each function that was not inlined.
+    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", made.log)
     return CompiledKernel(
-        name=unit.name,
+        name=name,
         arch=arch,
-        ptx=ptx,
-        cubin=cubin,
-        registers=int(registers[1]),
+        ptx=made.ptx,
+        cubin=made.cubin,
+        registers=max(map(int, re.findall(r"Used (\d+) registers", made.log)), default=0),
         spill_bytes=sum(int(stores) + int(loads) for _, stores, loads in frames),
         stack_bytes=sum(int(stack) for stack, _, _ in frames),
-        static_smem_bytes=int(static_smem[1]) if static_smem else 0,
+        static_smem_bytes=max(map(int, re.findall(r"(\d+) bytes smem", made.log)), default=0),
         compile_seconds=seconds,
         nvrtc_version=nvrtc_version(),
-        warnings=tuple(line.strip() for line in _WARNING_LINE.findall(log)),
+        warnings=tuple(line.strip() for line in _WARNING_LINE.findall(made.log)),
     )
 
 

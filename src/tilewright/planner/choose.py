@@ -86,10 +86,14 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any, named:
     kernel = kernel_named(name, "kernel", "'auto'")
     refusal = kernel.refuses(problem, hardware)
     if refusal is not None:
-        asked, remedy = f"kernel={name!r}", "use kernel='auto'"
-        if not named:
-            asked, remedy = f"config={config!r} is for kernel {name!r}, which", "leave config out"
-        raise ArgumentValueError(f"{asked} does not take {problem} on {hardware.name}: {refusal}; {remedy}")
+        if named:
+            raise ArgumentValueError(
+                f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'"
+            )
+        raise ArgumentValueError(
+            f"config={config!r} is for kernel {name!r}, which does not take {problem} on {hardware.name}: {refusal}; "
+            f"leave config out"
+        )
     if config is None:
         return Choice(kernel, kernel.best(problem, hardware), f"{name}: asked for by kernel=")
     kernel.check(config, problem, hardware)

@@ -111,17 +111,21 @@ class Entry:
     def from_dict(cls, values: Any) -> "Entry":
         """The entry that `as_dict` wrote; an ArgumentValueError says what is wrong with another."""
         if not isinstance(values, dict) or values.keys() != _TYPES.keys():
-            raise ArgumentValueError(f"an entry has not the members {', '.join(_TYPES)}: {str(values)[:80]}")
+            raise ArgumentValueError(f"{str(values)[:80]} is no entry: give it exactly the members {', '.join(_TYPES)}")
         for name, kind in _TYPES.items():
             if type(values[name]) is not kind:
-                raise ArgumentValueError(f"an entry has {name}={str(values[name])[:80]!r}, which is no {kind.__name__}")
+                raise ArgumentValueError(
+                    f"an entry has {name}={str(values[name])[:80]!r}: write one of type {kind.__name__}"
+                )
         if values["kernel"] not in KERNELS:
-            raise ArgumentValueError(f"an entry has kernel={values['kernel']!r}: known are {', '.join(KERNELS)}")
+            raise ArgumentValueError(f"an entry has kernel={values['kernel']!r}: use {', '.join(KERNELS)}")
         if not all(type(nbytes) is int for nbytes in values["alignment"]):
             raise ArgumentValueError(f"an entry has alignment={str(values['alignment'])[:80]}: write whole numbers")
         known = fields_of(KERNELS[values["kernel"]].config_type)
         if values["config"].keys() != known.keys():
-            raise ArgumentValueError(f"an entry has a config without exactly the fields {', '.join(known)}")
+            raise ArgumentValueError(
+                f"an entry has another config than {values['kernel']}'s: give it exactly the fields {', '.join(known)}"
+            )
         key = Key(**{name: values[name] for name in Key._fields} | {"alignment": tuple(values["alignment"])})
         return cls(key, *(values[name] for name in ("m", "kernel", "config", "us", "date")))
 
@@ -226,7 +230,7 @@ def file_name(gpu: str) -> str:
 def read(path: Path, gpu: str | None = None) -> tuple[str, Table]:
     """The GPU and the Table in a file. Raises OSError, or an ArgumentValueError as `decode` does, with the path."""
     if path.stat().st_size > MAX_BYTES:
-        raise ArgumentValueError(f"{path} is no table of tuned Configs: it has more than {MAX_BYTES} bytes")
+        raise ArgumentValueError(f"{path} has more than {MAX_BYTES} bytes, so it is no table: name another")
     try:
         return decode(path.read_text(encoding="utf-8"), gpu)
     except ValueError as error:
@@ -261,7 +265,8 @@ class Store:
         return self._tables
 
     def table(self) -> Table:
-        """The user's own table."""
+        """The user's own table, as it is now."""
+        self._next_look = -1.0
         self.tables()
         return self._files[self.path][1]
 

@@ -1,23 +1,35 @@
 """`tilewright check`: run kernels in the emulator under every order of asynchronous completion."""
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli.check.formats import github, sarif
 from tilewright.cli.check.options import LaunchOptions, ProductOptions
 from tilewright.cli.check.show import show, show_summary
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command
 from tilewright.cli.options import Json, Seed
 from tilewright.cli.output import paragraph, print_json, progress
-from tilewright.errors import message_of
+from tilewright.errors import ArgumentValueError, message_of
 
 if TYPE_CHECKING:
     from tilewright.checking.asynchrony import Asynchrony
+    from tilewright.checking.launch import Launch
     from tilewright.checking.result import CheckResult
     from tilewright.cli.output import Bar
+
+
+class Format(StrEnum):
+    """How findings are printed."""
+
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+    github = "github"
+
 
 COVERED = {
     "all": "the kernels that the planner chooses from; `tilewright check ladder` checks the rungs of the ladder",
@@ -32,7 +44,8 @@ def check(
         str,
         typer.Argument(
             help="The name of a kernel or of a rung of the ladder, all (kernels that the planner chooses from), ladder "
-            "(all its rungs), or the path of a PTX file.",
+            "(all its rungs), or a file: FILE.ptx, FILE.cu, or FILE.py:NAME for a kernel of Triton, CuTe DSL, CuPy or "
+            "cuda-core.",
             show_default=False,
         ),
     ],
@@ -41,28 +54,31 @@ def check(
     schedules: Annotated[int, typer.Option("--schedules", help="Random orders, besides eager and lazy.", min=0)] = 2,
     lines: Annotated[
         bool | None,
-        typer.Option(
-            "--lines/--no-lines", help="Counters per source line; by default of a PTX file.", show_default=False
-        ),
+        typer.Option("--lines/--no-lines", help="Counters per source line; by default of a file.", show_default=False),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
+    format: Annotated[
+        Format,
+        typer.Option("--format", help="For people, as JSON (--json), as SARIF, or for GitHub."),
+    ] = Format.text,
 ) -> None:
     """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
 
     A kernel of tilewright multiplies, and its product is verified each time. Without M N K, the product is
     small and does not consist of whole tiles, unless a rung takes nothing else. The results must be equal bit for
-    bit under every order. For a PTX file, these are all arrays that the kernel gets.
+    bit under every order. For a file, these are all arrays that the kernel gets.
 
-    A launch of a PTX file that would take minutes ends early with the estimate;
+    A launch that would take minutes ends early with the estimate;
     TILEWRIGHT_EMULATOR_SECONDS sets the limit. Ctrl-C shows what was found so far.
 
     The exit code is 1 if something is reported, 2 if the check cannot run or ends early,
     and 130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
     reports, unlisted, warnings, waived, counters: {totals, by_line, by_line_inclusive},
-    schedules}, with the key error if the check ends early. For all and ladder it prints
+    coverage, schedules}, with the key error if the check ends early. For all and ladder it prints
     {verified, results}, where results lists such objects. If the check cannot run, it
-    prints {error}.
+    prints {error}. --format sarif prints a SARIF 2.1.0 log, and --format github a line
+    for each report that GitHub shows in a pull request.
 
     \b
     Examples:
@@ -74,28 +90,38 @@ def check(
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
       tilewright check lib.ptx --entry sum --block 64 --shared-bytes 64 --arg 5
       tilewright check lib.ptx --entry scale --block 64 --ignore race@scale.cu:9
+      tilewright check sum.cu -D TILE=64 --grid 4 --block 256 --arg out=f32[4] --arg f32[1024]:random
+      tilewright check add.py:add_kernel -D BLOCK=128 --grid 4 --arg f32[500]:random --arg out=f32[500] --arg 500
     """
     from tilewright.checking.asynchrony import asynchronies
 
     orders = asynchronies(schedules, seed)
+    if as_json and format not in (Format.text, Format.json):
+        raise ArgumentValueError(f"--json and --format {format.value} are two formats: give one of them")
+    written = Format.json if as_json else format
     if is_file := bool(set("./") & set(kernel)):
         product.refuse_for_a_file()
-        found = _check_file(Path(kernel), launch, orders, seed)
+        found = _check_file(kernel, launch, orders, seed)
     else:
         launch.refuse_for(kernel)
         found = _check_kernels(kernel, product, orders, seed)
     results: list[CheckResult] = []
     for result in found:
-        if kernel in COVERED and not as_json and not results:
+        if kernel in COVERED and written is Format.text and not results:
             paragraph(f"Checking {COVERED[kernel]}.", 0)
         results.append(result)
-        if not as_json:
+        if written is Format.text:
             show(result, is_file if lines is None else lines)
         if result.error:
             typer.echo(f"tilewright: {result.error}", err=True)
             break
-    if as_json:
+    if written is Format.json:
         print_json(_record_of_all(results) if kernel in COVERED else results[0].as_dict())
+    elif written is Format.sarif:
+        print_json(sarif(results))
+    elif written is Format.github:
+        for line in github(results):
+            typer.echo(line)
     elif kernel in COVERED:
         show_summary(results)
     if results[-1].interrupted:
@@ -107,12 +133,24 @@ def check(
 
 
 def _check_file(
-    path: Path, options: LaunchOptions, orders: "Sequence[Asynchrony]", seed: int
+    target: str, options: LaunchOptions, orders: "Sequence[Asynchrony]", seed: int
 ) -> "Iterator[CheckResult]":
-    waivers, launch = options.accepted(), options.launch(path)
-    with progress(f"checking {launch.kernel.name}") as bar:
-        result, _ = launch.check(orders, seed, waivers=waivers, progress=bar)
-    yield result
+    from tilewright.checking.host_memory import write_back
+    from tilewright.checking.result import merged
+
+    waivers = options.accepted()
+    results: list[CheckResult] = []
+
+    def perform(launch: "Launch") -> None:
+        if results and results[-1].interrupted:
+            return
+        with progress(f"checking {launch.title or launch.kernel.name}") as bar:
+            result, contents = launch.check(orders, seed, waivers=waivers, progress=bar)
+        results.append(result)
+        write_back(launch.arguments, contents or {})
+
+    options.run(target, seed, perform)
+    yield merged(results)
 
 
 def _check_kernels(

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class WrittenBuffer:
     dtype: "np.dtype[Any]"
     shape: tuple[int, ...]
     fill: str
+    skew: ClassVar[int] = 0
 
     @property
     def nbytes(self) -> int:

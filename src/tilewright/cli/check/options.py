@@ -1,4 +1,4 @@
-"""The options of `tilewright check`: a product for tilewright's own kernels, or the launch of a PTX file."""
+"""The options of `tilewright check`: a product for tilewright's own kernels, or the launch of a file's kernel."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -13,10 +13,11 @@ from tilewright.cli.output import progress
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
-    from tilewright.checking.launch import Launch
+    from tilewright.checking.arguments import Arguments
+    from tilewright.checking.doors.door import Perform
     from tilewright.emulator.checks.reporting.waivers import Waiver
 
-PTX_OPTIONS = "Launch of a PTX file"
+PTX_OPTIONS = "Launch of a file's kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,9 @@ class ProductOptions:
     def refuse_for_a_file(self) -> None:
         """Raise an ArgumentValueError if a shape is given."""
         if self.m is not None:
-            raise ArgumentValueError(f"M is {self.m}, and a PTX file has no M N K: describe its arguments with --arg")
+            raise ArgumentValueError(
+                f"M is {self.m}, and a kernel of a file has no M N K: describe its arguments with --arg"
+            )
 
     def wanted(self) -> dict[str, Any]:
         """The arguments for `tilewright.checking.kernels.checks_of`."""
@@ -51,7 +54,7 @@ class ProductOptions:
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """The launch of a kernel of a PTX file."""
+    """The launch of a kernel of a file."""
 
     entry: Annotated[
         str | None,
@@ -76,6 +79,27 @@ class LaunchOptions:
             help="An argument, once for each: 5, f32:1.5, out=f32[64,32], a=bf16[64,32]:random, ptr:out, "
             "tensormap(a, box=\\[64,32], swizzle=64), bytes:00ff; see docs/emulator.md. An array holds random, zeros, "
             "ones, arange, a number, FILE.npy or, by default, poison: bytes ff, NaN where they are floats.",
+            show_default=False,
+            rich_help_panel=PTX_OPTIONS,
+        ),
+    ] = None
+    define: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--define",
+            "-D",
+            help="A macro of CUDA C++, as NAME=VALUE; of a Triton kernel a constant or an option, such as BLOCK=128 or "
+            "num_warps=4; may be repeated.",
+            show_default=False,
+            rich_help_panel=PTX_OPTIONS,
+        ),
+    ] = None
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--include",
+            "-I",
+            help="A folder of headers for CUDA C++; may be repeated. Those of CUDA are found.",
             show_default=False,
             rich_help_panel=PTX_OPTIONS,
         ),
@@ -106,7 +130,8 @@ class LaunchOptions:
         ]:
             are = "are" if len(given) > 1 else "is"
             raise ArgumentValueError(
-                f"{', '.join(given)} {are} for the launch of a PTX file, and {kernel!r} is not one: name FILE.ptx"
+                f"{', '.join(given)} {are} for the launch of a file's kernel, and {kernel!r} is no file: name "
+                "FILE.ptx, FILE.cu or FILE.py:NAME"
             )
 
     def accepted(self) -> "tuple[Waiver, ...]":
@@ -117,41 +142,74 @@ class LaunchOptions:
         files = [] if self.waivers is None else [self.waivers]
         return waivers_of([*(self.ignore or ()), *files], COMMAND_LINE.of_value("ignore"))
 
-    def launch(self, path: Path) -> "Launch":
-        """The launch of a kernel of that file; raises as `Launch` and `Source` do."""
-        from tilewright.checking.launch import Launch, Source
-        from tilewright.checking.parameters import fit
-        from tilewright.checking.wording import COMMAND_LINE
+    def run(self, target: str, seed: int, perform: "Perform") -> None:
+        """Perform the launches of a file, FILE.ptx, FILE.cu or FILE.py:NAME; raises as the doors do."""
+        from tilewright.checking.doors.cuda import SUFFIXES
         from tilewright.cli.check.arguments import parse_arguments
 
-        source = Source.read(path)
-        arguments = parse_arguments(self.arg or ())
-        with progress(f"reading {path.name}"):
-            kernel = source.load(self.entry, COMMAND_LINE)
-        directives = kernel.program.entry.directives
-        if self.block is None and "reqntid" not in directives:
-            said = "--block is missing and the PTX does not say it: give it, such as --block 128"
-            try:
-                fit(arguments, kernel, COMMAND_LINE)
-            except ArgumentValueError as error:  # the parameters too are said at once
-                said += f"\n{error}"
-            raise ArgumentValueError(said)
-        return Launch(
-            source,
+        name, _, part = target.rpartition(":")
+        if name.endswith(".py"):
+            self._run_python(Path(name), part, seed, perform)
+            return
+        if target.endswith(".py"):
+            raise ArgumentValueError(f"{target} may have several kernels: name one, {target}:NAME")
+        self._launch(Path(target), target.endswith(SUFFIXES), parse_arguments(self.arg or ()), perform)
+
+    def _launch(self, path: Path, cuda: bool, arguments: "Arguments", perform: "Perform") -> None:
+        from tilewright.checking.doors.cuda import compiled
+        from tilewright.checking.launch import Source, launch_of
+        from tilewright.checking.wording import COMMAND_LINE
+        from tilewright.jit.user_source import UserSource
+
+        entry, title = self.entry, ""
+        with progress(f"{'compiling' if cuda else 'reading'} {path.name}"):
+            if cuda:
+                user = UserSource.read(path, [str(folder) for folder in self.include or ()], self.define or ())
+                source, entry, title = compiled(user, self.entry)
+            else:
+                if given := self.define or self.include:
+                    raise ArgumentValueError(f"--define and --include are for sources, not PTX: leave out {given[0]}")
+                source = Source.read(path)
+            launch = launch_of(
+                source,
+                entry,
+                arguments,
+                COMMAND_LINE,
+                grid=_extents("--grid", self.grid),
+                block=_extents("--block", self.block),
+                cluster=_extents("--cluster", self.cluster),
+                shared_bytes=self.shared_bytes,
+                title=title,
+            )
+        perform(launch)
+
+    def _run_python(self, path: Path, name: str, seed: int, perform: "Perform") -> None:
+        from tilewright.checking.doors import Call, door_of
+        from tilewright.cli.check.arguments import parse_arguments
+        from tilewright.cli.check.python_file import constants, kernel_named, loaded, values
+
+        if self.include:
+            raise ArgumentValueError(f"--include {self.include[0]} is for CUDA C++, and {path} is Python: leave it out")
+        with progress(f"importing {path.name}"):
+            module = loaded(path)
+            kernel = kernel_named(module, name)
+        call = Call(
             kernel,
-            arguments,
-            _extents("--grid", self.grid, (1,)),
-            _extents("--block", self.block, directives.get("reqntid") or (1,)),
-            _extents("--cluster", self.cluster, directives.get("reqnctapercluster") or (1,)),
+            values(parse_arguments(self.arg or ()), seed),
+            _extents("--grid", self.grid),
+            _extents("--block", self.block),
+            _extents("--cluster", self.cluster),
             self.shared_bytes,
-            COMMAND_LINE,
+            self.entry,
+            constants(self.define or (), module),
         )
+        door_of(kernel).run(call, perform)
 
 
-def _extents(option: str, text: str | None, default: tuple[int, ...]) -> tuple[int, ...]:
-    """(x, y, z) of "X", "X,Y" or "X,Y,Z", with x for commas as in a shape."""
+def _extents(option: str, text: str | None) -> tuple[int, ...] | None:
+    """(x, y, z) of "X", "X,Y" or "X,Y,Z", with x for commas as in a shape; None of nothing."""
     if text is None:
-        return default
+        return None
     parts = text.lower().replace("x", ",").split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts) or prod(map(int, parts)) < 1:
         raise ArgumentValueError(f"{option}={text!r} must be one to three positive numbers, such as 4 or 4,2 or 4x2x1")

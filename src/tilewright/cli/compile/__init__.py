@@ -146,7 +146,7 @@ def parse_rows(text: str) -> list[int]:
         low, high = int(first), int(last or first)
         if not 1 <= low <= high < low + MOST_PRODUCTS:
             raise ArgumentValueError(
-                f"--rows={text!r}: {part.strip()} is no range of at most {MOST_PRODUCTS:,} values from 1 on"
+                f"--rows={text!r}: write ranges of at most {MOST_PRODUCTS:,} values from 1 on, not {part.strip()}"
             )
         found |= dict.fromkeys(range(low, high + 1))
     return sorted(found)

@@ -114,8 +114,8 @@ def _gpu_name(given: str | None, measures: bool) -> str:
         return named(given, "--gpu").name
     if not gpu_count():
         raise UnavailableError(
-            "tune measures time on an NVIDIA GPU, and none is usable here (`tilewright doctor` says why). With --gpu, "
-            f"such as {next(iter(GPUS))}, --list, --export and --import work everywhere"
+            "tune measures time on an NVIDIA GPU, and none is usable here (`tilewright doctor` says why); for --list, "
+            f"--export and --import, name the table's GPU with --gpu, such as {next(iter(GPUS))}"
         )
     from tilewright.backends.gpu import backend
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.emulator.errors import AsyncHazard, DivergedCollective, OutOfBounds, UnsupportedInstruction
-from tilewright.emulator.lanes import WARP, Active, Array, Group, Indices, Mask, Tiles, lanes_of
+from tilewright.emulator.lanes import WARP, Array, Group, Indices, Mask, Tiles, lanes_of
 from tilewright.emulator.machine.access import of_parts
 from tilewright.emulator.machine.asynchrony import CommitGroups
 from tilewright.emulator.machine.operation import Operation, Queue, SharedRegion, WatchedRegisters
@@ -56,6 +56,10 @@ class TensorCores:
 
     def _rows(self, site: int, group: Group, tiles: Tiles, address: Array, count: int, kind: str) -> Indices:
         """Byte offsets (W, 32, C) of the matrix rows; only the first 8 * count lanes of a warp have one."""
+        if 8 * count == WARP:
+            _, where = self._wave.access.locate(site, group, "shared", lanes_of(address, group.size), CHUNK.itemsize)
+            self._wave.tell.accessed(site, kind, "shared", group, where, CHUNK.itemsize, None)
+            return tiles.spread(where)
         here = group.thread % WARP < 8 * count
         used = np.where(here, address, np.uint32(SHARED_START))
         _, where = self._wave.access.locate(site, group, "shared", used, CHUNK.itemsize)
@@ -132,7 +136,6 @@ class TensorCores:
         a: list[Array] | Array,
         b: Array,
         accumulate: Array,
-        active: Active,
     ) -> None:
         """wgmma.mma_async.
 
@@ -141,8 +144,6 @@ class TensorCores:
         a: their values, or a descriptor per lane.
         """
         wave = self._wave
-        if active is not None and not lanes_of(active, group.size).all():
-            raise UnsupportedInstruction(f"a predicate on {wave.words.describe(site)} must hold for all lanes")
         tiles = require_whole(wave, site, group, group.warpgroups, "warpgroups")
         product = _WarpgroupProduct(wave, site, group, form, rows, a, b, accumulate)
         types, nbytes = (form.accumulator, form.a_type, form.b_type), product.operand_bytes * tiles.count

@@ -7,7 +7,7 @@ from operator import or_
 
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.program.dataflow import NO_REGISTERS, RegisterSet, definitions, uses
-from tilewright.emulator.ptx.forms import EXCHANGES
+from tilewright.emulator.ptx.forms import ALIGNED, EXCHANGES
 from tilewright.emulator.ptx.syntax import (
     Entry,
     Instruction,
@@ -17,7 +17,6 @@ from tilewright.emulator.ptx.syntax import (
 
 _MOST_MEMBERS = 1 << 20
 """The limit for all loops together: basic blocks, each counted once for every loop around it."""
-_ALIGNED = {"ldmatrix", "stmatrix", "mma", "movmatrix", "wmma", "wgmma"}
 
 
 def blocks_threads(instruction: Instruction) -> bool:
@@ -48,7 +47,7 @@ def is_collective(instruction: Instruction) -> bool:
     """Whether lanes of a warp have to execute this together."""
     if instruction.opcode in ("bar", "barrier"):
         return is_warp_barrier(instruction) or instruction.opcode == "bar" or "aligned" in instruction.modifiers
-    return instruction.opcode in _ALIGNED or instruction.action == "cp_fenceproxy" or has_member_mask(instruction)
+    return instruction.opcode in ALIGNED or instruction.action == "cp_fenceproxy" or has_member_mask(instruction)
 
 
 def retires(instruction: Instruction) -> bool:

@@ -23,6 +23,7 @@ LOC = re.compile(
     re.A,
 )
 _LOC_OR_END = re.compile(rf"{LOC.pattern}|^\}}", re.A | re.M)
+_ASSEMBLY = re.compile(r"//[ \t]*(begin|end) inline asm\b")
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
 _SYMBOL = re.compile(r"[A-Za-z_$%]")
@@ -165,9 +166,27 @@ def _lines_after(text: str) -> dict[int, re.Match[str] | None]:
     for match in reversed(list(_LOC_OR_END.finditer(text))):
         if match[2] and not int(match[2]):
             after[match.start()] = following
-        else:
+        elif not in_assembly(text, match.start()):
             following = match if match[2] else None
     return after
+
+
+def in_assembly(text: str, position: int) -> bool:
+    """Whether a position is in inline assembly, by the comments of compilers.
+
+    LLVM writes a .loc for each line of the assembly there, as if these lines were in the source, one below the other.
+    The .loc before the assembly has the line that it stands in.
+    """
+    starts, begins = _assembly_marks(text)
+    mark = bisect_left(starts, position) - 1
+    return mark >= 0 and begins[mark]
+
+
+@lru_cache(maxsize=1)
+def _assembly_marks(text: str) -> tuple[list[int], list[bool]]:
+    """The positions where inline assembly begins or ends, and whether it begins there."""
+    marks = list(_ASSEMBLY.finditer(text))
+    return [mark.start() for mark in marks], [mark[1] == "begin" for mark in marks]
 
 
 def excerpt(text: str, position: int) -> str:

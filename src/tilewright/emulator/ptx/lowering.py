@@ -1,6 +1,6 @@
-"""Lowering to simpler means: registers of unusual widths, accesses of b128, guards of barriers."""
+"""Lowering to simpler means: registers of unusual widths, accesses of b128, guards of what threads do together."""
 
-from tilewright.emulator.ptx.forms import EXCHANGES
+from tilewright.emulator.ptx.forms import ALIGNED, EXCHANGES
 from tilewright.emulator.ptx.syntax import Negated, Operand, Register, Vector
 
 
@@ -25,9 +25,11 @@ def in_halves(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tupl
     return (*kept, f"v{count}", "b64"), tuple(map(flat, operands))
 
 
-def waits_for_others(opcode: str, modifiers: tuple[str, ...]) -> bool:
-    """Whether threads meet others here, so a guard has to be a branch around it."""
-    return opcode in ("bar", "barrier", *EXCHANGES) or (opcode == "mbarrier" and "try_wait" in modifiers)
+def done_together(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    """Whether threads meet others here or do this as a whole warp, so a guard has to be a branch around it."""
+    if opcode in ("bar", "barrier", *EXCHANGES, *ALIGNED):
+        return True
+    return (opcode == "mbarrier" and "try_wait" in modifiers) or (opcode == "tensormap" and "aligned" in modifiers)
 
 
 def inverted(predicate: Register | Negated) -> Register | Negated:

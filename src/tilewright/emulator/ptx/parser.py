@@ -51,6 +51,12 @@ PARAMETER_BYTES = 32764
 """The largest parameter space of a kernel (PTX ISA, "Kernel Function Parameter Attributes")."""
 
 
+def source_files(text: str) -> dict[str, str]:
+    """The paths of a module's source files, by the names that locations have for them."""
+    paths = {int(number): path for number, path in _FILE.findall(text)}
+    return {name: paths[number] for number, name in short_names(paths).items()}
+
+
 def parse(text: str) -> Module:
     """Parse a PTX module.
 

@@ -176,4 +176,4 @@ def _multiply_warpgroup(w: BlockWriter, i: Instruction) -> None:
     rows = w.rows_in_place(elements_of(accumulators))
     watched = w.constant(tuple(w.program.watched[register] for register in fragments))
     operands = f"{rows}, {watched}, {matrix_a}, {matrix_b}, {keep}"
-    w.emit(f"m.tensor_cores.multiply_async({w.site}, g, {w.constant(form)}, {operands}, {w.active})")
+    w.emit(f"m.tensor_cores.multiply_async({w.site}, g, {w.constant(form)}, {operands})")

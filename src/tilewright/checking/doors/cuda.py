@@ -1,0 +1,65 @@
+"""CUDA C++: its text, or the path of a file with it, compiled by NVRTC."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewright.checking.doors.door import Call, Perform
+from tilewright.checking.doors.ptx import launch_module
+from tilewright.checking.launch import Source
+from tilewright.errors import ArgumentTypeError
+from tilewright.jit.user_source import UserSource, is_expression
+
+SUFFIXES = (".cu", ".cuh", ".cpp", ".hpp")
+
+
+class CudaDoor:
+    """CUDA C++ sources."""
+
+    def has(self, kernel: object) -> bool:
+        """Whether the kernel is the path of such a file, by its suffix, or text with a __global__ function."""
+        if isinstance(kernel, str) and "\n" in kernel:
+            return "__global__" in kernel and ".version" not in kernel
+        return isinstance(kernel, str | Path) and str(kernel).endswith(SUFFIXES)
+
+    def run(self, call: Call, perform: Perform) -> None:
+        """Compile the source and launch its kernel."""
+        options = dict(call.options)
+        definitions = _definitions(options.pop("define", {}))
+        folders = _folders(options.pop("include", ()))
+        call.refuse_options("CUDA C++", options)
+        text = call.kernel if isinstance(call.kernel, str) and "\n" in call.kernel else None
+        if text is None:
+            source = UserSource.read(Path(call.kernel), folders, definitions)
+        else:
+            source = UserSource("kernel.cu", text, tuple(folders), tuple(definitions))
+        launch_source(source, call, perform)
+
+
+def launch_source(source: UserSource, call: Call, perform: Perform) -> None:
+    """Compile a source and launch its kernel as a call says."""
+    ptx, entry, title = compiled(source, call.entry)
+    launch_module(ptx, entry, call, perform, title)
+
+
+def compiled(source: UserSource, entry: str | None) -> tuple[Source, str | None, str]:
+    """The PTX of a source, the entry's name in it, and its name in results if that is another."""
+    expression = entry if entry is not None and is_expression(entry) else ""
+    kernel = source.compiled(expression)
+    return Source(source.name, kernel.ptx), kernel.name if expression else entry, expression
+
+
+def _definitions(define: Any) -> list[str]:
+    if not isinstance(define, Mapping):
+        raise ArgumentTypeError(f'define={define!r} must be macros by name, such as {{"TILE": 64}}')
+    return [f"{name}={value}" for name, value in define.items()]
+
+
+def _folders(include: Any) -> list[str]:
+    folders = [include] if isinstance(include, str | Path) else include
+    if not isinstance(folders, Iterable):
+        raise ArgumentTypeError(f"include={include!r} must be the path of a folder of headers, or several")
+    return [str(folder) for folder in folders]
+
+
+CUDA = CudaDoor()

@@ -1,0 +1,151 @@
+"""CUDA C++ in `tilewright.check` and on the command line, compiled by NVRTC with headers, macros and the cache."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from support.commands import error, in_json, invoke
+from tilewright.jit import compile as compiler
+from tilewright.jit.cache import KernelCache
+from tilewright.jit.user_source import UserSource
+
+SOURCE = """#include "factor.h"
+template <typename T, int N>
+__global__ void scale(T* x, T factor) { x[blockIdx.x * N + threadIdx.x] *= factor * FACTOR; }
+__global__ void add(float* x) { x[threadIdx.x] += STEP; }
+__global__ void add_twice(float* x) { x[threadIdx.x] += 2 * STEP; }
+namespace mine { __global__ void nothing() {} }
+"""
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """The path of a source with a header in another folder; the cache is empty."""
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers/factor.h").write_text("#define FACTOR 2\n")
+    path = tmp_path / "kernels.cu"
+    path.write_text(SOURCE)
+    cache = KernelCache(tmp_path / "cache")
+    monkeypatch.setattr("tilewright.jit.user_source.default_cache", lambda: cache)
+    return path
+
+
+def check(source, *arguments, **options):
+    include = source.parent / "headers"
+    return tw.check(source, *arguments, include=include, define={"STEP": 0.5}, schedules=0, **options)
+
+
+def test_a_function_is_found_by_its_name(source):
+    x = np.ones(32, np.float32)
+    result = check(source, x, block=32, entry="add")
+    assert result.verified
+    assert (result.kernel, result.product) == ("_Z3addPf", "kernels.cu")
+    assert set(x) == {1.5}
+    assert list(result.counters["by_line"]) == ["kernels.cu:4"]
+    assert check(source, x, block=32, entry="add_twice").verified
+    assert set(x) == {2.5}
+
+
+def test_an_instantiation_is_named_as_in_cpp(source):
+    x = np.ones(64, np.float32)
+    result = check(source, x, 1.5, grid=2, block=32, entry="scale<float, 32>")
+    assert result.verified
+    assert result.kernel == "scale<float, 32>"
+    assert set(x) == {3.0}
+    assert check(source, block=1, entry="mine::nothing").verified
+
+
+def test_text_is_compiled_too():
+    x = np.zeros(8, np.float32)
+    result = tw.check("#include <cuda_runtime.h>\n__global__ void one(float* x) { x[threadIdx.x] = 1; }\n", x, block=8)
+    assert result.verified
+    assert set(x) == {1.0}
+
+
+def test_the_cache_knows_the_headers(source, monkeypatch):
+    runs = []
+    translate = compiler.translate
+
+    def counted(*arguments, **options):
+        runs.append(arguments)
+        return translate(*arguments, **options)
+
+    monkeypatch.setattr(compiler, "translate", counted)
+
+    def value(step="0.5"):
+        x = np.ones(1, np.float32)
+        include = source.parent / "headers"
+        assert tw.check(
+            str(source), x, 1.0, block=1, entry="scale<float, 1>", include=[include], define={"STEP": step}, schedules=0
+        ).verified
+        return x[0]
+
+    assert [value(), value(), len(runs)] == [2.0, 2.0, 1]
+    (source.parent / "headers/factor.h").write_text("#define FACTOR 3\n")
+    assert [value(), value(), len(runs)] == [3.0, 3.0, 2]
+    (source.parent / "headers/more.h").write_text("#undef FACTOR\n#define FACTOR 5\n")
+    (source.parent / "headers/factor.h").write_text('#if 1\n# include "more.h"\n#endif\n')
+    assert [value(), value(), len(runs)] == [5.0, 5.0, 3]
+    (source.parent / "headers/more.h").write_text("#define FACTOR 7\n")
+    assert [value(), len(runs)] == [7.0, 4]
+    value("0.25")
+    assert len(runs) == 5
+    source.write_text('#define NAME "factor.h"\n' + SOURCE.replace('"factor.h"', "NAME"))
+    assert [value(), value(), len(runs)] == [7.0, 7.0, 7]  # which file a macro names is unknown, so nothing is kept
+
+
+def test_what_does_not_compile_is_shown_by_the_compiler_itself(source):
+    with pytest.raises(tw.CompilationError) as refusal:
+        tw.check(source, block=1, define={"STEP": 1})
+    message = str(refusal.value)
+    assert f'{source}(1): catastrophic error: cannot open source file "factor.h"' in message
+    assert "factor.h cannot be found." in message
+    assert "Name the folders of other headers with include" in message
+    broken = "".join(f"__global__ void k{n}() {{ x{n} = 1; }}\n" for n in range(9))
+    with pytest.raises(tw.CompilationError, match="9 errors detected") as refusal:
+        tw.check(broken, block=1)
+    assert 'kernel.cu(3): error: identifier "x2" is undefined' in str(refusal.value)
+    assert "x3" not in str(refusal.value)
+    assert "x8" in refusal.value.log
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({}, ValueError, "has 3 entries: choose with entry='NAME'"),
+        ({"entry": "none"}, ValueError, "entry='none' names none of them"),
+        ({"entry": "scale<int>"}, tw.CompilationError, "cannot determine which instance"),
+        ({"entry": "add", "tile": 3}, TypeError, "tile=3 is not an argument of a check of CUDA C++"),
+        ({"entry": "add", "define": "N=3"}, TypeError, "define='N=3' must be macros by name"),
+        ({"entry": "add", "include": 3}, TypeError, "include=3 must be the path of a folder"),
+        ({"entry": "add", "block": None}, ValueError, "block is missing and the PTX does not say it: give block=128"),
+    ],
+)
+def test_wrong_calls_are_refused(source, options, kind, message):
+    given = {"block": 32, "define": {"STEP": 1}, "include": source.parent / "headers"} | options
+    with pytest.raises(kind) as refusal:
+        tw.check(source, np.zeros(32, np.float32), **given)
+    assert message in str(refusal.value)
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(ValueError, match=r"none\.cu cannot be read: No such file"):
+        tw.check(tmp_path / "none.cu", block=1)
+    (tmp_path / "empty.cu").write_text("int f() { return 1; }")
+    with pytest.raises(ValueError, match=r"empty\.cu has no entry: compile a __global__ function"):
+        tw.check(tmp_path / "empty.cu", block=1)
+    (tmp_path / "data.cu").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="it is not text"):
+        UserSource.read(tmp_path / "data.cu")
+
+
+@pytest.mark.planted_fault
+def test_the_command_line(source):
+    options = ("--define", "STEP=0.5", "--include", source.parent / "headers", "--block", 32, "--schedules", 0)
+    shown = invoke("check", source, "--entry", "scale<float, 8>", *options, "--arg", "f32[32]:ones", "--arg", 2).stdout
+    assert shown.startswith("scale<float, 8> kernels.cu under eager, lazy: clean")
+    assert "kernels.cu:3" in shown
+    found = in_json("check", source, "--entry", "add", *options, "--arg", "x=f32[31]:ones", code=1)
+    assert found["reports"][0]["kind"] == "OutOfBounds"
+    assert "catastrophic error" in error("check", source, "--block", 1)
+    assert "for sources, not PTX: leave out N=3" in error("check", "./kernel.ptx", "--define", "N=3")
