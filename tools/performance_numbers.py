@@ -62,7 +62,7 @@ def records(folder: Path = ROOT / "results") -> dict[str, dict[str, Any]]:
     for path in sorted(folder.glob("*.json"), key=lambda path: (path.name != Path(PROOF).name, path.name)):
         record = json.loads(path.read_text(encoding="utf-8"))
         products = record.get("products") if isinstance(record, dict) else None
-        if products and any(OURS in in_most(products, protocol) for protocol in record["protocols"]):
+        if products and any(OURS in in_most(products, protocol) for protocol in record.get("protocols", ())):
             found[path.stem] = record
     return found
 

@@ -10,11 +10,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from typer.testing import CliRunner
 
 from support.commands import error, invoke
 from support.contenders import MACHINE, FakeContender, FakeInputs, fake_machine
+from support.hostile import mutant
 from tilewright.bench import record, session, suites
 from tilewright.bench.inputs import Shape
+from tilewright.cli import app
 from tilewright.measure.protocol import Settled
 
 SHAPES = ("--shape", "512,512,512", "--shape", "1024,512,512", "--shape", "2048,512,512")
@@ -291,6 +294,17 @@ def test_what_is_no_record_to_go_on_with_is_refused(machine, path, begun):
         "bench", "--self-check", "--against", "best"
     )
     assert "--self-check is one measurement, and --resume=" in error("bench", "--self-check", "--resume", path)
+
+
+def test_a_changed_record_is_gone_on_with_or_refused(begun):
+    options, original, chosen = ("--shape", "8,8,8", *QUICK, "--resume", begun), content(begun), Random(7)
+    codes = set()
+    for _ in range(60):
+        begun.write_text(json.dumps(mutant(original, chosen)))
+        done = CliRunner().invoke(app, ["bench", *map(str, options)])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        codes.add(done.exit_code)
+    assert codes == {0, 2}
 
 
 def test_the_digest_is_of_kernels_and_planner():

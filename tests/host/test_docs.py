@@ -159,11 +159,10 @@ def test_two_records_of_one_shape_are_refused(tmp_path, monkeypatch):
     assert [record["m"] for record in ladder_numbers.records(tmp_path)] == [4096, 8192]
 
 
-def test_charts_of_benchmarks_are_shown_and_small():
+def test_charts_of_benchmarks_are_shown():
     page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
     for path in (ROOT / "docs/pictures").iterdir():
         assert f"pictures/{path.name}" in page
-        assert path.stat().st_size < MOST_BYTES
 
 
 def test_the_pictures_of_the_ladder_are_what_the_code_says():

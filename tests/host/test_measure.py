@@ -211,6 +211,17 @@ class Nvml:
         assert domain == 1
         return self._answer(reference, 1980)
 
+    def nvmlSystemGetDriverVersion(self, text: object, nbytes: int) -> int:
+        text.value = b"580.95.05"[: nbytes - 1]  # type: ignore[attr-defined]
+        return 0
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: object, reference: object) -> int:
+        return self._answer(reference, 700e3) if self.power else 3
+
+    def nvmlDeviceGetMaxClockInfo(self, handle: object, domain: int, reference: object) -> int:
+        assert domain == 1
+        return self._answer(reference, 1980)
+
     def nvmlDeviceGetTemperature(self, handle: object, sensor: int, reference: object) -> int:
         return self._answer(reference, 50)
 
@@ -277,6 +288,18 @@ def test_sensors_read_the_board_that_cuda_means(monkeypatch: pytest.MonkeyPatch)
     with sensors.Sensors(0) as reader:
         assert reader.reading() is None
     assert nvml.users == 0
+
+
+@pytest.mark.parametrize("power", [True, False])
+def test_facts_of_a_board_are_those_that_nvml_knows(monkeypatch: pytest.MonkeyPatch, power: bool) -> None:
+    nvml = Nvml(SimpleNamespace(now=0.0), power=power)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: nvml)
+    monkeypatch.setattr(sensors, "_pci_bus_id", lambda device: b"0000:3B:00.0")
+    limit = {"power_limit_watts": 700.0} if power else {}
+    assert sensors.board_facts() == {"driver": "580.95.05", **limit, "max_sm_clock_mhz": 1980}
+    assert nvml.users == 0
+    monkeypatch.setattr(sensors, "_pci_bus_id", lambda device: b"0000:3C:00.0")
+    assert sensors.board_facts() == {}
 
 
 def test_without_nvml_there_are_no_readings(monkeypatch: pytest.MonkeyPatch) -> None:

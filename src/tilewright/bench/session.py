@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Container, MutableMapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import median
 from typing import Any, Literal
 
@@ -117,35 +118,29 @@ def measure(
     progress(0.0, f"{shape}: making inputs")
     inputs = Inputs(shape, data=settings.data, seed=settings.seed)
     contenders, sweep, heat = list(settings.contenders), None, None
-    choices = {} if choices is None else choices
+    timed = partial(
+        compare,
+        inputs=inputs,
+        baseline=settings.baseline,
+        choices={} if choices is None else choices,
+        progress=progress,
+    )
     if settings.configs is not None:
         kernels = [contender.kernel for contender in contenders if isinstance(contender, Tilewright)]
         every = swept(inputs, settings.configs, next(iter(kernels), "auto"))
-        peers = [contender for contender in contenders if not isinstance(contender, Tilewright)]
-        against = [contender for contender in peers if contender.name == settings.baseline]
-        sweep = compare(
-            [*against, *every], inputs, [SWEEP], baseline=settings.baseline, choices=choices, progress=progress
-        )
+        others = [contender for contender in contenders if not isinstance(contender, Tilewright)]
+        against = [contender for contender in others if contender.name == settings.baseline]
+        sweep = timed([*against, *every], protocols=[SWEEP])
         if sweep.interrupted:
             return Outcome(sweep)
-        contenders = [*best(sweep, every, settings.finalists), *peers]
+        contenders = [*best(sweep, every, settings.finalists), *others]
     if settings.heats:
-        heat = compare(
-            peers_among(contenders),
-            inputs,
-            settings.heats,
-            baseline=settings.baseline,
-            choices=choices,
-            progress=progress,
-        )
+        heat = timed(peers_among(contenders), protocols=settings.heats)
         if heat.interrupted:
             return Outcome(heat, sweep)
         last = {settings.baseline, *(quickest_peer(heat, protocol.name) for protocol in settings.heats)}
         contenders = [each for each in contenders if is_ours(each.name) or each.name in last]
-    found = compare(
-        contenders, inputs, settings.protocols, baseline=settings.baseline, choices=choices, progress=progress
-    )
-    return Outcome(found, sweep, heat)
+    return Outcome(timed(contenders, protocols=settings.protocols), sweep, heat)
 
 
 def peers_among(contenders: Sequence[Contender]) -> list[Contender]:

@@ -106,7 +106,7 @@ def _show_heat(heat: list[dict[str, Any]], protocols: list[str]) -> None:
     """Show the rates of the first look at all peers."""
     for protocol in protocols:
         timed = [entry for entry in heat if entry.get(protocol)]
-        rates = ", ".join(f"{entry['contender']} {entry[protocol]['tflops']:.4g}" for entry in timed)
+        rates = ", ".join(f"{entry['contender']} {entry[protocol]['tflops']:.3g}" for entry in timed)
         if rates:
             console().print(f"first look, {protocol}, TFLOP/s: {rates}", markup=False)
 
