@@ -22,6 +22,7 @@ PY := $(VENV)/bin/python
 BIN := $(VENV)/bin/
 READY := $(VENV)/.installed-$(CUDA)
 endif
+COMPILERS := .venv-compilers
 
 SOURCES := src tests tools
 LINTS := lint-style lint-format lint-types lint-cuda lint-spelling
@@ -30,7 +31,7 @@ FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu proof lint $(LINTS) format clean python
+.PHONY: help run test test-all test-compilers test-gpu proof lint $(LINTS) format clean python
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -41,8 +42,18 @@ run: $(READY)  ## Multiply, verify, and time (GPU) or count (emulator)
 test: $(READY)  ## All tests that need no GPU, on the usual Configs
 	@$(PYTEST) $(PARALLEL) $(FOLDERS)
 
-test-all: $(READY)  ## The same on every Config, mutant and case
+test-all: $(READY) test-compilers  ## The same on every Config, mutant and case, and kernels of every compiler
 	@TILEWRIGHT_TESTS=all $(PYTEST) $(PARALLEL) $(FOLDERS)
+
+# In an environment of their own: torch brings other versions of NVRTC.
+test-compilers: $(COMPILERS)/.installed  ## Kernels of Triton, CuTe DSL, CuPy and CUTLASS in `check`; installs them
+	@$(COMPILERS)/bin/python -m pytest tests/emulate/doors tests/emulate/test_check_page.py
+
+$(COMPILERS)/.installed: pyproject.toml | python
+	$(PYTHON) -m venv $(COMPILERS)
+	$(COMPILERS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$(CUDA),compilers]' \
+	  $$(sed -n 's/^  "\(pytest[^"]*\)",$$/\1/p' pyproject.toml)
+	@touch $@
 
 test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of two GPUs skip on one
 	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
@@ -73,7 +84,7 @@ format: $(READY)  ## Rewrite the sources in the project's style
 	find src -name '*.cuh' | xargs $(BIN)clang-format -i
 
 clean:  ## Remove the environment and everything generated
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(COMPILERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
 python:
