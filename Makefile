@@ -22,16 +22,16 @@ PY := $(VENV)/bin/python
 BIN := $(VENV)/bin/
 READY := $(VENV)/.installed-$(CUDA)
 endif
-COMPILERS := .venv-compilers
 
 SOURCES := src tests tools
 LINTS := lint-style lint-format lint-types lint-cuda lint-spelling
 FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
+OTHERS := build/others
 # Tests run side by side, so that each process gets one BLAS thread.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-compilers test-gpu proof lint $(LINTS) format clean python
+.PHONY: help run test test-all others doors test-gpu proof lint $(LINTS) format clean python
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,18 +42,20 @@ run: $(READY)  ## Multiply, verify, and time (GPU) or count (emulator)
 test: $(READY)  ## All tests that need no GPU, on the usual Configs
 	@$(PYTEST) $(PARALLEL) $(FOLDERS)
 
-test-all: $(READY) test-compilers  ## The same on every Config, mutant and case, and kernels of every compiler
-	@TILEWRIGHT_TESTS=all $(PYTEST) $(PARALLEL) $(FOLDERS)
+test-all: $(READY) others doors  ## The same on every Config, mutant and case, and on what other compilers emit now
+	@TILEWRIGHT_TESTS=all TILEWRIGHT_OTHERS=$(OTHERS) $(PYTEST) $(PARALLEL) $(FOLDERS)
 
-# In an environment of their own: torch brings other versions of NVRTC.
-test-compilers: $(COMPILERS)/.installed  ## Kernels of Triton, CuTe DSL, CuPy and CUTLASS in `check`; installs them
-	@$(COMPILERS)/bin/python -m pytest tests/emulate/doors tests/emulate/test_check_page.py
+others: $(READY)  ## Compile the kernels of tests/emulate/others anew, with those compilers that install
+	@$(PYTHON) -m venv .venv-others && .venv-others/bin/python -m pip install --quiet -e '.[$(CUDA)]'
+	@for list in tests/emulate/others/*/requirements.txt; do \
+	  .venv-others/bin/python -m pip install --quiet -r $$list || echo "$$list does not install here"; done
+	@.venv-others/bin/python tests/emulate/others/compile.py --all --output $(OTHERS)
 
-$(COMPILERS)/.installed: pyproject.toml | python
-	$(PYTHON) -m venv $(COMPILERS)
-	$(COMPILERS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$(CUDA),compilers]' \
-	  $$(sed -n 's/^  "\(pytest[^"]*\)",$$/\1/p' pyproject.toml)
-	@touch $@
+# An environment of their own, since torch brings another NVRTC.
+doors:  ## Test `check` on kernels of Triton, CuTe DSL, CuPy and CUTLASS, which it installs
+	@$(PYTHON) -m venv .venv-doors && .venv-doors/bin/python -m pip install --quiet -e '.[$(CUDA),dev]' \
+	  -r tests/emulate/doors/requirements.txt
+	@.venv-doors/bin/python -m pytest tests/emulate/doors tests/emulate/test_check_page.py
 
 test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of two GPUs skip on one
 	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
@@ -84,7 +86,7 @@ format: $(READY)  ## Rewrite the sources in the project's style
 	find src -name '*.cuh' | xargs $(BIN)clang-format -i
 
 clean:  ## Remove the environment and everything generated
-	rm -rf .venv $(COMPILERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-others .venv-doors build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
 python:

@@ -10,6 +10,14 @@ from support import verification
 GPU_TESTS = Path(__file__).parent / "gpu"
 
 
+@pytest.fixture(autouse=True)
+def untuned(monkeypatch):
+    """The planner chooses as it does where nothing was tuned."""
+    from tilewright.planner import tuned
+
+    monkeypatch.setattr(tuned, "best", lambda *_: None)
+
+
 def pytest_addoption(parser):
     parser.addoption("--require-gpu", action="store_true", help="fail without a GPU, instead of skipping")
     parser.addoption("--proof", metavar="FILE", help="write how the emulator compares with the GPU to FILE")

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -26,7 +25,7 @@ from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
-from tilewright.model.wgmma_time import COSTS, Array, Costs, Tiles, prepare, times  # noqa: E402
+from tilewright.model.wgmma_time import COSTS, Array, Costs, Tiles, prepare, size, times  # noqa: E402
 
 RECORD = ROOT / "results" / "calibration_h200.json"
 
@@ -45,7 +44,6 @@ class Measured(NamedTuple):
     hardware: Hardware
     shape: Shape
     tiles: Tiles
-    swapped: NDArray[np.bool_]
     us: Array
     cublas: float
 
@@ -125,19 +123,17 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
 def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float) -> Measured:
     configs = [config for config, _ in launches]
     sizes = [config.cluster_m * config.cluster_n * config.split_k for config in configs]
-    fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:-1]]
-    tiles = Tiles(*np.array([*fields, [hardware.clusters(size) for size in sizes]], np.float64))
-    swapped, us = np.array([config.swap_ab for config in configs]), np.array([us for _, us in launches])
-    return Measured(hardware, shape, tiles, swapped, us, cublas)
+    fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:-2]]
+    numbers = np.array([*fields, [hardware.clusters(each) for each in sizes]], np.float64)
+    tiles = Tiles(*(*numbers, np.array([config.swap_ab for config in configs])))
+    return Measured(hardware, shape, tiles, np.array([us for _, us in launches]), cublas)
 
 
 def predict(measured: Measured, costs: Costs) -> Array:
     """The time of each Config in us."""
     gpu, (m, n, k) = measured.hardware, measured.shape
     prepared = prepare(measured.tiles, gpu.macs("wgmma", bf16), gpu.sm_count, gpu.memory_bandwidth, costs)
-    tall, wide = np.where(measured.swapped, n, m), np.where(measured.swapped, m, n)
-    # Rows of both operands lie along k in layout nt; bf16 and fp16 have 2 bytes.
-    return times(prepared, tall, wide, k, 1, 2 * (m + n) * k, 2 * k, costs)
+    return times(size(prepared, n, k, 1, 2 * k), m)  # rows of both operands lie along k in layout nt
 
 
 def evaluate(measured: list[Measured], costs: Costs) -> Quality:

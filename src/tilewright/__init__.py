@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.simt import SimtConfig as SimtConfig
     from tilewright.kernels.wgmma_config import WgmmaConfig as WgmmaConfig
     from tilewright.planner.plan import Plan as Plan
+    from tilewright.planner.range_plan import RangePlan as RangePlan
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ _HOMES = {
     "CheckResult": "checking.result",
     "TensorMap": "checking.host_memory",
     "Plan": "planner.plan",
+    "RangePlan": "planner.range_plan",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
     "WgmmaConfig": "kernels.wgmma_config",
@@ -58,6 +60,7 @@ __all__ = [
     "MmaConfig",
     "MmaWarpConfig",
     "Plan",
+    "RangePlan",
     "ScheduleConfig",
     "SimtConfig",
     "TensorMap",

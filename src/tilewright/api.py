@@ -2,22 +2,20 @@
 
 import os
 from collections.abc import Hashable
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, overload
 
-from tilewright import dtypes
-from tilewright.arrays import adopt, library_of
 from tilewright.arrays.torch import TORCH
-from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.backends.protocol import Backend
-from tilewright.binding import bind, result_shape
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError
-from tilewright.jit.cache import build
-from tilewright.operand import HOST, Operand, contiguous_strides
-from tilewright.planner.call_arguments import scalars, stream_handle
-from tilewright.planner.choose import check_names, choose
-from tilewright.planner.plan import Argument, Plan, Prepared
+from tilewright.operand import HOST
+from tilewright.planner.call_arguments import scalars
+from tilewright.planner.choose import check_names
+from tilewright.planner.plan import Plan
 from tilewright.planner.plan_cache import PlanCache
+from tilewright.planner.planning import plan_of, range_plan_of
+from tilewright.planner.range_plan import RangePlan, check_rows
+from tilewright.planner.request import Request, operands_of
 
 
 def matmul(
@@ -96,6 +94,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_plans.start_over_in_child)
 
 
+@overload
+def plan(
+    a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
+    activation: str | None = None, out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
+    backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: None = None,
+) -> Plan: ...  # fmt: skip
+@overload
+def plan(
+    a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
+    activation: str | None = None, out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
+    backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: range,
+) -> RangePlan: ...  # fmt: skip
 def plan(
     a: Any,
     b: Any,
@@ -112,60 +122,48 @@ def plan(
     config: Any = None,
     backend: str | Backend = "auto",
     stream: Any = None,
-) -> Plan:
+    tune: bool = False,
+    m: range | None = None,
+) -> Plan | RangePlan:
     """Choose, compile and prepare everything for products like this one, and run nothing.
 
     Takes the arguments of `matmul`. The Plan is called with arrays of the same shapes, strides, dtypes, devices and
     alignments; the activation is fixed. alpha and beta become the defaults of its calls; calls may give others, but
     zero only where the plan's is zero. `stream` is only tested for a capture, during which nothing may be compiled.
+
+    tune: first measure which Config is the quickest for this product, unless that is known. It takes some 10 seconds of
+    a GPU that should do nothing else, and the planner uses the result from then on, in other processes too.
+    m: a range of rows, such as range(1, 4097), for a 2-D a. Every kernel that the planner may choose for any of them is
+    compiled, several at once, and loaded; the RangePlan then takes arrays with any of these numbers of rows.
     """
     if TORCH.traces():
-        made: Plan = TORCH.untraced(plan)(
+        made: Plan | RangePlan = TORCH.untraced(plan)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
-            kernel=kernel, config=config, backend=backend, stream=stream,
+            kernel=kernel, config=config, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return made
-    alpha, beta = scalars(c, alpha, beta)
+    alpha, factor = scalars(c, alpha, beta)
     arrays = {"a": a, "b": b}
-    for name, array in (("c", c if beta != 0 else None), ("bias", bias), ("out", out)):
+    for name, array in (("c", c if factor != 0 else None), ("bias", bias), ("out", out)):
         if array is not None:
             arrays[name] = array
-    operands = {name: adopt(array, name) for name, array in arrays.items()}
-    wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
-    device = operands["a"].device
-    if out is None:
-        shape, dtype = result_shape(operands["a"], operands["b"]), wanted or operands["a"].dtype
-        operands["out"] = Operand(0, shape, contiguous_strides(shape), dtype, device, True, None)
-    elif wanted is not None and operands["out"].dtype != wanted:
-        raise ArgumentTypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
-    binding = bind(operands, activation=activation, multiplies=alpha != 0)
-    chosen = _backend(backend, device)
+    operands = operands_of(arrays, out_dtype)
+    chosen = _backend(backend, operands["a"].device)
     check_names(kernel, config)
-    prepared = None
-    problem = binding.problem
-    if not problem.is_empty:
-        choice = choose(problem, chosen.hardware, kernel=kernel, config=config)
-        if chosen.name == "emulator":
-            refuse_long_emulation(choice.kernel, choice.config, problem, chosen.hardware)
-        handle = (
-            library_of(a, "a").stream_reader(device)(a, device) if stream is None else stream_handle(stream, chosen)
-        )
-        if chosen.is_capturing(handle):
-            raise UnavailableError(
-                "the current stream is being captured into a CUDA graph, and a plan for these operands would have to "
-                "be compiled and loaded: call tilewright.plan, or matmul once, before the capture"
-            )
-        launch = choice.kernel.assemble(choice.config, problem, chosen.hardware)
-        compiled = build(launch.source, chosen.hardware.arch)
-        prepared = Prepared(choice, compiled, chosen.prepare(compiled, launch.shape, launch.arguments))
-        if launch.exchanged:
-            binding = binding.exchanged
-    allocate = None
-    if out is None:
-        allocate = library_of(a, "a").allocator(a, operands["out"].shape, operands["out"].dtype, device)
-        arrays["out"] = allocate()
-    arguments = {name: Argument(array, operands[name]) for name, array in arrays.items()}
-    return Plan(binding, chosen, prepared, arguments, alpha=alpha, beta=None if c is None else beta, allocate=allocate)
+    request = Request.of(
+        arrays, operands, chosen, activation=activation, kernel=kernel, config=config, stream=stream,
+        alpha=alpha, beta=None if c is None else factor,
+    )  # fmt: skip
+    if m is not None:
+        rows = check_rows(m, operands["a"], kernel=kernel, config=config, tune=tune)
+        return range_plan_of(request, rows, partial(
+            plan, alpha=alpha, beta=beta, activation=activation, out_dtype=out_dtype, backend=chosen
+        ))  # fmt: skip
+    if tune:
+        from tilewright.tuning import ensure_tuned  # the driver is not needed otherwise
+
+        ensure_tuned(request)
+    return plan_of(request)
 
 
 def _backend(wanted: "str | Backend", device: int) -> Backend:

@@ -6,26 +6,20 @@ from typing import NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.operand import HOST, Operand
-from tilewright.problem import ACTIVATIONS, ADDENDS, MAX_BATCH_DIMS, OPERANDS, Epilogue, Matrix, Problem
+from tilewright.problem import ACTIVATIONS, ADDENDS, MAX_BATCH_DIMS, Epilogue, Matrix, Problem
 from tilewright.rounding import round_up
-
-_EXCHANGED = {"a": "b", "b": "a"}
 
 
 class Binding(NamedTuple):
-    """A Problem, and the role of each of the call's operands in it.
-
-    `roles` lists, in the order of OPERANDS, the call's operand behind each role; a and b are exchanged if the problem
-    is solved transposed because `out` is column-major.
-    """
+    """A Problem, and whether the call's a is its b, since the transposed product is computed."""
 
     problem: Problem
-    roles: tuple[str, ...]
+    is_exchanged: bool = False
 
     @property
     def exchanged(self) -> "Binding":
         """The same with a and b in each other's role."""
-        return self._replace(roles=tuple(_EXCHANGED.get(name, name) for name in self.roles))
+        return Binding(self.problem, not self.is_exchanged)
 
 
 def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
@@ -79,8 +73,8 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
             f"{MAX_BATCH_DIMS} are supported: make the operands contiguous or loop over the outermost dimension"
         )
     if _column_major(problem):
-        return Binding(_normalized(problem.transposed), OPERANDS).exchanged
-    return Binding(_normalized(problem), OPERANDS)
+        return Binding(_normalized(problem.transposed), is_exchanged=True)
+    return Binding(_normalized(problem))
 
 
 def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None) -> None:
@@ -149,7 +143,7 @@ def _broadcast(operand: Operand, shape: tuple[int, ...], name: str) -> Operand:
         stride if extent == wanted else 0
         for extent, stride, wanted in zip(operand.shape, operand.strides, shape[missing:], strict=True)
     )
-    return replace(operand, shape=shape, strides=(0,) * missing + tuple(kept))
+    return operand._replace(shape=shape, strides=(0,) * missing + tuple(kept))
 
 
 def _with_axis(operand: Operand, axis: int) -> Operand:
@@ -159,7 +153,7 @@ def _with_axis(operand: Operand, axis: int) -> Operand:
     def insert(values: tuple[int, ...], value: int) -> tuple[int, ...]:
         return (*values[:position], value, *values[position:])
 
-    return replace(operand, shape=insert(operand.shape, 1), strides=insert(operand.strides, 0))
+    return operand._replace(shape=insert(operand.shape, 1), strides=insert(operand.strides, 0))
 
 
 def _matrix(view: Operand) -> Matrix:
@@ -181,7 +175,7 @@ def _merge_batch(problem: Problem) -> Problem:
         else:
             dims.append((extent, strides))
     merged = {
-        name: replace(matrix, batch_strides=tuple(strides[name] for _, strides in dims))
+        name: matrix._replace(batch_strides=tuple(strides[name] for _, strides in dims))
         for name, matrix in matrices.items()
     }
     return replace(problem.with_operands(merged), batch=tuple(extent for extent, _ in dims))
@@ -199,7 +193,7 @@ def _fold_batch_into_rows(problem: Problem) -> Problem:
     else:
         return problem
     folded = {
-        name: replace(matrix, row_stride=steps.get(name, matrix.row_stride), batch_strides=matrix.batch_strides[:-1])
+        name: matrix._replace(row_stride=steps.get(name, matrix.row_stride), batch_strides=matrix.batch_strides[:-1])
         for name, matrix in problem.operands()
     }
     return replace(problem.with_operands(folded), m=problem.m * problem.batch[-1], batch=problem.batch[:-1])
@@ -224,7 +218,7 @@ def _normalized(problem: Problem) -> Problem:
             column_stride = 1 if rows <= 1 else _packed(rows, row_stride)
         if rows <= 1:
             row_stride = _packed(columns, column_stride)
-        changed[name] = replace(matrix, row_stride=row_stride, column_stride=column_stride)
+        changed[name] = matrix._replace(row_stride=row_stride, column_stride=column_stride)
     return problem.with_operands(changed) if changed else problem
 
 

@@ -1,6 +1,6 @@
 """The element types, in one table: width, kind, accumulators, and names in CUDA, PTX, TMA and every array library."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ class DType:
     """One element type. There is one object of each, which is compared and hashed by identity.
 
     name: what users write.
-    bits: the width of an element.
+    bits, nbytes: the width of an element.
     kind: whether it is a floating-point number or an integer.
     epsilon: the spacing of numbers at 1 (unit roundoff times two).
     accumulators: names of the types in which tensor cores or CUDA cores add its products, the usual one first.
@@ -34,17 +34,16 @@ class DType:
     tma: str
     numpy: str
     torch: str
+    nbytes: int = field(init=False)  # no property: a plan asks some 40 times
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nbytes", self.bits // 8)
 
     def __str__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return by_name, (self.name,)  # a copy, even one in another process, is the table's own object
-
-    @property
-    def nbytes(self) -> int:
-        """Width of an element in bytes."""
-        return self.bits // 8
 
     @property
     def numpy_dtype(self) -> "np.dtype[Any]":

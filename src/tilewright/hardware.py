@@ -81,13 +81,15 @@ class Hardware:
         """The boost clock (Hz) while `unit` multiplies."""
         return self.cuda_core_clock if unit == "cuda_cores" else self.tensor_clock
 
+    def peak_unit(self, dtype: DType) -> Unit:
+        """The unit that multiplies elements of `dtype` best."""
+        found = [(macs * self.clock(unit), unit) for unit, multiplied, macs in self.rates if multiplied == dtype]
+        return max(found)[1]
+
     def peak_flops(self, dtype: DType) -> float:
         """Operations per second on elements of `dtype` at the boost clock, with the unit that multiplies them best."""
-        return max(
-            2.0 * macs * self.sm_count * self.clock(unit)
-            for unit, multiplied, macs in self.rates
-            if multiplied == dtype
-        )
+        unit = self.peak_unit(dtype)
+        return 2.0 * self.macs(unit, dtype) * self.sm_count * self.clock(unit)
 
 
 @cache
@@ -120,6 +122,14 @@ def standing_for(arch: str) -> Hardware:
         return entry
     unnamed = replace(A100, name="unnamed GPU", arch=arch)
     return replace(unnamed, smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES))
+
+
+def named(name: str, argument: str) -> Hardware:
+    """The GPU that a user names, in any case; H100 means H100-SXM. An ArgumentValueError lists the names."""
+    by_name = {known.lower(): gpu for known, gpu in GPUS.items()} | {"h100": H100_SXM}
+    if name.lower() not in by_name:
+        raise ArgumentValueError(f"{argument}={name!r} is unknown: use {', '.join(GPUS)}")
+    return by_name[name.lower()]
 
 
 def recognize(device_name: str) -> Hardware | None:

@@ -1,7 +1,6 @@
 """The Operand: one array as the kernels see it, from any library."""
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,8 +13,7 @@ Signature: TypeAlias = tuple[object, tuple[int, ...], tuple[int, ...], int, bool
 """The properties that decide, with alignment, which plan an array needs: dtype, shape, strides, device, writability."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """One array as the kernels see it.
 
     `strides` count elements; `pointer` is the address of element 0; `device` is `HOST` or a GPU's number; `owner` keeps

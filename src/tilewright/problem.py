@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from tilewright.dtypes import DType
 
@@ -26,12 +26,14 @@ EXTENTS: dict[str, tuple[Extent, Extent]] = {
 OPERANDS = tuple(EXTENTS)
 """The order in which kernels take operands, and executables their addresses."""
 
+EXCHANGED = tuple(OPERANDS.index({"a": "b", "b": "a"}.get(name, name)) for name in OPERANDS)
+"""The place in OPERANDS of the operand behind each role, if the transposed product is computed."""
+
 MAX_BATCH_DIMS = 4
 """The most batch dimensions of a kernel, after neighbors that one stride can walk are merged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(NamedTuple):
     """The place of one operand's matrices in memory: everything except the pointer.
 
     Strides count elements and may be zero or negative; `batch_strides` has one entry per dimension of `Problem.batch`;
@@ -47,7 +49,7 @@ class Matrix:
     @property
     def transposed(self) -> "Matrix":
         """The same memory read with rows and columns exchanged."""
-        return replace(self, row_stride=self.column_stride, column_stride=self.row_stride)
+        return Matrix(self.dtype, self.column_stride, self.row_stride, self.batch_strides, self.alignment)
 
     @property
     def is_row_major(self) -> bool:
@@ -90,6 +92,13 @@ class Epilogue:
     def is_linear(self) -> bool:
         """Whether the result is alpha * sum, or its positive part: no operand is read and no function is computed."""
         return self.c is None and self.bias is None and self.activation in (None, "relu")
+
+    @property
+    def transposed(self) -> "Epilogue":
+        """The same of the transposed result."""
+        if self.c is None and self.bias is None:
+            return self
+        return Epilogue(self.c and self.c.transposed, self.bias and self.bias.transposed, self.activation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +174,8 @@ class Problem:
     @property
     def transposed(self) -> "Problem":
         """The same product as out.T = b.T @ a.T: a column-major `out` becomes a row-major one."""
-        exchanged = {"a": "b", "b": "a"}
-        matrices = {exchanged.get(name, name): matrix.transposed for name, matrix in self.operands()}
-        return replace(self, m=self.n, n=self.m).with_operands(matrices)
+        a, b, out = self.b.transposed, self.a.transposed, self.out.transposed
+        return Problem(self.n, self.m, self.k, a, b, out, self.batch, self.epilogue.transposed)
 
     def __str__(self) -> str:
         batch = "x".join(map(str, self.batch)) + " of " if self.batch else ""

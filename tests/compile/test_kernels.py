@@ -19,6 +19,7 @@ from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.parameters import SAME_PARAMETERS
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
@@ -175,7 +176,6 @@ def test_illegal_config_is_refused_by_check_and_by_the_compiler(kernel, config, 
     (reason,) = (reason for rule, reason in kernel.rules if f"`{rule}`" in str(refusal.value))
     monkeypatch.setattr(type(kernel), "_check_rules", lambda *_: None)
     monkeypatch.setattr(type(kernel), "_check_limits", lambda *_: None)
-    monkeypatch.setattr(type(kernel), "launch_shape", lambda *_: None)  # tiles may be empty
     monkeypatch.setattr(type(kernel), "preamble", lambda self, constants: "")  # it may refuse by itself
     with pytest.raises(CompilationError, match=re.escape(reason)):
         compile(kernel.assemble(config, product, H200).source, H200.arch)
@@ -205,3 +205,15 @@ def test_config_of_another_kernel_is_refused(kernel):
 def test_config_beyond_shared_memory_is_refused(name, config, product):
     with pytest.raises(ConfigError, match="bytes of shared memory"):
         KERNELS[name].check(config, product, A100)
+
+
+def test_an_operand_in_another_place_than_in_python_does_not_compile(monkeypatch):
+    condition, reason = SAME_PARAMETERS
+    c, bias = (f"__builtin_offsetof(GemmParameters, {name})" for name in ("c", "bias"))
+    assert c in condition
+    exchanged = condition.replace(c, "?").replace(bias, c).replace("?", bias)
+    monkeypatch.setattr("tilewright.kernels.kernel.SAME_PARAMETERS", (exchanged, reason))
+    monkeypatch.setattr("tilewright.kernels.kernel._WRITTEN", {})
+    simt, product = EVERY_KERNEL["simt"], PROBLEMS[8]
+    with pytest.raises(CompilationError, match=reason):
+        compile(simt.assemble(simt.best(product, H200), product, H200).source, H200.arch)

@@ -39,7 +39,7 @@ def test_arrays_are_written_in_place():
     assert result.counters["totals"]["global_sectors"] == {"ld": 8, "st": 8}
     assert set(result.as_dict()) == {
         "kernel", "product", "config", "verified", "skipped", "reports", "unlisted", "warnings", "waived", "counters",
-        "schedules",
+        "coverage", "schedules",
     }  # fmt: skip
 
 

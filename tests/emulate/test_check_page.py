@@ -1,6 +1,6 @@
 """docs/check-your-kernel.md: each kernel has its bug, its command prints what the page shows, and the mend mends it.
 
-What needs a package that is not installed is skipped; `make test-all` installs all of them.
+What needs a package that is not installed is skipped; `make doors` installs all of them.
 """
 
 import re

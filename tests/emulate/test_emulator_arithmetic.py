@@ -363,7 +363,7 @@ def test_fma_at_the_ends_of_float64(lane, expected):
     ("body", "remedy"),
     [
         ("prmt.b32.f5e %d, %a, %b, %c;", r"add it to tilewright\.emulator\.ptx\.forms and to the emitter"),
-        ("tex.1d.v4.f32.s32 %d, %a;", r"write an emitter, @emits\('tex'\), in a module of tilewright"),
+        ("istypep.texref %p, %a;", r"write an emitter, @emits\('istypep'\), in a module of tilewright"),
     ],
 )
 def test_unknown_instructions_are_named_with_the_place_to_add_them(body, remedy):
@@ -379,7 +379,7 @@ def test_unknown_instructions_are_named_with_the_place_to_add_them(body, remedy)
         ("add.qqqq.u32 %d, %a, %b;", r"\. If it is spelled as in PTX, the emulator lacks it: add it to tilewright"),
         ("bar.red.popc.pred %p1, 0, %p2;", r"lacks \.u32; expected \S*\. If it is spelled"),
         ("popcc.b32 %d, %a;", r"no emulation of `popcc\.b32`.*\. Did you mean popc\? If .*lacks it: to add it, write"),
-        ("tex.u32 %d, %a, %b;", r"no emulation of `tex\.u32`.*\)\. If it is spelled"),
+        ("istypep.u32 %d, %a, %b;", r"no emulation of `istypep\.u32`.*\)\. If it is spelled"),
     ],
 )
 def test_what_may_be_misspelled(body, meant):

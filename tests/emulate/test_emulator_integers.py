@@ -1,12 +1,15 @@
 """The less common integer instructions against plain Python."""
 
+import re
+
 import numpy as np
 import pytest
 
 from emulate.lane_programs import LANES, U32, U64, evaluate, evaluate_one, integer_inputs, signed
+from tilewright.emulator import PtxSyntaxError, UnsupportedInstruction
 
 
-def part(word, index, bits, is_signed):
+def part(word, index, bits, is_signed=False):
     value = word >> (bits * index) & ((1 << bits) - 1)
     return signed(value, bits) if is_signed else value
 
@@ -106,6 +109,38 @@ CASES = {
     "vset4.u32.u32.lt %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: x < y, a, b, 8),
     "vset4.s32.s32.ge.add %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: x >= y, a, b, 8, (True, True), added=c),
     "vset2.u32.s32.ne %d, %a, %b, %c;": lambda a, b, c: simd(lambda x, y: x != y, a, b, 16, (False, True)),
+    "vadd2.u32.u32.u32 %d.h1, %a.h30, %b.h12, %c;": lambda a, b, c: (
+        ((part(b, 1, 16) + part(a, 1, 16)) & 0xFFFF) << 16 | c & 0xFFFF
+    ),
+    "vabsdiff4.u32.u32.u32.add %d.b20, %a.b7531, %b.b0246, %c;": lambda a, b, c: (
+        abs(part(a, 1, 8) - part(b, 2, 8)) + abs(part(b, 1, 8) - part(a, 2, 8)) + c
+    ),
+    "vset4.s32.u32.lt %d.b3, %a.b0000, %b.b4444, %c;": lambda a, b, c: (
+        int(part(a, 0, 8, True) < part(b, 0, 8)) << 24 | c & 0xFFFFFF
+    ),
+    "vadd.s32.u32.s32.sat %d, %a.b2, %b.h1;": lambda a, b, c: part(a, 2, 8) + part(b, 1, 16, True),
+    "vadd.u32.u32.u32.sat %d, %a, %b;": lambda a, b, c: clamp(a + b, 32, False),
+    "vsub.s32.s32.u32.sat %d.b1, %a, %b.b3, %c;": lambda a, b, c: (
+        clamp(signed(a) - part(b, 3, 8), 8, True) << 8 | c & 0xFFFF00FF
+    ),
+    "vabsdiff.u32.s32.s32 %d, %a, %b;": lambda a, b, c: abs(signed(a) - signed(b)),
+    "vmin.s32.s32.u32.sat.max %d, %a, %b, %c;": lambda a, b, c: max(saturated(min(signed(a), b)), signed(c)),
+    "vmax.s32.s32.s32.add %d, %a.h0, %b.b0, %c;": lambda a, b, c: (
+        max(part(a, 0, 16, True), part(b, 0, 8, True)) + signed(c)
+    ),
+    "vset.s32.u32.ge.add %d, %a, %b.h1, %c;": lambda a, b, c: c + (signed(a) >= part(b, 1, 16)),
+    "vset.u32.u32.ne %d.h1, %a.b0, %b.b1, %c;": lambda a, b, c: (part(a, 0, 8) != part(b, 1, 8)) << 16 | c & 0xFFFF,
+    "vshl.u32.u32.u32.sat.clamp %d, %a, %b;": lambda a, b, c: clamp(a << min(b, 32), 32, False),
+    "vshl.s32.s32.u32.wrap.add %d, %a, %b, %c;": lambda a, b, c: (signed(a) << (b & 31)) + c,
+    "vshr.s32.s32.u32.clamp %d.h0, %a, %b, %c;": lambda a, b, c: signed(a) >> min(b, 32) & 0xFFFF | c & 0xFFFF0000,
+    "vmad.u32.u32.u32.sat %d, %a, %b, %c;": lambda a, b, c: clamp(a * b + c, 32, False),
+    "vmad.u32.u32.u32.shr15 %d, %a.h0, %b.h1, %c;": lambda a, b, c: part(a, 0, 16) * part(b, 1, 16) + c >> 15,
+    "vmad.s32.s32.s32.sat %d, -%a, %b, %c;": lambda a, b, c: saturated(signed(c) - signed(a) * signed(b)),
+    "vmad.s32.s32.u32.sat.shr7 %d, %a.b1, %b, -%c;": lambda a, b, c: saturated(
+        part(a, 1, 8, True) * b + (signed(~c & U32) + 1) >> 7
+    ),
+    "vmad.s32.s32.s32.po %d, %a, %b, %c;": lambda a, b, c: signed(a) * signed(b) + c + 1,
+    "vmad.s32.u32.u32 %d, -%a, -%b, %c;": lambda a, b, c: a * b + c,
     "dp4a.u32.u32 %d, %a, %b, %c;": lambda a, b, c: dot(a, b, c, 4, signs=(False, False)),
     "dp4a.s32.s32 %d, %a, %b, %c;": lambda a, b, c: dot(a, b, c, 4, signs=(True, True)),
     "dp4a.u32.s32 %d, %a, %b, %c;": lambda a, b, c: dot(a, b, c, 4, signs=(False, True)),
@@ -248,3 +283,24 @@ def test_fields_whose_bounds_are_beyond_the_word(body, lane, expected):
 )  # fmt: skip
 def test_hints_change_nothing(instruction):
     assert evaluate(f"mov.u32 %d, %t; {instruction}", integer_inputs(), 32) == list(range(LANES))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("vadd.s32.u32.s32 %d.h0, %a, %b;", "needs a third source"),
+        ("vadd.s32.u32.s32.add %d.h0, %a, %b, %c;", "b32 is needed"),
+        ("vadd.s32.u32.s32 %d, %a.b10, %b;", "must be .b and 1 of the digits 0 to 3"),
+        ("vadd.s32.u32.s32 %d, %a.h2, %b;", "must be .h and 1 of the digits 0 to 1"),
+        ("vadd.s32.u32.s32 %d, -%a, %b;", "may not be negated"),
+        ("vadd2.s32.s32.s32 %d.h01, %a, %b, %c;", "a mask names each part once, the highest first"),
+        ("vadd4.s32.s32.s32 %d, %a.b765, %b, %c;", "must be .b and 4 of the digits 0 to 7"),
+        ("vadd4.s32.s32.s32 %d, %a.h10, %b, %c;", "must be .b and 4 of the digits 0 to 7"),
+        ("vmad.s32.s32.s32.po %d, -%a, %b, %c;", ".po takes no operand that is negated"),
+        ("vmad.s32.s32.s32 %d, -%a, %b, -%c;", "either the product or the third source"),
+        ("add.u32 %d, %a.h0, %b;", "u32 is needed"),
+    ],
+)
+def test_selectors_that_ptx_does_not_have(body, message):
+    with pytest.raises((PtxSyntaxError, UnsupportedInstruction), match=re.escape(message)):
+        evaluate(body, integer_inputs(), 32)

@@ -5,11 +5,12 @@ import os
 import numpy as np
 import pytest
 
+from support.columns import COLUMNS
 from support.forms import FORMS
 from support.launches import emulate
 from support.tiles import TILES
 
-CASES = {**FORMS, "tile": TILES}
+CASES = {**FORMS, "tile": TILES, "column": COLUMNS}
 SAMPLED = 1 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 12
 """One case in this many runs with the checks on, and again with operations as late as allowed; the others run once."""
 

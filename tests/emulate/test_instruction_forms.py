@@ -65,7 +65,7 @@ def assert_refused(body, error, message, **module):
          "K is not 16"),
         ("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %d1, %d2, %p1, 1, 1, 5, 0;",
          "transpositions 0 or 1"),
-        ("tex.1d.v4.f32.s32 {%r1, %r2, %r3, %r4}, [rows];", "to add it, write an emitter"),
+        ("istypep.texref %p1, %d1;", "to add it, write an emitter"),
         ("mov.u32 %r1, %nope;", "%nope is neither declared nor an emulated special register"),
     ],
 )  # fmt: skip

@@ -30,8 +30,9 @@ def test_a_transposed_product_gets_its_operands(swap_ab, out_by_columns, layout,
         extra = {"c": matrix(M, N, False, numbers), "bias": matrix(1, N, False, numbers)[0]}
         given = {name: extra[name] for name in addends}
         if plan is None:
-            scale = {"beta": 1.0} if given else {}
-            plan = tw.plan(a, b, out=out, kernel="wgmma", config=config, backend=backend, **scale, **given)
+            plan = tw.plan(
+                a, b, given.get("c"), bias=given.get("bias"), out=out, kernel="wgmma", config=config, backend=backend
+            )
         plan(a, b, out=out, **given)
         expected = sum((array.astype(np.float64) for array in given.values()), a.astype(float) @ b.astype(float))
         np.testing.assert_array_equal(out, expected.astype(np.float32).astype(ml_dtypes.bfloat16))

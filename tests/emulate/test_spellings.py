@@ -37,6 +37,29 @@ def test_no_blanks_are_needed_around_types(body):
     assert evaluate(body, inputs, 32) == [(int(a) + 1) & 0xFFFFFFFF for a, _, _ in inputs]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{.reg .v2 .u32 v; mov.u32 v.x, %a; add.u32 v.y, v.x, 1; mov.u32 %d, v.g;}",
+        "{.reg .v4.u32 v<2>; mov.u32 v1.w, %a; add.u32 v1.b, v1.a, 1; mov.u32 %d, v1.z;}",
+        "{.reg.v2.b32 v, w; .local .align 8 .b32 x[2]; mov.u32 v.x, %a; mov.u32 v.y, 1; st.local.v2.b32 [x], v;"
+        " ld.local.v2.b32 w, [x]; add.u32 %d, w.r, w.y;}",
+    ],
+)
+def test_vector_registers_have_elements(body):
+    inputs = integer_inputs()
+    assert evaluate(body, inputs, 32) == [(int(a) + 1) & 0xFFFFFFFF for a, _, _ in inputs]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [".reg .v3 .u32 v;", ".reg .v2 .pred v;", ".reg .v2 .u32 v; mov.u32 v.z, 0;", ".reg .v2 .u32 v; mov.u32 v, 0;"],
+)
+def test_vector_registers_that_are_none(body):
+    with pytest.raises((PtxSyntaxError, UnsupportedInstruction), match=r"\bv"):
+        evaluate(f"{{{body} mov.u32 %d, 0;}}", integer_inputs(), 32)
+
+
 ELEMENTS = """
   .local .align 8 .u64 local0[4];
   st.local.u64 [local0[0]], %A;

@@ -81,9 +81,9 @@ def test_a_map_for_each_matrix(zeros, policy):
         np.testing.assert_array_equal(device.read(out + 1024 * number, 1024).view(np.float32).reshape(8, 32), expected)
 
 
-def one(body, threads=32, **options):
-    """Run statements on a map of zeros in shared memory, 128 bytes at [map], and one in global memory at [%copy]."""
-    ptx = f"""
+def with_maps(body):
+    """PTX with these statements, on a map of zeros in shared memory at [map], and one in global memory at [%copy]."""
+    return f"""
 .version 8.6
 .target sm_90a
 .address_size 64
@@ -97,9 +97,13 @@ def one(body, threads=32, **options):
   ret;
 }}
 """
+
+
+def one(body, threads=32, **options):
+    """Run statements on both maps; returns the one in global memory, with 128 bytes after it, and the device."""
     device = Device(memory_bytes=1 << 20, **options)
     copies = device.upload(np.zeros(256, np.uint8))
-    device.launch(device.load(ptx), 1, threads, [copies])
+    device.launch(device.load(with_maps(body)), 1, threads, [copies])
     return device.read(copies, 256), device
 
 
@@ -111,6 +115,13 @@ def test_a_guard_chooses_the_warps_that_copy():
     copies, _ = one(f"{RANK} @%q {COPY}", threads=64, count_memory=True)
     expected, _ = one(f"{RANK} {COPY}")
     np.testing.assert_array_equal(copies, expected)
+
+
+def test_a_copied_map_counts_its_sectors():
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    kernel = device.load(with_maps(f"{RANK} {COPY}"))
+    counters = device.launch(kernel, 1, 32, [device.upload(np.zeros(256, np.uint8))])
+    assert (counters.global_requests, counters.global_sectors) == ({"st": 1}, {"st": 4})
 
 
 def test_each_space():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tilewright.arrays import adopt
 from tilewright.binding import bind, result_shape
-from tilewright.problem import MAX_BATCH_DIMS, OPERANDS
+from tilewright.problem import EXCHANGED, MAX_BATCH_DIMS, OPERANDS
 
 SETTINGS = settings(max_examples=300, derandomize=True, deadline=None, database=None)
 
@@ -33,7 +33,7 @@ def evaluate(binding, arrays):
     extents = {"a": (problem.m, problem.k), "b": (problem.k, problem.n)}
     views = {
         role: matrices(
-            arrays[binding.roles[OPERANDS.index(role)]],
+            arrays[OPERANDS[EXCHANGED[OPERANDS.index(role)]] if binding.is_exchanged else role],
             matrix,
             problem.batch,
             *extents.get(role, (problem.m, problem.n)),
@@ -145,7 +145,7 @@ def test_a_column_major_out_is_solved_transposed():
     binding = binding_of(a=a, b=b, out=out, bias=f32(7))
     problem = binding.problem
     assert (problem.m, problem.n, problem.k) == (7, 5, 6)
-    assert binding.roles == ("b", "a", "c", "bias", "out")
+    assert binding.is_exchanged
     assert (problem.out.row_stride, problem.out.column_stride) == (5, 1)
     assert (problem.epilogue.bias.row_stride, problem.epilogue.bias.column_stride) == (1, 0)
     assert problem.transposed.out.row_stride == 1

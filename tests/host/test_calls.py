@@ -104,10 +104,12 @@ def test_a_backend_of_another_gpu_than_the_operands(backend):
 
 
 def test_nothing_is_planned_while_a_stream_is_captured(backend):
-    known, other = (f16(8, 8), f16(8, 8)), (f16(16, 8), f16(8, 8))
+    known, alike, other = (f16(8, 8), f16(8, 8)), (f16(16, 8), f16(8, 8)), (f16(8, 8).T, f16(8, 8))
     tw.matmul(*known, backend=backend)
     backend.captured_streams = (0,)
     tw.matmul(*known, backend=backend)
+    tw.matmul(*alike, backend=backend)  # with the same kernel, which is loaded
+    assert len(backend.prepared) == 2
     prepared = len(backend.prepared)
     with pytest.raises(RuntimeError, match=r"being captured.*before the capture"):
         tw.matmul(*other, backend=backend)

@@ -64,7 +64,7 @@ def test_a_defect_has_no_message_for_the_caller():
 
 REMEDY = re.compile(
     r"(?:[:;,.)] |^)(?:or |and )?`?(?:add|call|choose|compile|convert|copy|describe|drop|fill|give|install|leave|make"
-    r"|move|name|pass|pip install|put|say|see|set|take|use|write|tilewright|cuobjdump)\b"
+    r"|move|name|pass|pip install|put|say|see|set|take|tune|use|write|tilewright|cuobjdump)\b"
     r"|\bmust\b|, nor one of |at most \{\}$|(?:one of|takes) \{\}$|should one of them be transposed\?$"
 )
 """What to do, or the rule that a value has to follow."""

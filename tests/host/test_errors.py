@@ -12,6 +12,7 @@ from tilewright.checking.product import Product
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
 from tilewright.hardware import H200
 from tilewright.kernels.registry import KERNELS
+from tilewright.planner import planning
 
 CASES = {}
 
@@ -347,7 +348,7 @@ def nothing_compiles(monkeypatch):
     def build(unit, arch):
         raise AssertionError(f"{unit.name} was compiled for {arch}")
 
-    monkeypatch.setattr(api, "build", build)
+    monkeypatch.setattr(planning, "build", build)
     monkeypatch.setattr(api, "gpu_count", lambda: 0)
 
 

@@ -6,6 +6,7 @@ import pytest
 import tilewright as tw
 from support.doubles import RecordingBackend
 from tilewright import api
+from tilewright.planner import planning
 from tilewright.planner.plan_cache import PlanCache
 
 
@@ -65,7 +66,7 @@ def test_what_cannot_be_hashed_is_a_type_error():
 
 def test_matmul_keeps_the_plans_that_are_used_and_is_never_left_without(monkeypatch):
     monkeypatch.setattr(api, "_plans", PlanCache(capacity=4))
-    monkeypatch.setattr(api, "build", lambda source, arch: None)
+    monkeypatch.setattr(planning, "build", lambda source, arch: None)
     backend = RecordingBackend()
 
     def multiply(m):

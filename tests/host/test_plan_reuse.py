@@ -8,14 +8,14 @@ from cuda.bindings import driver
 
 import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend, Shared
-from tilewright import api
 from tilewright.backends.gpu import GpuBackend
+from tilewright.planner import planning
 
 
 @pytest.fixture
 def backend(monkeypatch):
     """A backend whose plans are complete but for the compilation."""
-    monkeypatch.setattr(api, "build", lambda unit, arch: None)
+    monkeypatch.setattr(planning, "build", lambda unit, arch: None)
     return RecordingBackend(own_streams=(0, 7))
 
 

@@ -1,6 +1,5 @@
 """The product that a command multiplies: the problem it poses and the memory it takes."""
 
-import dataclasses
 import subprocess
 import sys
 
@@ -36,7 +35,7 @@ def test_a_product_poses_the_problem_that_its_operands_pose(layout, dtype):
     arrays = product.operands(seed=1)
     operands = {name: adopt(array, name) for name, array in arrays.items()}
     out = Product(48, 40, 0, dtype=dtype, out_dtype=dtype).operands(0)["a"]
-    operands["out"] = dataclasses.replace(operands["a"], shape=(48, 40), strides=(40, 1), pointer=1 << 40, owner=out)
+    operands["out"] = operands["a"]._replace(shape=(48, 40), strides=(40, 1), pointer=1 << 40, owner=out)
     posed = bind(operands, activation="silu").problem
     assert posed.layout == layout == product.problem.layout
     for name, matrix in product.problem.operands():

@@ -28,6 +28,7 @@ from tilewright.emulator import Counters, Device, Kernel, Observer
 class Linear:
     def __init__(self, weight: "np.ndarray[tuple[int, int], np.dtype[np.float32]]") -> None:
         self.plan: tw.Plan = tw.plan(weight, weight, activation="gelu", config=tw.SimtConfig(tile_m=64))
+        self.plans: tw.RangePlan = tw.plan(weight, weight, m=range(1, 9))
 
 
 def check(path: Path) -> list[str]:
@@ -55,7 +56,8 @@ import tilewright as tw
 tw.matmull
 tw.Plann
 tw.ladder.measur
-tw.plan(1, 2, activation=3)
+tw.matmul(1, 2, activation=3)
+tw.plan(1, 2, m=3)
 tw.plan(1, 2).kernell
 tw.check("it", grid=1, blocks=2)
 """
@@ -105,7 +107,7 @@ def pyright(python, name):
 def test_users_code_is_checked_strictly_against_the_wheel(users_python, checker):
     assert checker(users_python, "right.py") == []
     found = checker(users_python, "wrong.py")
-    for name in ("matmull", "Plann", "measur", "activation", "kernell", '"check"'):
+    for name in ("matmull", "Plann", "measur", "activation", '"plan"', "kernell", '"check"'):
         assert [line for line in found if name in line], (name, found)
 
 

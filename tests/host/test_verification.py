@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from support import verification
+from tilewright.jit.source import cuda_code
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_a_comment_or_a_docstring_does_not_change_a_kernel(package, last_run, ch
 
 
 def test_strings_that_look_like_comments_are_code():
-    assert verification.cuda_code('asm("// %0 /*"); // %1\n') == 'asm("// %0 /*");  \n'
+    assert cuda_code('asm("// %0 /*"); // %1\n') == 'asm("// %0 /*");  \n'
     assert verification.python_code('x = "# 1"  # 2\ny = """3"""') == 'x = "# 1"  \ny = """3"""'
 
 

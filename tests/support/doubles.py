@@ -32,6 +32,9 @@ class RecordingBackend:
         self.prepared.append((compiled, shape, arguments))
         return lambda *call: self.launched.append(call)
 
+    def has_loaded(self, compiled):
+        return any(compiled is known for known, *_ in self.prepared)
+
     @contextmanager
     def resident(self, operands, stream):
         yield {name: operand.pointer for name, operand in operands.items()}

@@ -161,14 +161,18 @@ def _encoded(tensor, base, driver, checked):
     words, halves = driver.cuuint64_t, driver.cuuint32_t
     swizzle = {0: "NONE"}.get(tensor.swizzle, f"{tensor.swizzle}B")
     fill = "NAN_REQUEST_ZERO_FMA" if tensor.oob_nan else "NONE"
+    if tensor.lower:
+        encode, box = driver.cuTensorMapEncodeIm2col, [list(tensor.lower), list(tensor.upper), *tensor.box]
+    else:
+        encode, box = driver.cuTensorMapEncodeTiled, [[halves(extent) for extent in tensor.box]]
     return checked(
-        driver.cuTensorMapEncodeTiled(
+        encode(
             getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_DRIVER_TYPES[tensor.dtype]}"),
             len(tensor.shape),
             base + tensor.offset,
             [words(extent) for extent in tensor.shape],
             [words(stride) for stride in tensor.strides or (16,)],
-            [halves(extent) for extent in tensor.box],
+            *box,
             [halves(step) for step in tensor.element_strides or [1] * len(tensor.shape)],
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),

@@ -9,11 +9,12 @@ from tilewright.emulator import Device
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor map over a buffer of the launch, as cuTensorMapEncodeTiled takes it.
+    """A tensor map over a buffer of the launch, as cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col takes it.
 
     buffer: its index. offset: bytes from the buffer's start to the tensor's. shape, box: elements, innermost first.
     strides: bytes, of dimensions 1 and up. swizzle: span in bytes. dtype: the element type, as PTX has it.
     element_strides: elements, innermost first; none for ones. oob_nan: whether NaN is filled in out of bounds.
+    lower, upper: corners of the bounding box in im2col mode, where the box has channels and pixels; else none.
     """
 
     buffer: int
@@ -25,6 +26,8 @@ class Tensor:
     swizzle: int
     element_strides: tuple[int, ...] = ()
     oob_nan: bool = False
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +52,7 @@ def emulate(launch, **options):
     """The buffers after the launch in the emulator; `options` are the device's."""
     device = Device(memory_bytes=1 << 26, **options)
     addresses = [device.upload(buffer) for buffer in launch.buffers]
-    maps = [
-        device.tensor_map(
-            address=addresses[tensor.buffer] + tensor.offset,
-            dtype=tensor.dtype,
-            shape=tensor.shape,
-            strides=tensor.strides,
-            box=tensor.box,
-            swizzle=tensor.swizzle,
-            element_strides=tensor.element_strides,
-            oob_fill="nan" if tensor.oob_nan else "zeros",
-        )
-        for tensor in launch.tensors
-    ]
+    maps = [_encoded(device, tensor, addresses[tensor.buffer]) for tensor in launch.tensors]
     device.launch(
         device.load(launch.ptx),
         (launch.grid,),
@@ -71,3 +62,26 @@ def emulate(launch, **options):
         shared_bytes=launch.shared_bytes,
     )
     return [device.read(address, buffer.nbytes) for address, buffer in zip(addresses, launch.buffers, strict=True)]
+
+
+def _encoded(device, tensor, base):
+    """A tensor map, given the address of its buffer."""
+    common = {
+        "address": base + tensor.offset,
+        "dtype": tensor.dtype,
+        "shape": tensor.shape,
+        "strides": tensor.strides,
+        "swizzle": tensor.swizzle,
+        "element_strides": tensor.element_strides,
+        "oob_fill": "nan" if tensor.oob_nan else "zeros",
+    }
+    if not tensor.lower:
+        return device.tensor_map(**common, box=tensor.box)
+    channels, pixels = tensor.box
+    return device.tensor_map_im2col(
+        **common,
+        lower_corner=tensor.lower,
+        upper_corner=tensor.upper,
+        channels_per_pixel=channels,
+        pixels_per_column=pixels,
+    )

@@ -171,32 +171,50 @@ class Tile:
         return _rounded(prod(self._moved[1:]) * pitch, 2048)
 
     @property
+    def _modes(self):
+        """The modes of loads, stores and reductions, as modifiers."""
+        return "", "", ".tile"
+
+    @property
+    def _offsets(self):
+        """The operand of a load after its mbarrier, if there is one."""
+        return ""
+
+    @property
+    def _corners(self):
+        """The bounding box of a tensor map in im2col mode."""
+        return (), ()
+
+    @property
     def _shared_bytes(self):
         return self._slot_bytes * (2 if self.kind == "multicast" else 1)
 
     @property
     def ptx(self):
         """The module."""
-        rank = len(self.box)
+        rank = len(self.shape)
         axes = "\n".join(f"  ld.global.b32 %c{axis}, [%places+{4 * axis}];" for axis in range(rank))
         box = f"[%map, {{{', '.join(f'%c{axis}' for axis in range(rank))}}}]"
         operation = f"cp.async.bulk.tensor.{rank}d"
-        load = f"{operation}.shared::cluster.global.mbarrier::complete_tx::bytes"
+        load = f"{operation}.shared::cluster.global{self._modes[0]}.mbarrier::complete_tx::bytes"
+        store = f"{operation}.global.shared::cta{self._modes[1]}.bulk_group"
+        reduce = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{self.operation}{self._modes[2]}.bulk_group"
         parts = {
-            "load": [_TO_SHARED, axes, _EXPECT, f"  @%first {load} [%word], {box}, [%barrier];", _WAIT, _TO_GLOBAL],
+            "load": [
+                _TO_SHARED, axes, _EXPECT, f"  @%first {load} [%word], {box}, [%barrier]{self._offsets};",
+                _WAIT, _TO_GLOBAL,
+            ],
             "multicast": [
                 _TO_SHARED, axes, _EXPECT, _CLUSTER_BARRIER, _MULTICAST_PLACE,
-                f"  @%first {load}.multicast::cluster [%place], {box}, [%barrier], %everyone;",
+                f"  @%first {load}.multicast::cluster [%place], {box}, [%barrier]{self._offsets}, %everyone;",
                 _WAIT, _TO_GLOBAL, _CLUSTER_BARRIER,
             ],
             "store": [
-                _TO_SHARED, axes, f"  @%first {operation}.global.shared::cta.bulk_group {box}, [%word];",
+                _TO_SHARED, axes, f"  @%first {store} {box}, [%word];",
                 _WAIT_FOR_GROUP,
             ],
             "reduce": [
-                _TO_SHARED, axes,
-                f"  @%first cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{self.operation}.tile.bulk_group"
-                f" {box}, [%word];",
+                _TO_SHARED, axes, f"  @%first {reduce} {box}, [%word];",
                 _WAIT_FOR_GROUP,
             ],
         }[self.kind]  # fmt: skip
@@ -218,7 +236,7 @@ class Tile:
         extent = _rounded(outermost * (self.shape[-1] if self._strides else 1), 16)
         nbytes, shared = extent + 2 * GUARD_BYTES, len(self.places) * self._shared_bytes
         places = np.zeros((len(self.places), 5), np.int32)
-        places[:, : len(self.box)] = self.places
+        places[:, : len(self.shape)] = self.places
         if self.kind == "store":
             tensor = np.full(nbytes, POISON, np.uint8)
             data = generator.integers(0, 256, shared, np.uint8)
@@ -242,6 +260,7 @@ class Tile:
             self.swizzle,
             self.element_strides,
             self.oob_nan,
+            *self._corners,
         )
         return Launch(
             self.ptx,
@@ -380,3 +399,4 @@ def _numbers(generator, dtype, nbytes):
 
 
 TILES = [*_all(), *_strided(), *_with_nan(), *_of_tf32(), *_reduced(), *_made()]
+"""Boxes; `columns` has those of im2col mode."""

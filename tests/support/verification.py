@@ -3,13 +3,13 @@
 import hashlib
 import io
 import json
-import re
 import tokenize
 from collections import Counter
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tilewright.jit.source import cuda_code
 from tilewright.kernels.registry import KERNELS
 
 ROOT = Path(__file__).parents[2]
@@ -20,8 +20,6 @@ KERNEL_SOURCES = ("cuda/**/*.cuh", "kernels/**/*.py", "jit/source.py")
 
 CASES_PER_KERNEL = 2000
 CASES_PER_RUNG = 200
-
-_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 verified: Counter[str] = Counter()
 """Generated cases that came out right in this process, by kernel."""
@@ -35,11 +33,6 @@ def kernel_digest(package: Path = PACKAGE) -> str:
         text = "\n".join(line.rstrip() for line in code.splitlines() if line.strip()).encode()
         digest.update(f"{path.relative_to(package).as_posix()}\0{len(text)}\0".encode() + text)
     return digest.hexdigest()
-
-
-def cuda_code(text: str) -> str:
-    """CUDA C++ without its comments."""
-    return _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
 
 
 def python_code(text: str) -> str:

@@ -1,7 +1,6 @@
 """JAX: immutable arrays, which share their memory through DLPack."""
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 from tilewright.arrays.dlpack import DlpackLibrary
@@ -27,7 +26,7 @@ class JaxLibrary(DlpackLibrary):
             raise ArgumentValueError(
                 f"{argument} is a deleted JAX array, whose buffer was donated or freed: pass an array that is alive"
             )
-        return replace(super().adopt(array, argument), writable=False)
+        return super().adopt(array, argument)._replace(writable=False)
 
 
 JAX = JaxLibrary()

@@ -83,10 +83,11 @@ def strides_in_elements(
 
     Strides that no index multiplies, along extents of 0 or 1, may be anything.
     """
-    used = (stride for extent, stride in zip(shape, strides, strict=True) if extent > 1)
-    if any(stride % dtype.nbytes for stride in used) and 0 not in shape:
+    nbytes = dtype.nbytes
+    odd = [extent for extent, stride in zip(shape, strides, strict=True) if stride % nbytes and extent > 1]
+    if odd and 0 not in shape:
         raise ArgumentValueError(
-            f"{argument} has strides of {strides} bytes, which are not multiples of its {dtype.nbytes}-byte elements: "
+            f"{argument} has strides of {strides} bytes, which are not multiples of its {nbytes}-byte elements: "
             f"copy it first"
         )
-    return tuple(stride // dtype.nbytes for stride in strides)
+    return tuple([stride // nbytes for stride in strides])

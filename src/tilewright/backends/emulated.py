@@ -68,6 +68,10 @@ class EmulatedBackend:
         """Never: kernels see emulated memory."""
         return False
 
+    def has_loaded(self, compiled: CompiledKernel) -> bool:
+        """Whether there is nothing to load, as always."""
+        return True
+
     def check_stream(self, stream: int) -> None:
         """The emulator has no streams: any number is ignored."""
 
@@ -84,8 +88,13 @@ class EmulatedBackend:
                     f"{name} is on GPU {operand.device} and backend='emulator' runs on host memory: move it to the "
                     f"CPU, or leave backend='auto'"
                 )
-        with self._turn, mirrored(operands, _EmulatedMemory(self.device)) as addresses:
+        with self._turn, mirrored(operands, self.memory) as addresses:
             yield addresses
+
+    @property
+    def memory(self) -> "_EmulatedMemory":
+        """The emulated GPU's memory."""
+        return _EmulatedMemory(self.device)
 
     def start_over_in_child(self) -> None:
         """After a fork: a thread that is not in this process may have held the turn, and left the device half-done."""

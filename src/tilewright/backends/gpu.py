@@ -99,6 +99,10 @@ class GpuBackend:
         """Prebuild launch configuration, parameters and tensor-map caches of a loaded kernel."""
         return GpuExecutable(self, self._function(compiled, shape), shape, arguments)
 
+    def has_loaded(self, compiled: CompiledKernel) -> bool:
+        """Whether the kernel's function is there."""
+        return compiled.cubin in self._functions
+
     def _function(self, compiled: CompiledKernel, shape: LaunchShape) -> Any:
         """The kernel's function in this context; each cubin is loaded once and stays."""
         function = self._functions.get(compiled.cubin)
@@ -157,6 +161,16 @@ class GpuBackend:
             return
         with self.current(), mirrored(host, _StreamMemory(stream)) as moved:
             yield {name: operand.pointer for name, operand in operands.items()} | dict(moved)
+
+    @property
+    def memory(self) -> "_StreamMemory":
+        """This GPU's memory; copies run in the order of the default stream."""
+        return _StreamMemory(0)
+
+    @property
+    def l2_bytes(self) -> int:
+        """The size of its L2."""
+        return self._attribute("L2_CACHE_SIZE")
 
     def _attribute(self, name: str) -> int:
         attribute = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")

@@ -41,6 +41,9 @@ class Backend(Protocol):
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> Executable:
         """Load the kernel and prebuild everything that does not change from call to call."""
 
+    def has_loaded(self, compiled: CompiledKernel) -> bool:
+        """Whether the kernel is loaded, so that `prepare` may be called while a stream is captured."""
+
     def resident(self, operands: Mapping[str, Operand], stream: int) -> AbstractContextManager[Mapping[str, int]]:
         """The operands' addresses on this backend. Operands elsewhere are copied in, and `out` back at the end."""
 

@@ -55,6 +55,10 @@ class AbsentGpu:
         """Always, as a GPU reads its own memory."""
         return True
 
+    def has_loaded(self, compiled: CompiledKernel) -> bool:
+        """Always: there is nothing to load."""
+        return True
+
     def check_stream(self, stream: int) -> None:
         """Accept any stream."""
 

@@ -31,6 +31,8 @@ class CheckResult:
     warnings: findings that are no faults, in the form of reports.
     waived: by waiver, the number of reports that it covers.
     counters: totals, by_line and by_line_inclusive of the first run.
+    coverage: what the runs did not exercise: `summary`, in words, and under each of rings, branches, accesses,
+    operations and lines (`tilewright.emulator.Gaps`) the `total` and what was `missed`; empty if nothing ran.
     schedules: the orders of asynchronous completion that it ran under.
     error: why the check ended early; empty otherwise.
     interrupted: whether Ctrl-C ended it.
@@ -49,6 +51,7 @@ class CheckResult:
     warnings: list[dict[str, Any]] = field(default_factory=list)
     waived: dict[str, int] = field(default_factory=dict)
     counters: dict[str, Any] = field(default_factory=_not_counted)
+    coverage: dict[str, Any] = field(default_factory=dict)
     schedules: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
 
@@ -109,6 +112,7 @@ class Findings:
 
     named: puts the names of arrays after the addresses in a sentence.
     waivers: what is accepted, and only counted.
+    coverage: the observer that each run needs, of what they exercise.
     """
 
     def __init__(
@@ -120,7 +124,10 @@ class Findings:
         named: Callable[[str], str] = str,
         waivers: "Sequence[Waiver]" = (),
     ) -> None:
+        from tilewright.emulator import Coverage
+
         self.kernel, self.product, self.config = kernel, product, config
+        self.coverage = Coverage()
         self.named, self._waivers = named, waivers
         self.counters: Counters | None = None
         self.error, self.interrupted = "", False
@@ -182,7 +189,7 @@ class Findings:
 
     def result(self) -> CheckResult:
         """The findings so far."""
-        counters = self.counters
+        counters, gaps = self.counters, self.coverage.gaps()
         counted = _not_counted() if counters is None else {
             "totals": counters.as_dict(),
             "by_line": {line: counts.as_dict() for line, counts in counters.by_line.items()},
@@ -200,5 +207,6 @@ class Findings:
             warnings=self._warnings,
             waived=self._waived,
             counters=counted,
+            coverage={} if gaps is None else {"summary": gaps.summary(), **gaps.as_dict()},
             schedules=self._schedules,
         )

@@ -60,7 +60,7 @@ def run_under_each(
 
         findings.begin(order)
         options = {"asynchrony": order.policy, "seed": order.seed, "count_memory": True, "checks": True}
-        device, run = prepare(order, {**options, "progress": share})
+        device, run = prepare(order, {**options, "progress": share, "observers": [findings.coverage]})
         try:
             results, counters = run()
         except (KeyboardInterrupt, TimeoutError) as end:

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tilewright import __version__
-from tilewright.cli import bench, check, doctor, inspect, ladder, run
+from tilewright.cli import bench, check, compile, doctor, inspect, ladder, run, tune
 from tilewright.cli.command import BAD_REQUEST, UNREAD, CommandLine, Ended, WithNegativeNumbers
 
 app = typer.Typer(
@@ -23,7 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run.run, ladder.ladder, bench.bench, inspect.inspect, check.check, doctor.doctor):
+for command in (
+    run.run, ladder.ladder, bench.bench, tune.tune, compile.compile, inspect.inspect, check.check, doctor.doctor,
+):  # fmt: skip
     app.command(cls=WithNegativeNumbers)(command)
 
 

@@ -66,6 +66,11 @@ ActivationOption = Annotated[
 ]
 BackendOption = Annotated[BackendName, typer.Option("--backend", help="Where to run.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", help="Compilations at once; by default one per core.", min=1, show_default=False),
+]
+WithBias = Annotated[bool, typer.Option("--bias/--no-bias", help="With a vector along N.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 

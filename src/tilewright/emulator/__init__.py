@@ -5,6 +5,8 @@ in `semantics`) and `machine` (which lanes run next); `checks` and `counts` list
 """
 
 from tilewright.emulator.counts.counters import Counters
+from tilewright.emulator.counts.coverage import Coverage
+from tilewright.emulator.counts.gaps import Gaps
 from tilewright.emulator.device import Device, Kernel
 from tilewright.emulator.errors import (
     AsyncHazard,
@@ -32,10 +34,12 @@ __all__ = [
     "AsyncHazard",
     "BarrierProtocol",
     "Counters",
+    "Coverage",
     "Deadlock",
     "Device",
     "DivergedCollective",
     "EmulatorError",
+    "Gaps",
     "Kernel",
     "KernelTrap",
     "LaunchError",

@@ -30,6 +30,8 @@ from tilewright.emulator.launch import (
     resident_ctas,
 )
 from tilewright.emulator.machine.asynchrony import POLICIES, Asynchrony, Policy
+from tilewright.emulator.machine.bound.images import Images
+from tilewright.emulator.machine.bound.multicasts import Multicasts
 from tilewright.emulator.machine.machine import Machine
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.machine.wave import Launch, Wave
@@ -38,9 +40,15 @@ from tilewright.emulator.program.compile import compile_entry
 from tilewright.emulator.program.program import Program
 from tilewright.emulator.ptx.parser import parse, source_files
 from tilewright.emulator.ptx.syntax import Module, Parameter, Variable
-from tilewright.emulator.semantics.tensor_map import TensorMap, element_type_of, encode_tensor_map, refuse_interleave
+from tilewright.emulator.semantics.tensor_map import (
+    Im2colMap,
+    TensorMap,
+    element_type_of,
+    encode_tensor_map,
+    refuse_interleave,
+)
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.rounding import ceil_div, natural
+from tilewright.rounding import ceil_div, integers, natural
 
 MAX_MEMORY_BYTES = 1 << 46
 """The most global memory of a device; addresses of x86 and of GPUs have 47 bits."""
@@ -73,6 +81,8 @@ class Device:
     ignore: waivers, KIND, KIND@FILE or KIND@FILE:LINE, or Paths of files with one a line; `reports.waived` counts what
     they cover.
     observers: also told of all events (see Observer).
+
+    `images` makes images, and handles of textures and surfaces (see Images); `multicasts` binds multimem addresses.
     """
 
     def __init__(
@@ -100,6 +110,7 @@ class Device:
         if natural("memory_bytes", memory_bytes, 1) > MAX_MEMORY_BYTES:
             raise ArgumentValueError(f"memory_bytes is {memory_bytes} and must be at most {MAX_MEMORY_BYTES}")
         self._memory = GlobalMemory(memory_bytes)
+        self.images, self.multicasts = Images(self._memory), Multicasts(self._memory)
         self._asynchrony, self._seed = asynchrony, natural("seed", seed)
         self._progress, self._count_memory = progress, count_memory
         self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
@@ -173,13 +184,44 @@ class Device:
             ValueError: where cuTensorMapEncodeTiled would refuse.
             NotImplementedError: for interleaved layouts.
         """
-        if l2_promotion not in (0, 64, 128, 256):
-            raise ArgumentValueError(f"l2_promotion is {l2_promotion} and must be 0, 64, 128 or 256 bytes")
-        if oob_fill not in ("zeros", "nan"):
-            raise ArgumentValueError(f"oob_fill is {oob_fill!r} and must be 'zeros' or 'nan'")
         tensor_map = TensorMap(
             natural("address", address), _element_type(dtype), _each("shape", shape), _each("strides", strides),
-            _each("box", box), swizzle, _each("element_strides", element_strides or ()), oob_fill == "nan",
+            _each("box", box), swizzle, _each("element_strides", element_strides or ()),
+            _fills_nan(l2_promotion, oob_fill),
+        )  # fmt: skip
+        refuse_interleave(interleave, address, tensor_map.strides, swizzle)
+        return encode_tensor_map(tensor_map)
+
+    def tensor_map_im2col(
+        self,
+        *,
+        dtype: npt.DTypeLike,
+        address: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        lower_corner: Sequence[int],
+        upper_corner: Sequence[int],
+        channels_per_pixel: int,
+        pixels_per_column: int,
+        element_strides: Sequence[int] | None = None,
+        interleave: int = 0,
+        swizzle: int = 0,
+        l2_promotion: int = 0,
+        oob_fill: Literal["zeros", "nan"] = "zeros",
+    ) -> bytes:
+        """A kernel argument that stands for the 128 bytes of cuTensorMapEncodeIm2col, which takes the same arguments.
+
+        shape: channels, width, height and depth if there are any, and images: 3 to 5 dimensions.
+        lower_corner, upper_corner: pixels from the first and from the last one of an image, width first.
+        element_strides: one for each dimension; those of the channels and of the images count as 1.
+
+        Other arguments and errors are those of `tensor_map`.
+        """
+        tensor_map = Im2colMap(
+            natural("address", address), _element_type(dtype), _each("shape", shape), _each("strides", strides),
+            integers(lower_corner), integers(upper_corner), natural("channels_per_pixel", channels_per_pixel),
+            natural("pixels_per_column", pixels_per_column), swizzle, _each("element_strides", element_strides or ()),
+            _fills_nan(l2_promotion, oob_fill),
         )  # fmt: skip
         refuse_interleave(interleave, address, tensor_map.strides, swizzle)
         return encode_tensor_map(tensor_map)
@@ -263,7 +305,7 @@ class Device:
         address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         launch = Launch(
             program, self._memory, grid_, block_, cluster_, shared_bytes, parameters, address, kernel.variables,
-            Asynchrony(self._asynchrony, self._seed),
+            self.images.bound, self.multicasts.bound, Asynchrony(self._asynchrony, self._seed),
         )  # fmt: skip
         steps = 0
         try:
@@ -347,6 +389,15 @@ def _each(name: str, values: object) -> tuple[int, ...]:
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
         raise ArgumentTypeError(f"{name} is {values!r} and must be a sequence of integers, innermost first")
     return tuple(natural(f"{name}[{index}]", value) for index, value in enumerate(values))
+
+
+def _fills_nan(l2_promotion: int, oob_fill: str) -> bool:
+    """Whether loads fill in NaN out of bounds; raises ValueError for arguments that no tensor map has."""
+    if l2_promotion not in (0, 64, 128, 256):
+        raise ArgumentValueError(f"l2_promotion is {l2_promotion} and must be 0, 64, 128 or 256 bytes")
+    if oob_fill not in ("zeros", "nan"):
+        raise ArgumentValueError(f"oob_fill is {oob_fill!r} and must be 'zeros' or 'nan'")
+    return oob_fill == "nan"
 
 
 def _element_type(dtype: npt.DTypeLike) -> str:

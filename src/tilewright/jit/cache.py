@@ -86,6 +86,10 @@ class KernelCache:
         ]
         return hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()
 
+    def find(self, unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
+        """The entry of `unit` for `arch`, or None."""
+        return self._find(self.key(unit, arch))
+
     def get_or_compile(self, unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
         """The entry of `unit` for `arch`, compiled if there is none. Processes that ask together compile once.
 
@@ -222,3 +226,21 @@ def build(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
             if kernel is None:
                 kernel = _built[request] = default_cache().get_or_compile(unit, arch)
     return kernel
+
+
+def known(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
+    """The kernel that `build` would not have to compile, from memory or from the default cache; or None."""
+    kernel = _built.get((unit, arch))
+    if kernel is None and (kernel := default_cache().find(unit, arch)) is not None:
+        remember(unit, arch, kernel)
+    return kernel
+
+
+def in_memory(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
+    """The kernel if `build` would return it at once; or None."""
+    return _built.get((unit, arch))
+
+
+def remember(unit: TranslationUnit, arch: str, kernel: CompiledKernel) -> None:
+    """Keep in memory what another process has compiled, for `build` to find."""
+    _built.setdefault((unit, arch), kernel)

@@ -43,6 +43,9 @@ class CompilationError(TilewrightError, RuntimeError):
         super().__init__(message)
         self.log = log
 
+    def __reduce__(self) -> tuple[type["CompilationError"], tuple[str, str]]:
+        return CompilationError, (str(self), self.log)
+
 
 @dataclass(frozen=True)
 class CompiledKernel:

@@ -18,6 +18,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError
 Major = Literal["K", "MN"]
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -212,4 +213,20 @@ def headers_digest(names: tuple[str, ...]) -> str:
     for name in names:
         body = texts[name].encode()
         digest.update(f"{name}\0{len(body)}\0".encode() + body)
+    return digest.hexdigest()
+
+
+def cuda_code(text: str) -> str:
+    """CUDA C++ without its comments."""
+    return _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
+
+
+@functools.cache
+def code_digest(header: str) -> str:
+    """SHA-256 in hexadecimal over the code that a package header reaches: comments and blank lines do not count."""
+    texts = package_headers()
+    digest = hashlib.sha256()
+    for name in reachable_headers(f'#include "{header}"'):
+        lines = [line.split() for line in cuda_code(texts[name]).splitlines()]
+        digest.update(f"{name}\0{[words for words in lines if words]}\0".encode())
     return digest.hexdigest()

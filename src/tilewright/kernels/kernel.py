@@ -1,5 +1,6 @@
 """The parts of a kernel: a CUDA header, its Config, the problems it takes, and the assembly of its launches."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware, Unit
-from tilewright.jit.source import Constant, CudaType, TranslationUnit, translation_unit
+from tilewright.jit.source import Constant, CudaType, TranslationUnit, code_digest, translation_unit
 from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Problem
@@ -130,6 +131,12 @@ class Kernel(ABC):
     header: ClassVar[str]
     rules: ClassVar[tuple[tuple[str, str], ...]]
 
+    @property
+    def digest(self) -> str:
+        """What measurements of this kernel hold for: a digest of its CUDA code, its rules and its Config's fields."""
+        parts = (code_digest(self.header), self.rules, tuple(fields_of(self.config_type)))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
     @abstractmethod
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why this kernel does not take the problem on this GPU; None if it does."""
@@ -141,6 +148,18 @@ class Kernel(ABC):
     def best(self, problem: Problem, hardware: Hardware) -> Any:
         """The usual choice: the first of `configs`."""
         return self.configs(problem, hardware)[0]
+
+    def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[Any]:
+        """Configs that a tuner should measure, the usual choice first; `configs`, or more of the same."""
+        return self.configs(problem, hardware)[:most]
+
+    def variants(self, config: Any, problem: Problem, hardware: Hardware) -> Sequence[Any]:
+        """Configs that differ in what the model does not see; a tuner measures them for the best candidates."""
+        return ()
+
+    def is_near_best(self, config: Any, problem: Problem, hardware: Hardware) -> bool:
+        """Whether the model takes a Config, which was measured with other rows, to be nearly the quickest here."""
+        return False
 
     @abstractmethod
     def features(self, problem: Problem) -> Hashable:
@@ -205,7 +224,8 @@ class Kernel(ABC):
         self._check_limits(config, constants, problem, hardware)
         return constants
 
-    def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> None:
+    def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """The shape of the launch, which obeys every limit of the GPU; otherwise a ConfigError."""
         if constants.smem_bytes > hardware.smem_bytes:
             raise ConfigError(
                 f"config={config!r} needs {constants.smem_bytes} bytes of shared memory and {hardware.name} has "
@@ -222,6 +242,7 @@ class Kernel(ABC):
                 f"config={config!r} cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger "
                 f"tiles, or split the batch"
             )
+        return self.launch_shape(constants, problem, hardware)
 
     def _check_rules(self, config: Any, constants: Constants) -> None:
         values = constants.by_name()
@@ -253,16 +274,15 @@ class Kernel(ABC):
         """
         asked, problem = problem, self.oriented(config, problem)
         key = (self, self.compiled(config), self.features(problem))
-        if key not in _WRITTEN:
+        if (written := _WRITTEN.get(key)) is None:
             constants = self.derive(config, key[-1])
             self._check_rules(config, constants)
-            maps = self.tensor_maps(constants, problem)
-            entry = self.entry(key[1], problem)
-            _WRITTEN[key] = constants, self._write(entry, constants, [spec.operand for spec in maps])
-        constants, source = _WRITTEN[key]
-        self._check_limits(config, constants, problem, hardware)
+            mapped = [spec.operand for spec in self.tensor_maps(constants, problem)]
+            written = constants, self._write(self.entry(key[1], problem), constants, mapped)
+            _WRITTEN[key] = written
+        constants, source = written
+        shape = self._check_limits(config, constants, problem, hardware)
         maps = self.tensor_maps(constants, problem)
-        shape = self.launch_shape(constants, problem, hardware)
         arguments = KernelArguments(maps, problem, **self.launch_options(config))
         return Launch(source, shape, arguments, exchanged=problem is not asked)
 

@@ -36,11 +36,20 @@ class GemmParameters(ctypes.Structure):
     )
 
 
+_PLACES = {
+    f"__builtin_offsetof({structure.__name__}, {name})": getattr(structure, name).offset
+    for structure in (MatrixParameters, GemmParameters)
+    for name, *_ in structure._fields_
+}
+
 SAME_PARAMETERS = (
-    f"sizeof(GemmParameters) == {ctypes.sizeof(GemmParameters)}",
+    " && ".join(
+        f"{place} == {value}"
+        for place, value in (_PLACES | {"sizeof(GemmParameters)": ctypes.sizeof(GemmParameters)}).items()
+    ),
     "parameters.py and parameters.cuh must agree",
 )
-"""The assertions about the CUDA twin, whose operands are in the order of problem.OPERANDS."""
+"""The assertion about the CUDA twin: each field by its name is where it is here, and nothing follows."""
 
 
 class TensorMapSpec(NamedTuple):

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tilewright.dtypes import DType
@@ -13,6 +12,7 @@ from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal
 from tilewright.model import cost
 from tilewright.problem import MAX_BATCH_DIMS, Matrix, Problem
+from tilewright.rounding import ceil_div
 
 MAX_EXTENT = 2**31 - 4096
 """The largest extent: indices are signed 32-bit integers, with room for those past the end in the last tile."""
@@ -118,7 +118,7 @@ def copy_bytes(matrix: Matrix) -> int:
 
 def tile_count(tile: Tile, problem: Problem) -> int:
     """Tiles that cover out, batches included."""
-    return ceil(problem.m / tile.tile_m) * ceil(problem.n / tile.tile_n) * problem.batch_count
+    return ceil_div(problem.m, tile.tile_m) * ceil_div(problem.n, tile.tile_n) * problem.batch_count
 
 
 def oversized(problem: Problem) -> Refusal | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import ceil, isfinite
+from math import isfinite
 from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -16,10 +16,10 @@ from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_space import LISTED, Limits, Space
+from tilewright.kernels.wgmma_space import LISTED, NEAR, Limits, Space
 from tilewright.kernels.wgmma_space import space as space_of
-from tilewright.model.wgmma_time import Array
 from tilewright.problem import Matrix, Problem
+from tilewright.rounding import ceil_div, round_up
 
 MAX_STEPS = 2**31 - 1
 """The most k-blocks of one CTA, which its consumers count in 32 bits (mainloop/wgmma_consumer.cuh)."""
@@ -156,19 +156,52 @@ class WgmmaKernel(Kernel):
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
         """The quickest by `model.wgmma_time`, the best first."""
-        space, times = self._times(problem, hardware)
-        best = times.argsort(kind="stable")[:LISTED]
+        return self.candidates(problem, hardware, LISTED)
+
+    def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[WgmmaConfig]:
+        """Any number of those."""
+        space, product = self._space(problem, hardware)
+        times = space.times(*product)
+        best = times.argsort(kind="stable")[:most]
         return [self._config(space, int(index), problem) for index in best if isfinite(times[index])]
 
     def best(self, problem: Problem, hardware: Hardware) -> WgmmaConfig:
         """The first of `configs`, without the others."""
-        space, times = self._times(problem, hardware)
-        return self._config(space, int(times.argmin()), problem)
+        space, product = self._space(problem, hardware)
+        return self._config(space, space.best(*product), problem)
+
+    def variants(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
+        """Other orders of tiles and prefetches, and the other ways to overlap and to store."""
+        changes: list[dict[str, Any]] = [{"group_m": group_m} for group_m in (1, 2, 4, 8, 16, 32)]
+        changes += [{"prefetch": prefetch} for prefetch in (0, 4, 8, 16)]
+        changes += [
+            {"overlap": False, "epilogue": "direct", "wait_depth": 1},
+            {"overlap": True, "epilogue": "direct", "wait_depth": 0},
+            {"overlap": True, "epilogue": "direct", "wait_depth": 1},
+            {"overlap": True, "epilogue": "tma", "wait_depth": 0},
+        ]
+        space, _ = self._space(problem, hardware)
+        varied = (space.with_most_stages(replace(config, **change)) for change in changes)
+        return [each for each in varied if each != config]
+
+    def is_near_best(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> bool:
+        """Whether the model gives its tiling at most NEAR times the least time."""
+        space, product = self._space(problem, hardware)
+        index = space.index_of(config)
+        if index is None:
+            return False
+        times = space.times(*product)
+        return bool(times[index] <= NEAR * times.min())
 
     def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
         return space.config(index, problem.m, problem.n, problem.batch_count)
 
-    def _times(self, problem: Problem, hardware: Hardware) -> tuple[Space, Array]:
+    def _space(self, problem: Problem, hardware: Hardware) -> tuple[Space, tuple[int, int, int, int, int]]:
+        """The Space of a problem, and what its times take.
+
+        m and n are rounded up to 8, of which every tile is a multiple: products that become equal have equal tiles, and
+        share a choice.
+        """
         operands = _operands(problem)
         limits = Limits(
             operands.mn_major,
@@ -176,9 +209,9 @@ class WgmmaKernel(Kernel):
             problem.out.dtype.nbytes,
             isinstance(operands.out, tma.TmaTensor),
         )
-        found = space_of(limits, problem.a.dtype, hardware)
         row_bytes = max(_row_bytes(operands.a), _row_bytes(operands.b), key=lambda nbytes: nbytes % 128 > 0)
-        return found, found.times(problem.m, problem.n, problem.k, problem.batch_count, row_bytes)
+        product = (round_up(problem.m, 8), round_up(problem.n, 8), problem.k, problem.batch_count, row_bytes)
+        return space_of(limits, problem.a.dtype, hardware), product
 
     def oriented(self, config: WgmmaConfig, problem: Problem) -> Problem:
         """The problem, or with `swap_ab` its transpose."""
@@ -297,27 +330,27 @@ class WgmmaKernel(Kernel):
         """`group_m` and `prefetch`."""
         return {"group_m": config.group_m, "prefetch": config.prefetch}
 
-    def _check_limits(self, config: Any, constants: Any, problem: Problem, hardware: Hardware) -> None:
-        super()._check_limits(config, constants, problem, hardware)
+    def _check_limits(self, config: Any, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
+        shape = super()._check_limits(config, constants, problem, hardware)
         if not 1 <= config.group_m <= 64:
             raise ConfigError(
                 f"config={config!r} has group_m={config.group_m}: tiles are walked in bands of 1 to 64 rows"
             )
         if not 0 <= config.prefetch <= 64:
             raise ConfigError(f"config={config!r}: up to 64 k-blocks are brought to L2 ahead: take a smaller prefetch")
-        k_blocks = ceil(problem.k / constants.tile_k)
+        k_blocks = ceil_div(problem.k, constants.tile_k)
         if constants.split_k > k_blocks:
             raise ConfigError(
                 f"config={config!r} splits k into {constants.split_k} parts and {problem} has {k_blocks} k-blocks of "
                 f"{constants.tile_k}: take a smaller split_k"
             )
-        shape = self.launch_shape(constants, problem, hardware)
-        steps = ceil(self.tile_count(constants, problem) / shape.grid) * ceil(k_blocks / constants.split_k)
+        steps = ceil_div(self.tile_count(constants, problem), shape.grid) * ceil_div(k_blocks, constants.split_k)
         if steps > MAX_STEPS:
             raise ConfigError(
                 f"config={config!r} gives each CTA {steps} k-blocks of {problem} and at most {MAX_STEPS} are counted: "
                 f"split the batch"
             )
+        return shape
 
     def preamble(self, constants: WgmmaConstants) -> str:
         """The one wgmma instruction of these Constants."""
@@ -387,4 +420,4 @@ def _has_pairs(matrix: Matrix | None, columns: int) -> bool:
 def _cluster_tiles(tile: WgmmaConstants, problem: Problem) -> int:
     """Tiles of whole clusters that cover out, batches included."""
     rows, columns = tile.tile_m * tile.cluster_m, tile.tile_n * tile.cluster_n
-    return ceil(problem.m / rows) * ceil(problem.n / columns) * problem.batch_count
+    return ceil_div(problem.m, rows) * ceil_div(problem.n, columns) * problem.batch_count

@@ -1,10 +1,10 @@
 """The Config of kernel `wgmma`, and its shared memory."""
 
 from dataclasses import dataclass
-from math import ceil
 from typing import Literal
 
 from tilewright.kernels import tma
+from tilewright.rounding import round_up
 
 SPAN = 64
 """Elements along k of one row of 128 bytes, the widest swizzle span; a k-block has one or more spans."""
@@ -82,4 +82,4 @@ def ring_of(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> Ring:
 
 def _span_bytes(rows: int, mn_major: bool) -> int:
     """Bytes of one span of `rows` along m or n; MN-major comes in panels of 64 (layout/descriptor.cuh)."""
-    return (ceil(rows / 64) * 64 if mn_major else rows) * SPAN * 2
+    return (round_up(rows, 64) if mn_major else rows) * SPAN * 2

@@ -1,8 +1,8 @@
 """The Configs that `wgmma` chooses from, and the choice: tilings that a recorded measurement saw winning somewhere."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels.wgmma_config import WARPGROUP, WgmmaConfig, ring_of
 from tilewright.model import wgmma_time
+from tilewright.rounding import ceil_div
 
 MOST_STAGES = 12
 """More were measured to bring nothing."""
@@ -20,6 +21,10 @@ PREFETCH = 8
 
 LISTED = 24
 """How many Configs are listed for a problem."""
+
+
+NEAR = 1.03
+"""Times that the model predicts, in each other's terms, below which it does not tell tilings apart."""
 
 
 class Tiling(NamedTuple):
@@ -91,13 +96,13 @@ class Space:
     def __init__(self, limits: Limits, dtype: DType, hardware: Hardware):
         self._limits, self._hardware = limits, hardware
         self.tilings = [tiling for row in _ROWS for tiling in row.tilings() if self._is_legal(tiling)]
+        self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
         columns = np.array(self.tilings, np.float64).T
         consumers = np.array([float(_plain(tiling).consumers) for tiling in self.tilings])
         sizes = columns[3] * columns[4] * columns[5]
         at_once = np.array([float(hardware.clusters(int(size))) for size in sizes])
-        self._swapped = columns[6] > 0
         self._prepared = wgmma_time.prepare(
-            wgmma_time.Tiles(*(*columns[:6], consumers, at_once)),
+            wgmma_time.Tiles(*(*columns[:6], consumers, at_once, columns[6] > 0)),
             hardware.macs("wgmma", dtype),
             hardware.sm_count,
             hardware.memory_bandwidth,
@@ -116,26 +121,35 @@ class Space:
         a, b = self._limits.mn_major
         major = (b, a) if config.swap_ab else (a, b)
         for stages in range(MOST_STAGES, 1, -1):
-            if ring_of(_with_stages(config, stages), *major).smem_bytes <= self._hardware.smem_bytes:
+            if ring_of(replace(config, stages=stages), *major).smem_bytes <= self._hardware.smem_bytes:
                 return stages
         return 0
 
     def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int) -> wgmma_time.Array:
         """The predicted time of each tiling in us, infinite if it splits k too finely."""
-        tall, wide = np.where(self._swapped, n, m), np.where(self._swapped, m, n)
-        bytes_read = 2 * (m + n) * k * batch_count
-        result = wgmma_time.times(self._prepared, tall, wide, k, batch_count, bytes_read, row_bytes)
-        tiles = self._prepared.tiles
-        result[np.ceil(k / tiles.tile_k) < tiles.split_k] = np.inf
-        return result
+        return wgmma_time.times(self._sized(n, k, batch_count, row_bytes), m)
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (spaces are few and kept)
+    def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int) -> int:
+        """The index of the quickest tiling."""
+        return int(self.times(m, n, k, batch_count, row_bytes).argmin())
+
+    @lru_cache(maxsize=256)  # noqa: B019 (spaces are few and kept)
+    def _sized(self, n: int, k: int, batch_count: int, row_bytes: int) -> wgmma_time.Sized:
+        """What can be known before m, which changes more often."""
+        return wgmma_time.size(self._prepared, n, k, batch_count, row_bytes)
+
+    def index_of(self, config: WgmmaConfig) -> int | None:
+        """The index of a Config's tiling, or None if it is not one of them."""
+        return self._indices.get(Tiling(*(getattr(config, name) for name in Tiling._fields)))
 
     def config(self, index: int, m: int, n: int, batch_count: int) -> WgmmaConfig:
         """The Config of a tiling for a problem: what follows from how many tiles there are."""
         tiling = self.tilings[index]
         if tiling.swap_ab:
             m, n = n, m
-        tiles_m = ceil(m / (tiling.tile_m * tiling.cluster_m))
-        tiles_n = ceil(n / (tiling.tile_n * tiling.cluster_n))
+        tiles_m = ceil_div(m, tiling.tile_m * tiling.cluster_m)
+        tiles_n = ceil_div(n, tiling.tile_n * tiling.cluster_n)
         size = tiling.cluster_m * tiling.cluster_n * tiling.split_k
         several = tiles_m * tiles_n * batch_count > self._hardware.clusters(size) and tiling.split_k == 1
         # Few columns are all walked while their rows are at hand, few rows the other way around.
@@ -166,7 +180,11 @@ class Space:
             swap_ab=tiling.swap_ab,
             prefetch=prefetch,
         )
-        return _with_stages(config, self._stages(config))
+        return self.with_most_stages(config)
+
+    def with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
+        """A Config with as many stages as fit; with its own if none do."""
+        return replace(config, stages=self._stages(config) or config.stages)
 
 
 @lru_cache(maxsize=256)
@@ -187,22 +205,4 @@ def _plain(tiling: Tiling) -> WgmmaConfig:
         tile_k=tiling.tile_k,
         split_k=tiling.split_k,
         swap_ab=tiling.swap_ab,
-    )
-
-
-def _with_stages(config: WgmmaConfig, stages: int) -> WgmmaConfig:
-    return WgmmaConfig(
-        config.tile_m,
-        config.tile_n,
-        stages,
-        config.cluster_m,
-        config.cluster_n,
-        config.group_m,
-        config.epilogue,
-        config.overlap,
-        config.wait_depth,
-        config.tile_k,
-        config.split_k,
-        config.swap_ab,
-        config.prefetch,
     )

@@ -36,22 +36,23 @@ def time_launches(launch: Callable[[int], object], *, samples: int = 15) -> Timi
     There is no idling, no rotation of operands and no power protocol.
     """
     checked(driver.cuCtxSynchronize())
-    with _stream() as stream, _event() as start, _event() as end:
+    with new_stream() as stream, new_event() as start, new_event() as end:
         launch(int(stream))
-        once = _elapsed(lambda: launch(int(stream)), stream, start, end)
+        once = elapsed(lambda: launch(int(stream)), stream, start, end)
         launches = max(1, min(MAX_LAUNCHES, ceil(SAMPLE_SECONDS / max(once, 1e-7))))
-        with _captured(launch, launches, stream) as graph:
+        with captured(launch, launches, stream) as graph:
 
             def replay() -> None:
                 checked(driver.cuGraphLaunch(graph, stream))
 
             replay()
-            times = sorted(_elapsed(replay, stream, start, end) / launches for _ in range(samples))
+            times = sorted(elapsed(replay, stream, start, end) / launches for _ in range(samples))
     low, _, high = statistics.quantiles(times, n=4) if samples > 1 else times * 3
     return Timing(statistics.median(times), low, high, samples, launches)
 
 
-def _elapsed(work: Callable[[], object], stream: Any, start: Any, end: Any) -> float:
+def elapsed(work: Callable[[], object], stream: Any, start: Any, end: Any) -> float:
+    """The GPU seconds of what `work` puts on the stream."""
     checked(driver.cuEventRecord(start, stream))
     work()
     checked(driver.cuEventRecord(end, stream))
@@ -60,7 +61,8 @@ def _elapsed(work: Callable[[], object], stream: Any, start: Any, end: Any) -> f
 
 
 @contextmanager
-def _stream() -> Iterator[Any]:
+def new_stream() -> Iterator[Any]:
+    """A stream of the current context inside the `with` block."""
     stream = checked(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
     try:
         yield stream
@@ -69,7 +71,8 @@ def _stream() -> Iterator[Any]:
 
 
 @contextmanager
-def _event() -> Iterator[Any]:
+def new_event() -> Iterator[Any]:
+    """An event of the current context inside the `with` block."""
     event = checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DEFAULT))
     try:
         yield event
@@ -78,7 +81,8 @@ def _event() -> Iterator[Any]:
 
 
 @contextmanager
-def _captured(launch: Callable[[int], object], launches: int, stream: Any) -> Iterator[Any]:
+def captured(launch: Callable[[int], object], launches: int, stream: Any) -> Iterator[Any]:
+    """An executable graph of so many calls of `launch(stream)` inside the `with` block."""
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
     checked(driver.cuStreamBeginCapture(stream, mode))
     graph = executable = None

@@ -12,7 +12,7 @@ Configs measured of a product, the one it picks has 0.966 of the best one's rate
 1.08 of cuBLAS's, while its times are 11% off (median).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,10 @@ _MULTIPLY = 1.03
 
 
 class Tiles(NamedTuple):
-    """Ways to cut a product, an array of each number: tiles, k-blocks, clusters, parts of k and consumer warpgroups."""
+    """Ways to cut a product, an array of each number: tiles, k-blocks, clusters, parts of k and consumer warpgroups.
+
+    swapped: whether the tiles cut the transposed product, so that tile_m lies along n.
+    """
 
     tile_m: Array
     tile_n: Array
@@ -76,22 +79,47 @@ class Tiles(NamedTuple):
     split_k: Array
     consumers: Array
     clusters_at_once: Array
+    swapped: NDArray[np.bool_]
 
 
 class Prepared(NamedTuple):
-    """What of the times of Tiles does not depend on the product."""
+    """What of the times of Tiles does not depend on the product; "along" m and n as the product stands.
+
+    along_m, along_n: the extents that a cluster makes in a round. clocks_m, clocks_n: a tile's extents times
+    `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and if m > n.
+    """
 
     tiles: Tiles
-    rows: Array
-    columns: Array
+    along_m: Array
+    along_n: Array
+    clocks_m: Array
+    clocks_n: Array
+    apart: tuple[Array, Array, Array]
     step: Array
     l2_work: Array
-    apart_m: Array
-    apart_n: Array
     step_k: Array
     step_clock: Array
     energy: Array
     fixed: Array
+    dram: float
+    costs: Costs
+
+
+class Sized(NamedTuple):
+    """What of the times of Tiles is known from n, k, the batches and the strides: all but m.
+
+    clusters: along n, of all batches. outside: the clocks of columns outside an operand. steps: us of a clock per step.
+    a_again: what multiplies the square of DRAM's time if A is larger. dram: us for each row of A and column of B.
+    """
+
+    prepared: Prepared
+    n: int
+    clusters: Array
+    outside: Array
+    steps: Array
+    l2_work: Array
+    energy: Array
+    a_again: Array
     dram: float
 
 
@@ -109,64 +137,98 @@ def prepare(tiles: Tiles, macs: int, sm_count: int, memory_bandwidth: float, cos
     energy = 2e-6 * tile_m * tile_n / costs.power * (1 + costs.delivery * (tile_m + tile_n) / (tile_m * tile_n))
     l2_rows = (tile_m / tiles.cluster_n + tile_n / tiles.cluster_m) * 128 / costs.l2 / sm_count
     epilogue = elements / tiles.consumers / 8192 * costs.epilogue
+    along_m, along_n = _along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n)
+    clocks_m, clocks_n = _along(tiles.swapped, tile_m * costs.outside, tile_n * costs.outside)
+    apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
+    a_larger, b_larger = _along(tiles.swapped, *apart)
     return Prepared(
         tiles,
-        rows=tile_m * tiles.cluster_m,
-        columns=tile_n * tiles.cluster_n,
+        along_m,
+        along_n,
+        clocks_m,
+        clocks_n,
+        (b_larger, apart[1], a_larger),
         step=_fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover),
         l2_work=size * l2_rows,
-        apart_m=np.where(tiles.cluster_m > 1, costs.apart, 0.0),
-        apart_n=np.where(tiles.cluster_n > 1, costs.apart, 0.0),
         step_k=tiles.tile_k * tiles.split_k,
         step_clock=tiles.tile_k / 64 / costs.clock,
         energy=energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
         fixed=costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave,
         dram=costs.dram_share * memory_bandwidth / 1e6,
+        costs=costs,
     )
 
 
-def times(
-    prepared: Prepared, m: Any, n: Any, k: int, batch_count: int, bytes_read: int, row_bytes: int, costs: Costs = COSTS
-) -> Array:
-    """The time in us of each way to cut `batch_count` products of (m, k) and (k, n), arrays or numbers.
+def size(prepared: Prepared, n: int, k: int, batch_count: int, row_bytes: int) -> Sized:
+    """Times of `batch_count` products of any (m, k) and (k, n) of 2-byte elements.
 
-    bytes_read: of A and B. row_bytes: from one row of 64 elements along k to the next.
+    row_bytes: from one row of 64 elements along k to the next. Ways that split k too finely take infinitely long.
     """
-    # Each operation on the arrays takes a microsecond, and every new shape waits for this: results are reused in place.
-    tiles = prepared.tiles
-    tiles_m, tiles_n = np.ceil(m / prepared.rows), np.ceil(n / prepared.columns)
-    clusters: Array = tiles_m * tiles_n
-    if batch_count != 1:
-        clusters *= batch_count
-    waves = np.ceil(clusters / tiles.clusters_at_once)
+    tiles, costs = prepared.tiles, prepared.costs
+    across = np.ceil(n / prepared.along_n)
     misaligned = 1.0 if row_bytes % 128 == 0 else 1 + (costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
+    return Sized(
+        prepared,
+        n,
+        clusters=across * batch_count,
+        outside=np.minimum((across * prepared.along_n - n) * costs.outside, prepared.clocks_n),
+        steps=np.where(
+            np.ceil(k / tiles.tile_k) < tiles.split_k, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock
+        ),
+        l2_work=prepared.l2_work * misaligned,
+        energy=prepared.energy * k,
+        a_again=_again(across, costs),
+        dram=2 * k * batch_count / prepared.dram,
+    )
+
+
+def times(sized: Sized, m: int) -> Array:
+    """The time in us of each way to cut products of m rows."""
+    # Each operation on the arrays takes half a microsecond, and every new shape waits for this: results are reused.
+    prepared = sized.prepared
+    tiles, costs = prepared.tiles, prepared.costs
+    along: Array = m / prepared.along_m
+    np.ceil(along, out=along)
+    clusters = along * sized.clusters
+    waves = clusters / tiles.clusters_at_once
+    np.ceil(waves, out=waves)
     step = np.minimum(clusters, tiles.clusters_at_once)
-    step *= prepared.l2_work * misaligned if misaligned != 1 else prepared.l2_work
+    step *= sized.l2_work
     step *= step
     step *= step
     step += prepared.step
     np.sqrt(step, out=step)
     np.sqrt(step, out=step)
-    outside = np.minimum(tiles_m * prepared.rows - m, tiles.tile_m)
-    outside += np.minimum(tiles_n * prepared.columns - n, tiles.tile_n)
-    outside *= costs.outside
-    outside /= waves
-    step += outside
-    wide = m > n  # A is the larger operand
-    step += np.where(wide, prepared.apart_m, prepared.apart_n) * (waves == 1)
     step *= waves
-    step *= np.ceil(k / prepared.step_k) * prepared.step_clock
-    dram = bytes_read / prepared.dram
+    dram = (sized.dram * (m + sized.n)) ** 2
+    again = sized.a_again if m > sized.n else _again(along, costs)
+    step += prepared.apart[(m > sized.n) - (m < sized.n) + 1] * (waves == 1)
+    along *= prepared.along_m
+    along -= m
+    along *= costs.outside
+    np.minimum(along, prepared.clocks_m, out=along)
+    along += sized.outside
+    step += along
+    step *= sized.steps
     step *= step
-    step += np.where(np.where(wide, tiles_n, tiles_m) == 1, dram * dram, (dram * (1 + costs.again)) ** 2)
+    step += again * dram
     np.sqrt(step, out=step)
-    clusters *= prepared.energy
-    clusters *= k
+    clusters *= sized.energy
     np.maximum(step, clusters, out=step)
     step += prepared.fixed
     waves *= costs.wave
     step += waves
     return step
+
+
+def _along(swapped: NDArray[np.bool_], of_m: Array, of_n: Array) -> tuple[Array, Array]:
+    """What Tiles have along m and along n of the product."""
+    return np.where(swapped, of_n, of_m), np.where(swapped, of_m, of_n)
+
+
+def _again(tiles: Array, costs: Costs) -> Array:
+    """What multiplies the square of DRAM's time if so many tiles read each element of the larger operand."""
+    return np.where(tiles == 1, 1.0, (1 + costs.again) ** 2)
 
 
 def _fourth(value: Array) -> Array:

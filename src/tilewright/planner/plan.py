@@ -16,7 +16,7 @@ from tilewright.planner.call_arguments import scalars, stream_handle
 from tilewright.planner.choose import Choice
 from tilewright.planner.direct_call import DirectCall, direct_call
 from tilewright.planner.slots import OUT, C, Slot, reader
-from tilewright.problem import ADDENDS, OPERANDS
+from tilewright.problem import ADDENDS, EXCHANGED, OPERANDS
 
 _CALLS_TO_DIRECT = 1
 """The number of calls before the shortest way is built; building it costs more than a call."""
@@ -82,7 +82,7 @@ class Plan:
         self._address = library.address
         # Addresses that are known not to overlap: `bind` has checked those that the Plan is made for.
         self._disjoint = [arguments[name].operand.pointer if name in arguments else 0 for name in OPERANDS]
-        self._roles = None if binding.roles == OPERANDS else tuple(OPERANDS.index(name) for name in binding.roles)
+        self._roles = EXCHANGED if binding.is_exchanged else None
         self._multiplies, self._unscaled = alpha != 0, alpha == 1
         self._bounds: tuple[tuple[int, int, int], ...] = ()
         self._present = tuple(name in arrays for name in ADDENDS)

@@ -1,6 +1,6 @@
 """Integer arithmetic, logic, bits and comparisons."""
 
-from itertools import product
+from itertools import islice, product
 
 from support.forms.form import forms, written
 
@@ -100,6 +100,56 @@ def _video():
     for parts, a, b, relation in product("24", _WORDS, _WORDS, ("eq", "ne", "lt", "le", "gt", "ge")):
         text = f"vset{parts}.{a}.{b}.{relation}"
         yield from forms(f"{text} {text}.add", "b32", "b32 b32 b32")
+    for text, mask, a, b in (
+        ("vadd2.s32.s32.u32.sat", "h0", "h31", "h20"),
+        ("vsub2.s32.u32.s32.add", "h1", "h02", "h13"),
+        ("vset2.s32.s32.lt", "h10", "h33", "h01"),
+        ("vabsdiff4.u32.u32.u32", "b310", "b7531", "b0246"),
+        ("vmax4.s32.s32.s32.add", "b2", "b7777", "b0123"),
+        ("vset4.u32.u32.ne", "b21", "b4567", "b3210"),
+    ):
+        yield written(f"{text} %d0.{mask}, %a0.{a}, %a1.{b}, %a2;", "b32", "b32 b32 b32")
+
+
+_FIELDS = ("", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1")
+
+
+def _scalar_video():
+    """Arithmetic on a word or a part of one, of each sign, with every way to treat the result: some 1,900 forms."""
+    for name, d, a, b in product(("vadd", "vsub", "vabsdiff", "vmin", "vmax"), _WORDS, _WORDS, _WORDS):
+        yield from _treated(f"{name}.{d}.{a}.{b}", ".sat", "b32 b32", d)
+    for relation, a, b in product(("eq", "ne", "lt", "le", "gt", "ge"), _WORDS, _WORDS):
+        yield from _treated(f"vset.{a}.{b}.{relation}", "", "b32 b32", "u32")
+    for name, mode, d, a in product(("vshl", "vshr"), ("clamp", "wrap"), _WORDS, _WORDS):
+        yield from _treated(f"{name}.{d}.{a}.u32", f".{mode}", "b32 b32:count", d)
+    for a, b in product(_WORDS, _WORDS):
+        d = "s32" if "s32" in (a, b) else "u32"
+        for sat, scale in product(("", ".sat"), ("", ".shr7", ".shr15")):
+            for field in _FIELDS[::3]:
+                sources = f"%a0{field}, %a1{field}"
+                yield written(f"vmad.{d}.{a}.{b}{sat}{scale} %d0, {sources}, %a2;", "b32", "b32 b32 b32")
+                yield written(f"vmad.s32.{a}.{b}{sat}{scale} %d0, -{sources}, %a2;", "b32", "b32 b32 b32")
+                yield written(f"vmad.s32.{a}.{b}{sat}{scale} %d0, {sources}, -%a2;", "b32", "b32 b32 b32")
+                yield written(f"vmad.{d}.{a}.{b}.po{sat}{scale} %d0, {sources}, %a2;", "b32", "b32 b32 b32")
+
+
+def _treated(text, mode, sources, kind):
+    """A scalar instruction on whole words and on parts, saturated, merged, and with second operations.
+
+    mode: the modifiers of shifts; .sat for those that may saturate without one. A second minimum or maximum follows
+    only what fits 32 bits: the manual leaves open what it sees of more.
+    """
+    may_saturate = mode == ".sat" or text.startswith("vsh")
+    mode = "" if mode == ".sat" else mode
+    for sat in ("", ".sat") if may_saturate else ("",):
+        for field in _FIELDS[::2]:
+            yield written(f"{text}{sat}{mode} %d0, %a0{field}, %a1;", "b32", sources)
+        for field in _FIELDS[1:]:
+            yield written(f"{text}{sat}{mode} %d0{field}, %a0, %a1{field}, %a2;", "b32", f"{sources} b32")
+        yield written(f"{text}{sat}{mode}.add %d0, %a0.h1, %a1, %a2;", "b32", f"{sources} b32")
+        if sat:
+            yield written(f"{text}{sat}{mode}.min %d0, %a0, %a1, %a2;", "b32", f"{sources} b32")
+            yield written(f"{text}{sat}{mode}.max %d0, %a0, %a1, %a2;", "b32", f"{sources} b32")
 
 
 def _choices():
@@ -120,4 +170,4 @@ def _choices():
         yield written(f"setp.ne.b{bits} %d0, %a0, %a1;", "pred", f"b{bits} b{bits}")
 
 
-INTEGERS = [*_arithmetic(), *_carries(), *_bits(), *_video(), *_choices()]
+INTEGERS = [*_arithmetic(), *_carries(), *_bits(), *_video(), *islice(_scalar_video(), None, None, 5), *_choices()]

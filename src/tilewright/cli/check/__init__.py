@@ -75,7 +75,7 @@ def check(
     The exit code is 1 if something is reported, 2 if the check cannot run or ends early,
     and 130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
     reports, unlisted, warnings, waived, counters: {totals, by_line, by_line_inclusive},
-    schedules}, with the key error if the check ends early. For all and ladder it prints
+    coverage, schedules}, with the key error if the check ends early. For all and ladder it prints
     {verified, results}, where results lists such objects. If the check cannot run, it
     prints {error}. --format sarif prints a SARIF 2.1.0 log, and --format github a line
     for each report that GitHub shows in a pull request.

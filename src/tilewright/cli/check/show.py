@@ -37,6 +37,9 @@ def show(result: "CheckResult", lines: bool) -> None:
         paragraph(f"waived by {waiver}: {number} report{'s' * (number > 1)}", 2)
     for kind, number in result.unlisted.items():
         console().print(f"  {kind}: and {number} more on other lines, which are not listed")
+    if result.verified and (gaps := result.coverage.get("summary")):
+        paragraph(f"not exercised: {gaps[0]}", 2)
+        paragraph(gaps[1], 4)
     totals, by_line = result.counters["totals"], result.counters["by_line"]
     if totals:
         table("", counter_rows(totals))

@@ -137,10 +137,9 @@ def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) ->
     if light.bound == "memory":
         limit = f"memory at {gpu.hardware.memory_bandwidth / 1e12:.1f} TB/s"
     else:
-        cores, clock = "the CUDA cores", gpu.hardware.cuda_core_clock
-        if problem.a.dtype.nbytes == 2:
-            cores, clock = "the tensor cores", gpu.hardware.tensor_clock
-        limit = f"{cores} at {clock / 1e9:.2f} GHz"
+        unit = gpu.hardware.peak_unit(problem.a.dtype)
+        cores = "the CUDA cores" if unit == "cuda_cores" else "the tensor cores"
+        limit = f"{cores} at {gpu.hardware.clock(unit) / 1e9:.2f} GHz"
     outcome.facts["time"] = (
         f"{timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}), "
         f"{tflops:.3g} TFLOP/s"

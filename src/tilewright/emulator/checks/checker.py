@@ -29,7 +29,7 @@ from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import FlatMemory
 from tilewright.emulator.program.blocks import Block, has_member_mask
 
-_KINDS = {"ldmatrix": "ld", "stmatrix": "st"}
+_KINDS = {"ldmatrix": "ld", "stmatrix": "st", "tex": "ld", "suld": "ld", "sust": "st", "sured": "atom"}
 """Kinds of access that the checks treat like another kind."""
 
 

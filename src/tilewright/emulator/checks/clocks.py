@@ -56,7 +56,9 @@ class Clocks:
         if sequential:
             self.fenced, self.observed, kinds = kinds, kinds + 1, kinds + 2
         others = topology.ctas // topology.cluster_size if sequential else 0  # most last blocks know of them
-        self.facts = np.zeros((kinds, topology.lanes, self.base + _SPARE + others), np.int32)
+        # Rows of one more kind, for track_global_writes: pages that nobody writes take no memory.
+        self._room = np.zeros((kinds + 1, topology.lanes, self.base + _SPARE + others), np.int32)
+        self.facts = self._room[:kinds]
         self.column = topology.cta % topology.cluster_size * topology.threads + topology.thread
         self._agents: dict[Hashable, int] = {}
         self.ordinary = np.ones(self.base, np.bool_)  # columns of threads, and of agents like them
@@ -71,7 +73,9 @@ class Clocks:
             self.ordinary = np.append(self.ordinary, np.full(count, ordinary))
             self._used += count
             if self._used > self.facts.shape[2]:
-                self.facts = self.fit(self.facts, self._used + max(_SPARE, (self._used - self.base) // 2))
+                columns = self._used + max(_SPARE, (self._used - self.base) // 2)
+                self._room = self.fit(self._room, columns, kinds=False)
+                self.facts = self._room[: len(self.facts)]
         return self._agents[key]
 
     def columns_of(self, clusters: Collection[int | Past]) -> Indices:
@@ -101,7 +105,7 @@ class Clocks:
         """Track writes of threads to global memory from now on, since bulk copies read it."""
         if self.visible_global == _ABSENT:
             self.visible_global = len(self.facts)
-            self.facts = np.concatenate([self.facts, np.zeros_like(self.facts[:1])])
+            self.facts = self._room[: len(self.facts) + 1]
 
     def nothing(self, count: int) -> Array:
         """Empty rows, (kinds, count, columns)."""
@@ -139,8 +143,8 @@ class Clocks:
         rows = self.fit(rows)
         whole = _whole_threads(group, ctas)
         if whole is not None:
-            facts = self.facts[:, whole].reshape(self.facts.shape[0], -1, ctas, self.facts.shape[2])
-            np.maximum(facts, rows[:, None], out=facts)
+            facts = self.facts[:, whole].reshape(self.facts.shape[0], -1, ctas, self.facts.shape[2])[..., : self._used]
+            np.maximum(facts, rows[:, None, :, : self._used], out=facts)
         else:
             self.facts[:, group.indices] = np.maximum(self.facts[:, group.indices], rows[:, group.cta])
 
@@ -149,6 +153,20 @@ class Clocks:
         facts = self.facts[:, lanes]
         facts[KNOWN, np.arange(len(lanes))[:, None], np.arange(lanes.shape[1]), self.column[lanes]] = now
         self.facts[:, lanes] = facts.max(axis=2, keepdims=True)
+
+    def meet_in_warps(self, group: Group, now: int) -> bool:
+        """The same for the lanes of each warp of a group, in place; False if the group is not whole warps in all CTAs.
+
+        Warp by warp, the rows stay in the cache of the processor between reading and writing.
+        """
+        tiles = group.warps
+        if not isinstance(group.lanes, slice) or not tiles.is_reshape:
+            return False
+        self.facts[KNOWN, group.lanes][np.arange(group.size), self.column[group.lanes]] = now
+        for facts in self.facts[:, group.lanes]:
+            for rows in facts.reshape(*tiles.shape, -1)[..., : self._used]:
+                rows[...] = rows.max(axis=0)
+        return True
 
     def fence_proxies(self, group: Group, now: int, spaces: Sequence[str]) -> None:
         """fence.proxy.async: later asynchronous operations see all writes to `spaces` that the lanes know of."""

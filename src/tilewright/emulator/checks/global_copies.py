@@ -16,7 +16,7 @@ from tilewright.emulator.checks.shadow import GlobalShadow, column_of, is_asynch
 from tilewright.emulator.lanes import Array, Indices
 from tilewright.emulator.machine.operation import GlobalRegion
 from tilewright.emulator.memory import GLOBAL_BASE
-from tilewright.emulator.semantics.tma import Rows
+from tilewright.emulator.semantics.tiles import Rows
 
 
 class GlobalCopyChecks:

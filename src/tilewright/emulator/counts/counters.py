@@ -112,9 +112,7 @@ class Counters(Counts):
         """The counters made from the counts of each instruction of an entry, by its index."""
         counters = cls()
         for site, counts in sorted(by_site.items()):
-            instruction = instructions[site]
-            chain = instruction.location.chain if instruction.location else (f"PTX:{instruction.ptx_line}",)
-            counters.by_chain.setdefault(chain, Counts()).add(counts)
+            counters.by_chain.setdefault(chain_of(instructions[site]), Counts()).add(counts)
             counters.add(counts)
         return counters
 
@@ -127,6 +125,11 @@ class Counters(Counts):
     def by_line_inclusive(self) -> dict[str, Counts]:
         """Counts by source line, including code that was inlined into it."""
         return _grouped(self.by_chain.items())
+
+
+def chain_of(instruction: Instruction) -> Chain:
+    """The source line of an instruction and those at which it is inlined, or its line in the PTX, as PTX:LINE."""
+    return instruction.location.chain if instruction.location else (f"PTX:{instruction.ptx_line}",)
 
 
 def _grouped(parts: Iterable[tuple[Chain, Counts]]) -> dict[str, Counts]:

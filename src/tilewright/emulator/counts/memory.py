@@ -13,6 +13,14 @@ from tilewright.hardware import SECTOR_BYTES
 
 BANK_BYTES = 4
 BANKS = 32
+_ROW_BYTES = BANKS * BANK_BYTES
+_FEW = 64
+"""Rows from which it pays to look for patterns among them."""
+_FAR = 1 << 62
+_KEYS = np.random.default_rng(0).integers(1, 1 << 40, WARP)
+"""Factors that make a number of a row's offsets: equal rows have equal numbers, and others hardly ever do."""
+_OF_IMAGES = ("tex", "suld", "sust", "sured")
+"""Accesses whose images a GPU lays out in a way of its own."""
 
 
 class MemoryCounter(Observer):
@@ -26,7 +34,7 @@ class MemoryCounter(Observer):
         self, site: int, kind: str, space: str, group: Group, where: Indices, width: int, chosen: Indices | None
     ) -> None:
         """Count one access of a group."""
-        if space == "local":
+        if space == "local" or kind in _OF_IMAGES:
             return
         copies = kind == "cp.async"
         if copies and space == "global":
@@ -123,7 +131,21 @@ def _pairs_coincide(by_warp: Indices) -> "np.ndarray[Any, np.dtype[np.bool_]]":
 
 
 def _most_words_in_a_bank(offsets: Indices, width: int, broadcast: bool = True) -> Indices:
-    """The largest number of words in one bank, for each row; with broadcast, a word of many lanes counts once."""
+    """The largest number of words in one bank, for each row; with broadcast, a word of many lanes counts once.
+
+    Most warps access memory alike, up to a shift by whole rows of banks: each pattern is counted once.
+    """
+    if len(offsets) < _FEW:
+        return _most_words(offsets, width, broadcast)
+    lowest = np.where(offsets < 0, _FAR, offsets).min(axis=1, keepdims=True) // _ROW_BYTES * _ROW_BYTES
+    patterns = np.where(offsets < 0, -1, offsets - lowest)
+    _, first, inverse = np.unique(patterns @ _KEYS[: offsets.shape[1]], return_index=True, return_inverse=True)
+    if 2 * first.size > len(offsets) or (patterns != patterns[first][inverse]).any():
+        return _most_words(offsets, width, broadcast)
+    return _most_words(patterns[first], width, broadcast)[inverse]
+
+
+def _most_words(offsets: Indices, width: int, broadcast: bool) -> Indices:
     each = max(1, width // BANK_BYTES)
     words = np.repeat(offsets // BANK_BYTES, each, axis=1) + np.tile(np.arange(each), offsets.shape[1])
     words = np.sort(np.where(np.repeat(offsets < 0, each, axis=1), -1, words), axis=1)

@@ -14,11 +14,20 @@ from tilewright.emulator.machine.mbarriers import Mbarriers
 from tilewright.emulator.machine.operation import GlobalRegion, Operation, SharedRegion, Signal
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import GLOBAL_BASE, Bytes, first_difference
-from tilewright.emulator.semantics import tma
+from tilewright.emulator.semantics.boxes import (
+    as_stored,
+    bytes_read,
+    chunks_in_bounds,
+    extents,
+    load_tiles,
+    rows_in_bounds,
+    store_tile,
+)
 from tilewright.emulator.semantics.reductions import reduce_into, require_bulk_reduction
 from tilewright.emulator.semantics.sectors import whole_sectors
 from tilewright.emulator.semantics.swizzle import CHUNK
-from tilewright.emulator.semantics.tensor_map import TensorMap
+from tilewright.emulator.semantics.tensor_map import AnyMap
+from tilewright.emulator.semantics.tiles import Rows, tile_chunks
 
 
 class BulkCopies:
@@ -39,7 +48,10 @@ class BulkCopies:
         mask: Array | None,
         active: Active,
     ) -> None:
-        """Copy a box of a tensor to shared memory; signals mbarriers at the same place in each destination CTA."""
+        """Copy a box of a tensor to shared memory; signals mbarriers at the same place in each destination CTA.
+
+        coordinates: in im2col mode with the offsets after them.
+        """
         lanes = group.active(active)
         if not lanes.size:
             return
@@ -59,7 +71,7 @@ class BulkCopies:
             signals = signal_cta[some, None] if mask is None else targets
             tensor_map = self._operands.tensor_map(site, address, lanes.indices[some])
             self._operands.check_tiles(site, tensor_map, boxes[some], offset[some])
-            loaded, read = tensor_map.tile_bytes * some.size, tma.bytes_read(tensor_map, boxes[some])
+            loaded, read = tensor_map.tile_bytes * some.size, bytes_read(tensor_map, boxes[some])
             self._wave.tell.moved(site, loaded, read, 0, targets.shape[1])
             ends = Signal(signals, signal[some])
             self._require_mbarriers(site, ends)
@@ -81,7 +93,7 @@ class BulkCopies:
     def _land(
         self,
         site: int,
-        tensor_map: TensorMap,
+        tensor_map: AnyMap,
         boxes: Indices,
         targets: Indices,
         offsets: Indices,
@@ -91,7 +103,7 @@ class BulkCopies:
         """Move some of the boxes (boxes, rank) to the CTAs of targets (boxes, places), and signal."""
         access = self._wave.access
         places = targets[part] * access.topology.shared_stride + offsets[part, None]
-        tma.load_tiles(
+        load_tiles(
             access.memory.bytes, GLOBAL_BASE, tensor_map, boxes[part], access.shared.bytes, places, offsets[part]
         )
         for signal in np.unique(ends.offsets[part]):
@@ -119,20 +131,20 @@ class BulkCopies:
                     f"{self._wave.words.describe(site)} stores a box at {tuple(box)}: an H200 stops with an "
                     "illegal instruction where a store begins before its tensor; only loads may"
                 )
-            written = tensor_map.as_stored if reduction is None else tensor_map
+            written = as_stored(tensor_map) if reduction is None else tensor_map
             operands.check_tiles(site, written, np.array([box]), np.array([offset]))
             place = cta * access.topology.shared_stride + offset
             if reduction is not None:
                 self._require_reduction(site, reduction, tensor_map)
             memories = access.memory.bytes, GLOBAL_BASE, tensor_map, box, access.shared.bytes
-            write = partial(tma.store_tile, *memories, place, offset, reduction)
-            chunks = tma.tile_chunks(tensor_map, offset)
+            write = partial(store_tile, *memories, place, offset, reduction)
+            chunks = tile_chunks(tensor_map, offset)
             origin = operands.shared_range(site, cta, offset, tensor_map.shared_bytes)
-            rows, taken = tma.rows_in_bounds(written, box), tma.chunks_in_bounds(written, box)
+            rows, taken = rows_in_bounds(written, box), chunks_in_bounds(written, box)
             stores.append(_Store(issue, chunks, origin, rows, write, reduction is None, taken))
         self._issue_stores(site, stores)
 
-    def _require_reduction(self, site: int, operation: str, tensor_map: TensorMap) -> None:
+    def _require_reduction(self, site: int, operation: str, tensor_map: AnyMap) -> None:
         try:
             require_bulk_reduction("tensor", operation, tensor_map.element_type)
         except ValueError as error:
@@ -265,7 +277,7 @@ class BulkCopies:
         self._wave.tell.issued(Operation(site, "bulk", owners, self.groups.queue(owners), reads, writes))
         self.groups.issue(owners, perform, lambda: remembered.extend(store.source.tobytes() for store in stores))
 
-    def _rows_once(self, stores: "list[_Store]") -> list[tma.Rows | None]:
+    def _rows_once(self, stores: "list[_Store]") -> list[Rows | None]:
         """The global memory that each store writes; nothing where an earlier lane of the same warp stores the same.
 
         By the letter of the manual, each of 32 lanes stores, all of them the same data to one place without order.
@@ -274,7 +286,7 @@ class BulkCopies:
         in step. Each lane makes its own reduction, by the letter and in ptxas's loop over the lanes around UTMAREDG and
         UBLKRED.
         """
-        threads, seen, rows = self._wave.topology.thread, set[Hashable](), list[tma.Rows | None]()
+        threads, seen, rows = self._wave.topology.thread, set[Hashable](), list[Rows | None]()
         for store in stores:
             key = int(threads[store.issue.lane]) // WARP, *store.issue.places, *store.issue.values
             rows.append(None if store.repeatable and key in seen else store.rows)
@@ -295,7 +307,7 @@ class _Store:
     issue: Issue
     chunks: Indices
     source: Bytes
-    rows: tma.Rows | None
+    rows: Rows | None
     write: Callable[[], object]
     repeatable: bool
     taken: Mask | None = None
@@ -309,14 +321,14 @@ def _copy(target: Bytes, source: Bytes, reduction: tuple[str, str] | None) -> No
         reduce_into(target, source, *reduction)
 
 
-def _one_row(address: int, nbytes: int, _: int) -> tma.Rows:
-    return tma.Rows(np.array([address]), nbytes)
+def _one_row(address: int, nbytes: int, _: int) -> Rows:
+    return Rows(np.array([address]), nbytes)
 
 
-def _boxes(tensor_map: TensorMap, boxes: Indices) -> GlobalRegion | None:
+def _boxes(tensor_map: AnyMap, boxes: Indices) -> GlobalRegion | None:
     """The global memory that loads of boxes (boxes, rank) read; None if all lie outside the tensor."""
-    lows, highs, inside = tma.extents(tensor_map, boxes)
+    lows, highs, inside = extents(tensor_map, boxes)
     if not inside.any():
         return None
     bounds = int(lows[inside].min()), int(highs[inside].max())
-    return GlobalRegion(lambda part: tma.rows_in_bounds(tensor_map, boxes[part].tolist()), bounds)
+    return GlobalRegion(lambda part: rows_in_bounds(tensor_map, boxes[part].tolist()), bounds)

@@ -9,8 +9,11 @@ from tilewright.emulator.errors import EmulatorError, Misaligned, OutOfBounds
 from tilewright.emulator.lanes import Active, Array, Group, Indices, lane_values, lanes_of
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import GLOBAL_BASE, Bytes
-from tilewright.emulator.semantics import tma
-from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, TensorMap, decode_tensor_map
+from tilewright.emulator.semantics.boxes import extents
+from tilewright.emulator.semantics.im2col import fault_of
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, AnyMap, Im2colMap, decode_tensor_map
+from tilewright.emulator.semantics.tiles import TILE_ALIGNMENT
+from tilewright.emulator.semantics.tma import BOX_ALIGNMENT
 
 _ALIGNMENT = 16
 """The alignment of a plain copy's size and addresses, in bytes."""
@@ -63,7 +66,7 @@ class BulkOperands:
             )
         return ctas[:, None] // size * size + ranks
 
-    def tensor_map(self, site: int, address: int, lanes: Indices) -> TensorMap:
+    def tensor_map(self, site: int, address: int, lanes: Indices) -> AnyMap:
         """The tensor map at an address, which lanes use."""
         if address < 1 << 32:  # an address of the parameter space, used as it is
             address += int(self._wave.launch.parameters_address)
@@ -79,31 +82,40 @@ class BulkOperands:
         if tensor_map is None:
             what = f"there is no tensor map at {address:#x}"
             raise EmulatorError(f"{self._words.describe(site)}: {what}", address=address)
+        if isinstance(tensor_map, Im2colMap) != _is_im2col(self._words.modifiers(site)):
+            mode = "im2col" if isinstance(tensor_map, Im2colMap) else "tiled"
+            what = f"the tensor map at {address:#x} is of {mode} mode, and the instruction is of the other"
+            raise EmulatorError(f"{self._words.describe(site)}: {what}", address=address)
         self._wave.tell.tensor_map_used(site, lanes, address)
         return tensor_map
 
-    def check_tiles(self, site: int, tensor_map: TensorMap, boxes: Indices, offsets: Indices) -> None:
+    def check_tiles(self, site: int, tensor_map: AnyMap, boxes: Indices, offsets: Indices) -> None:
         """Raise for a tile outside shared memory or misaligned, or a box outside its allocation."""
         for offset in np.unique(offsets).tolist():
-            if offset % tma.TILE_ALIGNMENT:
+            if offset % TILE_ALIGNMENT:
                 raise Misaligned(
                     f"{self._words.describe(site)} has its tile at {self._words.shared(offset)}, which is not a "
-                    f"multiple of {tma.TILE_ALIGNMENT}"
+                    f"multiple of {TILE_ALIGNMENT}"
                 )
             self.check_range(site, offset, tensor_map.shared_bytes)
-        if boxes.shape[1] != len(tensor_map.shape):
+        modifiers, rank = self._words.modifiers(site), len(tensor_map.shape)
+        taken = next(int(modifier[0]) for modifier in modifiers if modifier[0].isdigit())
+        if taken != rank:
             raise EmulatorError(
-                f"{self._words.describe(site)} takes {boxes.shape[1]} coordinates and its tensor map has "
-                f"{len(tensor_map.shape)} dimensions"
+                f"{self._words.describe(site)} takes {taken} coordinates and its tensor map has {rank} dimensions"
             )
-        uneven = boxes[:, 0] * tensor_map.element_bytes % tma.BOX_ALIGNMENT != 0
+        if isinstance(tensor_map, Im2colMap):
+            for column in np.unique(boxes, axis=0).tolist():
+                if fault := fault_of(tensor_map, column, stores="bulk_group" in modifiers):
+                    raise EmulatorError(f"{self._words.describe(site)} at {tuple(column[:rank])}: {fault}")
+        uneven = boxes[:, 0] * tensor_map.element_bytes % BOX_ALIGNMENT != 0
         if uneven.any():
             raise Misaligned(
                 f"{self._words.describe(site)} has its box at {tuple(boxes[uneven.argmax()].tolist())}, "
                 f"{int(boxes[uneven.argmax(), 0]) * tensor_map.element_bytes} bytes into a row, no multiple of "
-                f"{tma.BOX_ALIGNMENT}: an H200 stops with an illegal instruction"
+                f"{BOX_ALIGNMENT}: an H200 stops with an illegal instruction"
             )
-        first, last, inside = tma.extents(tensor_map, boxes)
+        first, last, inside = extents(tensor_map, boxes)
         memory = self._wave.access.memory
         if not inside.any() or memory.encloses(int(first[inside].min()), int(last[inside].max())):
             return
@@ -152,6 +164,11 @@ class BulkOperands:
                 f"{self._words.describe(site)} moves {size} bytes at {address:#x}: both must be multiples of "
                 f"{_ALIGNMENT}"
             )
+
+
+def _is_im2col(modifiers: Sequence[str]) -> bool:
+    """Whether a copy or reduction moves columns of pixels, and not boxes."""
+    return not {"im2col", "im2col_no_offs"}.isdisjoint(modifiers)
 
 
 @dataclass(frozen=True, slots=True)

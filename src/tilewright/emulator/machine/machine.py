@@ -27,8 +27,10 @@ from tilewright.emulator.lanes import Group, Mask, lanes_of
 from tilewright.emulator.machine.assertions import ASSERTFAIL, failed_assertion
 from tilewright.emulator.machine.barriers import Barriers
 from tilewright.emulator.machine.bulk_copies import BulkCopies
+from tilewright.emulator.machine.image_access import ImageAccess
 from tilewright.emulator.machine.mbarriers import Mbarriers
 from tilewright.emulator.machine.meetings import Meetings
+from tilewright.emulator.machine.multimem import Multimem
 from tilewright.emulator.machine.poison import Poison
 from tilewright.emulator.machine.remote_stores import RemoteStores
 from tilewright.emulator.machine.specials import Specials
@@ -68,7 +70,7 @@ class Machine:
         self.barriers, self.mbarriers = Barriers(wave), Mbarriers(wave)
         self.tensor_cores = TensorCores(wave)
         self.copies, self.bulk = ThreadCopies(wave, self.mbarriers), BulkCopies(wave, self.mbarriers)
-        self.stack = Stack(wave)
+        self.stack, self.images, self.multimem = Stack(wave), ImageAccess(wave), Multimem(wave)
         self.remote, self.tensor_maps = RemoteStores(wave, self.mbarriers), TensorMaps(wave)
         self._executed = np.zeros(len(self._program.blocks), np.int64)
         self._cut_short: tuple[Block, int, tuple[str, ...]] | None = None  # by an error: a block, and the instruction
@@ -227,6 +229,8 @@ class Machine:
         if waits(block):
             return
         last = block.instructions[-1]
+        if taken is not None:
+            self.tell.guarded(block.start + len(block.instructions) - 1, group, taken)
         if last.opcode == "bra":
             self._split(group, taken, partial(self._jump, block), block.index + 1)
         elif last.opcode in ("ret", "exit"):

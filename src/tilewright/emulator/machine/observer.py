@@ -38,7 +38,8 @@ class Observer:
     ) -> None:
         """Lanes are about to access `width` bytes each.
 
-        kind: "ld", "st", "atom", "ldmatrix", "stmatrix", or "cp.async". cp.async is reported twice: for its reads of
+        kind: "ld", "st", "atom", "ldmatrix", "stmatrix", "cp.async", or of images "tex", "suld", "sust", "sured".
+        cp.async is reported twice: for its reads of
         global memory, then for its later writes of shared memory.
         space: "global", "shared", "cluster" or "local".
         """
@@ -147,6 +148,14 @@ class Observer:
 
     def registers_held(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg: warps now hold `count` registers for each thread."""
+
+    # Decisions -------------------------------------------------------------------------------------------------------
+
+    def guarded(self, site: int, group: Group, holds: Mask) -> None:
+        """Lanes come to a branch or an exit with a guard, or to a guarded instruction that other threads may notice.
+
+        holds: whether the guard holds in each lane, or one value for all.
+        """
 
     # Ends ------------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.emulator.lanes import Group, Indices, Mask
 from tilewright.emulator.semantics.swizzle import CHUNK
-from tilewright.emulator.semantics.tma import Rows
+from tilewright.emulator.semantics.tiles import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -56,6 +56,10 @@ class TensorCores:
 
     def _rows(self, site: int, group: Group, tiles: Tiles, address: Array, count: int, kind: str) -> Indices:
         """Byte offsets (W, 32, C) of the matrix rows; only the first 8 * count lanes of a warp have one."""
+        if 8 * count == WARP:
+            _, where = self._wave.access.locate(site, group, "shared", lanes_of(address, group.size), CHUNK.itemsize)
+            self._wave.tell.accessed(site, kind, "shared", group, where, CHUNK.itemsize, None)
+            return tiles.spread(where)
         here = group.thread % WARP < 8 * count
         used = np.where(here, address, np.uint32(SHARED_START))
         _, where = self._wave.access.locate(site, group, "shared", used, CHUNK.itemsize)

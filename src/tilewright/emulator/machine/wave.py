@@ -1,6 +1,6 @@
 """The CTAs that run together, and the state that the parts of a machine share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -9,6 +9,8 @@ import numpy as np
 from tilewright.emulator.lanes import Array, Extent, Group, Indices, Topology
 from tilewright.emulator.machine.access import Access
 from tilewright.emulator.machine.asynchrony import Asynchrony
+from tilewright.emulator.machine.bound.images import Bound
+from tilewright.emulator.machine.bound.multicasts import Multicast
 from tilewright.emulator.machine.observer import Observers
 from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
@@ -27,6 +29,8 @@ class Launch:
     shared_bytes: dynamic shared memory of a CTA.
     parameters: the bytes of the parameter space, which also lie at `parameters_address` in global memory.
     variables: addresses of the module's variables.
+    images: textures and surfaces by their handles.
+    multicasts: the multimem addresses.
     """
 
     program: Program
@@ -38,6 +42,8 @@ class Launch:
     parameters: bytes
     parameters_address: int
     variables: dict[str, int]
+    images: Mapping[int, Bound]
+    multicasts: Sequence[Multicast]
     asynchrony: Asynchrony
 
 

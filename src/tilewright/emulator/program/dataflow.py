@@ -16,6 +16,7 @@ from tilewright.emulator.ptx.syntax import (
     Operand,
     Pair,
     Register,
+    Selected,
     Special,
     Symbol,
     Vector,
@@ -30,6 +31,22 @@ PURE = {
     "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "selp", "set", "setp", "shf", "shl",
     "shr", "slct", "sub", "szext", "xor",
 }  # fmt: skip
+
+NOTICED = {
+    "ld",
+    "ldu",
+    "st",
+    "atom",
+    "red",
+    "cp",
+    "mbarrier",
+    "tensormap",
+    "fence",
+    "membar",
+    "griddepcontrol",
+    "setmaxnreg",
+}
+"""Instructions that access memory or tell other threads something, and may have a guard that differs in a warp."""
 
 
 def registers_of(operand: Operand) -> Iterator[Register]:
@@ -48,6 +65,8 @@ def registers_of(operand: Operand) -> Iterator[Register]:
             yield from registers_of(second)
         case Negated(register):
             yield register
+        case Selected(selected):
+            yield from registers_of(selected)
         case _:
             pass
 

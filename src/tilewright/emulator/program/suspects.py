@@ -15,7 +15,8 @@ from tilewright.emulator.ptx.syntax import Instruction, Operand, Register
 _PASSES_ON = PURE | {
     "addc", "copysign", "cos", "dp2a", "dp4a", "ex2", "fns", "lg2", "mad24", "madc", "mul24", "rcp", "rsqrt", "sad",
     "sin", "sqrt", "subc", "tanh", "testp",
-    *(f"{name}{parts}" for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset") for parts in "24"),
+    *(f"v{name}{parts}" for name in ("add", "sub", "avrg", "absdiff", "min", "max", "set") for parts in ("", "2", "4")),
+    "vmad", "vshl", "vshr",
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ CTA, CLUSTER, DEVICE = 0, 1, 2
 """Scopes; the last stands for .gpu and .sys, which one launch cannot tell apart."""
 
 _WIDEST = 16
+_TEXTURES = ("tex", "tld4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,10 @@ def traits_of(instructions: list[Instruction]) -> Traits:
         bulk,
         np.array([_is_bulk(i) and "reduce" in i.modifiers for i in instructions], np.bool_),
         np.array([_is_sequential(instruction) for instruction in instructions], np.bool_),
-        np.array([i.opcode == "ldu" or (i.opcode == "ld" and "nc" in i.modifiers) for i in instructions], np.bool_),
+        np.array(
+            [i.opcode in ("ldu", *_TEXTURES) or (i.opcode == "ld" and "nc" in i.modifiers) for i in instructions],
+            np.bool_,
+        ),
         np.array([i.opcode == "mbarrier" for i in instructions], np.bool_),
         sum(i.opcode == "mbarrier" and i.action == "init" for i in instructions),
         _constants(instructions),
@@ -107,22 +111,26 @@ def _is_sequential(instruction: Instruction) -> bool:
 
 
 def _is_strong(instruction: Instruction) -> bool:
-    if instruction.opcode in ("atom", "red"):
+    if instruction.opcode in ("atom", "red", "sured"):
         return True
-    return instruction.opcode in ("ld", "st") and not _STRONG.isdisjoint(instruction.modifiers)
+    if instruction.opcode == "multimem" and instruction.action == "red":
+        return True
+    return instruction.opcode in ("ld", "st", "multimem") and not _STRONG.isdisjoint(instruction.modifiers)
 
 
 def _access_bytes(instruction: Instruction) -> int:
     """Bytes that one thread accesses at a time; 0 if it does not access memory."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
-    if opcode in ("ld", "ldu", "st", "atom", "red"):
+    if opcode in ("ld", "ldu", "st", "atom", "red", "multimem"):
         vector = next((int(m[1:]) for m in modifiers if m in ("v2", "v4", "v8")), 1)
-        if opcode in ("atom", "red"):
+        if opcode in ("atom", "red") or "red" in modifiers:
             vector = 1
         return min(vector * TYPE_BITS[modifiers[-1]] // 8, _WIDEST)
     if opcode == "cp" and "async" in modifiers and not {"bulk", "mbarrier"} & set(modifiers):
         size = instruction.operands[2] if len(instruction.operands) > 2 else None
         return size.value if isinstance(size, Integer) and size.value in (4, 8, 16) else 0
+    if opcode in (*_TEXTURES, "suld", "sust", "sured"):
+        return 1  # what their images have
     if opcode == "wmma" and instruction.action in ("load", "store"):
         return 2
     return 0
@@ -130,6 +138,8 @@ def _access_bytes(instruction: Instruction) -> int:
 
 def _reaches(instruction: Instruction, space: str) -> bool:
     """Whether an access may go to a space: it names this space, or none."""
+    if instruction.opcode in (*_TEXTURES, "suld", "sust", "sured"):
+        return space == "global"
     if instruction.opcode == "cp":
         return True
     named = {modifier.split("::")[0] for modifier in instruction.modifiers}

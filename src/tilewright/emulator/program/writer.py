@@ -17,7 +17,7 @@ from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.memory import SHARED_START
 from tilewright.emulator.program.blocks import Block, ends_block
 from tilewright.emulator.program.code import Code
-from tilewright.emulator.program.dataflow import registers_of
+from tilewright.emulator.program.dataflow import NOTICED, registers_of
 from tilewright.emulator.program.program import Program, bank_dtype, bytes_of
 from tilewright.emulator.program.suspects import SuspectWriter
 from tilewright.emulator.ptx.conformance import if_rightly_spelled
@@ -101,6 +101,8 @@ class BlockWriter(Code):
                 f"no emulation of {instruction}. {if_rightly_spelled([instruction.opcode], EMITTERS)}to add it, write "
                 f"an emitter, @emits({instruction.opcode!r}), in a module of tilewright.emulator.program.emitters"
             )
+        if self.active and instruction.opcode in NOTICED:
+            self.emit(f"m.tell.guarded({self.site}, g, {self.active})")
         self._translate(instruction, lambda: self.suspects.enter(instruction))
         self._translate(instruction, lambda: emitter(self, instruction))
         self.suspects.leave(instruction)

@@ -15,6 +15,8 @@ from tilewright.emulator.ptx.syntax import Instruction, Module
 _TABLE = """
 wgmma                                : 8.0 sm_90a only
 setmaxnreg                           : 8.0 sm_90a specific
+multimem                             : 8.1 sm_90
+multimem.acc::f32                    : 8.2 sm_90
 tcgen05                              : 8.6 sm_100a specific
 cp.async                             : 7.0 sm_80
 cp.async.bulk                        : 8.0 sm_90

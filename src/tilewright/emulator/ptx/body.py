@@ -21,9 +21,9 @@ from tilewright.emulator.ptx.lexical import (
 )
 from tilewright.emulator.ptx.locations import Locations
 from tilewright.emulator.ptx.lowering import in_halves, inverted, new_register, waits_for_others
+from tilewright.emulator.ptx.registers import registers_of
 from tilewright.emulator.ptx.scope import Scope
 from tilewright.emulator.ptx.syntax import (
-    TYPE_BITS,
     Address,
     Entry,
     Function,
@@ -43,11 +43,6 @@ from tilewright.emulator.ptx.variables import place_variables
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _STATEMENT = re.compile(r"([^;{}]*(?:\{[^{}]*\}[^;{}]*)*);")
 _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w]*)((?:\.[\w:]+)*)\s*([\s\S]*)$")
-_REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+([\s\S]*)$")
-_REGISTER_RANGE = re.compile(r"([%\w$]+)<(\d{1,9})>$", re.A)
-_NAME = re.compile(r"[%\w$]+$")
-MOST_REGISTERS = 1 << 18
-"""Registers that an entry may declare; a compiler asks for some thousand."""
 
 _CALL = re.compile(
     r"(?:\((?P<results>[^)]*)\)\s*,\s*)?(?P<name>[%\w$]+)\s*(?:,\s*\((?P<arguments>[^)]*)\))?\s*(?:,\s*[\w$]+)?\s*$"
@@ -346,20 +341,12 @@ class BodyParser:
             raise self._error(str(error)) from None
 
     def _declare_registers(self, statement: str) -> None:
-        match = _REGISTERS.match(statement)
-        if match is None or match[1] not in TYPE_BITS:
-            raise self._error(f"cannot parse the declaration {statement!r}")
-        for name in split_list(match[2]):
-            if ranged := _REGISTER_RANGE.match(name):
-                self._registers += int(ranged[2])
-                if self._registers > MOST_REGISTERS:
-                    raise self._error(f"{name!r}: an entry may declare at most {MOST_REGISTERS} registers")
-                names = [f"{ranged[1]}{index}" for index in range(int(ranged[2]))]
-            elif _NAME.match(name):
-                names = [name]
-            else:
-                raise self._error(f"{name!r} is not a register name")
-            self.scope.names.update((name, new_register(name, match[1])) for name in names)
+        try:
+            declared = registers_of(statement, self._registers)
+        except ValueError as error:
+            raise self._error(str(error)) from None
+        self._registers += len(declared)
+        self.scope.names.update(declared)
 
     def _declare_variable(self, match: re.Match[str]) -> None:
         variable = variable_of(match, self.line)

@@ -18,6 +18,7 @@ from tilewright.emulator.ptx.syntax import (
     Operand,
     Pair,
     Register,
+    Selected,
     Sink,
     Special,
     Symbol,
@@ -130,7 +131,7 @@ def _listed(fit: _Fit) -> str:
     """The operands of a form in words."""
     names = []
     for name in fit.form.operands:
-        plain = name.strip("?{}")
+        plain = name.strip("?{}").rstrip(".-")
         text = _OPERAND_NAMES.get(plain) or ("a fragment" if plain == "F" else _types(fit, plain))
         text = f"{{{text}, ...}}" if name.strip("?").startswith("{") and _length(fit) != 1 else text
         names.append(f"[{text}]" if name.startswith("?") else text)
@@ -177,6 +178,11 @@ def _operand_fault(fit: _Fit, name: str, operand: Operand) -> str:
         first, second = name.split("|")
         return _operand_fault(fit, first, operand.first) or _operand_fault(fit, second, operand.second)
     name = name.split("|")[0]
+    if isinstance(operand, Selected) and name.endswith((".", "-")):
+        if operand.negated and not name.endswith("-"):
+            return f"{described(operand)}, and may not be negated"
+        operand = operand.operand
+    name = name.rstrip(".-")
     if name == "*":
         return ""
     if name == "A":

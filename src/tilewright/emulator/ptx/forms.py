@@ -13,6 +13,7 @@ Operands are named by the type that they must have:
     {F}            registers of a matrix fragment                N         an integer constant
     M              T, or a vector that is as wide together       *         anything
     ?u32           one that may be missing                       ...       whatever follows
+    b32.           one of which parts may be selected            b32-      one that may be negated
 """
 
 from dataclasses import dataclass
@@ -45,6 +46,9 @@ SETS = {
     "HINT": "L2::cache_hint",
     "CACHE": "ca cg cs lu cv wb wt",
     "TENSOR": "1d 2d 3d 4d 5d",
+    "IMAGE": "3d 4d 5d",
+    "IMAGES": "1d 2d 3d a1d a2d",
+    "OUTSIDE": "trap clamp zero",
     "MMA": "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256",
     "SPARSE": "m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128",
     "WMMA": "m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128",
@@ -103,11 +107,18 @@ slct            : [ftz] ANY s32|f32                                 : D D D T
 testp           : finite|infinite|number|notanumber|normal|subnormal FLOAT : pred T
 sad             : INT                                               : T T T T
 dp4a            : u32|s32 u32|s32                                   : u32 D T u32
-vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 [sat] : b32 b32 b32 b32
-vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 [sat] : b32 b32 b32 b32
-vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 add : b32 b32 b32 b32
-vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 add : b32 b32 b32 b32
-vset2 vset4     : u32|s32 u32|s32 eq|ne|lt|le|gt|ge [add]           : b32 b32 b32 b32
+vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 [sat] : b32. b32. b32. b32
+vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 [sat] : b32. b32. b32. b32
+vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 : u32|s32 u32|s32 u32|s32 add : b32. b32. b32. b32
+vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 : u32|s32 u32|s32 u32|s32 add : b32. b32. b32. b32
+vset2 vset4     : u32|s32 u32|s32 eq|ne|lt|le|gt|ge [add]           : b32. b32. b32. b32
+vadd vsub vabsdiff vmin vmax : u32|s32 u32|s32 u32|s32 [sat]        : b32. b32. b32. ?b32
+vadd vsub vabsdiff vmin vmax : u32|s32 u32|s32 u32|s32 [sat] add|min|max : b32 b32. b32. b32
+vset            : u32|s32 u32|s32 eq|ne|lt|le|gt|ge                 : b32. b32. b32. ?b32
+vset            : u32|s32 u32|s32 eq|ne|lt|le|gt|ge add|min|max     : b32 b32. b32. b32
+vshl vshr       : u32|s32 u32|s32 u32 [sat] clamp|wrap              : b32. b32. b32. ?b32
+vshl vshr       : u32|s32 u32|s32 u32 [sat] clamp|wrap add|min|max  : b32 b32. b32. b32
+vmad            : u32|s32 u32|s32 u32|s32 [po] [sat] [shr7|shr15]   : b32 b32.- b32.- b32-
 dp2a            : lo|hi u32|s32 u32|s32                             : u32 D T u32
 shl             : BITS                                              : T T u32
 shr             : BITS|INT                                          : T T u32
@@ -171,6 +182,28 @@ red             : async relaxed cluster [shared::cluster] COUNTED inc|dec u32   
 red             : async relaxed cluster [shared::cluster] COUNTED min|max u32|s32  : A T A
 red             : async relaxed cluster [shared::cluster] COUNTED LOGIC b32        : A T A
 red             : async relaxed cluster [shared::cluster] COUNTED add u32|s32|u64  : A T A
+tex             : 1d v4 u32|s32|f32 s32|f32                         : {D} A
+tex             : 2d|3d|a1d|a2d v4 u32|s32|f32 f32                  : {D} A
+tld4            : r|g|b|a 2d|a2d v4 u32|s32|f32 f32                 : {D} A
+txq             : width|height|depth|array_size b32                 : b32 A
+suq             : width|height|depth|array_size b32                 : b32 A
+suld            : b IMAGES [CACHE] [v2|v4] b8|b16|b32|b64 [OUTSIDE] : {T+} A
+sust            : b IMAGES [CACHE] [v2|v4] b8|b16|b32|b64 [OUTSIDE] : A {T+}
+sured           : b add 1d|2d|3d u32|s32|u64 [OUTSIDE]                : A {T}
+sured           : b min|max 1d|2d|3d u32|s32 [OUTSIDE]                : A {T}
+sured           : b and|or 1d|2d|3d b32 [OUTSIDE]                     : A {T}
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] and|or|xor b32|b64 : T A
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] min|max u32|s32|u64|s64 : T A
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] add u32|s32|u64|f64 : T A
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] add [v2|v4] f32 : {T} A
+multimem        : ld_reduce [weak|relaxed|acquire] [SCOPE] [global] add|min|max [acc::f32] [v2|v4|v8] HALF : {T} A
+multimem        : st [weak|relaxed|release] [SCOPE] [global] b32|b64|u32|u64|s32|s64|f64 : A T
+multimem        : st [weak|relaxed|release] [SCOPE] [global] [v2|v4|v8] f32|HALF : A {T}
+multimem        : red [relaxed|release] [SCOPE] [global] and|or|xor b32|b64 : A T
+multimem        : red [relaxed|release] [SCOPE] [global] min|max u32|s32|u64|s64 : A T
+multimem        : red [relaxed|release] [SCOPE] [global] add u32|s32|u64|f64 : A T
+multimem        : red [relaxed|release] [SCOPE] [global] add [v2|v4] f32 : A {T}
+multimem        : red [relaxed|release] [SCOPE] [global] add|min|max [v2|v4|v8] HALF : A {T}
 alloca          : u32|u64                                           : T T ?N
 stacksave stackrestore : u32|u64                                    : T
 mapa            : [SHARED] u32|u64                                  : T T u32
@@ -239,10 +272,13 @@ cp              : async bulk SHARED global COUNTED [multicast::cluster] [HINT] :
 cp              : async bulk shared::cluster shared::cta COUNTED        : A A u32 A
 cp              : async bulk global shared::cta bulk_group [HINT] : A A u32 ?b64
 cp              : async bulk tensor TENSOR SHARED global [tile] COUNTED [multicast::cluster] [HINT] : A A A ?* ?b64
+cp              : async bulk tensor IMAGE SHARED global im2col COUNTED [multicast::cluster] [HINT] : A A A * ?* ?b64
 cp              : async bulk tensor TENSOR global shared::cta [tile] bulk_group [HINT] : A A ?b64
+cp              : async bulk tensor IMAGE global shared::cta im2col_no_offs bulk_group [HINT] : A A ?b64
 cp              : reduce async bulk shared::cluster shared::cta COUNTED REDUCE MEMORY : A A u32 A
 cp              : reduce async bulk global shared::cta bulk_group [HINT] REDUCE [noftz] MEMORY : A A u32 ?b64
 cp              : reduce async bulk tensor TENSOR global shared::cta REDUCE [tile] bulk_group [HINT] : A A ?b64
+cp              : reduce async bulk tensor IMAGE global shared::cta REDUCE im2col_no_offs bulk_group [HINT] : A A ?b64
 tensormap       : replace tile global_address [global|shared::cta] b1024 b64 : A T
 tensormap       : replace tile rank [global|shared::cta] b1024 b32  : A T
 tensormap       : replace tile box_dim|global_dim|element_stride [global|shared::cta] b1024 b32 : A N T

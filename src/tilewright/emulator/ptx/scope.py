@@ -12,6 +12,7 @@ from tilewright.emulator.ptx.syntax import (
     Operand,
     Pair,
     Register,
+    Selected,
     Sink,
     Special,
     Symbol,
@@ -19,6 +20,7 @@ from tilewright.emulator.ptx.syntax import (
 )
 
 _OFFSET = re.compile(r"([^+]*?) ?\+ ?([-\w]+)$")
+_SELECTED = re.compile(r"(?P<minus>-)?(?P<name>[%\w$]+)(?:\.(?P<parts>[bh][0-7]{1,4}))?$", re.A)
 _ELEMENT = re.compile(r"([\w$%]+) ?\[ ?(\w+) ?\]$")
 
 
@@ -62,6 +64,8 @@ class Scope:
             operand = Pair(self.operand(first.strip()), self.operand(others[0].strip()))
         elif (constant := parse_constant(text)) is not None:
             operand = constant
+        elif (match := _SELECTED.match(text)) and (match["minus"] or self._declares(match["name"])):
+            operand = Selected(self.operand(match["name"]), match["parts"] or "", bool(match["minus"]))
         elif head == "%":
             operand = Special(text[1:])
         elif match := _OFFSET.match(text):
@@ -72,6 +76,10 @@ class Scope:
         else:
             raise ValueError(f"{text!r} is not declared")
         return operand
+
+    def _declares(self, name: str) -> bool:
+        """Whether this is the name of a register."""
+        return any(isinstance(scope.names.get(name), Register) for scope in self.chain())
 
     def _address(self, text: str) -> Address:
         items = split_list(text)

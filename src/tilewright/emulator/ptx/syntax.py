@@ -101,11 +101,25 @@ class Negated:
 
 
 @dataclass(frozen=True, slots=True)
+class Selected:
+    """An operand of a video instruction of which parts are selected or which is negated: a.h1, a.b3210, -a.
+
+    parts: the selector without its dot, empty for all of the operand.
+    """
+
+    operand: "Operand"
+    parts: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Sink:
     """The destination `_`, which drops its value."""
 
 
-Operand: TypeAlias = Register | Integer | Float | Special | Symbol | Label | Address | Vector | Pair | Negated | Sink
+Operand: TypeAlias = (
+    Register | Integer | Float | Special | Symbol | Label | Address | Vector | Pair | Negated | Selected | Sink
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +271,8 @@ def described(operand: Operand) -> str:
             return f"register {name} of type .{kind}"
         case Negated(register):
             return f"!{register.name}"
+        case Selected(selected, parts, negated):
+            return f"{'-' * negated}{described(selected)}{'.' * bool(parts)}{parts}"
         case Integer(value):
             return f"the integer {value}"
         case Float(value):

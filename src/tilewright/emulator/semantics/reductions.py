@@ -112,3 +112,19 @@ def _combine_half(kind: str, function: Callable[[Any, Any], Any], old: Values, v
     if kind == "f16":
         return float_to_f16(function(f16_to_float(old), f16_to_float(value)))
     return float_to_bf16(function(bf16_to_float(old), bf16_to_float(value)))
+
+
+def float_halves(values: Values, kind: str) -> Values:
+    """16-bit floating-point numbers as float32, with a last axis of two for pairs; kind: f16, bf16, f16x2 or bf16x2."""
+    widen = f16_to_float if kind.startswith("f16") else bf16_to_float
+    if kind.endswith("x2"):
+        return np.stack([widen(low_half(values)), widen(high_half(values))], axis=-1)
+    return widen(values)
+
+
+def halves_of_float(values: Values, kind: str) -> Values:
+    """The inverse of float_halves, rounded to the nearest."""
+    narrow = float_to_f16 if kind.startswith("f16") else float_to_bf16
+    if kind.endswith("x2"):
+        return pack_halves(narrow(values[..., 0]), narrow(values[..., 1]))
+    return narrow(values)

@@ -34,6 +34,7 @@ def with_field(data: bytes, field: str, dimension: int, value: int) -> bytes:
     raw = RawTensorMap.unpack(data)
     require(raw is not None, "the tensor map", "missing", "must be there before a field is replaced")
     assert raw is not None
+    require(not raw.im2col, "the tensor map", "one of im2col mode", "must be of tiled mode, as .tile says")
     if field == "global_address":
         raw.address = value
     elif field == "rank":

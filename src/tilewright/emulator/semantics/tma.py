@@ -15,22 +15,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.memory import Bytes
-from tilewright.emulator.semantics.conversions import TF32_BITS, float_to_tf32
 from tilewright.emulator.semantics.reductions import reduce_into
 from tilewright.emulator.semantics.sectors import whole_sectors
-from tilewright.emulator.semantics.swizzle import CHUNK, SWIZZLE_PERIOD, swizzle
+from tilewright.emulator.semantics.swizzle import CHUNK, SWIZZLE_PERIOD
 from tilewright.emulator.semantics.tensor_map import TensorMap, require
+from tilewright.emulator.semantics.tiles import (
+    Rows,
+    as_loaded,
+    chunk_indices,
+    filled,
+    tile_pattern,
+    tile_shape,
+)
 from tilewright.rounding import ceil_div
 
 BOX_ALIGNMENT = 16
 """The alignment of a box's place in its row, in bytes (seen on an H200, for loads and stores)."""
-TILE_ALIGNMENT = 128
-"""Bytes to which the shared-memory address of a tile must be aligned."""
-OOB_NAN = 0x7FF7
-"""The NaN out of bounds, in every half word of an element whatever its type.
-
-The manual names it and does not give its bits; these are an H200's, and what fma.oob looks for.
-"""
 
 
 def extent(tensor_map: TensorMap, coordinates: Sequence[int]) -> tuple[int, int] | None:
@@ -40,13 +40,6 @@ def extent(tensor_map: TensorMap, coordinates: Sequence[int]) -> tuple[int, int]
     """
     window = _window(tensor_map, coordinates)
     return None if window is None else (window.first, window.last)
-
-
-class Rows(NamedTuple):
-    """Ranges of global memory: the same number of bytes at each of some addresses."""
-
-    starts: npt.NDArray[np.int64]
-    nbytes: int
 
 
 def rows_in_bounds(tensor_map: TensorMap, coordinates: Sequence[int]) -> Rows | None:
@@ -80,10 +73,10 @@ def load_tile(
     and a tile that leaves `shared`.
     """
     window = _window(tensor_map, coordinates)
-    tile = _filled(tensor_map)
+    tile = filled(tensor_map)
     if window is not None:
-        tile[window.slices] = _as_loaded(tensor_map, _view(arena, arena_base, window))
-    where = _chunk_indices(tensor_map, shared, destination, shared_address)
+        tile[window.slices] = as_loaded(tensor_map, _view(arena, arena_base, window))
+    where = chunk_indices(tensor_map, shared, destination, shared_address)
     shared.view(CHUNK)[where] = tile.view(CHUNK)
     return tensor_map.tile_bytes
 
@@ -144,8 +137,8 @@ def load_tiles(
                 load_tile(arena, arena_base, tensor_map, box, shared, place, int(address))
         return
     source = (first - arena_base)[:, None] // 16 + _box_chunks(tensor_map)
-    tiles = _as_loaded(tensor_map, arena[: arena.size // 16 * 16].view(CHUNK).take(source).view(np.uint8)).view(CHUNK)
-    pattern = _tile_pattern(_tile_shape(tensor_map), tensor_map.swizzle, int(phases[0])).chunks.reshape(-1)
+    tiles = as_loaded(tensor_map, arena[: arena.size // 16 * 16].view(CHUNK).take(source).view(np.uint8)).view(CHUNK)
+    pattern = tile_pattern(tile_shape(tensor_map), tensor_map.swizzle, int(phases[0])).chunks.reshape(-1)
     for places in destinations.T:
         shared.view(CHUNK)[places[:, None] // 16 + pattern] = tiles
 
@@ -165,7 +158,7 @@ def store_tile(
     Elements out of bounds stay (`as_stored`). operation: the .redOp, which the tensor's element type must have; None
     for a copy. Returns the bytes written. Other arguments and errors as for load_tile, with `source` for `destination`.
     """
-    where = _chunk_indices(tensor_map, shared, source, shared_address)
+    where = chunk_indices(tensor_map, shared, source, shared_address)
     tile = shared.view(CHUNK)[where].view(np.uint8)
     window = _window(tensor_map.as_stored, coordinates)
     if window is None:
@@ -260,55 +253,9 @@ def _view(arena: Bytes, arena_base: int, window: _Window) -> Bytes:
     return np.ndarray(window.shape, np.uint8, arena, window.first - arena_base, window.strides)
 
 
-def _tile_shape(tensor_map: TensorMap) -> tuple[int, ...]:
-    """The whole tile in bytes, outermost dimension first."""
-    return (*reversed(tensor_map.tile[1:]), tensor_map.tile[0] * tensor_map.element_bytes)
-
-
-def _as_loaded(tensor_map: TensorMap, read: Bytes) -> Bytes:
-    """The bytes of a load after conversion: tf32 is rounded to nearest, ties to even; other types are copied.
-
-    This was observed on an H200, where any NaN becomes 0x7fffe000; stores copy tf32 as it is.
-    """
-    if tensor_map.element_type != "tf32":
-        return read
-    rounded = float_to_tf32(np.ascontiguousarray(read).view(np.float32), "rn").view(np.uint32)
-    return np.asarray(rounded & TF32_BITS).view(np.uint8)
-
-
-def _filled(tensor_map: TensorMap) -> Bytes:
-    """A tile of the bytes that a load puts out of bounds."""
-    *outer, row = _tile_shape(tensor_map)
-    return np.full((*outer, row // 2), OOB_NAN if tensor_map.oob_nan else 0, np.uint16).view(np.uint8)
-
-
-def _chunk_indices(tensor_map: TensorMap, shared: Bytes, offset: int, shared_address: int) -> npt.NDArray[np.int64]:
-    """Index in `shared`, in 16-byte chunks, of each chunk of the tile: shape (..., row chunks)."""
-    require(
-        shared_address % TILE_ALIGNMENT == 0 and offset % 16 == 0,
-        "shared address of the tile",
-        shared_address,
-        f"must be {TILE_ALIGNMENT}-byte aligned",
-    )
-    pattern = _tile_pattern(_tile_shape(tensor_map), tensor_map.swizzle, shared_address % SWIZZLE_PERIOD)
-    require(
-        pattern.lowest <= offset and offset + pattern.highest < shared.size,
-        "offset of the tile",
-        offset,
-        f"must leave room for {tensor_map.shared_bytes} bytes in shared memory of {shared.size} bytes",
-    )
-    return pattern.chunks + offset // 16
-
-
-def tile_chunks(tensor_map: TensorMap, shared_address: int) -> npt.NDArray[np.int64]:
-    """The 16-byte chunks of shared memory, numbered from address 0, that hold the tile at an address."""
-    pattern = _tile_pattern(_tile_shape(tensor_map), tensor_map.swizzle, shared_address % SWIZZLE_PERIOD)
-    return pattern.chunks.reshape(-1) + shared_address // 16
-
-
 def chunks_in_bounds(tensor_map: TensorMap, coordinates: Sequence[int]) -> npt.NDArray[np.bool_] | None:
     """Which of `tile_chunks` hold a part of the box at `coordinates` inside the tensor; None for all."""
-    window, (*outer, row) = _window(tensor_map, coordinates), _tile_shape(tensor_map)
+    window, (*outer, row) = _window(tensor_map, coordinates), tile_shape(tensor_map)
     if window is not None and window.shape == (*outer, row):
         return None
     inside = np.zeros((*outer, row // 16), np.bool_)
@@ -316,21 +263,3 @@ def chunks_in_bounds(tensor_map: TensorMap, coordinates: Sequence[int]) -> npt.N
         *sides, within = window.slices
         inside[(*sides, slice(within.start // 16, ceil_div(within.stop, 16)))] = True
     return inside.reshape(-1)
-
-
-class _TilePattern(NamedTuple):
-    """Chunk offsets of a tile from its start, and its lowest and highest byte offset."""
-
-    chunks: npt.NDArray[np.int64]
-    lowest: int
-    highest: int
-
-
-@lru_cache(maxsize=256)
-def _tile_pattern(tile_shape: tuple[int, ...], span: int, phase: int) -> _TilePattern:
-    """The places of the 16-byte chunks of a tile that starts at `phase` in the swizzle's period."""
-    rows, row_bytes = prod(tile_shape[:-1]), tile_shape[-1]
-    linear = phase + max(row_bytes, span) * np.arange(rows)[:, None] + np.arange(0, row_bytes, 16)
-    chunks = (swizzle(linear, span) - phase) // 16
-    chunks.flags.writeable = False
-    return _TilePattern(chunks.reshape(*tile_shape[:-1], -1), 16 * int(chunks.min()), 16 * int(chunks.max()) + 15)

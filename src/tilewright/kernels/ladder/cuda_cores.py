@@ -58,7 +58,7 @@ class RegisterTiles(LargeTileKernel):
     """8x8 elements of out for each thread, in registers."""
 
     name = "register_tiles"
-    summary = "128x128 tiles, of which each thread keeps 8x8 elements in registers"
+    summary = "128x128 tiles; each thread keeps 8x8 of the elements in registers"
     header = "ladder/register_tiles.cuh"
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import Any, ClassVar
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -18,6 +17,7 @@ from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.wgmma import WgmmaKernel
 from tilewright.model.raster import TILE_ORDERS, TileOrder
 from tilewright.problem import Problem
+from tilewright.rounding import ceil_div
 
 
 class HopperKernel(LadderKernel):
@@ -169,8 +169,8 @@ class Persistent(TwoConsumers):
     def launch_shape(self, constants: LadderConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """The fewest CTAs that make no more waves than one CTA on every SM: fewer CTAs share L2 better."""
         clusters = self.tile_count(constants, problem) // self.cluster_m
-        waves = ceil(clusters / (hardware.sm_count // self.cluster_m))
-        return LaunchShape(ceil(clusters / waves) * self.cluster_m, self.threads, self.cluster_m, self.smem_bytes)
+        waves = ceil_div(clusters, hardware.sm_count // self.cluster_m)
+        return LaunchShape(ceil_div(clusters, waves) * self.cluster_m, self.threads, self.cluster_m, self.smem_bytes)
 
 
 class LeanBarriers(Persistent):
@@ -185,7 +185,7 @@ class Multicast(LeanBarriers):
     """Pairs of CTAs share their columns of B."""
 
     name = "wgmma_multicast"
-    summary = "clusters of two CTAs, each of which loads half of B for both"
+    summary = "clusters of two CTAs; each loads half of B for both"
     header = "ladder/wgmma_multicast.cuh"
     cluster_m = 2
 
@@ -223,7 +223,7 @@ class Hilbert(AsyncStore):
     """Tiles along Hilbert's curve."""
 
     name = "wgmma_hilbert"
-    summary = "tiles are taken along Hilbert's curve, any run of which stays close together"
+    summary = "tiles follow Hilbert's curve, so consecutive ones lie close together"
     header = "ladder/wgmma_hilbert.cuh"
     usual = "hilbert"
 
@@ -249,7 +249,7 @@ RUNGS = (
     _rung(
         Basic(),
         "TMA and wgmma",
-        "One thread orders tiles from TMA, and four warps together multiply them straight from SMEM.",
+        "One thread starts TMA loads of tiles, and four warps together multiply straight from SMEM.",
         317,
     ),
     _rung(

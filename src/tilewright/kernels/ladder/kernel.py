@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any, ClassVar, NamedTuple
 
 from tilewright.dtypes import DType
@@ -13,6 +12,7 @@ from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import copy_bytes, oversized
 from tilewright.problem import Matrix, Problem
+from tilewright.rounding import ceil_div
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class LadderKernel(Kernel):
 
     def tile_count(self, constants: LadderConstants, problem: Problem) -> int:
         """Tiles that cover out."""
-        return ceil(problem.m / self.tile_m) * ceil(problem.n / self.tile_n)
+        return ceil_div(problem.m, self.tile_m) * ceil_div(problem.n, self.tile_n)
 
     def launch_shape(self, constants: LadderConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out."""

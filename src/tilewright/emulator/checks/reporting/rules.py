@@ -52,8 +52,8 @@ RULES = {
         "local memory holds nothing before its thread writes to it", "State Spaces: Local State Space"
     ),
     "read-only-load": Rule(
-        "ld.global.nc and ldu, and so __ldg and loads through const __restrict__, are for data that is not written "
-        "while the kernel runs: their path is not coherent, and no fence or barrier covers it",
+        "ld.global.nc, ldu and texture lookups, and so __ldg and loads through const __restrict__, are for data that "
+        "is not written while the kernel runs: their path is not coherent, and no fence or barrier covers it",
         "ld.global.nc; ldu",
     ),
     "uninitialized-register": Rule(

@@ -3,6 +3,6 @@
 Each module registers its emitters with `writer.emits` when it is imported, and this package imports them all.
 """
 
-from tilewright.emulator.program.emitters import barriers, floats, integers, matrices, memory, moves
+from tilewright.emulator.program.emitters import barriers, floats, images, integers, matrices, memory, moves, video
 
-__all__ = ["barriers", "floats", "integers", "matrices", "memory", "moves"]
+__all__ = ["barriers", "floats", "images", "integers", "matrices", "memory", "moves", "video"]

@@ -95,19 +95,6 @@ def _dot_product(w: BlockWriter, i: Instruction) -> None:
     w.assign(i.operands[0], f"dot_product({a}, {b}, {w.read(i.operands[3], 'u4')}, {parts})", "u4")
 
 
-@emits(*(f"{name}{parts}" for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset") for parts in "24"))
-def _video(w: BlockWriter, i: Instruction) -> None:
-    name, bits = i.opcode[:-1], 32 // int(i.opcode[-1])
-    kinds = i.modifiers[:2] if name == "vset" else i.modifiers[1:3]
-    a, b = (w.read(operand, DTYPES[kind]) for operand, kind in zip(i.operands[1:3], kinds, strict=True))
-    limits = None
-    if "sat" in i.modifiers:
-        limits = (0, (1 << bits) - 1) if i.modifiers[0] == "u32" else (-1 << bits - 1, (1 << bits - 1) - 1)
-    added = w.read(i.operands[3], "u4") if "add" in i.modifiers else "None"
-    operation = i.modifiers[2] if name == "vset" else name
-    w.assign(i.operands[0], f"video({operation!r}, {bits}, {a}, {b}, {limits}, {added})", "u4")
-
-
 @emits("cnot")
 def _logical_not(w: BlockWriter, i: Instruction) -> None:
     dtype = unsigned(DTYPES[i.modifiers[-1]])

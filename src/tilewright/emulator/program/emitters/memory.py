@@ -118,6 +118,32 @@ def _send(w: BlockWriter, i: Instruction) -> None:
     w.emit(f"m.remote.send({w.site}, g, {space!r}, {where}, [{values}], {form}, {barrier}, {w.active})")
 
 
+@emits("multimem")
+def _multimem(w: BlockWriter, i: Instruction) -> None:
+    kind, loads = i.modifiers[-1], i.action == "ld_reduce"
+    count, dtype = _vector_length(i), DTYPES[kind]
+    bits = 8 * int(dtype[1:]) * count
+    if "f" in kind and kind != "f64" and bits not in (32, 64, 128):
+        raise ValueError(f"{bits} bits, and floating-point types take 32, 64 or 128 in all")
+    place = address_of(w, i.operands[loads], "global")
+    operation = next((modifier for modifier in i.modifiers[1:] if modifier in _ATOMICS), None)
+    form = w.constant((operation, kind))
+    if loads:
+        in_float = "acc::f32" in i.modifiers
+        if in_float and operation != "add":
+            raise ValueError(".acc::f32 belongs to .add")
+        arguments = f"{dtype}, {count}, {form}, {in_float}, {w.active}"
+        loaded = w.variable(f"m.multimem.load_reduce({w.site}, g, {place}, {arguments})")
+        for index, target in enumerate(elements_of(i.operands[0])):
+            w.assign(target, f"{loaded}[{index}]", dtype)
+        return
+    values = ", ".join(w.read(element, dtype) for element in elements_of(i.operands[1]))
+    if i.action == "st":
+        w.emit(f"m.multimem.store({w.site}, g, {place}, [{values}], {w.active})")
+    else:
+        w.emit(f"m.multimem.reduce({w.site}, g, {place}, {form}, [{values}], {w.active})")
+
+
 @emits("mapa")
 def _map_to_cta(w: BlockWriter, i: Instruction) -> None:
     dtype = DTYPES[i.modifiers[-1]]
@@ -302,7 +328,13 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         if len(tensor.coordinates) != dimensions:
             raise ValueError(f"{len(tensor.coordinates)} coordinates in {dimensions} dimensions")
         handle = address_of(w, Address(tensor.base, tensor.offset), "generic")
-        coordinates = ", ".join(w.read(coordinate, "i4") for coordinate in tensor.coordinates)
+        places = [w.read(coordinate, "i4") for coordinate in tensor.coordinates]
+        if "im2col" in modifiers:
+            offsets = elements_of(operands[3])
+            if len(offsets) != dimensions - 2:
+                raise ValueError(f"{len(offsets)} offsets in {dimensions} dimensions")
+            places += [w.read(offset, "u2") for offset in offsets]
+        coordinates = ", ".join(places)
         where = address_of(w, shared, "cluster")
         if loads:
             barrier = address_of(w, operands[2], "cluster")

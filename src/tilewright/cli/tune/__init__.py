@@ -1,0 +1,216 @@
+"""`tilewright tune`: the quickest Configs of products, measured on this GPU and kept for the planner."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.bench.options import ShapeOptions
+from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, command
+from tilewright.cli.options import ActivationOption, Jobs, Json, WithBias, require_writable
+from tilewright.cli.output import console, print_json, progress
+from tilewright.cli.products import problem_of
+from tilewright.errors import ArgumentValueError, UnavailableError, message_of
+
+if TYPE_CHECKING:
+    from tilewright.bench.inputs import Shape
+    from tilewright.cli.output import Bar
+    from tilewright.jit.pool import CompilerPool
+    from tilewright.planner.tuned import Entry, Store
+    from tilewright.problem import Problem
+    from tilewright.tuning import Tuned
+    from tilewright.tuning.search import Progress
+
+SHOWN = 5
+"""The finalists of a product that are printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What is done with the table besides adding to it."""
+
+    listed: Annotated[bool, typer.Option("--list", help="List the table, and measure nothing.")] = False
+    export: Annotated[Path | None, typer.Option("--export", help="Write the table to a file.", show_default=False)] = (
+        None
+    )
+    imported: Annotated[
+        Path | None,
+        typer.Option("--import", help="Add a file's entries; of two, the later one counts.", show_default=False),
+    ] = None
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", help="The GPU whose table it is, where none is here.", show_default=False)
+    ] = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything is to be done with it."""
+        return self.listed or self.export is not None or self.imported is not None
+
+
+@command
+def tune(
+    suite: Annotated[
+        str | None,
+        typer.Argument(help="A suite of `tilewright bench`, or a TOML file of your own.", show_default=False),
+    ] = None,
+    *,
+    shapes: ShapeOptions,
+    bias: WithBias = False,
+    activation: ActivationOption = None,
+    again: Annotated[bool, typer.Option("--again", help="Also products that are in the table.")] = False,
+    jobs: Jobs = None,
+    to: TableOptions,
+    as_json: Json = False,
+) -> None:
+    """Measure which Config multiplies each product quickest, and keep it: the planner takes it from then on.
+
+    Needs a GPU that does nothing else. Each product takes some 10 seconds: forty Configs are compiled, verified and
+    timed; the best are varied, and timed again at the power limit. What is done is kept, also after Ctrl-C.
+
+    \b
+    Examples:
+      tilewright tune llama-7b
+      tilewright tune --shape 512,12288,4096 --bias --activation gelu
+      tilewright tune --list --gpu H200
+      tilewright tune --export h200.json
+      tilewright tune --import h200.json
+    """
+    from tilewright.planner.tuned import encode, store
+
+    measures = suite is not None or bool(shapes.shape)
+    wanted = shapes.of(suite, False) if measures or not to.asked else []  # which says what to give
+    require_writable("--export", to.export)
+    kept = store(_gpu_name(to.gpu, measures))
+    record: dict[str, Any] = {"gpu": kept.gpu, "table": str(kept.path), "products": [], "interrupted": False}
+    if to.imported is not None:
+        record["imported"] = _import(to.imported, kept)
+    problems = [(shape, problem_of(shape, bias, activation)) for shape in wanted]
+    show = (lambda *_: None) if as_json else console().print
+    _measure(problems, kept, record, again=again, jobs=jobs, show=show)
+    table = kept.table()
+    if to.export is not None:
+        to.export.write_text(encode(table, kept.gpu), encoding="utf-8")
+    if to.listed:
+        record["entries"] = [entry.as_dict() for entry in table.entries()]
+        if not as_json:
+            _list(table.entries(), kept.gpu)
+    if as_json:
+        print_json(record)
+    if record["interrupted"]:
+        raise typer.Exit(INTERRUPTED)
+    if any("error" in product for product in record["products"]):
+        raise typer.Exit(BAD_REQUEST)
+
+
+def _gpu_name(given: str | None, measures: bool) -> str:
+    from tilewright.api import gpu_count
+    from tilewright.hardware import GPUS, named
+
+    if given is not None:
+        if measures:
+            raise ArgumentValueError(f"--gpu={given}: products are measured on this machine's GPU; leave --gpu out")
+        return named(given, "--gpu").name
+    if not gpu_count():
+        raise UnavailableError(
+            "tune measures time on an NVIDIA GPU, and none is usable here (`tilewright doctor` says why); for --list, "
+            f"--export and --import, name the table's GPU with --gpu, such as {next(iter(GPUS))}"
+        )
+    from tilewright.backends.gpu import backend
+
+    return backend(0).hardware.name
+
+
+def _import(path: Path, kept: "Store") -> int:
+    """Add a file's entries, and return their number."""
+    from tilewright.planner.tuned import read
+
+    try:
+        _, table = read(path, kept.gpu)
+    except OSError as error:
+        raise ArgumentValueError(f"--import={path} cannot be read: {error.strerror}: name another file") from None
+    kept.add(table.entries())
+    return len(table)
+
+
+def _measure(
+    problems: "list[tuple[Shape, Problem]]",
+    kept: "Store",
+    record: dict[str, Any],
+    *,
+    again: bool,
+    jobs: int | None,
+    show: Callable[[str], None],
+) -> None:
+    """Tune each product; what is found is shown and kept at once, and stands in the record."""
+    from tilewright.jit.pool import CompilerPool
+
+    try:
+        with CompilerPool(jobs) as pool:
+            for number, (shape, problem) in enumerate(problems):
+                entry = kept.find(problem)
+                if entry is not None and entry.m == problem.m and not again:
+                    record["products"].append({"shape": str(shape), "known": entry.as_dict()})
+                    show(f"{shape}: known, {entry.us:.2f} us (--again measures it again)")
+                    continue
+                with progress(f"{shape}", number / len(problems)) as bar:
+                    outcome = _tune(problem, pool, _part(bar, shape, number, len(problems)))
+                if isinstance(outcome, str):
+                    record["products"].append({"shape": str(shape), "error": outcome})
+                    show(f"{shape}: {outcome}")
+                    continue
+                kept.add([outcome.entry])
+                record["products"].append({"shape": str(shape), **outcome.as_dict()})
+                _show(shape, outcome, show)
+    except KeyboardInterrupt:
+        record["interrupted"] = True
+
+
+def _tune(problem: "Problem", pool: "CompilerPool", report: "Progress") -> "Tuned | str":
+    """What tuning found, or why it could not be done."""
+    from tilewright.backends.gpu import backend
+    from tilewright.errors import TilewrightError
+    from tilewright.tuning import tune as find
+    from tilewright.tuning.stand import GpuStand
+
+    try:
+        with GpuStand(problem, backend(0)) as stand:
+            return find(problem, stand, pool, report=report)
+    except TilewrightError as error:
+        return message_of(error) or type(error).__name__
+
+
+def _part(bar: "Bar", shape: "Shape", number: int, total: int) -> "Progress":
+    """The progress of one product as that of all."""
+    return lambda share, doing: bar((number + share) / total, f"{shape}: {doing}")
+
+
+def _show(shape: "Shape", found: "Tuned", show: Callable[[str], None]) -> None:
+    from tilewright.planner.tuned import changed_fields
+
+    faults = f", {len(found.faults)} not right" if found.faults else ""
+    show(f"{shape} {shape.layout} {shape.dtype}: {found.measured} Configs timed{faults}, {found.seconds:.1f} s")
+    first = found.best[0].config
+    for rank, each in enumerate(found.best[:SHOWN], 1):
+        config = repr(each.config) if rank == 1 else changed_fields(each.config, first)
+        rate = shape.flops / each.us / 1e6
+        show(f"  {each.us:9.2f} us  {rate:6.1f} TFLOP/s  {each.gain:5.3f} of untuned  {config}")
+
+
+def _list(entries: "list[Entry]", gpu: str) -> None:
+    from rich.table import Table
+
+    if not entries:
+        console().print(f"nothing was tuned for an {gpu}: `tilewright tune SUITE` does it")
+        return
+    table = Table(title=f"Tuned for an {gpu}", title_justify="left")
+    for heading in ("m", "n", "k", "layout", "dtype", "epilogue", "us", "Config", "measured"):
+        table.add_column(heading, justify="right" if heading in "mnkus" else "left")
+    for entry in entries:
+        key = entry.key
+        table.add_row(
+            *map(str, (entry.m, key.n, key.k)), key.layout, key.dtype, key.epilogue, f"{entry.us:.2f}",
+            repr(entry.made_config()), entry.date[:10],
+        )  # fmt: skip
+    console().print(table)

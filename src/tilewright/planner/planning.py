@@ -1,0 +1,68 @@
+"""From a Request to a Plan, or to a RangePlan: choose, compile and load."""
+
+from collections.abc import Callable
+
+from tilewright.arrays import library_of
+from tilewright.backends.emulation_limit import refuse_long_emulation
+from tilewright.errors import UnavailableError
+from tilewright.jit.cache import build, in_memory
+from tilewright.jit.source import TranslationUnit
+from tilewright.kernels.kernel import Launch
+from tilewright.planner.ahead import prepare
+from tilewright.planner.choose import choose
+from tilewright.planner.plan import Argument, Plan, Prepared
+from tilewright.planner.range_plan import RangePlan, problems_of
+from tilewright.planner.request import Request
+
+
+def plan_of(request: Request) -> Plan:
+    """The Plan of a request. Raises what `choose` and `build` raise.
+
+    Nothing is compiled or loaded while a stream is captured: an UnavailableError then says so.
+    """
+    backend, binding, prepared = request.backend, request.binding, None
+    if not request.problem.is_empty:
+        choice = choose(request.problem, backend.hardware, kernel=request.kernel, config=request.config)
+        if backend.name == "emulator":
+            refuse_long_emulation(choice.kernel, choice.config, request.problem, backend.hardware)
+        launch = choice.kernel.assemble(choice.config, request.problem, backend.hardware)
+        compiled = in_memory(launch.source, backend.hardware.arch)
+        if compiled is None or not backend.has_loaded(compiled):
+            if request.is_capturing():
+                raise UnavailableError(
+                    "the current stream is being captured into a CUDA graph, and a plan for these operands would have "
+                    "to be compiled and loaded: call tilewright.plan, or matmul once, before the capture"
+                )
+            compiled = build(launch.source, backend.hardware.arch)
+        prepared = Prepared(choice, compiled, backend.prepare(compiled, launch.shape, launch.arguments))
+        if launch.exchanged:
+            binding = binding.exchanged
+    arrays, operands, allocate = request.arrays, request.operands, None
+    if "out" not in arrays:
+        out = operands["out"]
+        allocate = library_of(arrays["a"], "a").allocator(arrays["a"], out.shape, out.dtype, out.device)
+        arrays = arrays | {"out": allocate()}
+    arguments = {name: Argument(array, operands[name]) for name, array in arrays.items()}
+    return Plan(
+        binding, backend, prepared, arguments, alpha=request.alpha, beta=request.beta, allocate=allocate
+    )  # fmt: skip
+
+
+def range_plan_of(request: Request, rows: range, make: Callable[..., Plan]) -> RangePlan:
+    """The RangePlan of requests like this one with so many rows; `make` plans for the arrays of a call.
+
+    Everything that it needs is compiled, several kernels at once, and loaded. Raises the error of one that fails.
+    """
+    backend = request.backend
+    launches: dict[TranslationUnit, Launch] = {}
+    for problem in problems_of(request.operands, rows, request.problem.epilogue.activation, request.alpha != 0):
+        if not problem.is_empty:
+            choice = choose(problem, backend.hardware)
+            launch = choice.kernel.assemble(choice.config, problem, backend.hardware)
+            launches[launch.source] = launch
+    ahead = prepare(launches, backend.hardware.arch)
+    for error in ahead.failures.values():
+        raise error
+    for source, compiled in ahead.kernels.items():
+        backend.prepare(compiled, launches[source].shape, launches[source].arguments)
+    return RangePlan(rows, len(launches), make)

@@ -1,0 +1,102 @@
+"""A RangePlan: plans for every number of rows in a range, of which no call compiles, tunes or loads anything."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tilewright.binding import bind
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.operand import Operand, contiguous_strides
+from tilewright.planner.plan import Plan
+from tilewright.problem import Problem
+
+MOST_ROWS = 1 << 20
+"""The most numbers of rows that are prepared."""
+
+_APART = 1 << 44
+"""Between the addresses of operands that are only imagined, so that none overlap."""
+
+
+class RangePlan:
+    """Plans for products whose a has any number of rows in `rows`, and which are otherwise alike.
+
+    Call it as a Plan, with arrays of the strides, dtypes, devices and alignments that it was made for; more rows of a,
+    c and out are the only difference. Every kernel that it needs is compiled and loaded, so a call of a new number of
+    rows neither compiles nor synchronizes, also while a stream is captured. `kernels` is their number.
+    """
+
+    def __init__(self, rows: range, kernels: int, make: Callable[..., Plan]):
+        """Prepare nothing: `make` plans for the arrays of a call."""
+        self.rows, self.kernels = rows, kernels
+        self._make = make
+        self._plans: dict[int, Plan] = {}
+
+    def __call__(
+        self,
+        a: Any,
+        b: Any,
+        /,
+        c: Any = None,
+        *,
+        bias: Any = None,
+        alpha: float | None = None,
+        beta: float | None = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Multiply, as a Plan for a's number of rows does; raises what it raises, and a ValueError for other rows."""
+        shape: tuple[int, ...] = getattr(a, "shape", ())
+        rows = shape[0] if len(shape) == 2 else 0
+        plan = self._plans.get(rows)
+        if plan is None:
+            if rows not in self.rows:
+                raise ArgumentValueError(
+                    f"a has shape {tuple(shape)}, and this plan was made for 2-D arrays of m={self.rows} rows: make a "
+                    f"plan with a larger range"
+                )
+            plan = self._plans[rows] = self._make(a, b, c, bias=bias, out=out, stream=stream)
+        return plan(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
+
+    def __repr__(self) -> str:
+        return f"<RangePlan: m={self.rows}, {self.kernels} kernels>"
+
+
+def check_rows(rows: Any, a: Operand, *, kernel: str, config: Any, tune: bool) -> range:
+    """The range, or a TypeError or ValueError that says what cannot be planned for many numbers of rows."""
+    if not isinstance(rows, range):
+        raise ArgumentTypeError(f"m={rows!r} is not a range: pass one, such as range(1, 4097)")
+    if not rows or min(rows) < 1 or len(rows) > MOST_ROWS:
+        raise ArgumentValueError(f"m={rows} must have 1 to {MOST_ROWS:,} numbers of rows, from 1 on")
+    if len(a.shape) != 2:
+        raise ArgumentValueError(f"a has shape {a.shape}, and m= is for 2-D arrays: pass a.reshape(-1, a.shape[-1])")
+    for argument, given in (("kernel", kernel != "auto"), ("config", config is not None), ("tune", tune)):
+        if given:
+            raise ArgumentValueError(
+                f"{argument}= and m={rows} were given: the planner chooses for each m; leave {argument} out"
+            )
+    return rows
+
+
+def problems_of(
+    operands: Mapping[str, Operand], rows: range, activation: str | None, multiplies: bool
+) -> Iterator[Problem]:
+    """The Problem for each number of rows, of operands like these."""
+    m = operands["a"].shape[0]
+    for number in rows:
+        imagined = {
+            name: _resized(operand, m, number, index)
+            for index, (name, operand) in enumerate(operands.items(), 1)
+            if name != "b"
+        }
+        imagined["b"] = operands["b"]._replace(pointer=16 + operands["b"].pointer % 16)
+        yield bind(imagined, activation=activation, multiplies=multiplies).problem
+
+
+def _resized(operand: Operand, m: int, rows: int, index: int) -> Operand:
+    """An operand of m rows as one of so many rows, at an address of the same alignment that nothing else has."""
+    pointer = index * _APART + operand.pointer % 16
+    if len(operand.shape) < 2 or operand.shape[-2] != m:
+        return operand._replace(pointer=pointer)
+    shape = (*operand.shape[:-2], rows, operand.shape[-1])
+    packed = operand.strides == contiguous_strides(operand.shape)
+    strides = contiguous_strides(shape) if packed else operand.strides
+    return operand._replace(pointer=pointer, shape=shape, strides=strides)

@@ -1,0 +1,81 @@
+"""A Request: what a call of `plan` asks for, checked and bound to a Problem on a backend."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.arrays import adopt, library_of
+from tilewright.backends.protocol import Backend
+from tilewright.binding import Binding, bind, result_shape
+from tilewright.errors import ArgumentTypeError
+from tilewright.operand import Operand, contiguous_strides
+from tilewright.planner.call_arguments import stream_handle
+from tilewright.problem import Problem
+
+
+def operands_of(arrays: dict[str, Any], out_dtype: Any) -> dict[str, Operand]:
+    """The Operands of a call's arrays; without an out, one that has no memory yet.
+
+    Raises a TypeError if out's dtype is not `out_dtype`, and what `adopt` raises.
+    """
+    operands = {name: adopt(array, name) for name, array in arrays.items()}
+    wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
+    a = operands["a"]
+    if "out" not in operands:
+        shape = result_shape(a, operands["b"])
+        operands["out"] = Operand(0, shape, contiguous_strides(shape), wanted or a.dtype, a.device, True, None)
+    elif wanted is not None and operands["out"].dtype != wanted:
+        raise ArgumentTypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
+    return operands
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A product of arrays on a backend. `alpha` and `beta` are the call's; beta is None without c.
+
+    arrays: by name, those that are read, and out if it is given. kernel, config: as `plan` takes them.
+    """
+
+    arrays: dict[str, Any]
+    operands: dict[str, Operand]
+    binding: Binding
+    backend: Backend
+    kernel: str
+    config: Any
+    stream: Any
+    alpha: float
+    beta: float | None
+
+    @classmethod
+    def of(
+        cls,
+        arrays: dict[str, Any],
+        operands: dict[str, Operand],
+        backend: Backend,
+        *,
+        activation: str | None,
+        kernel: str,
+        config: Any,
+        stream: Any,
+        alpha: float,
+        beta: float | None,
+    ) -> "Request":
+        """Bind the operands; raises what `bind` raises, and a TypeError or ValueError for a bad stream."""
+        binding = bind(operands, activation=activation, multiplies=alpha != 0)
+        if stream is not None:
+            stream_handle(stream, backend)
+        return cls(arrays, operands, binding, backend, kernel, config, stream, alpha, beta)
+
+    @property
+    def problem(self) -> Problem:
+        """The Problem."""
+        return self.binding.problem
+
+    def is_capturing(self) -> bool:
+        """Whether the stream of a launch is being captured into a graph."""
+        device, a = self.operands["a"].device, self.arrays["a"]
+        if self.stream is None:
+            handle = library_of(a, "a").stream_reader(device)(a, device)
+        else:
+            handle = stream_handle(self.stream, self.backend)
+        return self.backend.is_capturing(handle)

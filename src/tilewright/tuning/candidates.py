@@ -1,0 +1,52 @@
+"""The Configs that are worth measuring for a product."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tilewright.hardware import Hardware
+from tilewright.jit.source import TranslationUnit
+from tilewright.kernels.kernel import ConfigError, Kernel, Launch
+from tilewright.planner.choose import choose
+from tilewright.problem import Problem
+
+
+class Candidate(NamedTuple):
+    """A kernel with a Config, and its launch for a product."""
+
+    kernel: Kernel
+    config: Any
+    launch: Launch
+
+    @property
+    def source(self) -> TranslationUnit:
+        """What must be compiled; candidates may share it."""
+        return self.launch.source
+
+
+def untuned(problem: Problem, hardware: Hardware) -> Candidate:
+    """What the planner chooses where nothing was tuned; raises what `choose` raises."""
+    choice = choose(problem, hardware, measured=False)
+    return Candidate(choice.kernel, choice.config, choice.kernel.assemble(choice.config, problem, hardware))
+
+
+def ranked(first: Candidate, problem: Problem, hardware: Hardware, most: int) -> Iterator[Candidate]:
+    """The first candidate, and up to `most` with it in the order of the model."""
+    seen = {first.config}
+    yield first
+    for config in first.kernel.candidates(problem, hardware, most):
+        if config not in seen and len(seen) < most:
+            seen.add(config)
+            yield from _legal(first.kernel, config, problem, hardware)
+
+
+def variants(of: Candidate, problem: Problem, hardware: Hardware) -> Iterator[Candidate]:
+    """The candidates that differ from one in what the model does not see."""
+    for config in of.kernel.variants(of.config, problem, hardware):
+        yield from _legal(of.kernel, config, problem, hardware)
+
+
+def _legal(kernel: Kernel, config: Any, problem: Problem, hardware: Hardware) -> Iterator[Candidate]:
+    try:
+        yield Candidate(kernel, config, kernel.assemble(config, problem, hardware))
+    except ConfigError:
+        return

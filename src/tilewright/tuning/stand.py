@@ -1,0 +1,294 @@
+"""Candidates on a GPU: random operands of a product, the check of results, and launches to be timed."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from math import ceil
+from typing import Any, Protocol, Self
+
+import numpy as np
+from cuda.bindings import driver
+
+from tilewright.backends.gpu import GpuBackend, checked
+from tilewright.backends.protocol import Backend, Executable, Memory
+from tilewright.dtypes import DType
+from tilewright.errors import ArgumentValueError
+from tilewright.jit.compile import CompiledKernel
+from tilewright.measure.graph import graph_work
+from tilewright.measure.protocol import Work
+from tilewright.operand import byte_range
+from tilewright.problem import ADDENDS, EXCHANGED, OPERANDS, Matrix, Problem
+from tilewright.reference import reference
+from tilewright.rounding import round_up
+from tilewright.tuning.candidates import Candidate
+
+PATTERN_BYTES = 1 << 23
+"""Random numbers are made on the host for so many bytes, which are repeated over the operands."""
+
+MOST_SETS = 256
+"""The most sets of operands; very small products find some of theirs in L2."""
+
+COMPARED_BYTES = 1 << 24
+"""Of larger results, this much is compared, in evenly spaced windows."""
+WINDOWS = 64
+
+SAMPLED = 12
+"""Rows and columns whose elements are compared with float64."""
+
+GRAPH_SECONDS = 0.8e-3
+"""Least GPU time of a graph."""
+
+_ALIGNED = 256
+
+_POISON = np.full(1 << 20, 0xFF, np.uint8)
+"""Bytes that are NaN in every type."""
+
+
+class _Place:
+    """The memory of one operand: `nbytes` from `offset` on, in which element (0, 0) lies `origin` bytes further."""
+
+    def __init__(self, matrix: Matrix, shape: tuple[int, ...]):
+        self.matrix, self.shape = matrix, shape
+        self.strides = (*matrix.batch_strides, matrix.row_stride, matrix.column_stride)
+        low, high = byte_range(0, shape, self.strides, matrix.dtype.nbytes)
+        # Alignments below 16 bytes are kept: kernels are compiled for them.
+        self.skew = matrix.alignment if matrix.alignment < 16 else 0
+        self.nbytes, self.origin = high - low, -low
+        self.offset = 0
+
+    def elements(self, pattern: Any, index: tuple[Any, ...]) -> Any:
+        """The operand's elements at broadcast indices, which the pattern gives."""
+        place = sum(np.asarray(i) * stride for i, stride in zip(index, self.strides, strict=True))
+        return pattern[(place + self.origin // self.matrix.dtype.nbytes) % len(pattern)]
+
+
+class BackendWithMemory(Backend, Protocol):
+    """A Backend that gives access to its memory."""
+
+    @property
+    def memory(self) -> Memory:
+        """Where operands live."""
+
+
+class Stand:
+    """Sets of operands of a Problem in a backend's memory, where candidates run; use it in a `with` block.
+
+    All sets hold the same random numbers, drawn by `seed`, at different addresses.
+    """
+
+    def __init__(self, problem: Problem, backend: BackendWithMemory, *, sets: int = 1, seed: int = 0):
+        self.problem, self.backend, self.hardware = problem, backend, backend.hardware
+        self.sets, self._seed, self._memory = sets, seed, backend.memory
+        self._places = places_of(problem)
+        self.set_bytes = set_bytes_of(self._places)
+        self._patterns: dict[DType, Any] = {}
+        self._expected: list[Any] = []
+        self._base = 0
+
+    def __enter__(self) -> Self:
+        self._base = self._memory.allocate(self.sets * self.set_bytes)
+        for name, place in self._places.items():
+            if name != "out":
+                self._fill(place)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._base:
+            self._memory.free(self._base)
+
+    def _fill(self, place: _Place) -> None:
+        """Repeat the pattern over the operand in all sets."""
+        dtype = place.matrix.dtype
+        if dtype not in self._patterns:
+            elements = PATTERN_BYTES // dtype.nbytes - 3  # rows of powers of two must not all be alike
+            numbers = np.random.default_rng(self._seed).standard_normal(elements, np.float32)
+            self._patterns[dtype] = numbers.astype(dtype.numpy_dtype)
+        for number in range(self.sets):
+            self._repeat(self._patterns[dtype], self._base + number * self.set_bytes + place.offset, place.nbytes)
+
+    def _repeat(self, pattern: Any, address: int, nbytes: int) -> None:
+        """Copy an array's bytes to an address, again and again, up to `nbytes`."""
+        for start in range(0, nbytes, pattern.nbytes):
+            self._memory.copy_in(address + start, pattern.ctypes.data, min(pattern.nbytes, nbytes - start))
+
+    def fault(self, candidate: Candidate, compiled: CompiledKernel) -> str:
+        """What is wrong with a candidate's result, in words; empty if it is right.
+
+        Elements of sampled rows and columns are compared with float64, and all others with the first candidate's.
+        """
+        out = self._places["out"]
+        start = self._base + out.offset
+        self._repeat(_POISON, start, out.nbytes)
+        self._launcher(candidate, compiled)(0, 0)
+        fault = self._against_float64(start, candidate)
+        if fault:
+            return fault
+        found = list(self._windows(start))
+        if not self._expected:
+            self._expected = found
+        return self._against_first(found)
+
+    def _against_float64(self, start: int, candidate: Candidate) -> str:
+        problem, places = self.problem, self._places
+        rng = np.random.default_rng(self._seed)
+        rows, columns = _sample(rng, problem.m), _sample(rng, problem.n)
+        batch = tuple(int(rng.integers(extent)) for extent in problem.batch)
+        k = np.arange(problem.k)
+        a = places["a"].elements(self._patterns[problem.a.dtype], (*batch, rows[:, None], k[None, :]))
+        b = places["b"].elements(self._patterns[problem.b.dtype], (*batch, k[:, None], columns[None, :]))
+        at = (*batch, rows[:, None], columns[None, :])
+        addends = {
+            name: places[name].elements(self._patterns[places[name].matrix.dtype], at)
+            for name in ADDENDS
+            if name in places
+        }
+        out = places["out"]
+        kind = out.matrix.dtype
+        found = np.empty((len(rows), len(columns)), kind.numpy_dtype)
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                index = (*batch, int(row), int(column))
+                element = sum(x * stride for x, stride in zip(index, out.strides, strict=True))
+                address = start + out.origin + element * kind.nbytes
+                self._memory.copy_out(found[i, j:].ctypes.data, address, kind.nbytes)
+        accumulator = candidate.kernel.accumulator(candidate.config)
+        expected, bound = reference(
+            a, b, problem.epilogue, addends, accumulator=accumulator, out_dtype=kind.name
+        )  # fmt: skip
+        error = np.abs(found.astype(np.float64) - expected)
+        wrong = ~(error <= bound)  # NaN is wrong
+        if not wrong.any():
+            return ""
+        i, j = np.argwhere(wrong)[0]
+        return (
+            f"{int(wrong.sum())} of {wrong.size} sampled elements are wrong: out[{rows[i]}, {columns[j]}] is "
+            f"{found[i, j]} instead of {expected[i, j]:.6g}"
+        )
+
+    def _windows(self, start: int) -> Iterator[Any]:
+        """The result's bytes as arrays of its elements, or evenly spaced windows of them."""
+        out, kind = self._places["out"], self.problem.out.dtype
+        windows = [(0, out.nbytes)]
+        if out.nbytes > COMPARED_BYTES:
+            size = COMPARED_BYTES // WINDOWS
+            last = (out.nbytes - size) // kind.nbytes
+            windows = [(int(at) * kind.nbytes, size) for at in np.linspace(0, last, WINDOWS)]
+        for offset, nbytes in windows:
+            window = np.empty(nbytes // kind.nbytes, kind.numpy_dtype)
+            self._memory.copy_out(window.ctypes.data, start + offset, window.nbytes)
+            yield window.astype(np.float32)
+
+    def _against_first(self, found: list[Any]) -> str:
+        """What differs from the first candidate's result by more than its rounding; unwritten gaps are NaN in both."""
+        epsilon = self.problem.out.dtype.epsilon
+        for window, expected in zip(found, self._expected, strict=True):
+            known = np.isfinite(expected)
+            if (np.isfinite(window) != known).any():
+                changed = int((np.isfinite(window) != known).sum())
+                return f"{changed} elements are not finite, or are written, unlike those of the untuned choice"
+            if not known.any():
+                continue
+            spread = float(np.abs(expected[known]).mean())
+            error = np.abs(window[known] - expected[known])
+            wrong = error > 2 * epsilon * np.abs(expected[known]) + 0.01 * spread
+            if wrong.any():
+                return f"{int(wrong.sum())} elements differ from those of the untuned choice"
+        return ""
+
+    def _launcher(self, candidate: Candidate, compiled: CompiledKernel) -> "_Launcher":
+        launch = candidate.launch
+        executable = self.backend.prepare(compiled, launch.shape, launch.arguments)
+        addresses = []
+        for number in range(self.sets):
+            first = self._base + number * self.set_bytes
+            by_name = [
+                first + self._places[name].offset + self._places[name].origin if name in self._places else 0
+                for name in OPERANDS
+            ]
+            addresses.append([by_name[role] for role in EXCHANGED] if launch.exchanged else by_name)
+        return _Launcher(executable, addresses, 1.0 if "c" in self._places else 0.0)
+
+
+class GpuStand(Stand):
+    """A Stand on a GPU, with more sets than its L2 holds.
+
+    Raises an ArgumentValueError if not even one set fits into the free memory.
+    """
+
+    backend: GpuBackend
+
+    def __init__(self, problem: Problem, backend: GpuBackend, *, seed: int = 0):
+        nbytes = set_bytes_of(places_of(problem))
+        with backend.current():
+            status, free, _ = driver.cuMemGetInfo()
+            checked((status,), "cuMemGetInfo")
+        if nbytes > 0.9 * free:
+            raise ArgumentValueError(
+                f"{problem} takes {nbytes / 1e9:.1f} GB and {free / 1e9:.1f} GB of {backend.hardware.name} are free: "
+                f"tune a smaller product, or free memory"
+            )
+        sets = min(MOST_SETS, 1 + ceil(2 * backend.l2_bytes / nbytes), int(0.9 * free // nbytes))
+        super().__init__(problem, backend, sets=sets, seed=seed)
+        self._until = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as until:
+            until.enter_context(self.backend.current())
+            super().__enter__()
+            self._until = until.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self._until.close()
+
+    def work(self, candidate: Candidate, compiled: CompiledKernel, until: ExitStack) -> Work:
+        """Replays of a graph that takes the sets in turn."""
+        launch, turn = self._launcher(candidate, compiled), count()
+        once = until.enter_context(_trial(lambda stream: launch(next(turn) % self.sets, stream), self.sets))
+        rounds = max(1, ceil(GRAPH_SECONDS / max(once.run(1), 1e-7)))
+        if rounds == 1:
+            return once
+        return until.enter_context(
+            graph_work(lambda stream: launch(next(turn) % self.sets, stream), rounds * self.sets)
+        )
+
+
+class _Launcher:
+    """Launches of one candidate on set after set."""
+
+    def __init__(self, executable: Executable, addresses: list[list[int]], beta: float):
+        self._executable, self._addresses, self._beta = executable, addresses, beta
+
+    def __call__(self, number: int, stream: int) -> None:
+        self._executable(self._addresses[number], 1.0, self._beta, stream)
+
+
+@contextmanager
+def _trial(launch: Any, launches: int) -> Iterator[Work]:
+    """Work that has run once, so that its next time is one of a warm kernel."""
+    with graph_work(launch, launches) as work:
+        work.run(1)
+        yield work
+
+
+def places_of(problem: Problem) -> dict[str, _Place]:
+    """The memory of a set's operands, one after the other."""
+    places = {name: _Place(matrix, (*problem.batch, *problem.extents(name))) for name, matrix in problem.operands()}
+    end = 0
+    for place in places.values():
+        place.offset = end + place.skew
+        end = round_up(place.offset + place.nbytes, _ALIGNED)
+    return places
+
+
+def set_bytes_of(places: Mapping[str, _Place]) -> int:
+    """The bytes of a set."""
+    return max(round_up(place.offset + place.nbytes, _ALIGNED) for place in places.values())
+
+
+def _sample(rng: np.random.Generator, extent: int) -> Any:
+    if extent <= SAMPLED:
+        return np.arange(extent)
+    inner = 1 + rng.choice(extent - 2, SAMPLED - 2, replace=False)
+    return np.sort(np.concatenate([[0], inner, [extent - 1]]))

@@ -1,0 +1,130 @@
+"""`tilewright tune` and `tilewright compile` on a machine without a GPU."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from support.commands import error, in_json, invoke
+from tilewright.cli.compile import parse_rows
+from tilewright.errors import ArgumentValueError
+from tilewright.jit import cache
+from tilewright.jit.cache import default_cache
+from tilewright.jit.compile import CompilationError
+from tilewright.jit.pool import CompilerPool
+from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.planner import tuned
+from tilewright.planner.tuned import Entry, Key, Store, Table, encode
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty cache directory."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_built", {})
+    for each in (default_cache, tuned.store):
+        each.cache_clear()
+    yield tmp_path
+    for each in (default_cache, tuned.store):
+        each.cache_clear()
+
+
+def entry(m=512, date="2026-01-01T00:00:00+00:00", stages=3):
+    key = Key(512, 512, 1, "nt", "bf16", "bf16", (128, 128, 128), "", "")
+    config = WgmmaConfig(128, 64, stages, epilogue="direct", overlap=False)
+    return Entry(key, m, "wgmma", asdict(config), 4.25, date)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [("7", [7]), ("1-4", [1, 2, 3, 4]), ("1,2, 8-9,2", [1, 2, 8, 9]), ("9,1-2", [1, 2, 9])],
+)
+def test_rows_are_numbers_and_ranges(text, rows):
+    assert parse_rows(text) == rows
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "0", "0-4", "4-1", "1--2", "1-9999999999", "1.5"])
+def test_other_rows_are_refused(text):
+    with pytest.raises(ArgumentValueError, match="write"):
+        parse_rows(text)
+
+
+def test_compile_makes_each_kernel_once_and_finds_it_again(folder):
+    arguments = ("compile", "--shape", "1,512,256", "--rows", "1-64", "--gpu", "h200")
+    first = in_json(*arguments)
+    assert (first["gpu"], first["arch"], first["products"]) == ("H200", "sm_90a", 64)
+    assert first["compiled"] == len(first["kernels"]) == len(set(first["kernels"])) > 1
+    assert first["failures"] == {}
+    assert first["cache"] == str(folder)
+    assert len(list(folder.glob("*.kernel"))) == first["compiled"]
+    again = in_json(*arguments)
+    assert (again["compiled"], again["kernels"]) == (0, first["kernels"])
+    assert "64 products on an H200 take" in invoke(*arguments).stdout
+
+
+def test_compile_takes_suites_and_epilogues():
+    plain, biased = (
+        in_json("compile", "--shape", "256", "--gpu", "A100", *options)
+        for options in ((), ("--bias", "--activation", "gelu"))
+    )
+    assert plain["kernels"][0].startswith("mma_bf16_nt_")
+    assert plain["compiled"] == biased["compiled"] == 1
+
+
+def test_a_kernel_that_does_not_compile_is_named_and_the_exit_code_says_so(monkeypatch):
+    failing = CompilationError("ptxas is unhappy", "log")
+    monkeypatch.setattr(CompilerPool, "build_all", lambda self, units, arch: ((unit, failing) for unit in units))
+    found = in_json("compile", "--shape", "1,512,256", "--rows", "1,64", "--gpu", "H200", code=1)
+    assert set(found["failures"].values()) == {"ptxas is unhappy"}
+    assert found["compiled"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compile", "--shape", "256"), "no GPU is usable here: name one with --gpu, such as A100"),
+        (("compile", "--gpu", "H200"), "neither SUITE nor --shape is given"),
+        (("compile", "--shape", "256", "--gpu", "H300"), "--gpu='H300' is unknown: use A100, H100-SXM"),
+        (("compile", "--shape", "256", "--gpu", "H200", "--rows", "0"), "--rows='0': write"),
+        (("tune",), "neither SUITE nor --shape is given"),
+        (("tune", "--shape", "256"), "none is usable here"),
+        (("tune", "--shape", "256", "--gpu", "H200"), "products are measured on this machine's GPU; leave --gpu out"),
+        (("tune", "--list"), "name the table's GPU with --gpu, such as A100"),
+        (("tune", "--list", "--gpu", "H300"), "--gpu='H300' is unknown"),
+        (("tune", "--import", "nowhere.json", "--gpu", "H200"), "--import=nowhere.json cannot be read"),
+        (("tune", "--export", "no/where.json", "--gpu", "H200"), "in a folder that does not exist"),
+    ],
+)
+def test_what_cannot_be_done_is_said(arguments, message):
+    assert message in error(*arguments)
+
+
+def test_tables_are_listed_exported_and_imported(folder, tmp_path):
+    assert "nothing was tuned for an H200" in invoke("tune", "--list", "--gpu", "H200").stdout
+    Store("H200").add([entry(), entry(m=7)])
+    listed = in_json("tune", "--list", "--gpu", "H200")
+    assert listed["entries"] == json.loads(json.dumps([entry(m=7).as_dict(), entry().as_dict()]))
+    assert "4.25" in invoke("tune", "--list", "--gpu", "H200").stdout
+    exported = tmp_path / "exported.json"
+    invoke("tune", "--export", str(exported), "--gpu", "H200")
+    other = tmp_path / "other.json"
+    newer, older = (
+        entry(stages=4, date="2026-02-01T00:00:00+00:00"),
+        entry(m=7, stages=5, date="2025-01-01T00:00:00+00:00"),
+    )
+    other.write_text(encode(Table([newer, older, entry(m=9)]), "H200"))
+    assert in_json("tune", "--import", str(other), "--gpu", "H200")["imported"] == 3
+    assert Store("H200").table().entries() == [entry(m=7), entry(m=9), newer]
+    invoke("tune", "--import", str(exported), "--gpu", "H200")
+    assert Store("H200").table().entries() == [entry(m=7), entry(m=9), newer]
+
+
+def test_a_table_of_another_gpu_is_not_imported_and_nothing_is_lost(tmp_path):
+    Store("H200").add([entry()])
+    other = tmp_path / "other.json"
+    other.write_text(encode(Table([entry(m=7)]), "A100"))
+    assert "it is for GPU 'A100', and this one is 'H200'" in error("tune", "--import", str(other), "--gpu", "H200")
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps({"format": 1}))
+    assert "not a table of tuned Configs" in error("tune", "--import", str(broken), "--gpu", "H200")
+    assert Store("H200").table().entries() == [entry()]

@@ -1,0 +1,260 @@
+"""Tables of tuned Configs: what is found for which product, what a file may hold, and many who write at once."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import asdict, replace
+
+import pytest
+
+from tilewright.dtypes import bf16, fp16, fp32
+from tilewright.errors import ArgumentValueError
+from tilewright.hardware import H200
+from tilewright.jit.cache import default_cache
+from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.planner import tuned
+from tilewright.planner.choose import choose
+from tilewright.planner.tuned import Entry, Key, Store, Table, bucket, decode, encode
+from tilewright.problem import Epilogue, Matrix, Problem
+
+UNUSUAL = WgmmaConfig(128, 64, 3, epilogue="direct", overlap=False)
+
+
+def product(m=512, n=512, k=512, dtype=bf16, pad=0, **changes):
+    matrices = {"a": Matrix(dtype, k + pad, 1), "b": Matrix(dtype, 1, k + pad), "out": Matrix(dtype, n, 1)}
+    return Problem(**{"m": m, "n": n, "k": k} | matrices | changes)
+
+
+def entry(problem=None, config=UNUSUAL, date="2026-01-01", **changes):
+    problem = problem or product()
+    values = {"key": Key.of(problem), "m": problem.m, "kernel": "wgmma", "config": asdict(config), "us": 1.5}
+    return Entry(**values | {"date": date} | changes)
+
+
+@pytest.fixture(autouse=True)
+def untuned():
+    """No other table is kept away: `folder` does that."""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The cache directory, without a table and without those of the package."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("TILEWRIGHT_CACHE_PATH", raising=False)
+    monkeypatch.setattr(tuned, "_SHIPPED", tmp_path / "none")
+    for each in (default_cache, tuned.store, tuned._ignored):
+        each.cache_clear()
+    yield tmp_path
+    for each in (default_cache, tuned.store, tuned._ignored):
+        each.cache_clear()
+
+
+def test_buckets_are_exact_to_16_and_then_powers_of_two_and_three_halves_of_them():
+    found = list(dict.fromkeys(bucket(m) for m in range(1, 4097)))
+    assert found == [*range(1, 17), 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096]
+    assert all(m <= bucket(m) for m in range(1, 4097))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        product(n=520),
+        product(k=520),
+        product(dtype=fp16),
+        product(pad=8),
+        product(b=Matrix(bf16, 512, 1)),
+        product(out=Matrix(fp32, 512, 1)),
+        product(out=Matrix(bf16, 513, 1)),
+        product(a=Matrix(bf16, 512, 1, alignment=8)),
+        product(a=Matrix(bf16, 1024, 2)),
+        product(epilogue=Epilogue(activation="gelu")),
+        product(epilogue=Epilogue(bias=Matrix(bf16, 0, 1))),
+        product(epilogue=Epilogue(bias=Matrix(fp32, 0, 1))),
+        product(epilogue=Epilogue(c=Matrix(bf16, 512, 1))),
+        product(
+            batch=(3,),
+            a=Matrix(bf16, 512, 1, (512 * 512,)),
+            b=Matrix(bf16, 1, 512, (512 * 512,)),
+            out=Matrix(bf16, 512, 1, (512 * 512,)),
+        ),
+        product(
+            batch=(3,),
+            a=Matrix(bf16, 512, 1, (512 * 512,)),
+            b=Matrix(bf16, 1, 512, (0,)),
+            out=Matrix(bf16, 512, 1, (512 * 512,)),
+        ),
+    ],
+    ids=str,
+)
+def test_an_entry_is_for_products_that_differ_in_m_alone(other):
+    table = Table([entry()])
+    assert table.find(Key.of(product()), 512) is not None
+    assert Key.of(other) != Key.of(product())
+    assert table.find(Key.of(other), 512) is None
+
+
+def test_of_a_bucket_the_nearest_m_counts_and_a_larger_one_first():
+    table = Table([entry(product(m=m)) for m in (16, 400, 450, 500, 512)])
+    key = Key.of(product())
+    found = {m: table.find(key, m) for m in (15, 16, 17, 385, 400, 401, 499, 501, 512, 513)}
+    expected = [None, 16, None, 400, 400, 450, 500, 512, 512, None]
+    assert [each and each.m for each in found.values()] == expected
+
+
+def test_of_two_entries_for_one_product_the_later_counts():
+    late = replace(UNUSUAL, stages=4)
+    for order in ((0, 1), (1, 0)):
+        both = entry(), entry(config=late, date="2026-01-02")
+        table = Table([both[index] for index in order])
+        assert table.find(Key.of(product()), 512).made_config() == late
+        assert len(table) == 1
+
+
+def test_a_table_returns_from_its_text():
+    table = Table([entry(), entry(product(m=7, dtype=fp16)), entry(product(epilogue=Epilogue(activation="relu")))])
+    gpu, again = decode(encode(table, "H200"))
+    assert (gpu, again.entries()) == ("H200", table.entries())
+
+
+def test_the_planner_takes_an_entry_at_once_and_says_so(folder):
+    untuned = choose(product(), H200)
+    assert untuned.config != UNUSUAL
+    tuned.store("H200").add([entry()])
+    found = choose(product(), H200)
+    assert (found.kernel.name, found.config) == ("wgmma", UNUSUAL)
+    assert found.reason.endswith("; tuned for 512 rows")
+    assert choose(product(m=64), H200).config == KERNELS["wgmma"].best(product(m=64), H200)
+    assert choose(product(), H200, kernel="wgmma").config == untuned.config
+
+
+def test_an_entry_for_other_rows_counts_where_the_model_does_not_see_much_better(folder):
+    wgmma = KERNELS["wgmma"]
+    near = product(m=4000, n=4096, k=4096)
+    good, bad = wgmma.configs(near, H200)[1], WgmmaConfig(64, 16, 12, epilogue="direct", overlap=False, wait_depth=1)
+    for config in (good, bad):
+        tuned.store("H200").add([entry(product(m=4096, n=4096, k=4096), config, date=str(config.tile_m))])
+        expected = wgmma.is_near_best(config, near, H200)
+        assert expected == (config is good)
+        assert (choose(near, H200).config == config) == expected
+
+
+def test_tables_count_in_the_order_user_search_path_package(folder, monkeypatch, tmp_path):
+    configs = {place: replace(UNUSUAL, stages=stages) for place, stages in (("user", 2), ("path", 3), ("package", 4))}
+    monkeypatch.setenv("TILEWRIGHT_CACHE_PATH", str(tmp_path / "path"))
+    monkeypatch.setattr(tuned, "_SHIPPED", tmp_path / "package")
+    for place, path in (("path", tmp_path / "path" / "tuned"), ("package", tmp_path / "package")):
+        path.mkdir(parents=True)
+        (path / tuned.file_name("H200")).write_text(encode(Table([entry(config=configs[place])]), "H200"))
+    default_cache.cache_clear()
+    assert Store("H200").find(product()).made_config() == configs["path"]
+    Store("H200").add([entry(config=configs["user"])])
+    assert Store("H200").find(product()).made_config() == configs["user"]
+    monkeypatch.delenv("TILEWRIGHT_CACHE_PATH")
+    default_cache.cache_clear()
+    (folder / "tuned" / tuned.file_name("H200")).unlink()
+    assert Store("H200").find(product()).made_config() == configs["package"]
+
+
+def changed(**changes):
+    content = json.loads(encode(Table([entry()]), "H200"))
+    return json.dumps(content | changes)
+
+
+def changed_entry(**changes):
+    content = json.loads(encode(Table([entry()]), "H200"))
+    return json.dumps(content | {"entries": [content["entries"][0] | changes]})
+
+
+BAD = {
+    "{": "it is not JSON",
+    "[" * 100_000: "it is not JSON",
+    "[]": "it is not a table of tuned Configs",
+    '{"format": 1}': "it is not a table of tuned Configs",
+    changed(format=2): "it has format 2, and this version reads 1: tune again",
+    changed(kernels="0"): "it was measured with other kernels than this version's: tune again",
+    changed(gpu="A100"): "it is for GPU 'A100', and this one is 'H200': tune on this GPU",
+    changed(gpu=7): "it is for GPU 7",
+    changed(entries={}): "its entries are no list",
+    changed(entries=[1]): "1 is no entry: give it exactly the members m, n, k",
+    changed_entry(m="512"): "an entry has m='512': write one of type int",
+    changed_entry(m=True): "an entry has m='True': write one of type int",
+    changed_entry(kernel="cublas"): "an entry has kernel='cublas': use wgmma",
+    changed_entry(config={}): "an entry has another config than wgmma's: give it exactly the fields tile_m",
+    changed_entry(alignment=[[1]]): "an entry has alignment=[[1]]: write whole numbers",
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), BAD.items(), ids=[str(number) for number in range(len(BAD))])
+def test_a_file_that_is_no_table_is_refused_ignored_with_one_warning_and_kept(folder, caplog, text, reason):
+    with pytest.raises(ArgumentValueError) as refusal:
+        decode(text, "H200")
+    assert str(refusal.value).startswith(reason)
+    path = folder / "tuned" / tuned.file_name("H200")
+    path.parent.mkdir()
+    path.write_text(text)
+    caplog.set_level(logging.WARNING, "tilewright")
+    untuned = KERNELS["wgmma"].best(product(), H200)
+    assert [choose(product(), H200).config for _ in range(3)] == [untuned] * 3
+    (warning,) = caplog.records
+    assert str(path) in warning.getMessage()
+    assert reason in warning.getMessage()
+    tuned.store("H200").add([entry()])
+    assert choose(product(), H200).config == UNUSUAL
+    assert path.with_suffix(".damaged").read_text() == text
+
+
+def test_a_config_that_breaks_a_rule_or_is_of_other_types_is_ignored_with_one_warning(folder, caplog):
+    caplog.set_level(logging.WARNING, "tilewright")
+    untuned = KERNELS["wgmma"].best(product(), H200)
+    for number, changes in enumerate(({"tile_m": 100}, {"stages": "3"}, {"stages": 99})):
+        wrong = replace(UNUSUAL, **changes)
+        tuned.store("H200").add([entry(config=wrong, date=f"2027-01-0{number + 1}")])
+        assert [choose(product(), H200).config for _ in range(2)] == [untuned] * 2
+        assert len(caplog.records) == number + 1
+        assert "a tuned Config is not used: config=" in caplog.records[-1].getMessage()
+
+
+WRITER = """
+import sys
+from dataclasses import replace
+sys.path.insert(0, {tests!r})
+from host.test_tuned import entry, product
+from tilewright.planner.tuned import Store
+store = Store("H200")
+for step in range({steps}):
+    store.add([entry(product(m=1000 * {number} + step))])
+    print(step, flush=True)
+"""
+
+
+def writer(number, steps):
+    tests = os.path.dirname(os.path.dirname(__file__))
+    text = textwrap.dedent(WRITER.format(tests=tests, number=number, steps=steps))
+    return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+
+
+def test_eight_processes_add_to_one_table_and_lose_nothing(folder):
+    processes = [writer(number, 5) for number in range(1, 9)]
+    assert [process.wait(120) for process in processes] == [0] * 8
+    found = tuned.read(folder / "tuned" / tuned.file_name("H200"))[1]
+    assert {each.m for each in found.entries()} == {1000 * number + step for number in range(1, 9) for step in range(5)}
+
+
+def test_a_process_that_is_killed_leaves_a_whole_table(folder):
+    path = folder / "tuned" / tuned.file_name("H200")
+    for number in range(1, 6):
+        process = writer(number, 10_000)
+        told = [int(process.stdout.readline()) for _ in range(3 + number)]
+        time.sleep(0.003 * number)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        found = {each.m for each in tuned.read(path)[1].entries()}
+        assert {1000 * number + step for step in told} <= found
+    Store("H200").add([entry(product(m=7))])
+    assert 7 in {each.m for each in tuned.read(path)[1].entries()}

@@ -1,0 +1,199 @@
+"""The tuner, on stands without a GPU: what it measures, what it believes, and what it keeps."""
+
+import ctypes
+import random
+from contextlib import nullcontext
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.dtypes import bf16, fp16, fp32
+from tilewright.errors import UnavailableError, UnsupportedError
+from tilewright.hardware import A100, H200
+from tilewright.jit.cache import build
+from tilewright.jit.compile import CompilationError
+from tilewright.kernels.kernel import values_of
+from tilewright.measure.protocol import Protocol, Sample, Work
+from tilewright.problem import Epilogue, Matrix, Problem
+from tilewright.tuning import Settings, tune
+from tilewright.tuning.candidates import ranked, untuned, variants
+from tilewright.tuning.stand import Stand
+
+
+def product(m=512, n=768, k=1024, dtype=bf16, **changes):
+    matrices = {"a": Matrix(dtype, k, 1), "b": Matrix(dtype, 1, k), "out": Matrix(dtype, n, 1)}
+    return Problem(**{"m": m, "n": n, "k": k} | matrices | changes)
+
+
+class Turns(Protocol):
+    """Contenders in turns, without waiting."""
+
+    name = "turns"
+    turn_seconds = 0.0
+
+    def turn(self, work, once, sensors):
+        return Sample(work.run(1) / work.launches)
+
+
+SETTINGS = Settings(settled=Turns(cycles=5))
+
+
+class InstantPool:
+    """Compiles nothing, in an order of its own."""
+
+    def __init__(self, failing=(), seed=0):
+        self.failing, self.order = failing, random.Random(seed)
+        self.units = []
+
+    def build_all(self, units, arch):
+        shuffled = list(units)
+        self.units += shuffled
+        self.order.shuffle(shuffled)
+        for unit in shuffled:
+            yield unit, CompilationError("ptxas is unhappy", "log") if unit in self.failing else "compiled"
+
+
+class PretendedStand:
+    """A GPU whose times are known: `us` of a Config, with some noise."""
+
+    def __init__(self, us, wrong=(), hardware=H200, noise=0.01):
+        self.us, self.wrong, self.hardware, self.noise = us, wrong, hardware, noise
+        self.order, self.timed = random.Random(1), []
+
+    def fault(self, candidate, compiled):
+        assert compiled == "compiled"
+        return "it is wrong" if candidate.config in self.wrong else ""
+
+    def work(self, candidate, compiled, until):
+        until.enter_context(nullcontext())
+        self.timed.append(candidate.config)
+        us = self.us(candidate.config)
+        return Work(lambda times: times * 10 * us * 1e-6 * self.order.gauss(1, self.noise), launches=10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_quickest_config_is_found_among_tilings_and_their_variants(seed):
+    problem = product()
+    first = untuned(problem, H200)
+    tilings = list(ranked(first, problem, H200, 40))
+    assert len({each.config for each in tilings}) == len(tilings) == 40
+    target = tilings[seed * 7 + 1]
+    best = next(each.config for each in variants(target, problem, H200) if each.config.group_m == 32)
+
+    def us(config):
+        slower = 1.0 if config == best else 1.03 if config == target.config else 1.2
+        return 20 * slower
+
+    pool = InstantPool(seed=seed)
+    found = tune(problem, PretendedStand(us), pool, settings=SETTINGS)
+    assert found.best[0].config == best
+    assert found.best[0].us == pytest.approx(20, rel=0.03)
+    assert found.best[0].gain == pytest.approx(1.2, rel=0.03)
+    assert found.entry.made_config() == best
+    assert (found.entry.m, found.entry.key.n, found.entry.key.k) == (512, 768, 1024)
+    assert found.measured > 40
+    assert found.best[-1].config == first.config
+    assert found.best[-1].gain == 1.0
+
+
+def test_wrong_results_and_units_that_do_not_compile_are_reported_and_never_timed():
+    problem = product()
+    tilings = list(ranked(untuned(problem, H200), problem, H200, 40))
+    wrong, failing = tilings[3], tilings[5]
+    stand = PretendedStand(
+        lambda config: 1.0 if config in (wrong.config, failing.config) else 10.0, wrong={wrong.config}
+    )
+    found = tune(problem, stand, InstantPool(failing={failing.source}), settings=SETTINGS)
+    faults = dict(found.faults)
+    assert faults[wrong.config] == "it is wrong"
+    assert faults[failing.config] == "ptxas is unhappy"
+    assert wrong.config not in stand.timed
+    assert all(each.config not in faults for each in found.best)
+
+
+def test_a_wrong_untuned_choice_ends_the_search():
+    problem = product()
+    first = untuned(problem, H200)
+    stand = PretendedStand(lambda config: 1.0, wrong={first.config})
+    with pytest.raises(UnavailableError, match="nothing can be tuned: it is wrong"):
+        tune(problem, stand, InstantPool(), settings=SETTINGS)
+    assert not stand.timed
+
+
+@pytest.mark.parametrize(("dtype", "hardware", "kernel"), [(fp32, H200, "simt"), (fp16, A100, "mma")])
+def test_other_kernels_are_tuned_over_their_configs(dtype, hardware, kernel):
+    problem = product(dtype=dtype)
+    configs = untuned(problem, hardware).kernel.configs(problem, hardware)
+    best = configs[-1]
+    stand = PretendedStand(lambda config: 1.0 if config == best else 2.0, hardware=hardware)
+    found = tune(problem, stand, InstantPool(), settings=SETTINGS)
+    assert (found.entry.kernel, found.entry.config) == (kernel, values_of(best))
+
+
+def test_a_product_that_no_kernel_takes_is_refused():
+    with pytest.raises(UnsupportedError, match="no kernel takes"):
+        tune(product(), PretendedStand(lambda config: 1.0, hardware=replace(A100, arch="sm_70")), InstantPool())
+
+
+def test_progress_never_goes_back_and_ends_at_one():
+    told = []
+    tune(product(), PretendedStand(lambda _: 1.0), InstantPool(), settings=SETTINGS, report=lambda x, _: told.append(x))
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+EPILOGUES = {
+    "plain": Epilogue(),
+    "gelu": Epilogue(bias=Matrix(fp16, 0, 1), activation="gelu"),
+    "c": Epilogue(c=Matrix(fp16, 48, 1)),
+}
+
+STRIDED = {"a": Matrix(fp16, -150, 2), "b": Matrix(fp16, 1, 75, alignment=2), "out": Matrix(fp16, 1, 44)}
+BATCHED = {
+    "a": Matrix(fp16, 40, 1, (2880, 960)),
+    "b": Matrix(fp16, 1, 40, (0, 640)),
+    "out": Matrix(fp16, 16, 1, (1152, 384)),
+}
+
+SMALL = {
+    **{name: product(40, 48, 72, fp16, epilogue=epilogue) for name, epilogue in EPILOGUES.items()},
+    "strides": product(40, 48, 72, fp16, **STRIDED),
+    "batch": product(24, 16, 40, fp16, batch=(2, 3), **BATCHED),
+    "fp32": product(20, 24, 12, fp32),
+}
+
+
+class LastElement:
+    """A backend's memory in which the last element of each larger read is another."""
+
+    def __init__(self, memory, value):
+        self.copy_in, self.free, self._memory, self._value = memory.copy_in, memory.free, memory, value
+
+    def copy_out(self, host, address, nbytes):
+        self._memory.copy_out(host, address, nbytes)
+        if nbytes > self._value.nbytes:
+            ctypes.memmove(host + nbytes - self._value.nbytes, self._value.ctypes.data, self._value.nbytes)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_stand_finds_the_kernel_right_and_notices_one_wrong_element(name):
+    problem, backend = SMALL[name], EmulatedBackend()
+    candidate = untuned(problem, backend.hardware)
+    compiled = build(candidate.source, backend.hardware.arch)
+    with Stand(problem, backend, sets=2) as stand:
+        assert stand.fault(candidate, compiled) == ""
+        assert stand.fault(candidate, compiled) == ""
+        for value in (1e4, np.nan):
+            stand._memory = LastElement(backend.memory, np.array([value], problem.out.dtype.numpy_dtype))
+            assert "untuned choice" in stand.fault(candidate, compiled)
+
+
+def test_a_stand_notices_a_kernel_of_another_product():
+    backend = EmulatedBackend()
+    problem, other = product(40, 48, 72, fp16), product(40, 48, 64, fp16, a=Matrix(fp16, 72, 1), b=Matrix(fp16, 1, 72))
+    wrong = untuned(other, backend.hardware)
+    with Stand(problem, backend) as stand:
+        fault = stand.fault(wrong, build(wrong.source, backend.hardware.arch))
+    assert "of 144 sampled elements are wrong: out[" in fault
