@@ -132,6 +132,8 @@ def test_memory_is_on_a_gpu_for_a_while():
     capsule = Exported(np.zeros(4)).__dlpack__()
     with as_if_on_gpu([capsule]):
         assert tensor_of(capsule).device_type == 2
+        with pytest.raises(TypeError, match="x is a tensor on a GPU: pass one on the CPU"):
+            memory_of(capsule, "x")
     assert tensor_of(capsule).device_type == 1
 
 
