@@ -31,7 +31,7 @@ OTHERS := build/others
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all others test-gpu proof lint $(LINTS) format clean python
+.PHONY: help run test test-all others doors test-gpu proof lint $(LINTS) format clean python
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,7 +42,7 @@ run: $(READY)  ## Multiply, verify, and time (GPU) or count (emulator)
 test: $(READY)  ## All tests that need no GPU, on the usual Configs
 	@$(PYTEST) $(PARALLEL) $(FOLDERS)
 
-test-all: $(READY) others  ## The same on every Config, mutant and case, and on what other compilers emit now
+test-all: $(READY) others doors  ## The same on every Config, mutant and case, and on what other compilers emit now
 	@TILEWRIGHT_TESTS=all TILEWRIGHT_OTHERS=$(OTHERS) $(PYTEST) $(PARALLEL) $(FOLDERS)
 
 others: $(READY)  ## Compile the kernels of tests/emulate/others anew, with those compilers that install
@@ -54,6 +54,12 @@ else
 	  .venv-others/bin/python -m pip install --quiet -r $$list || echo "$$list does not install here"; done
 	@.venv-others/bin/python tests/emulate/others/compile.py --all --output $(OTHERS)
 endif
+
+# An environment of their own, since torch brings another NVRTC.
+doors:  ## Test `check` on kernels of Triton, CuTe DSL, CuPy and CUTLASS, which it installs
+	@$(PYTHON) -m venv .venv-doors && .venv-doors/bin/python -m pip install --quiet -e '.[$(CUDA),dev]' \
+	  -r tests/emulate/doors/requirements.txt
+	@.venv-doors/bin/python -m pytest tests/emulate/doors tests/emulate/test_check_page.py
 
 test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of two GPUs skip on one
 	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
@@ -84,7 +90,7 @@ format: $(READY)  ## Rewrite the sources in the project's style
 	find src -name '*.cuh' | xargs $(BIN)clang-format -i
 
 clean:  ## Remove the environment and everything generated
-	rm -rf .venv .venv-others build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-others .venv-doors build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
 python:

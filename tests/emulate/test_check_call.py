@@ -269,3 +269,14 @@ def test_ctrl_c_stays_ctrl_c(monkeypatch):
     monkeypatch.setattr("tilewright.checking.time_limit.TimeLimit.__call__", interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"interrupted under eager"):
         scaled(np.zeros(64, np.float32), np.zeros(64, np.float32), 1, 1.0)
+
+
+@pytest.mark.planted_fault
+def test_a_view_is_as_misaligned_as_on_the_host():
+    source = 'extern "C" __global__ void zero(float4* x) { x[threadIdx.x] = float4{0, 0, 0, 0}; }'
+    memory = np.ones(72, np.float32)
+    assert memory.ctypes.data % 16 == 0
+    assert tw.check(compile_ptx(source), memory[4:68], grid=1, block=16, schedules=0).verified
+    assert memory.tolist() == [1] * 4 + [0] * 64 + [1] * 4
+    (report,) = tw.check(compile_ptx(source), memory[1:], grid=1, block=16, schedules=0).reports
+    assert report["kind"] == "Misaligned"

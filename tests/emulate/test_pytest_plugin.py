@@ -1,6 +1,7 @@
 """The pytest plugin: the fixture `device`, its marker, failures with source lines, and other suites left alone."""
 
 import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,8 @@ def suite(pytester):
 
 
 def run(suite, *options):
-    return suite.runpytest_subprocess("-p", "tilewright.pytest_plugin", *options)
+    installed = "tilewright" in entry_points(group="pytest11").names
+    return suite.runpytest_subprocess(*(() if installed else ("-p", "tilewright.pytest_plugin")), *options)
 
 
 def test_reports_fail_the_test_with_their_lines(suite):

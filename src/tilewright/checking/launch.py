@@ -64,10 +64,11 @@ class Source:
         """
         if not self.text.strip():
             raise ArgumentValueError(f"{self.name} is empty: give {COMPILED}")
-        name = self._entry(Device.entries(self.text), entry, words)
-        return Device(memory_bytes=SPARE_BYTES).load(self.text, name)
+        return Device(memory_bytes=SPARE_BYTES).load(self.text, self.entry_named(entry, words))
 
-    def _entry(self, entries: list[str], wanted: str | None, words: Wording) -> str:
+    def entry_named(self, wanted: str | None, words: Wording) -> str:
+        """The entry of that name, or the only one whose name contains it; raises as `load` does."""
+        entries = Device.entries(self.text)
         if wanted in entries:
             return str(wanted)
         fitting = [entry for entry in entries if (wanted or "") in entry]

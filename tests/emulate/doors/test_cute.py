@@ -70,6 +70,14 @@ def test_a_wait_that_lacks_is_found():
     assert "read-before-wait" in {report["kind"] for report in result.reports}
 
 
+def test_another_way_of_compiling_is_refused(monkeypatch):
+    executor = kernels.cutlass.cutlass_dsl.cuda_jit_executor
+    monkeypatch.delattr(executor, "CudaDialectJitCompiledFunction")
+    x = np.zeros(128, np.float32)
+    with pytest.raises(NotImplementedError, match="pip install --upgrade nvidia-cutlass-dsl"):
+        tw.check(kernels.add, x, x, x)
+
+
 def test_what_the_host_function_cannot_take_is_refused():
     x = np.zeros(128, np.float32)
     with pytest.raises(tw.CompilationError, match="Required argument `c` is missing") as refusal:

@@ -17,7 +17,7 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 @triton.jit
 def add_beyond(x, y, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out + i, tl.load(x + i) + tl.load(y + i), i < n)  # the loads lack their mask
+    tl.store(out + i, tl.load(x + i) + tl.load(y + i), i < n)  # the loads lack their mask: line 20
 
 
 @triton.heuristics({"EVEN": lambda of: of["n"] % of["BLOCK"] == 0})

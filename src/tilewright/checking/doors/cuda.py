@@ -1,5 +1,6 @@
 """CUDA C++: its text, or the path of a file with it, compiled by NVRTC."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from tilewright.checking.doors.door import Call, Perform
 from tilewright.checking.doors.ptx import launch_module
 from tilewright.checking.launch import Source
+from tilewright.checking.wording import PYTHON, Wording
 from tilewright.errors import ArgumentTypeError
 from tilewright.jit.user_source import UserSource, is_expression
 
@@ -38,15 +40,23 @@ class CudaDoor:
 
 def launch_source(source: UserSource, call: Call, perform: Perform) -> None:
     """Compile a source and launch its kernel as a call says."""
-    ptx, entry, title = compiled(source, call.entry)
+    ptx, entry, title = compiled(source, call.entry, PYTHON)
     launch_module(ptx, entry, call, perform, title)
 
 
-def compiled(source: UserSource, entry: str | None) -> tuple[Source, str | None, str]:
-    """The PTX of a source, the entry's name in it, and its name in results if that is another."""
+def compiled(source: UserSource, entry: str | None, words: Wording) -> tuple[Source, str, str]:
+    """The PTX of a source, the name in it of an entry, and the entry's name in C++."""
     expression = entry if entry is not None and is_expression(entry) else ""
     kernel = source.compiled(expression)
-    return Source(source.name, kernel.ptx), kernel.name if expression else entry, expression
+    ptx = Source(source.name, kernel.ptx)
+    name = kernel.name if expression else ptx.entry_named(entry, words)
+    return ptx, name, expression or _in_cpp(name)
+
+
+def _in_cpp(name: str) -> str:
+    """The name of a function outside of namespaces without its types; any other name as it is."""
+    match = re.match(r"_Z(\d+)", name)
+    return name[match.end() :][: int(match[1])] if match else name
 
 
 def _definitions(define: Any) -> list[str]:

@@ -25,7 +25,7 @@ from tilewright.checking.doors.tma_bits import as_emulated
 from tilewright.checking.host_memory import ByValue, arguments_of, host_array, span_of
 from tilewright.checking.launch import Source, launch_of
 from tilewright.checking.wording import PYTHON
-from tilewright.errors import ArgumentTypeError, ArgumentValueError, TilewrightError, UnavailableError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, TilewrightError, UnavailableError, UnsupportedError
 from tilewright.jit.compile import CompilationError
 from tilewright.reference import Array
 
@@ -75,7 +75,13 @@ def on_emulator(perform: Perform, memory: Mapping[str, Array]) -> Iterator[None]
 
     memory: the arrays that kernels get, by name; they may grow meanwhile.
     """
-    executor = sys.modules["cutlass.cutlass_dsl.cuda_jit_executor"].CudaDialectJitCompiledFunction
+    module = sys.modules.get("cutlass.cutlass_dsl.cuda_jit_executor")
+    if module is None or not hasattr(module, "CudaDialectJitCompiledFunction"):
+        raise UnsupportedError(
+            "this CuTe DSL compiles host functions in a way of its own: install one like 4.8, with "
+            "pip install --upgrade nvidia-cutlass-dsl"
+        )
+    executor = module.CudaDialectJitCompiledFunction
     environment = sys.modules["cutlass.cutlass_dsl"].CuTeDSL._get_dsl().envar
 
     def run(compiled: Any, arguments: list[Any]) -> None:

@@ -12,8 +12,8 @@ from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.errors import ArgumentTypeError
 from tilewright.reference import Array
 
-ON_GPU = 2
-"""kDLCUDA"""
+ON_GPU, ON_HOST = 2, (1, 3)
+"""kDLCUDA; kDLCPU and kDLCUDAHost"""
 KINDS = {0: "int", 1: "uint", 2: "float", 6: "bool", 5: "complex"}
 """NumPy's names of DLDataTypeCode."""
 NARROW = {"bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8)}
@@ -51,8 +51,13 @@ def tensor_of(capsule: Any) -> DLTensor:
 
 
 def memory_of(capsule: Any, label: str) -> Array:
-    """The array that a capsule describes, sharing its memory; raises an ArgumentTypeError for unknown elements."""
+    """The array that a capsule describes, sharing its memory.
+
+    Raises an ArgumentTypeError for memory on a GPU, and for unknown elements.
+    """
     tensor = tensor_of(capsule)
+    if tensor.device_type not in ON_HOST:
+        raise ArgumentTypeError(f"{label} is a tensor on a GPU: pass one on the CPU, since the emulator works there")
     shape = tuple(tensor.shape[: tensor.ndim])
     nbytes = tensor.bits * tensor.lanes // 8
     narrow = [name for name, kind in NARROW.items() if kind == (tensor.code, tensor.bits)]

@@ -165,7 +165,7 @@ class LaunchOptions:
         with progress(f"{'compiling' if cuda else 'reading'} {path.name}"):
             if cuda:
                 user = UserSource.read(path, [str(folder) for folder in self.include or ()], self.define or ())
-                source, entry, title = compiled(user, self.entry)
+                source, entry, title = compiled(user, self.entry, COMMAND_LINE)
             else:
                 if given := self.define or self.include:
                     raise ArgumentValueError(f"--define and --include are for sources, not PTX: leave out {given[0]}")

@@ -1,0 +1,98 @@
+"""docs/check-your-kernel.md: each kernel has its bug, its command prints what the page shows, and the mend mends it.
+
+What needs a package that is not installed is skipped; `make doors` installs all of them.
+"""
+
+import re
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from support.commands import invoke
+
+pytestmark = pytest.mark.planted_fault
+
+TEXT = (Path(__file__).parents[2] / "docs/check-your-kernel.md").read_text(encoding="utf-8")
+NEEDS = {
+    "softmax.cu": (),
+    "transpose.cu": ("cutlass_library",),
+    "reverse.py": ("cutlass",),
+    "column_sums.py": ("triton",),
+}
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def part(name):
+    """The kernel, the command, what it prints, the mend, and what it prints then."""
+    (section,) = (
+        text for text in re.split(r"^## ", TEXT, flags=re.MULTILINE) if f"{name}\n" in text or f" {name}:" in text
+    )
+    blocks = [(language, text) for language, text in BLOCK.findall(section) if not text.startswith("pip ")]
+    (_, kernel), (_, command), (_, shown), (_, mend), (_, mended) = blocks
+    return kernel, shlex.split(command)[1:], shown, mend, mended
+
+
+def without_counts(text):
+    """Words and source lines of the user: instructions, and with them PTX lines and counts, are those of a version."""
+    text = re.sub(r"`[^`]*`|\(inlined from copy[^)]*\)", "#", text)
+    return re.sub(r"(?<!cu:)(?<!py:)(?<!cu:1)(?<!py:1)(?<!cu:2)\b\d[\w,.]*", "#", text).split()
+
+
+def mend_of(name, kernel, mend):
+    """The kernel with the mend where the page says that it belongs."""
+    before = {
+        "softmax.cu": "  return value;\n",
+        "transpose.cu": "\n  __syncthreads();\n",
+        "reverse.py": "    out[block",
+    }
+    if name == "column_sums.py":
+        return re.sub(r"^    tl\.store\(.*\n", mend, kernel, flags=re.MULTILINE)
+    assert kernel.count(before[name]) == 1
+    return kernel.replace(before[name], mend + before[name])
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_the_bug_is_found_as_shown_and_the_mend_mends_it(name, tmp_path, monkeypatch):
+    for package in NEEDS[name]:
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    kernel, command, shown, mend, mended = part(name)
+    Path(name).write_text(kernel)
+    assert without_counts(invoke(*command, code=1).stdout) == without_counts(shown)
+    (tmp_path / "mended").mkdir()
+    monkeypatch.chdir(tmp_path / "mended")
+    Path(name).write_text(mend_of(name, kernel, mend))
+    assert without_counts(invoke(*command, code=0).stdout) == without_counts(mended)
+
+
+def python_blocks():
+    return [text for language, text in BLOCK.findall(TEXT) if language == "python" and "def test_" in text]
+
+
+def test_the_test_with_check_fails_for_the_bug_and_passes_without_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kernel, _, _, mend, _ = part("softmax.cu")
+    namespace = {}
+    exec(compile(python_blocks()[0], "page.md", "exec"), namespace)
+    Path("softmax.cu").write_text(kernel)
+    with pytest.raises(AssertionError, match=r"softmax\.cu:19: error: race"):
+        namespace["test_softmax"]()
+    Path("softmax.cu").write_text(mend_of("softmax.cu", kernel, mend))
+    namespace["test_softmax"]()
+
+
+def test_the_test_with_a_device(tmp_path, monkeypatch):
+    from tilewright.emulator import Device
+    from tilewright.jit.user_source import UserSource
+
+    monkeypatch.chdir(tmp_path)
+    Path("softmax.ptx").write_text(UserSource("softmax.cu", part("softmax.cu")[0]).compiled().ptx)
+    namespace = {}
+    exec(compile(python_blocks()[1], "page.md", "exec"), namespace)
+    device = Device()
+    namespace["test_on_a_device"](device)
+    assert device.reports
