@@ -209,11 +209,11 @@ def test_config_beyond_shared_memory_is_refused(name, config, product):
 
 def test_an_operand_in_another_place_than_in_python_does_not_compile(monkeypatch):
     condition, reason = SAME_PARAMETERS
-    c, bias = (f"__builtin_offsetof(GemmParameters, {name})" for name in ("c", "bias"))
+    c, bias = ".c = {}", ".bias = {}"
     assert c in condition
     exchanged = condition.replace(c, "?").replace(bias, c).replace("?", bias)
     monkeypatch.setattr("tilewright.kernels.kernel.SAME_PARAMETERS", (exchanged, reason))
     monkeypatch.setattr("tilewright.kernels.kernel._WRITTEN", {})
     simt, product = EVERY_KERNEL["simt"], PROBLEMS[8]
-    with pytest.raises(CompilationError, match=reason):
+    with pytest.raises(CompilationError, match="out-of-order initializers"):
         compile(simt.assemble(simt.best(product, H200), product, H200).source, H200.arch)

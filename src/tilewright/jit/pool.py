@@ -11,31 +11,38 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import cast
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import TilewrightError, UnavailableError
 from tilewright.jit import cache
 from tilewright.jit.compile import CompilationError, CompiledKernel
 from tilewright.jit.source import TranslationUnit
 
-PACKAGE_PARENT = Path(__file__).parents[2]
+MOST = 16
+"""The most processes by default: each takes some 150 MB, and a container may have fewer cores than it sees."""
 
 
 class Worker:
     """A process that compiles one unit after the other."""
 
     def __init__(self) -> None:
-        paths = [str(PACKAGE_PARENT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tilewright.jit.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-            start_new_session=True,  # Ctrl-C is for the parent, which then ends its workers
-        )
+        # It imports what this process would, and nothing else that lies in the current directory.
+        code = f"import sys; sys.path[:] = {sys.path!r}; from tilewright.jit.worker import main; main()"
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for the parent, which then ends its workers
+            )
+        except OSError as error:
+            raise UnavailableError(
+                f"sys.executable={sys.executable!r} cannot be started, and it compiles the kernels: {error.strerror}; "
+                f"set it to a Python, or compile one kernel at a time by tilewright.plan"
+            ) from None
+        self._has_answered = False
 
     def compile(self, unit: TranslationUnit, arch: str) -> CompiledKernel:
         """The compiled kernel; raises what the compiler raises, and a CompilationError if the process ends."""
@@ -48,11 +55,17 @@ class Worker:
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             status = self._process.wait()
             end = f"signal {-status}" if status < 0 else f"status {status}"
+            if not self._has_answered and status > 0:
+                raise UnavailableError(
+                    f"sys.executable={sys.executable!r}, which compiles the kernels, ended with {end} before it had "
+                    f"compiled one: see what it printed"
+                ) from None
             raise CompilationError(
                 f"the process that compiled {unit.name} for {arch} ended with {end}: NVRTC has probably crashed; "
                 f"another version of it, or another Config, may do",
                 log="",
             ) from None
+        self._has_answered = True
         if isinstance(answer, TilewrightError):
             raise answer
         return cast(CompiledKernel, answer)
@@ -73,13 +86,13 @@ class Worker:
 
 
 class CompilerPool:
-    """At most `size` worker processes, by default one for each usable core; they start as they are needed.
+    """At most `size` worker processes, by default one for each usable core up to MOST; they start as they are needed.
 
     Use it in a `with` block: at its end, or on an exception such as Ctrl-C, all workers end.
     """
 
     def __init__(self, size: int | None = None):
-        self.size = size or usable_cores()
+        self.size = size or min(usable_cores(), MOST)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="tilewright-compile")
         self._idle: SimpleQueue[Worker] = SimpleQueue()
         self._workers: list[Worker] = []

@@ -1,7 +1,8 @@
-"""A process that compiles for another one: `python -m tilewright.jit.worker`, which `jit/pool.py` starts.
+"""A process that compiles for another one, which starts it by `jit/pool.py`.
 
 It reads pickled requests, (TranslationUnit, arch), from its standard input, and answers each with a CompiledKernel or
-an exception on what its standard output was at the start. It ends with its input, so it never outlives its parent.
+an exception on what its standard output was at the start. It ends with its input: if its parent is killed, after the
+unit that it compiles.
 """
 
 import os
@@ -31,7 +32,3 @@ def main() -> None:
             answers.flush()
         except BrokenPipeError:
             return
-
-
-if __name__ == "__main__":
-    main()

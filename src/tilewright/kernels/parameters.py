@@ -36,20 +36,17 @@ class GemmParameters(ctypes.Structure):
     )
 
 
-_PLACES = {
-    f"__builtin_offsetof({structure.__name__}, {name})": getattr(structure, name).offset
-    for structure in (MatrixParameters, GemmParameters)
-    for name, *_ in structure._fields_
-}
+def _in_order(structure: type[ctypes.Structure]) -> str:
+    """An expression that C++ takes only if its structure has these fields in this order, and nothing after them."""
+    fields = ", ".join(f".{name} = {{}}" for name, *_ in structure._fields_)
+    return f"sizeof({structure.__name__}{{{fields}}}) == {ctypes.sizeof(structure)}"
+
 
 SAME_PARAMETERS = (
-    " && ".join(
-        f"{place} == {value}"
-        for place, value in (_PLACES | {"sizeof(GemmParameters)": ctypes.sizeof(GemmParameters)}).items()
-    ),
+    f"{_in_order(MatrixParameters)} && {_in_order(GemmParameters)}",
     "parameters.py and parameters.cuh must agree",
 )
-"""The assertion about the CUDA twin: each field by its name is where it is here, and nothing follows."""
+"""The assertion about the CUDA twins."""
 
 
 class TensorMapSpec(NamedTuple):

@@ -30,6 +30,10 @@ Progress = Callable[[float, str], None]
 """A function that is told the share of the work that is done, and what is being done."""
 
 
+MOST_FAULTS = 8
+"""Faults in turn after which a search ends: an error of the GPU is followed by others in the same context."""
+
+
 class Stand(Interface):
     """A place where candidates run: a GPU with operands of the product."""
 
@@ -141,6 +145,7 @@ class _Search:
         self._report, self._until = report, until
         self._runners: dict[Any, _Runner] = {}
         self._faults: dict[Any, str] = {}
+        self._failed_in_turn = 0
         self._begun = time.monotonic()
 
     def run(self) -> Tuned:
@@ -179,28 +184,46 @@ class _Search:
             self._report(begin + (end - begin) * done / len(waiting), f"{done} of {len(waiting)} {what}")
 
     def _add(self, candidate: Candidate, compiled: CompiledKernel | TilewrightError) -> None:
-        fault = str(compiled) if isinstance(compiled, TilewrightError) else self._stand.fault(candidate, compiled)
-        if fault or isinstance(compiled, TilewrightError):
-            if not self._runners:
-                raise UnavailableError(
-                    f"the untuned choice {candidate.config!r} of {self._problem} is not right on this GPU, so nothing "
-                    f"can be tuned: {fault}"
-                )
-            self._faults[candidate.config] = fault
+        runner, fault = self._tried(candidate, compiled)
+        if runner is not None:
+            self._runners[candidate.config] = runner
+            self._failed_in_turn = 0
             return
-        runner = _Runner(candidate, self._stand.work(candidate, compiled, self._until))
-        if self._runners:
-            runner.relative = self._against_first(runner)
-        self._runners[candidate.config] = runner
+        if not self._runners:
+            raise UnavailableError(
+                f"the untuned choice {candidate.config!r} of {self._problem} is not right on this GPU, so nothing can "
+                f"be tuned: {fault}"
+            )
+        self._faults[candidate.config] = fault
+        self._failed_in_turn += 1
+        if self._failed_in_turn >= MOST_FAULTS:
+            raise UnavailableError(
+                f"{MOST_FAULTS} Configs of {self._problem} in turn were not right, the last one {candidate.config!r}, "
+                f"so the GPU's context may be lost: {fault}; start again without this one"
+            )
+
+    def _tried(self, candidate: Candidate, compiled: CompiledKernel | TilewrightError) -> tuple[_Runner | None, str]:
+        """A candidate that is right, timed; or None and what is wrong with it."""
+        if isinstance(compiled, TilewrightError):
+            return None, str(compiled)
+        try:
+            if fault := self._stand.fault(candidate, compiled):
+                return None, fault
+            runner = _Runner(candidate, self._stand.work(candidate, compiled, self._until))
+            if self._runners:
+                runner.relative = self._against_first(runner)
+        except TilewrightError as error:
+            return None, str(error)
+        return runner, ""
 
     def _against_first(self, runner: _Runner) -> float:
-        """Its time over the untuned choice's: A B B A, and once more if it is near the best."""
+        """Its time over the untuned choice's: A B B A twice, and once more if it may be near the best."""
         reference = next(iter(self._runners.values()))
-        ratios = [self._ratio(runner, reference)]
         near = self._settings.near * min(each.relative for each in self._runners.values())
-        if ratios[0] <= near:
-            ratios += [self._ratio(runner, reference) for _ in range(2)]
-        return median(ratios)
+        ratios = [self._ratio(runner, reference) for _ in range(2)]
+        if min(ratios) > near:  # both: the host may have been interrupted in one
+            return min(ratios)
+        return median([*ratios, self._ratio(runner, reference)])
 
     def _ratio(self, runner: _Runner, reference: _Runner) -> float:
         order = (reference, runner, runner, reference)

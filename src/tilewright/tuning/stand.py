@@ -1,6 +1,6 @@
 """Candidates on a GPU: random operands of a product, the check of results, and launches to be timed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from math import ceil
@@ -40,7 +40,7 @@ GRAPH_SECONDS = 0.8e-3
 
 _ALIGNED = 256
 
-_POISON = np.full(1 << 20, 0xFF, np.uint8)
+_POISON = np.full(1 << 24, 0xFF, np.uint8)
 """Bytes that are NaN in every type."""
 
 
@@ -87,14 +87,17 @@ class Stand:
 
     def __enter__(self) -> Self:
         self._base = self._memory.allocate(self.sets * self.set_bytes)
-        for name, place in self._places.items():
-            if name != "out":
-                self._fill(place)
+        try:
+            for name, place in self._places.items():
+                if name != "out":
+                    self._fill(place)
+        except BaseException:
+            self._memory.free(self._base)
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._base:
-            self._memory.free(self._base)
+        self._memory.free(self._base)
 
     def _fill(self, place: _Place) -> None:
         """Repeat the pattern over the operand in all sets."""
@@ -245,13 +248,13 @@ class GpuStand(Stand):
     def work(self, candidate: Candidate, compiled: CompiledKernel, until: ExitStack) -> Work:
         """Replays of a graph that takes the sets in turn."""
         launch, turn = self._launcher(candidate, compiled), count()
-        once = until.enter_context(_trial(lambda stream: launch(next(turn) % self.sets, stream), self.sets))
-        rounds = max(1, ceil(GRAPH_SECONDS / max(once.run(1), 1e-7)))
-        if rounds == 1:
-            return once
-        return until.enter_context(
-            graph_work(lambda stream: launch(next(turn) % self.sets, stream), rounds * self.sets)
-        )
+
+        def next_set(stream: int) -> None:
+            launch(next(turn) % self.sets, stream)
+
+        with _warm(next_set, self.sets) as once:
+            rounds = max(1, ceil(GRAPH_SECONDS / max(once.run(1), 1e-7)))
+        return until.enter_context(_warm(next_set, rounds * self.sets))
 
 
 class _Launcher:
@@ -265,8 +268,8 @@ class _Launcher:
 
 
 @contextmanager
-def _trial(launch: Any, launches: int) -> Iterator[Work]:
-    """Work that has run once, so that its next time is one of a warm kernel."""
+def _warm(launch: Callable[[int], object], launches: int) -> Iterator[Work]:
+    """Work that has run once: a graph's first launch takes longer."""
     with graph_work(launch, launches) as work:
         work.run(1)
         yield work
