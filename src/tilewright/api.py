@@ -142,6 +142,39 @@ def plan(
             kernel=kernel, config=config, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return made
+    request = _request(
+        a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
+        kernel=kernel, config=config, backend=backend, stream=stream,
+    )  # fmt: skip
+    if m is not None:
+        rows = check_rows(m, request.operands["a"], kernel=kernel, config=config, tune=tune)
+        return range_plan_of(request, rows, partial(
+            _request, alpha=alpha, beta=beta, activation=activation, out_dtype=out_dtype, kernel=kernel, config=config,
+            backend=request.backend,
+        ))  # fmt: skip
+    if tune:
+        from tilewright.tuning import ensure_tuned  # the driver is not needed otherwise
+
+        ensure_tuned(request)
+    return plan_of(request)
+
+
+def _request(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: float,
+    beta: float | None,
+    bias: Any,
+    activation: str | None,
+    out: Any,
+    out_dtype: Any,
+    kernel: str,
+    config: Any,
+    backend: str | Backend,
+    stream: Any,
+) -> Request:
     alpha, factor = scalars(c, alpha, beta)
     arrays = {"a": a, "b": b}
     for name, array in (("c", c if factor != 0 else None), ("bias", bias), ("out", out)):
@@ -150,20 +183,10 @@ def plan(
     operands = operands_of(arrays, out_dtype)
     chosen = _backend(backend, operands["a"].device)
     check_names(kernel, config)
-    request = Request.of(
+    return Request.of(
         arrays, operands, chosen, activation=activation, kernel=kernel, config=config, stream=stream,
         alpha=alpha, beta=None if c is None else factor,
     )  # fmt: skip
-    if m is not None:
-        rows = check_rows(m, operands["a"], kernel=kernel, config=config, tune=tune)
-        return range_plan_of(request, rows, partial(
-            plan, alpha=alpha, beta=beta, activation=activation, out_dtype=out_dtype, backend=chosen
-        ))  # fmt: skip
-    if tune:
-        from tilewright.tuning import ensure_tuned  # the driver is not needed otherwise
-
-        ensure_tuned(request)
-    return plan_of(request)
 
 
 def _backend(wanted: "str | Backend", device: int) -> Backend:

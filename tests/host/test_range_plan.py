@@ -10,7 +10,7 @@ from tilewright.hardware import H200
 from tilewright.jit import cache
 from tilewright.jit.compile import CompilationError
 from tilewright.jit.pool import CompilerPool
-from tilewright.planner import planning
+from tilewright.planner import planning, tuned
 
 
 def f16(*shape):
@@ -137,9 +137,39 @@ def test_other_arrays_than_those_of_the_plan_are_refused(backend):
     ):
         with pytest.raises(ValueError, match=message):
             plan(a, f16(64, 32))
-    plan(f16(8, 64), f16(64, 32))
+    for a, b, addends, message in (
+        (f16(5, 64), f16(64, 40), {}, "the arrays pose 5x40x64 .* was made for 5x32x64 .*: make another plan"),
+        (f16(5, 128)[:, :64], f16(64, 32), {}, r"a is not as the plan wants it: .*strides \(128, 1\).*make another"),
+        (f16(5 * 64 + 1)[1:].reshape(5, 64), f16(64, 32), {}, "a is not as .* aligned to 2 bytes instead of .*make"),
+        (f16(5, 64).astype(np.float32), f16(64, 32).astype(np.float32), {}, "a is not as the plan wants it: fp32"),
+        (f16(5, 64), f16(64, 32), {"bias": f16(32)}, "for the operands a, b, out and called with a, b, bias, out"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            plan(a, b, **addends)
+    plan(f16(5, 64), f16(64, 32))
     with pytest.raises(ValueError, match="make another plan"):
-        plan(f16(8, 64), f16(64, 40))
+        plan(f16(5, 64), f16(64, 40))
+
+
+def test_a_table_that_changes_changes_no_choice_of_the_range(backend, monkeypatch):
+    plan = tw.plan(f16(7, 512), f16(512, 512), m=range(1, 65), backend=backend)
+    config = tw.WgmmaConfig(128, 64, 3, epilogue="direct", overlap=False)
+    monkeypatch.setattr(tuned, "best", lambda *_: (config, "tuned for 64 rows"))
+    assert tw.plan(f16(64, 512), f16(512, 512), backend=backend).config == config
+    backend.captured_streams = (0,)
+    plan(f16(64, 512), f16(512, 512))
+
+
+def test_no_range_is_compiled_or_loaded_while_a_stream_is_captured(backend):
+    backend.captured_streams = (0,)
+    with pytest.raises(RuntimeError, match=r"being captured.*before the capture"):
+        tw.plan(f16(7, 512), f16(512, 512), m=range(1, 65), backend=backend)
+    assert not backend.compiled
+    assert not backend.prepared
+    backend.captured_streams = ()
+    tw.plan(f16(7, 512), f16(512, 512), m=range(1, 65), backend=backend)
+    backend.captured_streams = (0,)
+    tw.plan(f16(9, 512), f16(512, 512), m=range(1, 65), backend=backend)  # all is there
 
 
 def test_tuning_is_refused_where_nothing_can_be_measured(backend):

@@ -1,6 +1,8 @@
 """From a Request to a Plan, or to a RangePlan: choose, compile and load."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from tilewright.arrays import library_of
 from tilewright.backends.emulation_limit import refuse_long_emulation
@@ -9,30 +11,28 @@ from tilewright.jit.cache import build, in_memory
 from tilewright.jit.source import TranslationUnit
 from tilewright.kernels.kernel import Launch
 from tilewright.planner.ahead import prepare
-from tilewright.planner.choose import choose
+from tilewright.planner.choose import Choice, choose
 from tilewright.planner.plan import Argument, Plan, Prepared
-from tilewright.planner.range_plan import RangePlan, problems_of
+from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
 from tilewright.planner.request import Request
 
 
-def plan_of(request: Request) -> Plan:
-    """The Plan of a request. Raises what `choose` and `build` raise.
+def plan_of(request: Request, choice: Choice | None = None) -> Plan:
+    """The Plan of a request, with a choice that was made for it before, if one was.
 
-    Nothing is compiled or loaded while a stream is captured: an UnavailableError then says so.
+    Raises what `choose` and `build` raise. Nothing is compiled or loaded while a stream is captured: an
+    UnavailableError then says so.
     """
     backend, binding, prepared = request.backend, request.binding, None
     if not request.problem.is_empty:
-        choice = choose(request.problem, backend.hardware, kernel=request.kernel, config=request.config)
+        if choice is None:
+            choice = choose(request.problem, backend.hardware, kernel=request.kernel, config=request.config)
         if backend.name == "emulator":
             refuse_long_emulation(choice.kernel, choice.config, request.problem, backend.hardware)
         launch = choice.kernel.assemble(choice.config, request.problem, backend.hardware)
         compiled = in_memory(launch.source, backend.hardware.arch)
         if compiled is None or not backend.has_loaded(compiled):
-            if request.is_capturing():
-                raise UnavailableError(
-                    "the current stream is being captured into a CUDA graph, and a plan for these operands would have "
-                    "to be compiled and loaded: call tilewright.plan, or matmul once, before the capture"
-                )
+            _refuse_while_capturing(request)
             compiled = build(launch.source, backend.hardware.arch)
         prepared = Prepared(choice, compiled, backend.prepare(compiled, launch.shape, launch.arguments))
         if launch.exchanged:
@@ -48,21 +48,44 @@ def plan_of(request: Request) -> Plan:
     )  # fmt: skip
 
 
-def range_plan_of(request: Request, rows: range, make: Callable[..., Plan]) -> RangePlan:
-    """The RangePlan of requests like this one with so many rows; `make` plans for the arrays of a call.
+def range_plan_of(request: Request, rows: range, request_of: Callable[..., Request]) -> RangePlan:
+    """The RangePlan of requests like this one with so many rows; `request_of` makes them of the arrays of a call.
 
-    Everything that it needs is compiled, several kernels at once, and loaded. Raises the error of one that fails.
+    Everything that it needs is compiled, several kernels at once, and loaded. Raises the error of one that fails, and
+    an UnavailableError while a stream is captured.
     """
     backend = request.backend
     launches: dict[TranslationUnit, Launch] = {}
-    for problem in problems_of(request.operands, rows, request.problem.epilogue.activation, request.alpha != 0):
+    choices: dict[int, Choice] = {}
+    activation, multiplies = request.problem.epilogue.activation, request.alpha != 0
+    for number, problem in zip(rows, problems_of(request.operands, rows, activation, multiplies), strict=True):
         if not problem.is_empty:
-            choice = choose(problem, backend.hardware)
+            choices[number] = choice = choose(problem, backend.hardware)
             launch = choice.kernel.assemble(choice.config, problem, backend.hardware)
             launches[launch.source] = launch
+    known = {source: in_memory(source, backend.hardware.arch) for source in launches}
+    if any(compiled is None or not backend.has_loaded(compiled) for compiled in known.values()):
+        _refuse_while_capturing(request)
     ahead = prepare(launches, backend.hardware.arch)
     for error in ahead.failures.values():
         raise error
     for source, compiled in ahead.kernels.items():
         backend.prepare(compiled, launches[source].shape, launches[source].arguments)
+
+    def make(number: int, *arrays: Any, **others: Any) -> Plan:
+        of_call = request_of(*arrays, **others)
+        (expected,) = problems_of(request.operands, range(number, number + 1), activation, multiplies)
+        refuse_others(of_call.problem, expected)
+        # Better alignment is allowed, and would lead to another kernel.
+        binding = of_call.binding._replace(problem=expected)
+        return plan_of(replace(of_call, binding=binding), choices.get(number))
+
     return RangePlan(rows, len(launches), make)
+
+
+def _refuse_while_capturing(request: Request) -> None:
+    if request.is_capturing():
+        raise UnavailableError(
+            "the current stream is being captured into a CUDA graph, and a plan for these operands would have to be "
+            "compiled and loaded: call tilewright.plan, or matmul once, before the capture"
+        )

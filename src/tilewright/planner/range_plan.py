@@ -3,14 +3,18 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tilewright.arrays.torch import TORCH
 from tilewright.binding import bind
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import Operand, contiguous_strides
 from tilewright.planner.plan import Plan
-from tilewright.problem import Problem
+from tilewright.problem import Matrix, Problem
 
 MOST_ROWS = 1 << 20
 """The most numbers of rows that are prepared."""
+
+MOST_PLANS = 4096
+"""The most Plans that are kept; making one again takes a tenth of a millisecond."""
 
 _APART = 1 << 44
 """Between the addresses of operands that are only imagined, so that none overlap."""
@@ -20,12 +24,12 @@ class RangePlan:
     """Plans for products whose a has any number of rows in `rows`, and which are otherwise alike.
 
     Call it as a Plan, with arrays of the strides, dtypes, devices and alignments that it was made for; more rows of a,
-    c and out are the only difference. Every kernel that it needs is compiled and loaded, so a call of a new number of
-    rows neither compiles nor synchronizes, also while a stream is captured. `kernels` is their number.
+    c and out are the only difference. Every kernel that it needs is chosen, compiled and loaded, so a call of a new
+    number of rows neither compiles nor synchronizes, also while a stream is captured. `kernels` is their number.
     """
 
     def __init__(self, rows: range, kernels: int, make: Callable[..., Plan]):
-        """Prepare nothing: `make` plans for the arrays of a call."""
+        """Prepare nothing: `make` plans for a number of rows and the arrays of a call, or refuses them."""
         self.rows, self.kernels = rows, kernels
         self._make = make
         self._plans: dict[int, Plan] = {}
@@ -44,6 +48,8 @@ class RangePlan:
         stream: Any = None,
     ) -> Any:
         """Multiply, as a Plan for a's number of rows does; raises what it raises, and a ValueError for other rows."""
+        if TORCH.traces():
+            return TORCH.untraced(self.__call__)(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
         shape: tuple[int, ...] = getattr(a, "shape", ())
         rows = shape[0] if len(shape) == 2 else 0
         plan = self._plans.get(rows)
@@ -53,11 +59,36 @@ class RangePlan:
                     f"a has shape {tuple(shape)}, and this plan was made for 2-D arrays of m={self.rows} rows: make a "
                     f"plan with a larger range"
                 )
-            plan = self._plans[rows] = self._make(a, b, c, bias=bias, out=out, stream=stream)
+            plan = self._make(rows, a, b, c, bias=bias, out=out, stream=stream)
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            self._plans[rows] = plan
         return plan(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
 
     def __repr__(self) -> str:
         return f"<RangePlan: m={self.rows}, {self.kernels} kernels>"
+
+
+def refuse_others(problem: Problem, expected: Problem) -> None:
+    """Raise a ValueError if a call's Problem is not `expected`, or aligned better."""
+    if (problem.m, problem.n, problem.k, problem.batch) != (expected.m, expected.n, expected.k, expected.batch):
+        raise ArgumentValueError(f"the arrays pose {problem}, and the plan was made for {expected}: make another plan")
+    matrices, wanted = dict(problem.operands()), dict(expected.operands())
+    if matrices.keys() != wanted.keys():
+        raise ArgumentValueError(
+            f"the plan was made for the operands {', '.join(wanted)} and called with {', '.join(matrices)}: make "
+            f"another plan"
+        )
+    for name, matrix in matrices.items():
+        other = wanted[name]
+        if matrix._replace(alignment=other.alignment) != other or matrix.alignment < other.alignment:
+            raise ArgumentValueError(
+                f"{name} is not as the plan wants it: {_said(matrix)} instead of {_said(other)}; make another plan"
+            )
+
+
+def _said(matrix: Matrix) -> str:
+    return f"{matrix.dtype} with strides {matrix.row_stride, matrix.column_stride}, aligned to {matrix.alignment} bytes"
 
 
 def check_rows(rows: Any, a: Operand, *, kernel: str, config: Any, tune: bool) -> range:
