@@ -101,7 +101,7 @@ def test_what_cannot_be_done_is_said(arguments, message):
 
 def test_tables_are_listed_exported_and_imported(folder, tmp_path):
     assert "nothing was tuned for an H200" in invoke("tune", "--list", "--gpu", "H200").stdout
-    Store("H200").add([entry(), entry(m=7)])
+    Store("H200-132").add([entry(), entry(m=7)])
     listed = in_json("tune", "--list", "--gpu", "H200")
     assert listed["entries"] == json.loads(json.dumps([entry(m=7).as_dict(), entry().as_dict()]))
     assert "4.25" in invoke("tune", "--list", "--gpu", "H200").stdout
@@ -112,19 +112,19 @@ def test_tables_are_listed_exported_and_imported(folder, tmp_path):
         entry(stages=4, date="2026-02-01T00:00:00+00:00"),
         entry(m=7, stages=5, date="2025-01-01T00:00:00+00:00"),
     )
-    other.write_text(encode(Table([newer, older, entry(m=9)]), "H200"))
+    other.write_text(encode(Table([newer, older, entry(m=9)]), "H200-132"))
     assert in_json("tune", "--import", str(other), "--gpu", "H200")["imported"] == 3
-    assert Store("H200").table().entries() == [entry(m=7), entry(m=9), newer]
+    assert Store("H200-132").table().entries() == [entry(m=7), entry(m=9), newer]
     invoke("tune", "--import", str(exported), "--gpu", "H200")
-    assert Store("H200").table().entries() == [entry(m=7), entry(m=9), newer]
+    assert Store("H200-132").table().entries() == [entry(m=7), entry(m=9), newer]
 
 
 def test_a_table_of_another_gpu_is_not_imported_and_nothing_is_lost(tmp_path):
-    Store("H200").add([entry()])
+    Store("H200-132").add([entry()])
     other = tmp_path / "other.json"
     other.write_text(encode(Table([entry(m=7)]), "A100"))
-    assert "it is for GPU 'A100', and this one is 'H200'" in error("tune", "--import", str(other), "--gpu", "H200")
+    assert "it is for GPU 'A100', and this one is 'H200-132'" in error("tune", "--import", str(other), "--gpu", "H200")
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps({"format": 1}))
     assert "not a table of tuned Configs" in error("tune", "--import", str(broken), "--gpu", "H200")
-    assert Store("H200").table().entries() == [entry()]
+    assert Store("H200-132").table().entries() == [entry()]

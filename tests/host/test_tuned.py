@@ -118,14 +118,14 @@ def test_of_two_entries_for_one_product_the_later_counts():
 
 def test_a_table_returns_from_its_text():
     table = Table([entry(), entry(product(m=7, dtype=fp16)), entry(product(epilogue=Epilogue(activation="relu")))])
-    gpu, again = decode(encode(table, "H200"))
-    assert (gpu, again.entries()) == ("H200", table.entries())
+    gpu, again = decode(encode(table, "H200-132"))
+    assert (gpu, again.entries()) == ("H200-132", table.entries())
 
 
 def test_the_planner_takes_an_entry_at_once_and_says_so(folder):
     untuned = choose(product(), H200)
     assert untuned.config != UNUSUAL
-    tuned.store("H200").add([entry()])
+    tuned.store("H200-132").add([entry()])
     found = choose(product(), H200)
     assert (found.kernel.name, found.config) == ("wgmma", UNUSUAL)
     assert found.reason.endswith("; tuned for 512 rows")
@@ -138,7 +138,7 @@ def test_an_entry_for_other_rows_counts_where_the_model_does_not_see_much_better
     near = product(m=4000, n=4096, k=4096)
     good, bad = wgmma.configs(near, H200)[1], WgmmaConfig(64, 16, 12, epilogue="direct", overlap=False, wait_depth=1)
     for config in (good, bad):
-        tuned.store("H200").add([entry(product(m=4096, n=4096, k=4096), config, date=str(config.tile_m))])
+        tuned.store("H200-132").add([entry(product(m=4096, n=4096, k=4096), config)], replaces=True)
         expected = wgmma.is_near_best(config, near, H200)
         assert expected == (config is good)
         assert (choose(near, H200).config == config) == expected
@@ -150,24 +150,24 @@ def test_tables_count_in_the_order_user_search_path_package(folder, monkeypatch,
     monkeypatch.setattr(tuned, "_SHIPPED", tmp_path / "package")
     for place, path in (("path", tmp_path / "path" / "tuned"), ("package", tmp_path / "package")):
         path.mkdir(parents=True)
-        (path / tuned.file_name("H200")).write_text(encode(Table([entry(config=configs[place])]), "H200"))
+        (path / tuned.file_name("H200-132")).write_text(encode(Table([entry(config=configs[place])]), "H200-132"))
     default_cache.cache_clear()
-    assert Store("H200").find(product()).made_config() == configs["path"]
-    Store("H200").add([entry(config=configs["user"])])
-    assert Store("H200").find(product()).made_config() == configs["user"]
+    assert Store("H200-132").find(product()).made_config() == configs["path"]
+    Store("H200-132").add([entry(config=configs["user"])])
+    assert Store("H200-132").find(product()).made_config() == configs["user"]
     monkeypatch.delenv("TILEWRIGHT_CACHE_PATH")
     default_cache.cache_clear()
-    (folder / "tuned" / tuned.file_name("H200")).unlink()
-    assert Store("H200").find(product()).made_config() == configs["package"]
+    (folder / "tuned" / tuned.file_name("H200-132")).unlink()
+    assert Store("H200-132").find(product()).made_config() == configs["package"]
 
 
 def changed(**changes):
-    content = json.loads(encode(Table([entry()]), "H200"))
+    content = json.loads(encode(Table([entry()]), "H200-132"))
     return json.dumps(content | changes)
 
 
 def changed_entry(**changes):
-    content = json.loads(encode(Table([entry()]), "H200"))
+    content = json.loads(encode(Table([entry()]), "H200-132"))
     return json.dumps(content | {"entries": [content["entries"][0] | changes]})
 
 
@@ -178,7 +178,7 @@ BAD = {
     '{"format": 1}': "it is not a table of tuned Configs",
     changed(format=2): "it has format 2, and this version reads 1: tune again",
     changed(kernels="0"): "it was measured with other kernels than this version's: tune again",
-    changed(gpu="A100"): "it is for GPU 'A100', and this one is 'H200': tune on this GPU",
+    changed(gpu="A100"): "it is for GPU 'A100', and this one is 'H200-132': tune on this GPU",
     changed(gpu=7): "it is for GPU 7",
     changed(entries={}): "its entries are no list",
     changed(entries=[1]): "1 is no entry: give it exactly the members m, n, k",
@@ -193,9 +193,9 @@ BAD = {
 @pytest.mark.parametrize(("text", "reason"), BAD.items(), ids=[str(number) for number in range(len(BAD))])
 def test_a_file_that_is_no_table_is_refused_ignored_with_one_warning_and_kept(folder, caplog, text, reason):
     with pytest.raises(ArgumentValueError) as refusal:
-        decode(text, "H200")
+        decode(text, "H200-132")
     assert str(refusal.value).startswith(reason)
-    path = folder / "tuned" / tuned.file_name("H200")
+    path = folder / "tuned" / tuned.file_name("H200-132")
     path.parent.mkdir()
     path.write_text(text)
     caplog.set_level(logging.WARNING, "tilewright")
@@ -204,7 +204,7 @@ def test_a_file_that_is_no_table_is_refused_ignored_with_one_warning_and_kept(fo
     (warning,) = caplog.records
     assert str(path) in warning.getMessage()
     assert reason in warning.getMessage()
-    tuned.store("H200").add([entry()])
+    tuned.store("H200-132").add([entry()])
     assert choose(product(), H200).config == UNUSUAL
     assert path.with_suffix(".damaged").read_text() == text
 
@@ -214,7 +214,7 @@ def test_a_config_that_breaks_a_rule_or_is_of_other_types_is_ignored_with_one_wa
     untuned = KERNELS["wgmma"].best(product(), H200)
     for number, changes in enumerate(({"tile_m": 100}, {"stages": "3"}, {"stages": 99})):
         wrong = replace(UNUSUAL, **changes)
-        tuned.store("H200").add([entry(config=wrong, date=f"2027-01-0{number + 1}")])
+        tuned.store("H200-132").add([entry(config=wrong, date=f"2027-01-0{number + 1}")])
         assert [choose(product(), H200).config for _ in range(2)] == [untuned] * 2
         assert len(caplog.records) == number + 1
         assert "a tuned Config is not used: config=" in caplog.records[-1].getMessage()
@@ -226,7 +226,7 @@ from dataclasses import replace
 sys.path.insert(0, {tests!r})
 from host.test_tuned import entry, product
 from tilewright.planner.tuned import Store
-store = Store("H200")
+store = Store("H200-132")
 for step in range({steps}):
     store.add([entry(product(m=1000 * {number} + step))])
     print(step, flush=True)
@@ -242,12 +242,12 @@ def writer(number, steps):
 def test_eight_processes_add_to_one_table_and_lose_nothing(folder):
     processes = [writer(number, 5) for number in range(1, 9)]
     assert [process.wait(120) for process in processes] == [0] * 8
-    found = tuned.read(folder / "tuned" / tuned.file_name("H200"))[1]
+    found = tuned.read(folder / "tuned" / tuned.file_name("H200-132"))[1]
     assert {each.m for each in found.entries()} == {1000 * number + step for number in range(1, 9) for step in range(5)}
 
 
 def test_a_process_that_is_killed_leaves_a_whole_table(folder):
-    path = folder / "tuned" / tuned.file_name("H200")
+    path = folder / "tuned" / tuned.file_name("H200-132")
     for number in range(1, 6):
         process = writer(number, 10_000)
         told = [int(process.stdout.readline()) for _ in range(3 + number)]
@@ -256,5 +256,5 @@ def test_a_process_that_is_killed_leaves_a_whole_table(folder):
         process.wait()
         found = {each.m for each in tuned.read(path)[1].entries()}
         assert {1000 * number + step for step in told} <= found
-    Store("H200").add([entry(product(m=7))])
+    Store("H200-132").add([entry(product(m=7))])
     assert 7 in {each.m for each in tuned.read(path)[1].entries()}

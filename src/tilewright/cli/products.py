@@ -8,14 +8,27 @@ if TYPE_CHECKING:
     from tilewright.bench.inputs import Shape
     from tilewright.problem import Problem
 
+_APART = 1 << 44
+"""Between the addresses of operands that are only imagined."""
+
 
 def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) -> "Problem":
-    """The Problem of a call with packed and aligned operands of this shape."""
+    """The Problem that a call with packed and aligned operands of this shape poses."""
     from tilewright import dtypes
-    from tilewright.checking.product import Product
+    from tilewright.binding import bind
+    from tilewright.operand import HOST, Operand
 
+    m, n, k = shape.m, shape.n, shape.k
+    forms: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+        "a": ((m, k), (1, m) if shape.layout[0] == "t" else (k, 1)),
+        "b": ((k, n), (1, k) if shape.layout[1] == "t" else (n, 1)),
+        "out": ((m, n), (n, 1)),
+    }
+    if bias:
+        forms["bias"] = ((n,), (1,))
     dtype = dtypes.parse(shape.dtype, "dtype")
-    activated = None if activation is None else activation.value
-    return Product(
-        shape.m, shape.n, shape.k, dtype, dtype, layout=shape.layout, bias=bias, activation=activated
-    ).problem  # fmt: skip
+    operands = {
+        name: Operand(number * _APART, *form, dtype, HOST, True, None)
+        for number, (name, form) in enumerate(forms.items(), 1)
+    }
+    return bind(operands, activation=None if activation is None else activation.value).problem

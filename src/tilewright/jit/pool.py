@@ -148,6 +148,11 @@ class CompilerPool:
         return worker
 
 
+def compilations() -> int:
+    """How many compilations leave a core to a process that measures meanwhile."""
+    return max(1, min(usable_cores(), MOST) - 1)
+
+
 def usable_cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,15 +9,15 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tilewright.errors import ArgumentValueError
+from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.hardware import Hardware
 from tilewright.jit.cache import default_cache
 from tilewright.kernels.kernel import fields_of, values_of
@@ -46,7 +46,8 @@ class Key(NamedTuple):
     """What a tuned Config depends on besides m, kernels and GPU.
 
     alignment: of the rows of a, b and out in bytes, at most LINE; 0 where no stride is 1.
-    shared: the operands that all batches share. epilogue: the addends with their types, and the activation.
+    shared: the operands that all batches share. epilogue: the addends, with their types and what of their strides
+    counts, and the activation.
     """
 
     n: int
@@ -63,7 +64,7 @@ class Key(NamedTuple):
     def of(cls, problem: Problem) -> "Key":
         """The Key of a problem."""
         matrices = dict(problem.operands())
-        words = [f"{name} {matrices[name].dtype}" for name in ADDENDS if name in matrices]
+        words = [f"{name} {_form(matrices[name])}" for name in ADDENDS if name in matrices]
         if problem.epilogue.activation is not None:
             words.append(problem.epilogue.activation)
         shared = [name for name in ("a", "b") if problem.batch and not any(matrices[name].batch_strides)]
@@ -78,6 +79,12 @@ class Key(NamedTuple):
             " ".join(shared),
             ", ".join(words),
         )
+
+
+def _form(matrix: Matrix) -> str:
+    """The type of an addend, its strides if they are 0 or 1, and the alignment of its rows."""
+    strides = ",".join(str(stride) if stride in (0, 1) else "n" for stride in (matrix.row_stride, matrix.column_stride))
+    return f"{matrix.dtype} ({strides}) by {_alignment(matrix)}"
 
 
 def _alignment(matrix: Matrix) -> int:
@@ -126,6 +133,12 @@ class Entry:
             raise ArgumentValueError(
                 f"an entry has another config than {values['kernel']}'s: give it exactly the fields {', '.join(known)}"
             )
+        try:
+            datetime.fromisoformat(values["date"])
+        except ValueError:
+            raise ArgumentValueError(
+                f"an entry has date={values['date'][:80]!r}: write one in ISO 8601, such as 2026-11-22T14:00:00+00:00"
+            ) from None
         key = Key(**{name: values[name] for name in Key._fields} | {"alignment": tuple(values["alignment"])})
         return cls(key, *(values[name] for name in ("m", "kernel", "config", "us", "date")))
 
@@ -163,11 +176,11 @@ class Table:
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))
 
-    def add(self, entry: Entry) -> None:
-        """Add an entry, unless a later one for the same product is there."""
+    def add(self, entry: Entry, *, replaces: bool = False) -> None:
+        """Add an entry, unless a later one for the same product is there that it does not replace."""
         self.extents.add((entry.key.n, entry.key.k))
         of_key = self._entries.setdefault(entry.key, {})
-        if entry.m not in of_key or of_key[entry.m].date <= entry.date:
+        if replaces or entry.m not in of_key or of_key[entry.m].date <= entry.date:
             of_key[entry.m] = entry
 
     def find(self, key: Key, m: int) -> Entry | None:
@@ -222,6 +235,11 @@ def decode(text: str, gpu: str | None = None) -> tuple[str, Table]:
     return content["gpu"], Table(map(Entry.from_dict, content["entries"]))
 
 
+def label(hardware: Hardware) -> str:
+    """What a table is for: a GPU model with so many SMs, since a slice of a GPU has its model's name."""
+    return f"{hardware.name}-{hardware.sm_count}"
+
+
 def file_name(gpu: str) -> str:
     """The name of a GPU's table for these kernels."""
     return f"{gpu}-{kernels_digest()[:16]}.json"
@@ -238,7 +256,7 @@ def read(path: Path, gpu: str | None = None) -> tuple[str, Table]:
 
 
 class Store:
-    """The tables of one GPU, the user's first; a file that has changed is read again."""
+    """The tables of one GPU by its `label`, the user's first; a file that has changed is read again."""
 
     def __init__(self, gpu: str):
         self.gpu = gpu
@@ -247,6 +265,7 @@ class Store:
         others = [folder / "tuned" / file_name(gpu) for folder in cache_of_kernels.extra_directories]
         self._files: dict[Path, tuple[object, Table]] = dict.fromkeys((self.path, *others), ("", Table()))
         self._shipped = self._load(_SHIPPED / file_name(gpu))
+        self._unsaved = Table()
         self._tables: list[Table] = []
         self._next_look = -1.0
 
@@ -256,12 +275,12 @@ class Store:
         This process sees what it adds at once.
         """
         if (now := time.monotonic()) >= self._next_look:
+            self._next_look = now + LOOK_SECONDS  # first, since another thread may want a new look meanwhile
             for path, (stamp, _) in self._files.items():
                 if (found := _stamp(path)) != stamp:
                     self._files[path] = found, self._load(path)
-            known = (*(table for _, table in self._files.values()), self._shipped)
+            known = (self._unsaved, *(table for _, table in self._files.values()), self._shipped)
             self._tables = [table for table in known if table.extents]
-            self._next_look = now + LOOK_SECONDS
         return self._tables
 
     def table(self) -> Table:
@@ -280,29 +299,44 @@ class Store:
                     return entry
         return None
 
-    def add(self, entries: Iterable[Entry]) -> None:
-        """Add entries to the user's table. Any number of processes may do so at once. Raises OSError.
+    def add(self, entries: Iterable[Entry], *, replaces: bool = False) -> None:
+        """Add entries to the user's table; with `replaces` also in place of later ones.
 
-        The file is replaced whole. One that is damaged is kept beside it.
+        Any number of processes may do so at once. The file is replaced whole. One that is damaged is kept beside it.
+        Raises an UnavailableError if the file cannot be written; this process then uses the entries all the same.
         """
         import filelock
 
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with filelock.FileLock(self.path.with_suffix(".lock")):
-            table = Table()
-            with suppress(FileNotFoundError):
-                try:
-                    _, table = read(self.path, self.gpu)
-                except ArgumentValueError as error:
-                    damaged = self.path.with_suffix(".damaged")
-                    os.replace(self.path, damaged)
-                    log.warning("%s; it is kept as %s, and a new table begun", error, damaged)
-            for entry in entries:
-                table.add(entry)
-            temporary = self.path.with_suffix(".tmp")  # of the one who holds the lock
-            temporary.write_text(encode(table, self.gpu), encoding="utf-8")
-            os.replace(temporary, self.path)
-        self._next_look = -1.0
+        added = list(entries)
+        try:
+            default_cache().make_directory()
+            self.path.parent.mkdir(mode=0o700, exist_ok=True)
+            with filelock.FileLock(self.path.with_suffix(".lock")):
+                table = self._undamaged()
+                for entry in added:
+                    table.add(entry, replaces=replaces)
+                write_whole(self.path, encode(table, self.gpu))
+        except (OSError, NotImplementedError) as error:  # filelock raises the second one without flock
+            for entry in added:
+                self._unsaved.add(entry, replaces=True)
+            raise UnavailableError(
+                f"{self.path} cannot be written ({error}), so tuned Configs are lost with this process: set "
+                f"TILEWRIGHT_CACHE_DIR to a directory that can be written"
+            ) from None
+        finally:
+            self._next_look = -1.0
+
+    def _undamaged(self) -> Table:
+        """What the user's file holds; a damaged one is moved out of the way."""
+        try:
+            return read(self.path, self.gpu)[1]
+        except FileNotFoundError:
+            return Table()
+        except ArgumentValueError as error:
+            damaged = self.path.with_suffix(".damaged")
+            os.replace(self.path, damaged)
+            log.warning("%s; it is kept as %s, and a new table begun", error, damaged)
+            return Table()
 
     def _load(self, path: Path) -> Table:
         try:
@@ -312,6 +346,16 @@ class Store:
         except ArgumentValueError as error:
             log.warning("tuned Configs are not used: %s", error)
             return Table()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all; raises OSError."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _stamp(path: Path) -> object:
@@ -330,7 +374,7 @@ def store(gpu: str) -> Store:
 
 def best(problem: Problem, hardware: Hardware, kernel: str) -> tuple[Any, str] | None:
     """The tuned Config of a kernel for a problem, and the reason in words; None if there is none that fits."""
-    entry = store(hardware.name).find(problem)
+    entry = store(label(hardware)).find(problem)
     if entry is None or entry.kernel != kernel:
         return None
     config = entry.made_config()

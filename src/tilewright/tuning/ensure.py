@@ -1,12 +1,19 @@
 """`plan(..., tune=True)`: a product that was not tuned is tuned first."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from tilewright.errors import ArgumentValueError, UnavailableError
-from tilewright.jit.pool import CompilerPool
+from tilewright.jit.pool import CompilerPool, compilations
 from tilewright.planner.request import Request
-from tilewright.planner.tuned import store
-from tilewright.tuning.search import tune
+from tilewright.planner.tuned import Store, label, store
+from tilewright.problem import Problem
+from tilewright.tuning.search import Tuned, tune
+
+if TYPE_CHECKING:
+    from tilewright.backends.gpu import GpuBackend
 
 log = logging.getLogger("tilewright")
 
@@ -24,22 +31,50 @@ def ensure_tuned(request: Request) -> None:
         raise ArgumentValueError(f"tune=True measures on a GPU, and backend is {backend.name!r}: leave tune out")
     if problem.is_empty:
         return
-    kept = store(backend.hardware.name)
-    entry = kept.find(problem)
-    if entry is not None and entry.m == problem.m:
+    kept = store(label(backend.hardware))
+    if _has(kept, problem):
         return
     if request.is_capturing():
         raise UnavailableError(
             "tune=True while the current stream is being captured into a CUDA graph: tune before the capture"
         )
     from tilewright.backends.gpu import GpuBackend
-    from tilewright.tuning.stand import GpuStand
 
     assert isinstance(backend, GpuBackend)
-    with GpuStand(problem, backend) as stand, CompilerPool() as pool:
-        found = tune(problem, stand, pool)
-    kept.add([found.entry])
-    best = found.best[0]
-    log.info(
-        "tuned %s in %.1f s: %s, %.2f us, %.3f of untuned", problem, found.seconds, best.config, best.us, best.gain
-    )
+    with _alone(kept):
+        if _has(kept, problem):  # another process has just tuned it
+            return
+        found = _tuned(problem, backend)
+        best = found.best[0]
+        log.info("tuned %s in %.1f s: %s, %.3f of the untuned choice", problem, found.seconds, best.config, best.gain)
+        try:
+            kept.add([found.entry], replaces=True)
+        except UnavailableError as error:
+            log.warning("%s", error)
+
+
+def _has(kept: Store, problem: Problem) -> bool:
+    entry = kept.find(problem)
+    return entry is not None and entry.m == problem.m
+
+
+def _tuned(problem: Problem, backend: "GpuBackend") -> Tuned:
+    from tilewright.tuning.stand import GpuStand
+
+    with GpuStand(problem, backend) as stand, CompilerPool(compilations()) as pool:
+        return tune(problem, stand, pool)
+
+
+@contextmanager
+def _alone(kept: Store) -> Iterator[None]:
+    """Keep other processes from tuning at the same time; without a lock file if none can be made."""
+    import filelock
+
+    lock = filelock.FileLock(kept.path.with_suffix(".tuning"))
+    with suppress(OSError, NotImplementedError):
+        kept.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

@@ -198,8 +198,8 @@ class _Search:
         self._failed_in_turn += 1
         if self._failed_in_turn >= MOST_FAULTS:
             raise UnavailableError(
-                f"{MOST_FAULTS} Configs of {self._problem} in turn were not right, the last one {candidate.config!r}, "
-                f"so the GPU's context may be lost: {fault}; start again without this one"
+                f"{MOST_FAULTS} Configs of {self._problem} in turn were not right, so the GPU's context may be lost: "
+                f"leave out config={candidate.config!r}, the last one, of which is known: {fault}"
             )
 
     def _tried(self, candidate: Candidate, compiled: CompiledKernel | TilewrightError) -> tuple[_Runner | None, str]:

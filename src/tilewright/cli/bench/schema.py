@@ -57,7 +57,9 @@ class Product(Part):
         for protocol in ("burst", "settled"):
             measured = [found for entry in self.contenders if (found := getattr(entry, protocol)) is not None]
             if len({len(found.samples_us) for found in measured}) > 1:
-                raise ArgumentValueError(f"contenders differ in the number of {protocol} samples: each cycle has all")
+                raise ArgumentValueError(
+                    f"contenders differ in the number of {protocol} samples: name a record whose cycles have all"
+                )
         return self
 
 
@@ -119,5 +121,5 @@ class Resumable(Bench):
     @model_validator(mode="after")
     def _says_how_long(self) -> Self:
         if any(product.label is None or product.seconds is None for product in self.products):
-            raise ArgumentValueError("a product has no label or no seconds: both belong to a record to go on with")
+            raise ArgumentValueError("a product has no label or no seconds: name a record that `bench --resume` wrote")
         return self

@@ -17,6 +17,7 @@ from tilewright.errors import ArgumentValueError, UnavailableError, message_of
 if TYPE_CHECKING:
     from tilewright.bench.inputs import Shape
     from tilewright.cli.output import Bar
+    from tilewright.hardware import Hardware
     from tilewright.jit.pool import CompilerPool
     from tilewright.planner.tuned import Entry, Store
     from tilewright.problem import Problem
@@ -77,12 +78,12 @@ def tune(
       tilewright tune --export h200.json
       tilewright tune --import h200.json
     """
-    from tilewright.planner.tuned import encode, store
+    from tilewright.planner.tuned import encode, label, store, write_whole
 
     measures = suite is not None or bool(shapes.shape)
     wanted = shapes.of(suite, False) if measures or not to.asked else []  # which says what to give
     require_writable("--export", to.export)
-    kept = store(_gpu_name(to.gpu, measures))
+    kept = store(label(_hardware(to.gpu, measures)))
     record: dict[str, Any] = {"gpu": kept.gpu, "table": str(kept.path), "products": [], "interrupted": False}
     if to.imported is not None:
         record["imported"] = _import(to.imported, kept)
@@ -91,7 +92,7 @@ def tune(
     _measure(problems, kept, record, again=again, jobs=jobs, show=show)
     table = kept.table()
     if to.export is not None:
-        to.export.write_text(encode(table, kept.gpu), encoding="utf-8")
+        write_whole(to.export, encode(table, kept.gpu))
     if to.listed:
         record["entries"] = [entry.as_dict() for entry in table.entries()]
         if not as_json:
@@ -104,14 +105,14 @@ def tune(
         raise typer.Exit(BAD_REQUEST)
 
 
-def _gpu_name(given: str | None, measures: bool) -> str:
+def _hardware(given: str | None, measures: bool) -> "Hardware":
     from tilewright.api import gpu_count
     from tilewright.hardware import GPUS, named
 
     if given is not None:
         if measures:
             raise ArgumentValueError(f"--gpu={given}: products are measured on this machine's GPU; leave --gpu out")
-        return named(given, "--gpu").name
+        return named(given, "--gpu")
     if not gpu_count():
         raise UnavailableError(
             "tune measures time on an NVIDIA GPU, and none is usable here (`tilewright doctor` says why); for --list, "
@@ -119,7 +120,7 @@ def _gpu_name(given: str | None, measures: bool) -> str:
         )
     from tilewright.backends.gpu import backend
 
-    return backend(0).hardware.name
+    return backend(0).hardware
 
 
 def _import(path: Path, kept: "Store") -> int:
@@ -144,10 +145,10 @@ def _measure(
     show: Callable[[str], None],
 ) -> None:
     """Tune each product; what is found is shown and kept at once, and stands in the record."""
-    from tilewright.jit.pool import CompilerPool
+    from tilewright.jit.pool import CompilerPool, compilations
 
     try:
-        with CompilerPool(jobs) as pool:
+        with CompilerPool(jobs or compilations()) as pool:
             for number, (shape, problem) in enumerate(problems):
                 entry = kept.find(problem)
                 if entry is not None and entry.m == problem.m and not again:
@@ -160,7 +161,7 @@ def _measure(
                     record["products"].append({"shape": str(shape), "error": outcome})
                     show(f"{shape}: {outcome}")
                     continue
-                kept.add([outcome.entry])
+                kept.add([outcome.entry], replaces=True)
                 record["products"].append({"shape": str(shape), **outcome.as_dict()})
                 _show(shape, outcome, show)
     except KeyboardInterrupt:
