@@ -16,7 +16,7 @@ from support.commands import error, in_json, invoke
 from tilewright.checking.product import Product
 from tilewright.cli import app
 
-COMMANDS = ("run", "ladder", "bench", "inspect", "check", "doctor")
+COMMANDS = ("run", "ladder", "bench", "tune", "compile", "inspect", "check", "doctor")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -90,8 +90,8 @@ def check(
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
       tilewright check lib.ptx --entry sum --block 64 --shared-bytes 64 --arg 5
       tilewright check lib.ptx --entry scale --block 64 --ignore race@scale.cu:9
-      tilewright check sum.cu -D TILE=64 --grid 4 --block 256 --arg out=f32[4] --arg f32[1024]:random
-      tilewright check add.py:add_kernel -D BLOCK=128 --grid 4 --arg f32[500]:random --arg out=f32[500] --arg 500
+      tilewright check sum.cu -D TILE=64 --grid 4 --block 256 --arg out=f32[4]
+      tilewright check add.py:add_kernel -D BLOCK=128 --grid 4 --arg f32[500]
     """
     from tilewright.checking.asynchrony import asynchronies
 
