@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import ladder_numbers  # puts src/ on the path
+import choosing_numbers  # puts src/ on the path
+import ladder_numbers
 import performance_numbers
 
 from tilewright.kernels.registry import KERNELS
@@ -113,6 +114,7 @@ def main() -> int:
     """Rewrite or check; returns 1 if --check finds a difference."""
     documents = {
         "README.md": (BEGIN, END, readme()),
+        choosing_numbers.PAGE: (BEGIN, END, choosing_numbers.page()),
         performance_numbers.PAGE: (BEGIN, END, performance_numbers.page()),
         "docs/emulator.md": (BEGIN, END, proof()),
         **ladder_numbers.documents(),
