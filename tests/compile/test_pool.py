@@ -2,12 +2,14 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from tilewright.errors import UnavailableError
 from tilewright.jit import cache
 from tilewright.jit.cache import KernelCache
 from tilewright.jit.compile import CompilationError, CompiledKernel
@@ -97,3 +99,23 @@ def test_a_known_kernel_starts_no_worker(own_cache):
         assert pool.submit(unit("there"), "sm_90a").result() is kernel
         assert not pool._workers
     assert list(Path(own_cache).glob("*"))
+
+
+def test_workers_import_what_their_parent_would_and_nothing_from_the_current_directory(tmp_path, monkeypatch):
+    (tmp_path / "filelock.py").write_text("raise RuntimeError('not this one')")
+    monkeypatch.chdir(tmp_path)
+    with CompilerPool(1) as pool:
+        assert pool.submit(unit("only"), "sm_90a").result().name == "only"
+
+
+def test_a_python_that_cannot_be_started_or_ends_at_once_is_named(tmp_path, monkeypatch):
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nexit 3\n")
+    script.chmod(0o755)
+    for executable, message in ((str(tmp_path), "cannot be started"), (str(script), "ended with status 3")):
+        monkeypatch.setattr(sys, "executable", executable)
+        with CompilerPool(1) as pool:
+            ((_, error),) = pool.build_all([unit("nowhere")], "sm_90a")
+        assert isinstance(error, UnavailableError)
+        assert f"sys.executable={executable!r}" in str(error)
+        assert message in str(error)

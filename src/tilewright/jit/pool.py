@@ -32,7 +32,7 @@ class Worker:
         code = f"import sys; sys.path[:] = {sys.path!r}; from tilewright.jit.worker import main; main()"
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", code],
+                [sys.executable, "-P", "-c", code],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for the parent, which then ends its workers
