@@ -10,7 +10,7 @@ of tilewright is imported before the first test that uses the fixture, and a fix
 comes before this one.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +22,8 @@ OPTIONS = ("asynchrony", "seed", "ignore", "checks", "count_memory", "memory_byt
 """Options of a Device that the marker takes."""
 
 _DEVICE = pytest.StashKey["Device"]()
+_REPORTED = pytest.StashKey[int]()
+"""How many reports the test itself has failed for."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,18 +39,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest) -> "Device":
+def device(request: pytest.FixtureRequest) -> "Iterator[Device]":
     """An emulated GPU, `tilewright.emulator.Device`; what its checks report fails the test."""
+    from tilewright.checking.excerpts import explained
     from tilewright.emulator import Device
 
     options = _options(request.node)
+    if any(marker.args for marker in request.node.iter_markers("tilewright")):
+        pytest.fail(f"@pytest.mark.tilewright takes its options by name: {', '.join(OPTIONS)}", pytrace=False)
     for name in options:
         if name not in OPTIONS:
             pytest.fail(f"{name} is no option of @pytest.mark.tilewright: it takes {', '.join(OPTIONS)}", pytrace=False)
     if hasattr(request, "param"):
         options["asynchrony"] = request.param
     request.node.stash[_DEVICE] = made = Device(**options)
-    return made
+    yield made
+    known = request.node.stash.get(_REPORTED, 0)
+    if late := [explained(report.as_dict(), made.sources) for report in [*made.reports][known:]]:
+        pytest.fail("\n\n".join(late), pytrace=False)  # of launches while fixtures ended
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -60,6 +68,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
         return
     from tilewright.checking.excerpts import explained, explained_error
 
+    item.stash[_REPORTED] = len(made.reports)
     shown = "\n\n".join(explained(report.as_dict(), made.sources) for report in made.reports)
     if warned := [explained(report.as_dict(), made.sources, "warning") for report in made.reports.warnings]:
         item.add_report_section("call", "tilewright", "\n\n".join(warned))

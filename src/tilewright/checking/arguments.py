@@ -1,7 +1,7 @@
 """The arguments of a checked launch: memory that each run gets anew, addresses in it, and plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ from tilewright.reference import Array
 
 if TYPE_CHECKING:
     from tilewright.emulator import Device
+    from tilewright.emulator.semantics.tensor_map import TensorMap
 
 
 class Buffer(Protocol):
@@ -42,16 +43,27 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A structure passed by value, with pointers in it, by their offsets in bytes."""
+    """A structure passed by value, with pointers in it, by their offsets in bytes.
+
+    maps: the TMA descriptors in it by their offsets; the pointers at these are their addresses.
+    """
 
     data: bytes
     pointers: Mapping[int, Pointer]
+    maps: Mapping[int, "TensorMap"] = field(default_factory=dict)
 
     def value(self, device: "Device", addresses: Mapping[str, int]) -> bytes:
         """The bytes, with the addresses on a device."""
+        from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, encode_tensor_map
+
         data = bytearray(self.data)
         for offset, pointer in self.pointers.items():
-            data[offset : offset + 8] = pointer.value(device, addresses).to_bytes(8, "little")
+            address = pointer.value(device, addresses)
+            if offset in self.maps:
+                encoded = encode_tensor_map(replace(self.maps[offset], address=address))
+                data[offset : offset + TENSOR_MAP_BYTES] = encoded
+            else:
+                data[offset : offset + 8] = address.to_bytes(8, "little")
         return bytes(data)
 
 

@@ -1,12 +1,16 @@
 """Findings with their source lines, as compilers show errors."""
 
+import stat
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tilewright.emulator import EmulatorError
 from tilewright.emulator.errors import lines_of
+
+MOST_BYTES = 1 << 24
+"""A larger file is not quoted."""
 
 
 def explained(report: Mapping[str, Any], files: Mapping[str, str], level: str = "error") -> str:
@@ -44,7 +48,7 @@ def _with_lines(message: str, locations: Sequence[str], files: Mapping[str, str]
 def _quoted(place: str, files: Mapping[str, str]) -> list[str]:
     """The text of a line, FILE:LINE, underlined; nothing if the file cannot be read."""
     name, _, number = place.rpartition(":")
-    lines = _lines(files[name]) if name in files else ()
+    lines = _lines(Path(files[name])) if name in files else ()
     if not 0 < int(number) <= len(lines):
         return []
     text = lines[int(number) - 1].expandtabs(4).rstrip()
@@ -53,9 +57,17 @@ def _quoted(place: str, files: Mapping[str, str]) -> list[str]:
     return [f"  {number} | {text}", f"  {gutter} | {' ' * (len(text) - len(bare))}^{'~' * (len(bare) - 1)}"]
 
 
-@cache
-def _lines(path: str) -> tuple[str, ...]:
+def _lines(path: Path) -> tuple[str, ...]:
+    """The lines of a file as it is now; none if it is no file, or too large for a source."""
     try:
-        return tuple(Path(path).read_text(encoding="utf-8", errors="replace").splitlines())
-    except OSError:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+            return ()
+        return _lines_of(path, status.st_mtime_ns, status.st_size)
+    except (OSError, ValueError):
         return ()
+
+
+@lru_cache(maxsize=256)
+def _lines_of(path: Path, changed: int, size: int) -> tuple[str, ...]:
+    return tuple(path.read_text(encoding="utf-8", errors="replace").splitlines())

@@ -3,7 +3,7 @@
 import ctypes
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ from tilewright.backends.protocol import merge_ranges
 from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, Structure, TensorMapOf
 from tilewright.checking.runs import Results
 from tilewright.emulator.semantics.elements import element_dtype
+from tilewright.emulator.semantics.tensor_map import TensorMap as EncodedMap
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import byte_range
 from tilewright.reference import Array
@@ -71,9 +72,13 @@ class HostBuffer:
 
 @dataclass(frozen=True, slots=True)
 class ByValue:
-    """A kernel argument: the bytes of a parameter, in which addresses of host memory stand for those on the device."""
+    """A kernel argument: the bytes of a parameter, in which addresses of host memory stand for those on the device.
+
+    maps: the TMA descriptors among them by their offsets, with such addresses too.
+    """
 
     data: bytes
+    maps: Mapping[int, EncodedMap] = field(default_factory=dict)
 
 
 def arguments_of(
@@ -109,7 +114,7 @@ def arguments_of(
         if isinstance(argument, TensorMap):
             items.append(_tensor_map(label, argument, arrays[label], places.get(label)))
         elif isinstance(argument, ByValue):
-            items.append(_structure(argument.data, regions))
+            items.append(_structure(argument, regions))
         elif label in arrays:
             items.append(places.get(label) or Pointer(None))  # an empty array has no address
         else:
@@ -123,15 +128,15 @@ def arguments_of(
     return Arguments(buffers, items, labels)
 
 
-def _structure(data: bytes, regions: Mapping[str, tuple[int, int]]) -> Structure:
+def _structure(argument: ByValue, regions: Mapping[str, tuple[int, int]]) -> Structure:
     """The parameter of these bytes; what lies in a region is an address there."""
-    pointers = {}
+    data, maps, pointers = argument.data, argument.maps, {}
     for offset in range(0, len(data) - 7, 8):
-        word = int.from_bytes(data[offset : offset + 8], "little")
+        word = maps[offset].address if offset in maps else int.from_bytes(data[offset : offset + 8], "little")
         for name, (low, high) in regions.items():
             if low <= word < high:
                 pointers[offset] = Pointer(name, word - low)
-    return Structure(data, pointers)
+    return Structure(data, pointers, maps)
 
 
 def _buffers_of(item: Item) -> Iterator[str]:

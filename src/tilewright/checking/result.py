@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tilewright.checking.asynchrony import Asynchrony
+from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.emulator import Counters
@@ -78,11 +79,14 @@ def merged(results: Sequence[CheckResult]) -> CheckResult:
     """The results of several launches as one, of all of them; counters are sums."""
     if len(results) == 1:
         return results[0]
+    if not results:
+        raise ArgumentValueError("kernel launches nothing, so nothing was checked: pass one that launches a kernel")
     verdicts = [result.verified for result in results]
     return CheckResult(
         ", ".join(dict.fromkeys(result.kernel for result in results)),
         ", ".join(dict.fromkeys(result.product for result in results)),
-        verified=False if False in verdicts else None if None in verdicts or not verdicts else True,
+        verified=False if False in verdicts else None if None in verdicts else True,
+        interrupted=any(result.interrupted for result in results),
         error="\n".join(result.error for result in results if result.error),
         reports=[report for result in results for report in result.reports],
         unlisted=_total([result.unlisted for result in results]),

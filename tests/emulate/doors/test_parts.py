@@ -1,6 +1,7 @@
 """The parts of the doors that need no compiler: TMA descriptors in bits, the CUDA runtime, DLPack, lines of Triton."""
 
 import ctypes
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from tilewright.checking.doors import cuda_runtime
 from tilewright.checking.doors.cuda_runtime import Runtime
 from tilewright.checking.doors.dlpack import NARROW, Exported, as_if_on_gpu, memory_of, tensor_of
-from tilewright.checking.doors.tma_bits import as_emulated
-from tilewright.checking.doors.triton import _with_true_lines
+from tilewright.checking.doors.tma_bits import descriptors_in
+from tilewright.checking.host_memory import ByValue, arguments_of
+from tilewright.emulator import Device
 from tilewright.emulator.semantics.tensor_map import TensorMap, decode_tensor_map
 from tilewright.errors import UnsupportedError
 
@@ -34,30 +36,39 @@ def is_address(number):
 @pytest.mark.parametrize(("kind", "element"), [(0, "u8"), (6, "f16"), (7, "f32"), (10, "bf16"), (14, "tf32")])
 def test_a_descriptor_becomes_that_of_the_emulator(kind, element):
     width = {"u8": 1, "f32": 4, "tf32": 4}.get(element, 2)
-    emulated = as_emulated(bits_of(kind, box=(128 // width, 32, 1)), is_address)
+    found = descriptors_in(bits_of(kind, box=(128 // width, 32, 1)), is_address)
     expected = TensorMap(ADDRESS, element, (128, 256, 2), (256, 65536), (128 // width, 32, 1), 128, (1, 1, 1))
-    assert decode_tensor_map(emulated) == expected
-    assert len(emulated) == 128
+    assert found == {0: expected}
+
+
+def test_a_descriptor_in_a_parameter_gets_the_address_of_its_array_on_the_device():
+    array = np.zeros((2, 256, 128), np.float16)
+    tensor_map = TensorMap(array.ctypes.data + 512, "f16", (128, 256, 2), (256, 65536), (64, 32, 1), 128, (1, 1, 1))
+    data = array.ctypes.data.to_bytes(8, "little").ljust(64, b"\1") + bits_of()
+    arguments = arguments_of([ByValue(data, {64: tensor_map})], ["parameter 1"], {"a": array})
+    (value,) = arguments.values(Device(), {"a": 1 << 40})
+    assert int.from_bytes(value[:8], "little") == 1 << 40
+    assert value[8:64] == data[8:64]
+    assert decode_tensor_map(value[64:]) == replace(tensor_map, address=(1 << 40) + 512)
 
 
 def test_wide_strides_and_large_tensors():
     stride = 16 * ((1 << 35) + 3)
-    found = decode_tensor_map(as_emulated(bits_of(strides=(256, stride), extra=1 << 85), is_address))
+    (found,) = descriptors_in(bits_of(strides=(256, stride), extra=1 << 85), is_address).values()
     assert found.strides == (256, stride)
 
 
-def test_what_is_no_descriptor_stays():
+def test_what_is_no_descriptor_is_none():
     for data in (bits_of().replace((ADDRESS).to_bytes(8, "little"), bytes(8)), bytes(128), b"\x01" * 40):
-        assert as_emulated(data, is_address) == data
-    inside = as_emulated(bytes(64) + bits_of(), is_address)
-    assert inside[:64] == bytes(64)
-    assert decode_tensor_map(inside[64:]).shape == (128, 256, 2)
+        assert descriptors_in(data, is_address) == {}
+    ((offset, inside),) = descriptors_in(bytes(64) + bits_of(), is_address).items()
+    assert (offset, inside.shape) == (64, (128, 256, 2))
 
 
 @pytest.mark.parametrize("wrong", [{"extra": 1 << 90}, {"extra": 7 << 416}, {"kind": 11}, {"kind": 8}])
 def test_unknown_bits_are_refused(wrong):
     with pytest.raises(UnsupportedError, match="is not understood: take plain tiles of whole elements"):
-        as_emulated(bits_of(**wrong), is_address)
+        descriptors_in(bits_of(**wrong), is_address)
 
 
 def called(runtime, name, *arguments):
@@ -135,15 +146,3 @@ def test_memory_is_on_a_gpu_for_a_while():
         with pytest.raises(TypeError, match="x is a tensor on a GPU: pass one on the CPU"):
             memory_of(capsule, "x")
     assert tensor_of(capsule).device_type == 1
-
-
-def test_inline_assembly_of_triton_has_the_line_of_its_statement():
-    ptx = """.loc 1 7 1
-// begin inline asm
-.loc 1 9 4
-mov.u32 %r1, 0;
-.loc 1 10 4
-ld.global.b32 { %r1 }, [ %rd1 ];
-// end inline asm
-.loc 1 12 1"""
-    assert _with_true_lines(ptx) == ptx.replace(".loc 1 10 4", ".loc 1 9 4")

@@ -21,7 +21,7 @@ import numpy as np
 from tilewright.checking.doors import cuda_runtime
 from tilewright.checking.doors.dlpack import Exported, as_if_on_gpu, memory_of
 from tilewright.checking.doors.door import Call, Perform
-from tilewright.checking.doors.tma_bits import as_emulated
+from tilewright.checking.doors.tma_bits import descriptors_in
 from tilewright.checking.host_memory import ByValue, arguments_of, host_array, span_of
 from tilewright.checking.launch import Source, launch_of
 from tilewright.checking.wording import PYTHON
@@ -123,8 +123,12 @@ def _run(compiled: Any, arguments: list[Any], perform: Perform, memory: Mapping[
 
 def _call(address: int | None, arguments: list[Any]) -> None:
     """Call a function that takes an array of the addresses of its arguments and of its result."""
+    if not address:
+        raise UnavailableError(
+            "the compiled host function lacks what makes launches: pass a @cute.jit function that launches a kernel"
+        )
     addresses = [each.value if isinstance(each, ctypes.c_void_p) else each for each in arguments]
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address or 0)((ctypes.c_void_p * len(addresses))(*addresses))
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)((ctypes.c_void_p * len(addresses))(*addresses))
 
 
 def _launch(ptx: str, perform: Perform, memory: Mapping[str, Array], asked: cuda_runtime.Launched) -> None:
@@ -137,10 +141,8 @@ def _launch(ptx: str, perform: Perform, memory: Mapping[str, Array], asked: cuda
     def is_address(number: int) -> bool:
         return any(low <= number < high for low, high in spans)
 
-    values = [
-        ByValue(as_emulated(ctypes.string_at(asked.parameters[number], size), is_address))
-        for number, size in enumerate(sizes)
-    ]
+    given = [ctypes.string_at(asked.parameters[number], size) for number, size in enumerate(sizes)]
+    values = [ByValue(data, descriptors_in(data, is_address)) for data in given]
     perform(
         launch_of(
             source,

@@ -19,7 +19,7 @@ arguments say what each field holds; descriptors with other bits are refused. Of
 
 from collections.abc import Callable
 
-from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, USED_BYTES, TensorMap, encode_tensor_map
+from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, USED_BYTES, TensorMap
 from tilewright.errors import UnsupportedError
 
 ELEMENT_TYPES = {
@@ -32,20 +32,20 @@ _KNOWN |= ((1 << 40) - 1) << 440
 _ALWAYS = 2 << 64 | 1 << 82
 
 
-def as_emulated(data: bytes, is_address: Callable[[int], bool]) -> bytes:
-    """The bytes of a parameter, with each descriptor of the hardware as one of the emulator.
+def descriptors_in(data: bytes, is_address: Callable[[int], bool]) -> dict[int, TensorMap]:
+    """The descriptors in the bytes of a parameter, by their offsets.
 
     is_address: whether a number is an address in a tensor.
 
     Raises:
         UnsupportedError: for a descriptor whose bits are not all known.
     """
-    emulated = bytearray(data)
+    found = {}
     for start in range(0, len(data) - TENSOR_MAP_BYTES + 1, USED_BYTES):
         bits = int.from_bytes(data[start : start + USED_BYTES], "little")
         if bits & _ALWAYS == _ALWAYS and is_address(bits & (1 << 64) - 1):
-            emulated[start : start + TENSOR_MAP_BYTES] = encode_tensor_map(_decoded(bits))
-    return bytes(emulated)
+            found[start] = _decoded(bits)
+    return found
 
 
 def _decoded(bits: int) -> TensorMap:

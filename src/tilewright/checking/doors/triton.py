@@ -182,7 +182,7 @@ class _Launcher:
         given.scratch("profile scratch", metadata.profile_scratch_size * x * y * z * ctas)
         driver.perform(
             launch_of(
-                Source(jitted.fn.__code__.co_filename, _with_true_lines(compiled.asm["ptx"])),
+                Source(jitted.fn.__code__.co_filename, compiled.asm["ptx"]),
                 metadata.name,
                 arguments_of(given.values, given.labels),
                 PYTHON,
@@ -193,23 +193,6 @@ class _Launcher:
                 dependent=metadata.launch_pdl,
             )
         )
-
-
-def _with_true_lines(ptx: str) -> str:
-    """PTX whose inline assembly has the source line of its statement.
-
-    LLVM counts the lines of a piece of inline assembly, which is a load or a store here, as lines of the source.
-    """
-    lines, first, inside = ptx.split("\n"), "", False
-    for number, line in enumerate(lines):
-        if "// begin inline asm" in line:
-            first, inside = "", True
-        elif "// end inline asm" in line:
-            inside = False
-        elif inside and line.lstrip().startswith(".loc"):
-            first = first or line
-            lines[number] = first
-    return "\n".join(lines)
 
 
 class _Arguments:

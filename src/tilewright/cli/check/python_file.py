@@ -27,7 +27,7 @@ def loaded(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module that ends the process would end it unchecked
         lines = [step.tb_lineno for step in _steps(error) if step.tb_frame.f_code.co_filename == str(path)]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
         where = f"{path}:{line}" if line else str(path)

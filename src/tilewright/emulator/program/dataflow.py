@@ -45,6 +45,12 @@ NOTICED = {
     "membar",
     "griddepcontrol",
     "setmaxnreg",
+    "multimem",
+    "tex",
+    "tld4",
+    "suld",
+    "sust",
+    "sured",
 }
 """Instructions that access memory or tell other threads something, and may have a guard that differs in a warp."""
 
