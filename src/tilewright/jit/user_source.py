@@ -21,6 +21,7 @@ from tilewright.jit import compile as compiler
 from tilewright.jit.cache import ENTRY_FORMAT, default_cache
 from tilewright.jit.compile import CompilationError, CompiledKernel
 from tilewright.jit.entries import METADATA_FIELDS
+from tilewright.jit.source import cuda_code
 
 ARCHITECTURE = "sm_90a"
 OPTIONS = ("-std=c++17", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache")
@@ -104,12 +105,16 @@ class UserSource:
 
         Toolkits do not change file by file: theirs count by folder.
         """
+        if any(_names_headers(option) for option in self.options):
+            return None
         toolkit = toolkit_folders()
         found: dict[str, str] = {}
         pending = [(os.path.dirname(self.name), self.text)]
         while pending:
             here, text = pending.pop()
-            for quote, name, macro in _INCLUDE.findall(text):
+            if "__has_include" in text:
+                return None
+            for quote, name, macro in _INCLUDE.findall(_spliced(text)):
                 if macro:
                     # as CUTLASS writes: CUDA_STD_HEADER(cassert)
                     inside = re.search(r"\((\w+)\)", macro)
@@ -117,12 +122,27 @@ class UserSource:
                         return None
                     continue
                 own = [folder for folder in ([here] * (quote == '"') + [*folders]) if folder not in toolkit]
+                places = [os.path.join(folder, name) for folder in (*own, *toolkit)]
+                if name not in HOST_HEADERS and not any(map(os.path.isfile, places)):
+                    return None  # a file of this name may come to be there
                 for path in (os.path.join(folder, name) for folder in own):
                     if path not in found and os.path.isfile(path):
                         body = Path(path).read_text(encoding="utf-8", errors="replace")
                         found[path] = hashlib.sha256(body.encode()).hexdigest()
                         pending.append((os.path.dirname(path), body))
         return [sorted(found.items()), [(folder, os.stat(folder).st_mtime_ns) for folder in toolkit]]
+
+
+def _names_headers(option: str) -> bool:
+    """Whether an option may bring headers in another way than -IFOLDER does."""
+    if not option.startswith("-") or option == "-I":
+        return True  # the value of an option before it, or an option whose value follows
+    return _name(option).startswith(("include", "pre-include", "isystem", "idirafter"))
+
+
+def _spliced(text: str) -> str:
+    """A source in which each directive is one line that begins with #, as the preprocessor sees it."""
+    return cuda_code(re.sub(r"\\\r?\n", "", text)).replace("%:", "#")
 
 
 def _name(option: str) -> str:

@@ -94,6 +94,25 @@ def test_the_cache_knows_the_headers(source, monkeypatch):
     assert [value(), value(), len(runs)] == [7.0, 7.0, 7]  # which file a macro names is unknown, so nothing is kept
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '/* here */ #include "factor.h"',
+        '%:include "factor.h"',
+        '#\\\ninclude "factor.h"',
+        '#define NAME "factor.h"\n#include NAME',
+        '#if __has_include("factor.h")\n#include "factor.h"\n#endif',
+    ],
+)
+def test_a_header_that_changes_is_never_missed(source, line):
+    source.write_text(SOURCE.replace('#include "factor.h"', line).replace("STEP", "FACTOR"))
+    for factor in (2, 5):
+        (source.parent / "headers/factor.h").write_text(f"#define FACTOR {factor}\n")
+        x = np.zeros(32, np.float32)
+        assert check(source, x, block=32, entry="add").verified
+        assert set(x) == {factor}
+
+
 def test_what_does_not_compile_is_shown_by_the_compiler_itself(source):
     with pytest.raises(tw.CompilationError) as refusal:
         tw.check(source, block=1, define={"STEP": 1})
