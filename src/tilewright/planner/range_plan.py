@@ -95,7 +95,7 @@ def check_rows(rows: Any, a: Operand, *, kernel: str, config: Any, tune: bool) -
     """The range, or a TypeError or ValueError that says what cannot be planned for many numbers of rows."""
     if not isinstance(rows, range):
         raise ArgumentTypeError(f"m={rows!r} is not a range: pass one, such as range(1, 4097)")
-    if not rows or min(rows) < 1 or len(rows) > MOST_ROWS:
+    if not rows or len(rows) > MOST_ROWS or min(rows) < 1:  # in this order: min walks the range
         raise ArgumentValueError(f"m={rows} must have 1 to {MOST_ROWS:,} numbers of rows, from 1 on")
     if len(a.shape) != 2:
         raise ArgumentValueError(f"a has shape {a.shape}, and m= is for 2-D arrays: pass a.reshape(-1, a.shape[-1])")

@@ -62,7 +62,7 @@ def _in_cpp(name: str) -> str:
 def _definitions(define: Any) -> list[str]:
     if not isinstance(define, Mapping):
         raise ArgumentTypeError(f'define={define!r} must be macros by name, such as {{"TILE": 64}}')
-    return [f"{name}={value}" for name, value in define.items()]
+    return [f"{name}={int(value) if isinstance(value, bool) else value}" for name, value in define.items()]
 
 
 def _folders(include: Any) -> list[str]:

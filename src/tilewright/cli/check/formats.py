@@ -101,7 +101,11 @@ def _sarif_result(result: "CheckResult", report: dict[str, Any], level: str, num
 
 def _sarif_place(path: str, line: int) -> dict[str, Any]:
     inside = _shown(path)
-    artifact = {"uri": Path(inside).as_uri()} if os.path.isabs(inside) else {"uri": quote(inside), "uriBaseId": ROOT}
+    artifact = (
+        {"uri": Path(inside).as_uri()}
+        if os.path.isabs(inside)
+        else {"uri": quote(os.fsencode(inside)), "uriBaseId": ROOT}
+    )
     return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line}}}
 
 
