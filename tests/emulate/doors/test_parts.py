@@ -37,7 +37,7 @@ def is_address(number):
 def test_a_descriptor_becomes_that_of_the_emulator(kind, element):
     width = {"u8": 1, "f32": 4, "tf32": 4}.get(element, 2)
     found = descriptors_in(bits_of(kind, box=(128 // width, 32, 1)), is_address)
-    expected = TensorMap(ADDRESS, element, (128, 256, 2), (256, 65536), (128 // width, 32, 1), 128, (1, 1, 1))
+    expected = TensorMap(ADDRESS, element, (128, 256, 2), (256, 65536), (128 // width, 32, 1), 128)
     assert found == {0: expected}
 
 
