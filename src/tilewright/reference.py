@@ -80,7 +80,7 @@ def compare(
         parts: list[tuple[Any, Any]] = [(everything, everything)]
     else:
         rng = np.random.default_rng(seed)
-        rows, columns = _sample(rng, m), _sample(rng, n)
+        rows, columns = sampled_lines(rng, m), sampled_lines(rng, n)
         parts = [(rows, everything), (np.setdiff1d(np.arange(m), rows), columns)]
     sums = np.zeros(4)
     verified = True
@@ -180,8 +180,9 @@ def _fp16_sum_error(a: Any, b: Any) -> Any:
     return error
 
 
-def _sample(rng: np.random.Generator, extent: int) -> Array:
-    if extent <= SAMPLED_LINES:
+def sampled_lines(rng: np.random.Generator, extent: int, most: int = SAMPLED_LINES) -> Array:
+    """At most so many rows or columns in order, the first and the last among them."""
+    if extent <= most:
         return np.arange(extent)
-    inner = rng.choice(extent - 2, SAMPLED_LINES - 2, replace=False) + 1
+    inner = rng.choice(extent - 2, most - 2, replace=False) + 1
     return np.concatenate([[0], np.sort(inner), [extent - 1]])

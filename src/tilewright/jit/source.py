@@ -224,9 +224,12 @@ def cuda_code(text: str) -> str:
 @functools.cache
 def code_digest(header: str) -> str:
     """SHA-256 in hexadecimal over the code that a package header reaches: comments and blank lines do not count."""
-    texts = package_headers()
-    digest = hashlib.sha256()
-    for name in reachable_headers(f'#include "{header}"'):
-        lines = [line.split() for line in cuda_code(texts[name]).splitlines()]
-        digest.update(f"{name}\0{[words for words in lines if words]}\0".encode())
-    return digest.hexdigest()
+    reached = reachable_headers(f'#include "{header}"')
+    return hashlib.sha256("".join(map(_own_digest, reached)).encode()).hexdigest()
+
+
+@functools.cache
+def _own_digest(name: str) -> str:
+    """The same over one header alone; many are reached by several."""
+    lines = [line.split() for line in cuda_code(package_headers()[name]).splitlines()]
+    return hashlib.sha256(f"{name}\0{[words for words in lines if words]}".encode()).hexdigest()

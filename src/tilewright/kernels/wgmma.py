@@ -16,7 +16,7 @@ from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_space import LISTED, NEAR, Limits, Space
+from tilewright.kernels.wgmma_space import LISTED, Limits, Space
 from tilewright.kernels.wgmma_space import space as space_of
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div, round_up
@@ -172,26 +172,13 @@ class WgmmaKernel(Kernel):
 
     def variants(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
         """Other orders of tiles and prefetches, and the other ways to overlap and to store."""
-        changes: list[dict[str, Any]] = [{"group_m": group_m} for group_m in (1, 2, 4, 8, 16, 32)]
-        changes += [{"prefetch": prefetch} for prefetch in (0, 4, 8, 16)]
-        changes += [
-            {"overlap": False, "epilogue": "direct", "wait_depth": 1},
-            {"overlap": True, "epilogue": "direct", "wait_depth": 0},
-            {"overlap": True, "epilogue": "direct", "wait_depth": 1},
-            {"overlap": True, "epilogue": "tma", "wait_depth": 0},
-        ]
         space, _ = self._space(problem, hardware)
-        varied = (space.with_most_stages(replace(config, **change)) for change in changes)
-        return [each for each in varied if each != config]
+        return space.variants(config)
 
     def is_near_best(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> bool:
         """Whether the model gives its tiling at most NEAR times the least time."""
         space, product = self._space(problem, hardware)
-        index = space.index_of(config)
-        if index is None:
-            return False
-        times = space.times(*product)
-        return bool(times[index] <= NEAR * times.min())
+        return space.is_near_best(config, *product)
 
     def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
         return space.config(index, problem.m, problem.n, problem.batch_count)

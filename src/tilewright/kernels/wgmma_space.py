@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,6 +77,17 @@ _ROWS = (
 )
 
 
+_VARIATIONS: tuple[dict[str, Any], ...] = (
+    *({"group_m": group_m} for group_m in (1, 2, 4, 8, 16, 32)),
+    *({"prefetch": prefetch} for prefetch in (0, 4, 8, 16)),
+    {"overlap": False, "epilogue": "direct", "wait_depth": 1},
+    {"overlap": True, "epilogue": "direct", "wait_depth": 0},
+    {"overlap": True, "epilogue": "direct", "wait_depth": 1},
+    {"overlap": True, "epilogue": "tma", "wait_depth": 0},
+)
+"""What the model does not see of a Config: a tuner tries these."""
+
+
 class Limits(NamedTuple):
     """What of a problem limits the space.
 
@@ -139,9 +150,18 @@ class Space:
         """What can be known before m, which changes more often."""
         return wgmma_time.size(self._prepared, n, k, batch_count, row_bytes)
 
-    def index_of(self, config: WgmmaConfig) -> int | None:
-        """The index of a Config's tiling, or None if it is not one of them."""
-        return self._indices.get(Tiling(*(getattr(config, name) for name in Tiling._fields)))
+    def is_near_best(self, config: WgmmaConfig, m: int, n: int, k: int, batch_count: int, row_bytes: int) -> bool:
+        """Whether a Config's tiling takes at most NEAR times the least time; others than these tilings never do."""
+        index = self._indices.get(Tiling(*(getattr(config, name) for name in Tiling._fields)))
+        if index is None:
+            return False
+        times = self.times(m, n, k, batch_count, row_bytes)
+        return bool(times[index] <= NEAR * times.min())
+
+    def variants(self, config: WgmmaConfig) -> list[WgmmaConfig]:
+        """What a Config becomes with each of _VARIATIONS, where it changes."""
+        varied = (self._with_most_stages(replace(config, **change)) for change in _VARIATIONS)
+        return [each for each in dict.fromkeys(varied) if each != config]
 
     def config(self, index: int, m: int, n: int, batch_count: int) -> WgmmaConfig:
         """The Config of a tiling for a problem: what follows from how many tiles there are."""
@@ -180,9 +200,9 @@ class Space:
             swap_ab=tiling.swap_ab,
             prefetch=prefetch,
         )
-        return self.with_most_stages(config)
+        return self._with_most_stages(config)
 
-    def with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
+    def _with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
         """A Config with as many stages as fit; with its own if none do."""
         return replace(config, stages=self._stages(config) or config.stages)
 

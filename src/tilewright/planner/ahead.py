@@ -7,7 +7,6 @@ from tilewright.errors import TilewrightError
 from tilewright.hardware import Hardware
 from tilewright.jit import cache
 from tilewright.jit.compile import CompiledKernel
-from tilewright.jit.pool import CompilerPool
 from tilewright.jit.source import TranslationUnit
 from tilewright.planner.choose import choose
 from tilewright.problem import Problem
@@ -58,6 +57,8 @@ def prepare(
             failures[missing[0]] = error
         report(1, 1)
     elif missing:
+        from tilewright.jit.pool import CompilerPool  # late: planning one product needs no processes
+
         with CompilerPool(jobs) as pool:
             for done, (unit, found) in enumerate(pool.build_all(missing, arch), 1):
                 if isinstance(found, TilewrightError):

@@ -18,7 +18,7 @@ from tilewright.measure.graph import graph_work
 from tilewright.measure.protocol import Work
 from tilewright.operand import byte_range
 from tilewright.problem import ADDENDS, EXCHANGED, OPERANDS, Matrix, Problem
-from tilewright.reference import reference
+from tilewright.reference import reference, sampled_lines
 from tilewright.rounding import round_up
 from tilewright.tuning.candidates import Candidate
 
@@ -134,7 +134,7 @@ class Stand:
     def _against_float64(self, start: int, candidate: Candidate) -> str:
         problem, places = self.problem, self._places
         rng = np.random.default_rng(self._seed)
-        rows, columns = _sample(rng, problem.m), _sample(rng, problem.n)
+        rows, columns = (sampled_lines(rng, extent, SAMPLED) for extent in (problem.m, problem.n))
         batch = tuple(int(rng.integers(extent)) for extent in problem.batch)
         k = np.arange(problem.k)
         a = places["a"].elements(self._patterns[problem.a.dtype], (*batch, rows[:, None], k[None, :]))
@@ -288,10 +288,3 @@ def places_of(problem: Problem) -> dict[str, _Place]:
 def set_bytes_of(places: Mapping[str, _Place]) -> int:
     """The bytes of a set."""
     return max(round_up(place.offset + place.nbytes, _ALIGNED) for place in places.values())
-
-
-def _sample(rng: np.random.Generator, extent: int) -> Any:
-    if extent <= SAMPLED:
-        return np.arange(extent)
-    inner = 1 + rng.choice(extent - 2, SAMPLED - 2, replace=False)
-    return np.sort(np.concatenate([[0], inner, [extent - 1]]))
