@@ -1,4 +1,4 @@
-"""Compare the times that model/wgmma_time.py predicts with measured ones, and fit its Costs to them.
+"""Compare the times that model/cost.py predicts with measured ones, and fit its Costs to them.
 
 A record is one like results/calibration_h200.json, or what `tilewright bench --configs all --protocol burst` writes, of
 which the products of layout nt count. The model picks one of the Configs that were measured of a product.
@@ -25,7 +25,8 @@ from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
-from tilewright.model.wgmma_time import COSTS, Array, Costs, Tiles, prepare, size, times  # noqa: E402
+from tilewright.kernels.wgmma_space import tiles_of  # noqa: E402
+from tilewright.model.cost import COSTS, Array, Costs, Tiles, prepare, size, times  # noqa: E402
 
 RECORD = ROOT / "results" / "calibration_h200.json"
 
@@ -121,18 +122,14 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
 
 
 def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float) -> Measured:
-    configs = [config for config, _ in launches]
-    sizes = [config.cluster_m * config.cluster_n * config.split_k for config in configs]
-    fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:-2]]
-    numbers = np.array([*fields, [hardware.clusters(each) for each in sizes]], np.float64)
-    tiles = Tiles(*(*numbers, np.array([config.swap_ab for config in configs])))
+    tiles = tiles_of([config for config, _ in launches], hardware)
     return Measured(hardware, shape, tiles, np.array([us for _, us in launches]), cublas)
 
 
 def predict(measured: Measured, costs: Costs) -> Array:
     """The time of each Config in us."""
-    gpu, (m, n, k) = measured.hardware, measured.shape
-    prepared = prepare(measured.tiles, gpu.macs("wgmma", bf16), gpu.sm_count, gpu.memory_bandwidth, costs)
+    m, n, k = measured.shape
+    prepared = prepare(measured.tiles, "wgmma", bf16, measured.hardware, costs)
     return times(size(prepared, n, k, 1, 2 * k), m)  # rows of both operands lie along k in layout nt
 
 

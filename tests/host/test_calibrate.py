@@ -14,7 +14,7 @@ from tilewright.dtypes import bf16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.kernels.wgmma_space import Limits, Space
-from tilewright.model.wgmma_time import COSTS
+from tilewright.model.cost import COSTS
 
 ROOT = Path(__file__).parents[2]
 FIELDS = ["tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab"]

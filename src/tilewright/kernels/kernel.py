@@ -14,6 +14,7 @@ from tilewright.hardware import Hardware, Unit
 from tilewright.jit.source import Constant, CudaType, TranslationUnit, code_digest, translation_unit
 from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
+from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
 
 MAX_TILES = 2**31 - 1
@@ -160,6 +161,10 @@ class Kernel(ABC):
     def is_near_best(self, config: Any, problem: Problem, hardware: Hardware) -> bool:
         """Whether the model takes a Config, which was measured with other rows, to be nearly the quickest here."""
         return False
+
+    def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction | None:
+        """The time that the model gives a Config; None for kernels that it does not know."""
+        return None
 
     @abstractmethod
     def features(self, problem: Problem) -> Hashable:

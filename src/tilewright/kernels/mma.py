@@ -1,6 +1,5 @@
 """Kernel `mma`: mma.sync tensor cores with a cp.async pipeline; bf16 and fp16, every shape, stride and alignment."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -109,10 +108,10 @@ class MmaKernel(TiledKernel):
             )
         return oversized(problem)
 
-    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaConfig]:
-        """A Config for each tile size, the quickest by its waves first."""
+    def offered(self, problem: Problem) -> tuple[MmaConfig, ...]:
+        """A Config for each tile size that suits the problem's alignment."""
         narrow = min(copy_bytes(problem.a), copy_bytes(problem.b)) < 8
-        return self.ranked(_NARROW_COPIES if narrow else _VECTOR_COPIES, problem, hardware)
+        return _NARROW_COPIES if narrow else _VECTOR_COPIES
 
     def copy_elements(self, nbytes: int) -> int:
         """The elements of 16 bytes; loads of single elements are gathered into these."""

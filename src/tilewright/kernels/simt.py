@@ -1,6 +1,5 @@
 """Kernel `simt`: fp32 on the CUDA cores, warp-tiled; every shape, stride and alignment."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.dtypes import fp32
@@ -116,9 +115,9 @@ class SimtKernel(TiledKernel):
             )
         return oversized(problem)
 
-    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[SimtConfig]:
-        """A Config for each tile size, the quickest by its waves first."""
-        return self.ranked(_CANDIDATES, problem, hardware)
+    def offered(self, problem: Problem) -> tuple[SimtConfig, ...]:
+        """A Config for each tile size."""
+        return _CANDIDATES
 
     def copy_elements(self, nbytes: int) -> int:
         """Four if 16 bytes are aligned, else one."""

@@ -1,16 +1,20 @@
 """The common base of kernels with one CTA per tile of out: how operands are walked, counted and limited."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.hardware import Hardware
+from tilewright.hardware import Hardware, Unit
 from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal
-from tilewright.model import cost
+from tilewright.model.cost import Ranking, Tiles
+from tilewright.model.prediction import Power, Prediction, predict
 from tilewright.problem import MAX_BATCH_DIMS, Matrix, Problem
 from tilewright.rounding import ceil_div
 
@@ -28,9 +32,6 @@ class Tile(Protocol):
     @property
     def tile_n(self) -> int:
         """Columns of the tile."""
-
-
-C = TypeVar("C", bound=Tile)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,20 +96,44 @@ class TiledKernel(Kernel):
         """One CTA for each tile of out."""
         return LaunchShape(tile_count(constants, problem), constants.threads, 1, constants.smem_bytes)
 
-    def ranked(self, configs: Iterable[C], problem: Problem, hardware: Hardware) -> list[C]:
-        """The Configs, the quickest by `model.cost` first; Configs of equal cost keep their order."""
-        element_bytes = problem.a.dtype.nbytes
-        macs = hardware.macs(self.unit, problem.a.dtype)
-        bytes_per_clock = cost.delivery(macs, element_bytes)
+    @abstractmethod
+    def offered(self, problem: Problem) -> tuple[Any, ...]:
+        """A Config for each tile size that suits the problem's alignment."""
 
-        def clocks(config: C) -> float:
-            multiply = cost.multiply_clocks(config.tile_m, config.tile_n, 1, macs)
-            deliver = (config.tile_m + config.tile_n) * element_bytes / bytes_per_clock
-            tiling = cost.Tiling(config.tile_m, config.tile_n, hardware.sm_count, multiply + deliver)
-            # An empty sum still has tiles to store.
-            return tiling.clocks(problem.m, problem.n, problem.batch_count, max(problem.k, 1))
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
+        """The offered ones, the quickest by `model.cost` first; Configs of equal cost keep their order."""
+        offered = self.offered(problem)
+        times = self._ranking(offered, problem, hardware).times(*_product(problem))
+        return [offered[index] for index in times.argsort(kind="stable")]
 
-        return sorted(configs, key=clocks)
+    def best(self, problem: Problem, hardware: Hardware) -> Any:
+        """The first of `configs`."""
+        offered = self.offered(problem)
+        return offered[self._ranking(offered, problem, hardware).best(*_product(problem))]
+
+    def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
+        """The time that the model gives a Config."""
+        return predict(problem, _tiles_of((config,), hardware), self.unit, hardware, power=power)
+
+    def _ranking(self, offered: tuple[Any, ...], problem: Problem, hardware: Hardware) -> Ranking:
+        return _ranking(offered, self.unit, problem.a.dtype, hardware)
+
+
+@lru_cache(maxsize=256)
+def _ranking(configs: tuple[Tile, ...], unit: Unit, dtype: DType, hardware: Hardware) -> Ranking:
+    return Ranking(_tiles_of(configs, hardware), unit, dtype, hardware)
+
+
+def _tiles_of(configs: Sequence[Tile], hardware: Hardware) -> Tiles:
+    """Configs as the model sees them: each CTA on an SM of its own, and k counted by elements."""
+    tile_m, tile_n = np.array([(config.tile_m, config.tile_n) for config in configs], np.float64).T
+    one = np.ones_like(tile_m)
+    return Tiles(tile_m, tile_n, one, one, one, one, one, one * hardware.sm_count, swapped=one < 1)
+
+
+def _product(problem: Problem) -> tuple[int, int, int, int]:
+    """What the times of tiles depend on. An empty sum still has tiles to store."""
+    return problem.m, problem.n, max(problem.k, 1), problem.batch_count
 
 
 def copy_bytes(matrix: Matrix) -> int:

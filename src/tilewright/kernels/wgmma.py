@@ -16,8 +16,9 @@ from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_space import LISTED, Limits, Space
+from tilewright.kernels.wgmma_space import LISTED, Limits, Space, tiles_of
 from tilewright.kernels.wgmma_space import space as space_of
+from tilewright.model.prediction import Power, Prediction, predict
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div, round_up
 
@@ -155,7 +156,7 @@ class WgmmaKernel(Kernel):
         return next((factor for factor in (operands.a, operands.b) if isinstance(factor, Refusal)), None)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
-        """The quickest by `model.wgmma_time`, the best first."""
+        """The quickest by `model.cost`, the best first."""
         return self.candidates(problem, hardware, LISTED)
 
     def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[WgmmaConfig]:
@@ -180,6 +181,12 @@ class WgmmaKernel(Kernel):
         space, product = self._space(problem, hardware)
         return space.is_near_best(config, *product)
 
+    def predict(
+        self, config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
+    ) -> Prediction:
+        """The time that the model gives a Config."""
+        return predict(problem, tiles_of([config], hardware), self.unit, hardware, _row_bytes(problem), power)
+
     def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
         return space.config(index, problem.m, problem.n, problem.batch_count)
 
@@ -196,8 +203,8 @@ class WgmmaKernel(Kernel):
             problem.out.dtype.nbytes,
             isinstance(operands.out, tma.TmaTensor),
         )
-        row_bytes = max(_row_bytes(operands.a), _row_bytes(operands.b), key=lambda nbytes: nbytes % 128 > 0)
-        product = (round_up(problem.m, 8), round_up(problem.n, 8), problem.k, problem.batch_count, row_bytes)
+        m, n = round_up(problem.m, 8), round_up(problem.n, 8)
+        product = (m, n, problem.k, problem.batch_count, _row_bytes(problem))
         return space_of(limits, problem.a.dtype, hardware), product
 
     def oriented(self, config: WgmmaConfig, problem: Problem) -> Problem:
@@ -393,10 +400,12 @@ def _most_accumulators(problem: Problem) -> tuple[int, int]:
     return 208 if all(matrix is None or _has_pairs(matrix, problem.n) for matrix in accessed) else 128, 128
 
 
-def _row_bytes(factor: tma.TmaFactor | Refusal) -> int:
-    """From one row of TMA's boxes to the next."""
-    assert isinstance(factor, tma.TmaFactor)
-    return factor.tensor.strides[0]
+def _row_bytes(problem: Problem) -> int:
+    """From one row of TMA's boxes to the next: of a, or of b if a's rows begin on lines of L2."""
+    a, b, _ = _operands(problem)
+    assert isinstance(a, tma.TmaFactor)
+    assert isinstance(b, tma.TmaFactor)
+    return (b if a.tensor.strides[0] % 128 == 0 else a).tensor.strides[0]
 
 
 def _has_pairs(matrix: Matrix | None, columns: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels.wgmma_config import WARPGROUP, WgmmaConfig, ring_of
-from tilewright.model import wgmma_time
+from tilewright.model.cost import Ranking, Tiles
 from tilewright.rounding import ceil_div
 
 MOST_STAGES = 12
@@ -108,16 +108,9 @@ class Space:
         self._limits, self._hardware = limits, hardware
         self.tilings = [tiling for row in _ROWS for tiling in row.tilings() if self._is_legal(tiling)]
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
-        columns = np.array(self.tilings, np.float64).T
-        consumers = np.array([float(_plain(tiling).consumers) for tiling in self.tilings])
-        sizes = columns[3] * columns[4] * columns[5]
-        at_once = np.array([float(hardware.clusters(int(size))) for size in sizes])
-        self._prepared = wgmma_time.prepare(
-            wgmma_time.Tiles(*(*columns[:6], consumers, at_once, columns[6] > 0)),
-            hardware.macs("wgmma", dtype),
-            hardware.sm_count,
-            hardware.memory_bandwidth,
-        )
+        self._ranking = Ranking(tiles_of(list(map(_plain, self.tilings)), hardware), "wgmma", dtype, hardware)
+        self.best = self._ranking.best
+        self.times = self._ranking.times
 
     def _is_legal(self, tiling: Tiling) -> bool:
         config = _plain(tiling)
@@ -135,20 +128,6 @@ class Space:
             if ring_of(replace(config, stages=stages), *major).smem_bytes <= self._hardware.smem_bytes:
                 return stages
         return 0
-
-    def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int) -> wgmma_time.Array:
-        """The predicted time of each tiling in us, infinite if it splits k too finely."""
-        return wgmma_time.times(self._sized(n, k, batch_count, row_bytes), m)
-
-    @lru_cache(maxsize=4096)  # noqa: B019 (spaces are few and kept)
-    def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int) -> int:
-        """The index of the quickest tiling."""
-        return int(self.times(m, n, k, batch_count, row_bytes).argmin())
-
-    @lru_cache(maxsize=256)  # noqa: B019 (spaces are few and kept)
-    def _sized(self, n: int, k: int, batch_count: int, row_bytes: int) -> wgmma_time.Sized:
-        """What can be known before m, which changes more often."""
-        return wgmma_time.size(self._prepared, n, k, batch_count, row_bytes)
 
     def is_near_best(self, config: WgmmaConfig, m: int, n: int, k: int, batch_count: int, row_bytes: int) -> bool:
         """Whether a Config's tiling takes at most NEAR times the least time; others than these tilings never do."""
@@ -205,6 +184,14 @@ class Space:
     def _with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
         """A Config with as many stages as fit; with its own if none do."""
         return replace(config, stages=self._stages(config) or config.stages)
+
+
+def tiles_of(configs: Sequence[WgmmaConfig], hardware: Hardware) -> Tiles:
+    """The Configs as the model of times sees them."""
+    fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:-2]]
+    at_once = [hardware.clusters(config.cluster_m * config.cluster_n * config.split_k) for config in configs]
+    numbers = np.array([*fields, at_once], np.float64)
+    return Tiles(*(*numbers, np.array([config.swap_ab for config in configs])))
 
 
 @lru_cache(maxsize=256)

@@ -1,52 +1,302 @@
-"""The cost of a tiled product: what ranks the Configs of `mma` and `simt`; `wgmma_time` does it for `wgmma`.
+"""The time of a tiled product: the one model, which ranks the Configs of every kernel and predicts times.
 
-A wave is a round of tiles, one for each SM or cluster:
+A CTA takes a step for each 64 of k:
 
-    clocks = waves * steps * (multiply + deliver)
+    step = max(multiply, read SMEM, fill SMEM, L2, handing slots over)
+    time = max(waves * steps * step, DRAM, power) + launch + epilogue + exchange of split k + later waves
 
-steps: the steps along k of a tile.
-multiply: the clocks of a step's multiply-adds.
-deliver: the clocks in which a step's elements of A and B reach the SM, as far as multiplying does not hide them.
+`wgmma` overlaps all that a step needs, so the slowest part counts (p-norms stand for maxima, so that near ties cost
+both: the fourth root of fourth powers in a step, the square root of squares). CTAs of `mma` and `simt` take turns, so
+the parts of a step add up, and have no cost but multiplying and delivering elements.
+
+The constants of `wgmma` were fitted to launches on an H200. results/calibration_h200.json has 5,060 launches of 156
+products, in graphs, inputs past L2, and tools/calibrate.py compares the model with them. The model is for choosing: of
+the some 32 Configs measured of a product, the one it picks has 0.966 of the best one's rate (geometric mean; at worst
+0.78) and 1.08 of cuBLAS's, while its times are 11% off (median).
 """
 
-from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+from typing import NamedTuple
 
-from tilewright.rounding import ceil_div
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.dtypes import DType
+from tilewright.hardware import Hardware, Unit
+
+Array = NDArray[np.float64]
 
 
-def delivery(macs: int, element_bytes: int) -> float:
-    """Bytes per clock that reach an SM of `macs` multiply-adds per clock, besides those that multiplying hides.
+class Costs(NamedTuple):
+    """What parts of a step and of a launch cost an SM; the defaults are those of `wgmma` on any Hopper GPU.
 
-    An element takes as long as 64 multiply-adds. That is fitted, and not a fact of a GPU.
+    clock: clocks per us.
+    multiply: clocks of multiplication over those of the unit's rate.
+    smem: clocks for 128 bytes of operands that a wgmma reads from SMEM.
+    fill: bytes per clock that reach the SMEM of an SM.
+    l2: bytes per clock and SM that L2 gives when all SMs ask.
+    misaligned: how many times as much it gives where rows do not begin on its lines of 128 bytes.
+    handover: clocks from slot to slot with one 64 of k each; `handover_power` says how fewer slots help.
+    cluster: the share by which a handover between the CTAs of a cluster takes longer.
+    apart: clocks of a step if a cluster shares the smaller operand, so that its CTAs wait for two streams of the other.
+    outside: clocks per row of a tile that lies outside an operand: TMA is slow there.
+    dram_share: of the data sheet's bandwidth. again: the share by which an operand takes longer that several CTAs read.
+    power: TFLOP/s that the power limit allows if operands come for free; `delivery`: the share by which the energy of
+    an operation grows with one operand per operation, (tile_m + tile_n) / (tile_m * tile_n).
+    launch, epilogue (64x128 elements of a warpgroup), exchange (64 KiB of partial sums), wave, cluster_launch: us.
     """
-    return macs * element_bytes / 64
+
+    clock: float = 1850.0
+    multiply: float = 1.03
+    smem: float = 1.41
+    fill: float = 83.0
+    l2: float = 100.0
+    misaligned: float = 3.6
+    handover: float = 229.0
+    handover_power: float = 0.54
+    cluster: float = 0.35
+    apart: float = 36.0
+    outside: float = 1.9
+    dram_share: float = 1.33
+    again: float = 0.5
+    power: float = 870.0
+    delivery: float = 12.8
+    launch: float = 1.09
+    epilogue: float = 1.02
+    exchange: float = 6.4
+    wave: float = 1.2
+    cluster_launch: float = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """The tiles into which a kernel cuts out, and their clocks on a GPU.
+COSTS = Costs()
 
-    rows, columns: the part of out that a CTA, or the CTAs of a cluster, make in one round.
-    at_once: the number of CTAs or clusters that work at the same time.
-    step_clocks: clocks of a step along k, for multiplication and delivery.
+STREAMED = 0.93
+"""Share of the data sheet's bandwidth that streaming reads reach: 4.23-4.57 of 4.8 TB/s on an H200."""
+
+_IN_TURNS = Costs(*[0.0] * len(Costs._fields))._replace(
+    multiply=1.0, misaligned=1.0, l2=inf, power=inf, dram_share=STREAMED, launch=3.0
+)
+"""The Costs of `mma` and `simt`, but for `clock` and `fill`, which depend on the GPU."""
+
+_DELIVERY = 64
+"""Multiply-adds of an SM in the time in which an element of A or B reaches it, as far as multiplying does not hide it.
+
+It is fitted, and not a fact of a GPU.
+"""
+
+_PACE = {"mma": 1.11, "cuda_cores": 1.35}
+"""Clocks of a step of `mma` and of `simt` that pass in one clock of the data sheet, fitted along with _DELIVERY.
+
+On an H200 they took 12.7, 370 and 2766 us, and 62.9, 2759 and 21955 us, for 1024^3, 4096^3 and 8192^3
+(results/ladder_*.json, bursts). GPUs before Hopper were not measured.
+"""
+
+_MMA_ON_HOPPER = 0.63
+"""Hopper's tensor cores take mma.sync at this share of wgmma's rate."""
+
+
+def costs_of(unit: Unit, dtype: DType, gpu: Hardware) -> Costs:
+    """The Costs of a kernel that multiplies elements of `dtype` with `unit`."""
+    if unit == "wgmma":
+        return COSTS
+    pace = _PACE[unit] * (_MMA_ON_HOPPER if unit == "mma" and gpu.capability == 90 else 1.0)
+    return _IN_TURNS._replace(clock=gpu.clock(unit) / 1e6 * pace, fill=gpu.macs(unit, dtype) * dtype.nbytes / _DELIVERY)
+
+
+class Tiles(NamedTuple):
+    """Ways to cut a product, an array of each number: tiles, k-blocks, clusters, parts of k and consumer warpgroups.
+
+    swapped: whether the tiles cut the transposed product, so that tile_m lies along n.
     """
 
-    rows: int
-    columns: int
-    at_once: int
-    step_clocks: float
-
-    def clocks(self, m: int, n: int, batch_count: int, steps: int) -> float:
-        """Clocks of all waves for `batch_count` results of shape (m, n), each summed in `steps` steps."""
-        tiles = ceil_div(m, self.rows) * ceil_div(n, self.columns) * batch_count
-        return waves(tiles, self.at_once) * steps * self.step_clocks
-
-
-def waves(tiles: int, at_once: int) -> int:
-    """The number of rounds for `tiles` tiles, `at_once` of them per round."""
-    return ceil_div(tiles, at_once)
+    tile_m: Array
+    tile_n: Array
+    tile_k: Array
+    cluster_m: Array
+    cluster_n: Array
+    split_k: Array
+    consumers: Array
+    clusters_at_once: Array
+    swapped: NDArray[np.bool_]
 
 
-def multiply_clocks(tile_m: int, tile_n: int, k: int, macs: float) -> float:
-    """Clocks that an SM of `macs` multiply-adds per clock takes for (tile_m, k) times (k, tile_n)."""
-    return tile_m * tile_n * k / macs
+class Prepared(NamedTuple):
+    """What of the times of Tiles does not depend on the product; "along" m and n as the product stands.
+
+    along_m, along_n: the extents that a cluster makes in a round. clocks_m, clocks_n: a tile's extents times
+    `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and if m > n.
+    """
+
+    tiles: Tiles
+    along_m: Array
+    along_n: Array
+    clocks_m: Array
+    clocks_n: Array
+    apart: tuple[Array, Array, Array]
+    step: Array
+    l2_work: Array
+    step_k: Array
+    step_clock: Array
+    energy: Array
+    fixed: Array
+    dram: float
+    costs: Costs
+
+
+class Sized(NamedTuple):
+    """What of the times of Tiles is known from n, k, the batches and the strides: all but m.
+
+    clusters: along n, of all batches. outside: the clocks of columns outside an operand. steps: us of a clock per step.
+    a_again: what multiplies the square of DRAM's time if A is larger. dram: us for each row of A and column of B.
+    """
+
+    prepared: Prepared
+    n: int
+    clusters: Array
+    outside: Array
+    steps: Array
+    l2_work: Array
+    energy: Array
+    a_again: Array
+    dram: float
+
+
+def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs | None = None) -> Prepared:
+    """Times of `tiles` of a kernel that multiplies elements of `dtype` with `unit`, by its own Costs or by others."""
+    costs = costs or costs_of(unit, dtype, gpu)
+    tile_m, tile_n = tiles.tile_m, tiles.tile_n
+    shares = tiles.cluster_m * tiles.cluster_n > 1
+    multiply = tile_m * tile_n * 64 / gpu.macs(unit, dtype) * costs.multiply
+    smem = tile_m / 64 * (64 + tile_n) * costs.smem
+    fill = (tile_m + tile_n) * 64 * dtype.nbytes / costs.fill
+    handover = costs.handover * (64 / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
+    if unit == "wgmma":
+        step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
+    else:
+        step = _fourth(multiply + fill)
+    elements = tile_m * tile_n / tiles.split_k
+    size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
+    exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
+    energy = 2e-6 * tile_m * tile_n / costs.power * (1 + costs.delivery * (tile_m + tile_n) / (tile_m * tile_n))
+    l2_rows = (tile_m / tiles.cluster_n + tile_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
+    epilogue = elements / tiles.consumers / 8192 * costs.epilogue
+    along_m, along_n = _along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n)
+    clocks_m, clocks_n = _along(tiles.swapped, tile_m * costs.outside, tile_n * costs.outside)
+    apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
+    a_larger, b_larger = _along(tiles.swapped, *apart)
+    return Prepared(
+        tiles,
+        along_m,
+        along_n,
+        clocks_m,
+        clocks_n,
+        (b_larger, apart[1], a_larger),
+        step=step,
+        l2_work=size * l2_rows,
+        step_k=tiles.tile_k * tiles.split_k,
+        step_clock=tiles.tile_k / 64 / costs.clock,
+        energy=energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
+        fixed=costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave,
+        dram=dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
+        costs=costs,
+    )
+
+
+def size(prepared: Prepared, n: int, k: int, batch_count: int, row_bytes: int) -> Sized:
+    """Times of `batch_count` products of any (m, k) and (k, n).
+
+    row_bytes: from one row of 64 elements along k to the next. Ways that split k too finely take infinitely long.
+    """
+    tiles, costs = prepared.tiles, prepared.costs
+    across = np.ceil(n / prepared.along_n)
+    misaligned = 1.0 if row_bytes % 128 == 0 else 1 + (costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
+    return Sized(
+        prepared,
+        n,
+        clusters=across * batch_count,
+        outside=np.minimum((across * prepared.along_n - n) * costs.outside, prepared.clocks_n),
+        steps=np.where(
+            np.ceil(k / tiles.tile_k) < tiles.split_k, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock
+        ),
+        l2_work=prepared.l2_work * misaligned,
+        energy=prepared.energy * k,
+        a_again=_again(across, costs),
+        dram=prepared.dram * k * batch_count,
+    )
+
+
+def times(sized: Sized, m: int) -> Array:
+    """The time in us of each way to cut products of m rows."""
+    # Each operation on the arrays takes half a microsecond, and every new shape waits for this: results are reused.
+    prepared = sized.prepared
+    tiles, costs = prepared.tiles, prepared.costs
+    along: Array = m / prepared.along_m
+    np.ceil(along, out=along)
+    clusters = along * sized.clusters
+    waves = clusters / tiles.clusters_at_once
+    np.ceil(waves, out=waves)
+    step = np.minimum(clusters, tiles.clusters_at_once)
+    step *= sized.l2_work
+    step *= step
+    step *= step
+    step += prepared.step
+    np.sqrt(step, out=step)
+    np.sqrt(step, out=step)
+    step *= waves
+    dram = (sized.dram * (m + sized.n)) ** 2
+    again = sized.a_again if m > sized.n else _again(along, costs)
+    step += prepared.apart[(m > sized.n) - (m < sized.n) + 1] * (waves == 1)
+    along *= prepared.along_m
+    along -= m
+    along *= costs.outside
+    np.minimum(along, prepared.clocks_m, out=along)
+    along += sized.outside
+    step += along
+    step *= sized.steps
+    step *= step
+    step += again * dram
+    np.sqrt(step, out=step)
+    clusters *= sized.energy
+    np.maximum(step, clusters, out=step)
+    step += prepared.fixed
+    waves *= costs.wave
+    step += waves
+    return step
+
+
+class Ranking:
+    """Ways to cut products on one GPU; a product is its m, n, k, number of batches, and `row_bytes` as in `size`."""
+
+    def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
+        self._prepared = prepare(tiles, unit, dtype, gpu)
+
+    def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Array:
+        """The predicted time of each way in us, infinite if it splits k too finely."""
+        return times(self._sized(n, k, batch_count, row_bytes), m)
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
+    def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> int:
+        """The index of the quickest way, the first of equals."""
+        return int(self.times(m, n, k, batch_count, row_bytes).argmin())
+
+    @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
+    def _sized(self, n: int, k: int, batch_count: int, row_bytes: int) -> Sized:
+        """What can be known before m, which changes more often."""
+        return size(self._prepared, n, k, batch_count, row_bytes)
+
+
+def _along(swapped: NDArray[np.bool_], of_m: Array, of_n: Array) -> tuple[Array, Array]:
+    """What Tiles have along m and along n of the product."""
+    return np.where(swapped, of_n, of_m), np.where(swapped, of_m, of_n)
+
+
+def _again(tiles: Array, costs: Costs) -> Array:
+    """What multiplies the square of DRAM's time if so many tiles read each element of the larger operand."""
+    return np.where(tiles == 1, 1.0, (1 + costs.again) ** 2)
+
+
+def _fourth(value: Array) -> Array:
+    square = value * value
+    result: Array = square * square
+    return result

@@ -152,7 +152,6 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
     from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
     from tilewright.backends.emulation_limit import refuse_long_emulation
-    from tilewright.kernels.registry import KERNELS
     from tilewright.planner.choose import choose
 
     small = product.resized(*shape)
@@ -182,35 +181,25 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
         outcome.record["counters"] = counters.as_dict()
         if small != product:
             outcome.facts["smaller"] = f"it has the kernel and Config of {product}, which is too much for the emulator"
-        if planned.kernel.name in KERNELS:
-            _predict(product, planned, outcome)
+        _predict(product, planned, outcome)
     return outcome
 
 
 def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
-    """The model's prediction for `product` on the GPU that the emulator represents; production kernels only."""
-    from tilewright.model.speed_of_light import predict
-
+    """The model's prediction for `product` on the GPU that the emulator represents; the ladder's rungs have none."""
     problem, hardware = product.problem, planned.backend.hardware
     assert planned.kernel is not None
-    assert planned.config is not None
-    ctas = planned.kernel.assemble(planned.config, problem, hardware).shape.grid
-    prediction = predict(
-        planned.kernel.oriented(planned.config, problem),
-        hardware,
-        planned.config.tile_m,
-        planned.config.tile_n,
-        ctas,
-        unit=planned.kernel.unit,
-    )
+    prediction = planned.kernel.predict(planned.config, problem, hardware)
+    if prediction is None:
+        return
     outcome.record.update({"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops})
     outcome.facts["predicted"] = (
-        f"{prediction.seconds * 1e6:.1f} us on an {hardware.name} for {product}, {prediction.tflops:.3g} TFLOP/s"
+        f"{prediction.seconds * 1e6:.1f} us on an {hardware.name} for {product}, {prediction.tflops:.3g} TFLOP/s, "
+        f"once its clocks have settled"
     )
     useful = f"{prediction.quantization:.1%}" if prediction.quantization >= 0.001 else "less than 0.1%"
     outcome.facts["because"] = (
-        f"tiles {prediction.tile_count:,}, waves {prediction.waves:,} ({useful} of their arithmetic useful), "
-        f"at {prediction.clock / 1e9:.2f} GHz"
+        f"tiles {prediction.tile_count:,}, waves {prediction.waves:,} ({useful} of their arithmetic useful)"
     )
 
 
