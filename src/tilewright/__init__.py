@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewright.errors import TilewrightError as TilewrightError
     from tilewright.jit.compile import CompilationError as CompilationError
     from tilewright.jit.compile import CompilerMissing as CompilerMissing
+    from tilewright.kernels.copy import CopyConfig as CopyConfig
     from tilewright.kernels.kernel import ConfigError as ConfigError
     from tilewright.kernels.ladder.hopper import ScheduleConfig as ScheduleConfig
     from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig as MmaWarpConfig
@@ -39,6 +40,7 @@ _HOMES = {
     "TensorMap": "checking.host_memory",
     "Plan": "planner.plan",
     "RangePlan": "planner.range_plan",
+    "CopyConfig": "kernels.copy",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
     "WgmmaConfig": "kernels.wgmma_config",
@@ -56,6 +58,7 @@ __all__ = [
     "CompilationError",
     "CompilerMissing",
     "ConfigError",
+    "CopyConfig",
     "CudaError",
     "MmaConfig",
     "MmaWarpConfig",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import tilewright as tw
-from support.cases import Memory, case_of_extents, cases, random_cases, variants_of
+from support.cases import COPYING, Memory, case_of_extents, cases, copied_cases, random_cases, variants_of
 from support.rungs import RUNGS
 from support.variants import VARIANTS
 from tilewright.backends.emulated import EmulatedBackend
@@ -34,11 +34,12 @@ CASES_PER_RUNG = 24 * SCALE
 """Of a kernel of the ladder, under the kinds of asynchrony in turn."""
 
 
-def multiply(case, backend):
-    """Run a case through the public API and compare."""
+def multiply(case, backend, **changes):
+    """Run a case through the public API and compare; `changes`: other keywords than the case's."""
     memory = Memory(case)
     a, b, c, out = (memory.arrays.get(name) for name in ("a", "b", "c", "out"))
-    result = tw.matmul(a, b, c, bias=memory.arrays.get("bias"), out=out, backend=backend, **memory.keywords())
+    keywords = memory.keywords() | changes
+    result = tw.matmul(a, b, c, bias=memory.arrays.get("bias"), out=out, backend=backend, **keywords)
     assert result is out
     memory.verify()
     found = backend.device.reports
@@ -71,6 +72,12 @@ def test_rungs_are_right_whenever_copies_and_products_complete(kernel):
         except Exception as error:
             error.add_note(f"in {case}")
             raise
+
+
+@pytest.mark.parametrize("asynchrony", CASES)
+def test_products_of_copied_operands_are_right(asynchrony):
+    for case in copied_cases(CASES[asynchrony] // 3, seed=4):
+        multiply(case, BACKENDS[asynchrony], **COPYING)
 
 
 @pytest.mark.parametrize("kernel", ["simt", "mma"])

@@ -413,11 +413,12 @@ def test_ours_is_tuned_once_and_planned_with_what_was_found(monkeypatch):
         planned.append((kernel, config))
         return SimpleNamespace(accumulator=fp32)
 
-    for name, double in (("tune", tune), ("plan", plan), ("backend", lambda device: None)):
+    doubles = {"tune": tune, "plan": plan, "backend": lambda device: None, "tunable": lambda problem, hardware: problem}
+    for name, double in doubles.items():
         monkeypatch.setattr(contenders, name, double)
     for name in ("CompilerPool", "GpuStand"):
         monkeypatch.setattr(contenders, name, lambda *arguments: nullcontext())
-    given = SimpleNamespace(problem="a problem", device=0, sets=(("a0", "b0", "out0"),))
+    given = SimpleNamespace(problem="a problem", hardware=None, device=0, sets=(("a0", "b0", "out0"),))
     choice = json.loads(json.dumps(contenders.TilewrightTuned().prepare(given).choice))
     again = contenders.TilewrightTuned().prepare(given, choice)
     assert tuned == ["a problem"]

@@ -93,7 +93,7 @@ def test_check_all_goes_on_where_a_kernel_does_not_take_the_product():
 def test_check_all_says_what_it_covers():
     lines = invoke("check", "all", 9, 7, 5, "--schedules", 0).stdout.splitlines()
     assert lines[0].startswith("Checking the kernels that the planner chooses from; `tilewright check ladder`")
-    assert lines[-1] == "2 of 3 clean; not run: wgmma"
+    assert lines[-1] == "2 of 4 clean; not run: wgmma, copy"
 
 
 def test_check_ladder_checks_every_rung(monkeypatch):
@@ -116,9 +116,9 @@ def test_a_bar_goes_on_from_kernel_to_kernel(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     bars = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", invoke("check", "all", 9, 7, 5, "--schedules", 0).stderr)
-    shares = [int(share) for share in re.findall(r"checking simt, 3 of 3 \D*(\d+)%", bars)]
-    assert shares[0] == 67
-    assert shares[-1] == 100
+    shares = [int(share) for share in re.findall(r"checking simt, 3 of 4 \D*(\d+)%", bars)]
+    assert shares[0] == 50
+    assert shares[-1] == 75
 
 
 def test_check_of_an_empty_product_does_not_say_clean():

@@ -9,6 +9,7 @@ import pytest
 from support.doubles import V100
 from tilewright import dtypes
 from tilewright.hardware import A100, H20, H100_PCIE, H200
+from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
@@ -131,10 +132,12 @@ CHOICES = (
         H200,
         WgmmaConfig(tile_n=64, stages=9, group_m=16, epilogue="direct", overlap=False, wait_depth=1),
     ),
-    ("4096x4096x4096 nt bf16 by 8", H200, MmaConfig(tile_n=256, stages=3, warps_n=4)),
-    ("4096x4096x4096 nn bf16 by 2", H200, MmaConfig(warps_n=4)),
-    ("256x256x256 nn bf16 by 4", H200, MmaConfig(tile_m=64, tile_n=64)),
-    ("4096x4096x0 nt bf16", H200, MmaConfig(tile_n=256, stages=3, warps_n=4)),
+    ("4096x4096x4096 nt bf16 by 8", H200, WgmmaConfig()),
+    ("4096x4096x4096 nn bf16 by 2", H200, WgmmaConfig()),
+    ("64x12288x4100 nt bf16 by 8", H200, MmaConfig(tile_m=64, tile_n=64)),
+    ("64x64x64 nn bf16 by 4", H200, MmaConfig(tile_m=64, tile_n=64)),
+    ("4096x4096x0 nt bf16", H200, CopyConfig()),
+    ("4096x64x0 tn fp32", A100, CopyConfig(tile_m=64, tile_n=64)),
     ("64x64x64 nt bf16", A100, MmaConfig(tile_m=64, tile_n=64)),
     ("4096x4096x4096 nn bf16", A100, MmaConfig(tile_n=256, stages=3, warps_n=4)),
     ("4096x4096x4096 nn fp16 by 2", A100, MmaConfig(warps_n=4)),
@@ -156,14 +159,15 @@ def test_choice(text, gpu, config):
 @pytest.mark.parametrize(("text", "gpu", "config"), CHOICES, ids=[f"{text}-{gpu.name}" for text, gpu, _ in CHOICES])
 def test_every_candidate_obeys_the_rules_and_none_comes_twice(text, gpu, config):
     asked = problem(text)
-    kernel = choose(asked, gpu).kernel
-    candidates = kernel.configs(asked, gpu)
+    choice = choose(asked, gpu)
+    kernel, solved = choice.kernel, choice.copied.problem
+    candidates = kernel.configs(solved, gpu)
     assert len(set(candidates)) == len(candidates)
     for candidate in candidates:
-        kernel.check(candidate, asked, gpu)
+        kernel.check(candidate, solved, gpu)
 
 
-WGMMA, MMA, SIMT = (KERNELS[name].summary for name in ("wgmma", "mma", "simt"))
+WGMMA, MMA, SIMT, COPY = (KERNELS[name].summary for name in ("wgmma", "mma", "simt", "copy"))
 NOT_FP32 = "multiplies bf16 by bf16 or fp16 by fp16, and a is fp32, b is fp32"
 
 
@@ -181,11 +185,12 @@ NOT_FP32 = "multiplies bf16 by bf16 or fp16 by fp16, and a is fp32, b is fp32"
             A100,
             f"mma: {MMA}; wgmma does not take it: wgmma needs sm_90a (Hopper) and A100 is sm_80",
         ),
+        ("64x64x0 nt bf16", H200, f"copy: {COPY}"),
         (
-            "64x64x0 nt bf16",
+            "512x512x512 nt bf16 by 8",
             H200,
-            f"mma: {MMA}; wgmma does not take it: wgmma needs at least one product to sum, and the problem is "
-            f"64x64x0 bf16 nt -> bf16",
+            f"wgmma: {WGMMA}; each call copies a and b (1048576 bytes) first, since a is aligned to 8 bytes and TMA "
+            f"needs 16; b is aligned to 8 bytes and TMA needs 16",
         ),
         (
             "64x64x64 nn fp32",
@@ -211,14 +216,17 @@ def test_reason_of_what_was_asked_for():
 def test_a_problem_that_no_kernel_takes_is_refused_with_the_reason_of_each():
     with pytest.raises(NotImplementedError, match=r"^no kernel takes 64x64x64 bf16 nt -> bf16 on V100: ") as refusal:
         choose(problem("64x64x64 nt bf16"), V100)
-    for name in KERNELS:
+    for name in set(KERNELS) - {"copy"}:
         assert f"{name} does not take it: " in str(refusal.value)
+    with pytest.raises(NotImplementedError, match="copy does not take it: copy needs"):
+        choose(problem("64x64x0 nt bf16"), V100)
 
 
 @pytest.mark.parametrize(
     ("kernel", "text", "gpu", "message"),
     [
-        ("wgmma", "64x64x64 nt bf16 by 4", H200, "a is aligned to 4 bytes and TMA needs 16; use kernel='auto'"),
+        ("wgmma", "64x64x64 nt bf16", A100, "wgmma needs sm_90a (Hopper) and A100 is sm_80; use kernel='auto'"),
+        ("copy", "64x64x64 nt bf16", A100, "copy takes products without a sum, and k is 64; use kernel='auto'"),
         ("simt", "64x64x64 nt bf16", A100, "simt multiplies fp32 by fp32, and a is bf16, b is bf16; use kernel='auto'"),
     ],
 )
@@ -230,8 +238,10 @@ def test_a_kernel_that_was_asked_for_and_does_not_take_the_problem_says_why(kern
 
 def test_a_config_for_a_kernel_that_does_not_take_the_problem_is_what_the_error_names():
     config = WgmmaConfig(stages=3)
-    with pytest.raises(ValueError, match=r"a is aligned to 4 bytes and TMA needs 16; leave config out$") as refusal:
-        choose(problem("64x64x64 nt bf16 by 4"), H200, config=config)
+    with pytest.raises(
+        ValueError, match=r"wgmma needs sm_90a \(Hopper\) and A100 is sm_80; leave config out$"
+    ) as refusal:
+        choose(problem("64x64x64 nt bf16"), A100, config=config)
     assert str(refusal.value).startswith(f"config={config!r} is for kernel 'wgmma', which does not take ")
 
 
@@ -242,15 +252,15 @@ def unnoticed(monkeypatch):
 
 
 def strided(stride):
-    """A product whose A no TMA can address."""
-    return replace(problem("64x64x64 nt bf16"), a=Matrix(dtypes.bf16, stride, 3))
+    """A product whose A and B no TMA can address, and which is too small for copies to pay."""
+    return replace(problem("64x64x16 nt bf16 by 8"), a=Matrix(dtypes.bf16, stride, 3))
 
 
 def test_notice_of_a_slower_kernel_comes_once_for_each_refusal_whatever_its_numbers(caplog, unnoticed):
     caplog.set_level(logging.WARNING, "tilewright")
     for stride in range(65, 90):
         choose(strided(stride), H200)
-        choose(problem("64x64x64 nt bf16 by 4"), H200)
+        choose(problem("64x64x16 nt bf16 by 4"), H200)
     assert [record.getMessage() for record in caplog.records] == [
         f"wgmma does not take it: {reason}; the next kernel is slower"
         for reason in (
@@ -258,6 +268,27 @@ def test_notice_of_a_slower_kernel_comes_once_for_each_refusal_whatever_its_numb
             "a is aligned to 4 bytes and TMA needs 16",
         )
     ]
+
+
+def test_notice_of_copies_comes_once_and_says_what_is_copied(caplog, unnoticed):
+    caplog.set_level(logging.WARNING, "tilewright")
+    for k in (1001, 1003):
+        a = Matrix(dtypes.bf16, k, 1)
+        choose(replace(problem("1000x1000x1024 nt bf16"), k=k, a=a), H200)
+    assert [record.getMessage() for record in caplog.records] == [
+        "each call copies a (2048000 bytes) first, since a has row stride 1001 (2002 bytes) and TMA needs a positive "
+        "multiple of 16 bytes up to 1099511627775"
+    ]
+
+
+def test_what_was_asked_for_copies_too_and_rungs_do_not():
+    asked = problem("64x64x64 nt bf16 by 4")
+    named, given = choose(asked, H200, kernel="wgmma"), choose(asked, H200, config=WgmmaConfig(stages=3))
+    for choice, how in ((named, "kernel="), (given, "config=")):
+        assert choice.reason.startswith(f"wgmma: asked for by {how}; each call copies a and b (16384 bytes) first")
+        assert [copy.operand for copy in choice.copied.copies] == ["a", "b"]
+    with pytest.raises(ValueError, match="rows of a do not all start on 16: pad them; use kernel='auto'"):
+        choose(asked, H200, kernel="wgmma_stmatrix")
 
 
 @pytest.mark.parametrize(

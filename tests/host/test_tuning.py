@@ -18,7 +18,7 @@ from tilewright.kernels.kernel import values_of
 from tilewright.measure.protocol import Protocol, Sample, Work
 from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.tuning import Settings, tune
-from tilewright.tuning.candidates import ranked, untuned, variants
+from tilewright.tuning.candidates import ranked, tunable, untuned, variants
 from tilewright.tuning.stand import Stand
 
 
@@ -179,7 +179,8 @@ class LastElement:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_stand_finds_the_kernel_right_and_notices_one_wrong_element(name):
-    problem, backend = SMALL[name], EmulatedBackend()
+    backend = EmulatedBackend()
+    problem = tunable(SMALL[name], backend.hardware)
     candidate = untuned(problem, backend.hardware)
     compiled = build(candidate.source, backend.hardware.arch)
     with Stand(problem, backend, sets=2) as stand:

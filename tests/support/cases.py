@@ -22,7 +22,9 @@ from tilewright import dtypes
 from tilewright.binding import bind
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL
+from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.operand import HOST, Operand, byte_range
+from tilewright.planner.copies import copied
 
 MAX_CTAS = 8
 MAX_K = 200
@@ -186,6 +188,24 @@ def random_cases(kernel: str, count: int, seed: int):
         yield random_case(variants[number % len(variants)], random)
 
 
+COPYING = {"kernel": "wgmma", "config": WgmmaConfig(64, 64, 3, epilogue="direct", overlap=False)}
+"""How the products of `copied_cases` are called."""
+
+
+def copied_cases(count: int, seed: int):
+    """`count` cases of `mma` with an operand that `wgmma` cannot read where it is, and takes as a copy."""
+    found = 0
+    for case in random_cases("mma", 10 * count, seed):
+        problem = case.problem()
+        taken = None if problem.is_empty else copied(problem, EVERY_KERNEL["wgmma"], H200)
+        if taken is not None and taken.copies:
+            found += 1
+            yield case
+        if found == count:
+            return
+    raise AssertionError(f"only {found} cases need a copy")
+
+
 def unit_of(variant: Variant, hardware):
     """The variant's translation unit."""
     problem = _draw(variant, Random(0), 0).problem()
@@ -215,7 +235,7 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     if variant.kernel in RUNGS:
         return Case(variant, **draw_rung(variant, random, liberties))
     free = liberties > 0
-    plain = (64, _PLAIN_N[variant.n_multiple], 64 + k_before_last(variant), ())
+    plain = (64, _PLAIN_N[variant.n_multiple], 0 if variant.sumless else 64 + k_before_last(variant), ())
     m, n, k, batch = extents or (_extents(variant, random, liberties) if free else plain)
     row_vector = liberties > 1 and m == 1 and random.random() < 0.5
     column_vector = liberties > 1 and n == 1 and random.random() < 0.5
@@ -268,7 +288,7 @@ def _extents(variant, random, liberties):
         m, n, k = (_extent(random, tile, least) for tile in (tile_m, tile_n, tile_k))
         n, k = -(-n // variant.n_multiple) * variant.n_multiple, k_before_last(variant) + min(k, MAX_K)
         batch = random.choice([(), (), (), (2,), (3,), (1,), (2, 2), (1, 3), (2, 1, 2), (5,)])
-        if liberties > 1 and not variant.by_tma and random.random() < 0.08:
+        if variant.sumless or (liberties > 1 and not variant.by_tma and random.random() < 0.08):
             k = 0
         if ceil(m / tile_m) * ceil(n / tile_n) * prod(batch) <= MAX_CTAS:
             return m, n, k, batch

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
@@ -43,6 +44,11 @@ class Variant:
         extras = (self.c and f"c.{self.c}", self.bias and f"bias.{self.bias}", self.activation)
         values = (str(getattr(self.config, field.name)) for field in fields(self.config)[:2])  # of most the tile
         return "-".join([*parts, *filter(None, extras), "x".join(values)]).rstrip("-")
+
+    @property
+    def sumless(self):
+        """Whether only empty sums are taken."""
+        return self.kernel == "copy"
 
     @property
     def by_tma(self):
@@ -207,4 +213,12 @@ SIMT = (
     Variant("simt", SimtConfig(32, 32, 8, 32, 32, 8, 4), "fp32", "mn4", "k4", 8, "fp32"),
 )
 
-VARIANTS = (*SIMT, *MMA, *WGMMA)
+COPY = (
+    Variant("copy", CopyConfig(), "bf16", "k16", "k16", 4, "bf16", c="bf16", addend_pairs=True),
+    Variant("copy", CopyConfig(64, 64), "fp16", "k2", "k2", 2, "fp16", c="fp16", bias="fp32", activation="gelu"),
+    Variant("copy", CopyConfig(8, 64), "fp32", "k4", "k4", 8, "fp32", "fp16", "bf16", "relu", addend_pairs=True),
+    Variant("copy", CopyConfig(16, 192), "bf16", "k2", "k2", 4, "fp32", bias="bf16", activation="silu"),
+)
+"""Products without a sum."""
+
+VARIANTS = (*SIMT, *MMA, *WGMMA, *COPY)

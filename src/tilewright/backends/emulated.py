@@ -91,6 +91,15 @@ class EmulatedBackend:
         with self._turn, mirrored(operands, self.memory) as addresses:
             yield addresses
 
+    @contextmanager
+    def workspace(self, nbytes: int, stream: int) -> Iterator[int]:
+        """Fresh memory between redzones, for callers that have the operands `resident`."""
+        address = self.device.allocate(nbytes)
+        try:
+            yield address
+        finally:
+            self.device.free(address)
+
     @property
     def memory(self) -> "_EmulatedMemory":
         """The emulated GPU's memory."""

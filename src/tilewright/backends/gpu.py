@@ -94,6 +94,7 @@ class GpuBackend:
         self._context_number = int(self.context)
         self.hardware = self._read_hardware()
         self._functions: dict[bytes, Any] = {}
+        self._pool: Any = None
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "GpuExecutable":
         """Prebuild launch configuration, parameters and tensor-map caches of a loaded kernel."""
@@ -161,6 +162,32 @@ class GpuBackend:
             return
         with self.current(), mirrored(host, _StreamMemory(stream)) as moved:
             yield {name: operand.pointer for name, operand in operands.items()} | dict(moved)
+
+    @contextmanager
+    def workspace(self, nbytes: int, stream: int) -> Iterator[int]:
+        """Memory from a pool of this backend's own, in the order of the stream."""
+        handle = driver.CUstream(stream)
+        with self.current():
+            allocated = driver.cuMemAllocFromPoolAsync(nbytes, self._workspace_pool(), handle)
+            address = int(checked(allocated, f"allocating a workspace of {nbytes} bytes"))
+            try:
+                yield address
+            finally:
+                driver.cuMemFreeAsync(address, handle)
+
+    def _workspace_pool(self) -> Any:
+        """The pool of workspaces, which keeps its memory: to map it anew after each synchronization would take long."""
+        if self._pool is None:
+            properties = driver.CUmemPoolProps()
+            properties.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+            properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+            properties.location.id = self.device
+            pool = checked(driver.cuMemPoolCreate(properties), "cuMemPoolCreate")
+            attribute = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+            most = driver.cuuint64_t(2**64 - 1)
+            checked(driver.cuMemPoolSetAttribute(pool, attribute, most), "cuMemPoolSetAttribute")
+            self._pool = pool
+        return self._pool
 
     @property
     def memory(self) -> "_StreamMemory":

@@ -47,6 +47,13 @@ class Backend(Protocol):
     def resident(self, operands: Mapping[str, Operand], stream: int) -> AbstractContextManager[Mapping[str, int]]:
         """The operands' addresses on this backend. Operands elsewhere are copied in, and `out` back at the end."""
 
+    def workspace(self, nbytes: int, stream: int) -> AbstractContextManager[int]:
+        """The address of memory for the launches on `stream` within the context, aligned to 256 bytes.
+
+        They may still run when the context ends: later work gets the memory in their order. A stream that is captured
+        captures the memory too.
+        """
+
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream that this backend cannot launch on."""
 

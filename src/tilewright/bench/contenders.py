@@ -23,6 +23,7 @@ from tilewright.jit.pool import CompilerPool
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.planner.choose import choose
 from tilewright.tuning import tune
+from tilewright.tuning.candidates import tunable
 from tilewright.tuning.stand import GpuStand
 
 OURS = "tilewright"
@@ -95,8 +96,9 @@ class TilewrightTuned(Contender):
         """Tune, and plan for the first set. The choice is a kernel's name and the fields of its Config."""
         if choice is None:
             try:
-                with CompilerPool() as pool, GpuStand(inputs.problem, backend(inputs.device)) as stand:
-                    found = tune(inputs.problem, stand, pool).entry
+                problem = tunable(inputs.problem, inputs.hardware)
+                with CompilerPool() as pool, GpuStand(problem, backend(inputs.device)) as stand:
+                    found = tune(problem, stand, pool).entry
             except NotImplementedError as refusal:
                 raise Absent(str(refusal)) from None
             choice = {"kernel": found.kernel, "config": dict(found.config)}

@@ -166,8 +166,9 @@ def skipped(shape: Shape, settings: Settings, reason: str) -> Outcome:
 
 def swept(inputs: Inputs, text: str, name: str = "auto") -> list[Tilewright]:
     """A contender for every Config of the named kernel, or of the planner's, whose description contains the text."""
-    kernel = choose(inputs.problem, inputs.hardware, kernel=name).kernel
-    every = [Tilewright(kernel.name, config) for config in kernel.configs(inputs.problem, inputs.hardware)]
+    choice = choose(inputs.problem, inputs.hardware, kernel=name)
+    kernel = choice.kernel
+    every = [Tilewright(kernel.name, config) for config in kernel.configs(choice.copied.problem, inputs.hardware)]
     found = [contender for contender in every if text in contender.name]
     if not found:
         raise ArgumentValueError(

@@ -18,10 +18,10 @@ from tilewright.hardware import H200, Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.reference import Array
 
-SHAPES = ((151, 77, 203), (264, 328, 456))
-"""The shapes to try, in this order: unaligned extents, then rows of whole 16 bytes for kernels that need TMA.
+SHAPES = ((151, 77, 203), (264, 328, 456), (151, 77, 0))
+"""The shapes to try, in this order: unaligned extents, rows of whole 16 bytes for kernels that need TMA, empty sums.
 
-Both end in the middle of a tile along m, n and k and go round a ring of stages more than once.
+All end in the middle of a tile along m, n and k and go round a ring of stages more than once.
 """
 
 SMS = 2

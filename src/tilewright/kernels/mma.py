@@ -1,11 +1,12 @@
 """Kernel `mma`: mma.sync tensor cores with a cp.async pipeline; bf16 and fp16, every shape, stride and alignment."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.hardware import Hardware
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, copy_bytes, oversized
+from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
 
 
@@ -35,6 +36,9 @@ class MmaConfig:
         """Shared memory of a CTA: all stages of A's and B's tiles, of 2-byte elements."""
         return 2 * self.stages * (self.tile_m + self.tile_n) * self.tile_k
 
+
+_GATHER_SECONDS = {2: 0.9e-6, 4: 0.9e-6, 8: 0.37e-6}
+"""The time in which an SM gathers 64 rows of A and of B along 32 of k, by the bytes of a copy, measured on an H200."""
 
 _VECTOR_COPIES = (MmaConfig(), MmaConfig(tile_n=256, warps_n=4, stages=3), MmaConfig(tile_m=64, tile_n=64))
 # Narrow copies and loads by element need more registers and instructions: twice the warps for the same tile.
@@ -112,6 +116,16 @@ class MmaKernel(TiledKernel):
         """A Config for each tile size that suits the problem's alignment."""
         narrow = min(copy_bytes(problem.a), copy_bytes(problem.b)) < 8
         return _NARROW_COPIES if narrow else _VECTOR_COPIES
+
+    def predict(self, config: MmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
+        """The time that the model gives a Config, or what gathering elements of narrow copies takes at least."""
+        predicted = super().predict(config, problem, hardware, power)
+        narrowest = min(copy_bytes(problem.a), copy_bytes(problem.b))
+        if narrowest == 16:
+            return predicted
+        per_sm = max(1.0, predicted.tile_count / hardware.sm_count) * (config.tile_m + config.tile_n) / 128
+        gathering = _GATHER_SECONDS[narrowest] * problem.k / 32 * per_sm
+        return replace(predicted, seconds=max(predicted.seconds, 2.2e-6 + gathering))
 
     def copy_elements(self, nbytes: int) -> int:
         """The elements of 16 bytes; loads of single elements are gathered into these."""

@@ -5,10 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A reason in words, and whether it is `avoidable`, since another layout of the operands would be taken."""
+    """A reason in words, and the operand to blame if another layout of it would be taken."""
 
     reason: str
-    avoidable: bool = False
+    operand: str | None = None
+
+    @property
+    def avoidable(self) -> bool:
+        """Whether another layout of an operand would be taken."""
+        return self.operand is not None
 
     def __str__(self) -> str:
         return self.reason

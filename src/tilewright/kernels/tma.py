@@ -61,21 +61,23 @@ def tensor(
     that pass `tiled.oversized` are below 2**31, the limit of coordinates.
     """
     if matrix.alignment < ALIGNMENT:
-        return _refusal(f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}")
+        return Refusal(f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}", operand)
     row_stride, column_stride = matrix.row_stride, matrix.column_stride
     if inner == "column":
         extent, stride, outer, outer_steps, outer_stride = columns, column_stride, "row", rows, row_stride
     else:
         extent, stride, outer, outer_steps, outer_stride = rows, row_stride, "column", columns, column_stride
     if extent > 1 and stride != 1:
-        return _refusal(
+        return Refusal(
             f"{operand} has row stride {row_stride} and column stride {column_stride}, and TMA needs one of "
-            "them to be 1"
+            "them to be 1",
+            operand,
         )
     batch_stride = _uniform_stride(batch, matrix.batch_strides) if batch else 0
     if batch_stride is None:
-        return _refusal(
-            f"{operand} has batch strides {matrix.batch_strides} over {batch} and TMA walks batches by one stride"
+        return Refusal(
+            f"{operand} has batch strides {matrix.batch_strides} over {batch} and TMA walks batches by one stride",
+            operand,
         )
     nbytes = matrix.dtype.nbytes
     batch_steps = prod(batch) if batch_stride else 1
@@ -85,9 +87,10 @@ def tensor(
         if steps == 1:
             stride_bytes = round_up(extent * nbytes, ALIGNMENT)  # any valid stride: it is never used
         if stride_bytes % ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
-            return _refusal(
+            return Refusal(
                 f"{operand} has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
-                f"{ALIGNMENT} bytes up to {MAX_STRIDE}"
+                f"{ALIGNMENT} bytes up to {MAX_STRIDE}",
+                operand,
             )
         strides.append(stride_bytes)
     return TmaTensor(operand, matrix.dtype, (extent, outer_steps, batch_steps), tuple(strides))
@@ -115,10 +118,6 @@ def factor(
     refused = mn_major if mn_stride == 1 else tensor(operand, matrix, rows, columns, batch, k)
     assert isinstance(refused, Refusal)
     return refused
-
-
-def _refusal(reason: str) -> Refusal:
-    return Refusal(reason, avoidable=True)
 
 
 def _uniform_stride(extents: tuple[int, ...], strides: tuple[int, ...]) -> int | None:

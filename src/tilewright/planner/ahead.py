@@ -25,8 +25,8 @@ def units_of(problems: Iterable[Problem], hardware: Hardware) -> list[Translatio
     found: dict[TranslationUnit, None] = {}
     for problem in problems:
         if not problem.is_empty:
-            choice = choose(problem, hardware)
-            found[choice.kernel.assemble(choice.config, problem, hardware).source] = None
+            launches = choose(problem, hardware).launches(hardware)
+            found |= {launch.source: None for launch in launches}
     return list(found)
 
 

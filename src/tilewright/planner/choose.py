@@ -2,24 +2,38 @@
 
 import logging
 import re
+from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.hardware import Hardware
-from tilewright.kernels.kernel import Kernel, fields_of
-from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
+from tilewright.kernels.kernel import Kernel, Launch, fields_of
+from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, considered, kernel_named
 from tilewright.planner import tuned
+from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
 
 log = logging.getLogger("tilewright")
 
 
 class Choice(NamedTuple):
-    """A kernel with its Config, and the reason in one sentence."""
+    """A kernel with its Config, the reason in one sentence, and the problem as it solves it, maybe with copies."""
 
     kernel: Kernel
     config: Any
     reason: str
+    copied: Copied
+
+    def launches(self, hardware: Hardware) -> list[Launch]:
+        """All launches, the kernel's own as the last."""
+        copies = [copy.launch(hardware) for copy in self.copied.copies]
+        return [*copies, self.kernel.assemble(self.config, self.copied.problem, hardware)]
+
+    def seconds(self, hardware: Hardware) -> float:
+        """What the model says of all launches; infinite for a kernel that it does not know."""
+        predicted = self.kernel.predict(self.config, self.copied.problem, hardware)
+        return inf if predicted is None else predicted.seconds + self.copied.seconds(hardware)
 
 
 def choose(
@@ -27,8 +41,9 @@ def choose(
 ) -> Choice:
     """Choose for a problem on a GPU; `kernel` and `config` override. A tuned Config comes first, if `measured`.
 
-    KERNELS is in order of preference, so the first that takes the problem is chosen. Raises ValueError if the override
-    does not exist or does not fit, and NotImplementedError if no kernel takes the problem.
+    Kernels are considered in order of preference, and the first that takes the problem is chosen. If one before it
+    would take it with copies of operands, the model decides between the two. Raises ValueError if the override does not
+    exist or does not fit, and NotImplementedError if no kernel takes the problem.
     """
     if kernel != "auto":
         return _forced(problem, hardware, kernel, config)
@@ -37,18 +52,32 @@ def choose(
         if others:
             raise ArgumentValueError(f"config={config!r} fits {', '.join([name, *others])}: say which with kernel=")
         return _forced(problem, hardware, name, config, named=False)
+    offers: list[Choice] = []
     refusals: list[str] = []
-    for candidate in KERNELS.values():
-        refusal = candidate.refuses(problem, hardware)
-        if refusal is None:
-            found = tuned.best(problem, hardware, candidate.name) if measured else None
-            config, origin = found or (candidate.best(problem, hardware), "")
-            remarks = filter(None, (f"{candidate.name}: {candidate.summary}", candidate.remark(config), origin))
-            return Choice(candidate, config, "; ".join([*remarks, *refusals]))
-        refusals.append(f"{candidate.name} does not take it: {refusal}")
-        if refusal.avoidable:
-            _notice(f"{refusals[-1]}; the next kernel is slower")
-    raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
+    for candidate in considered(problem):
+        copies = copied(problem, candidate, hardware)
+        if copies is not None:
+            offers.append(_offer(candidate, copies, hardware, refusals, measured))
+            if not copies.copies:
+                break
+        refusals.append(f"{candidate.name} does not take it: {candidate.refuses(problem, hardware)}")
+    if not offers:
+        raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
+    best = offers[0] if len(offers) == 1 else min(offers, key=lambda offer: offer.seconds(hardware))
+    if best.copied.copies:
+        _notice(str(best.copied))
+    else:
+        for offer in offers[:-1]:
+            _notice(f"{offer.kernel.name} does not take it: {offer.copied.reasons[0]}; the next kernel is slower")
+    return best
+
+
+def _offer(kernel: Kernel, copies: Copied, hardware: Hardware, refusals: Sequence[str], measured: bool) -> Choice:
+    """The Choice of a kernel that takes the problem, maybe after copies; `refusals`: of the kernels before it."""
+    found = tuned.best(copies.problem, hardware, kernel.name) if measured else None
+    config, origin = found or (kernel.best(copies.problem, hardware), "")
+    remarks = filter(None, (f"{kernel.name}: {kernel.summary}", kernel.remark(config), origin, str(copies)))
+    return Choice(kernel, config, "; ".join([*remarks, *refusals]), copies)
 
 
 _noticed: set[str] = set()
@@ -84,8 +113,9 @@ def _kernels_of(config: Any) -> list[str]:
 def _forced(problem: Problem, hardware: Hardware, name: str, config: Any, named: bool = True) -> Choice:
     """The kernel that was asked for; `named`: with kernel=, and not by the type of `config` alone."""
     kernel = kernel_named(name, "kernel", "'auto'")
-    refusal = kernel.refuses(problem, hardware)
-    if refusal is not None:
+    copies = copied(problem, kernel, hardware)
+    if copies is None or (copies.copies and name not in KERNELS):  # a rung is as it is
+        refusal = kernel.refuses(problem, hardware)
         if named:
             raise ArgumentValueError(
                 f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'"
@@ -94,7 +124,9 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any, named:
             f"config={config!r} is for kernel {name!r}, which does not take {problem} on {hardware.name}: {refusal}; "
             f"leave config out"
         )
+    reason = f"{name}: asked for by {'kernel=' if config is None else 'config='}"
     if config is None:
-        return Choice(kernel, kernel.best(problem, hardware), f"{name}: asked for by kernel=")
-    kernel.check(config, problem, hardware)
-    return Choice(kernel, config, f"{name}: asked for by config=")
+        config = kernel.best(copies.problem, hardware)
+    else:
+        kernel.check(config, copies.problem, hardware)
+    return Choice(kernel, config, "; ".join(filter(None, (reason, str(copies)))), copies)

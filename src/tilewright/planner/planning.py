@@ -6,12 +6,15 @@ from typing import Any
 
 from tilewright.arrays import library_of
 from tilewright.backends.emulation_limit import refuse_long_emulation
+from tilewright.backends.protocol import Executable
 from tilewright.errors import UnavailableError
 from tilewright.jit.cache import build, in_memory
+from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.source import TranslationUnit
 from tilewright.kernels.kernel import Launch
 from tilewright.planner.ahead import prepare
 from tilewright.planner.choose import Choice, choose
+from tilewright.planner.copies import CopyingExecutable
 from tilewright.planner.plan import Argument, Plan, Prepared
 from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
 from tilewright.planner.request import Request
@@ -28,13 +31,13 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
         if choice is None:
             choice = choose(request.problem, backend.hardware, kernel=request.kernel, config=request.config)
         if backend.name == "emulator":
-            refuse_long_emulation(choice.kernel, choice.config, request.problem, backend.hardware)
-        launch = choice.kernel.assemble(choice.config, request.problem, backend.hardware)
-        compiled = in_memory(launch.source, backend.hardware.arch)
-        if compiled is None or not backend.has_loaded(compiled):
-            _refuse_while_capturing(request)
-            compiled = build(launch.source, backend.hardware.arch)
-        prepared = Prepared(choice, compiled, backend.prepare(compiled, launch.shape, launch.arguments))
+            refuse_long_emulation(choice.kernel, choice.config, choice.copied.problem, backend.hardware)
+        *copies, launch = choice.launches(backend.hardware)
+        compiled, executable = _loaded(launch, request)
+        if copies:
+            makers = [_loaded(copy, request)[1] for copy in copies]
+            executable = CopyingExecutable(choice.copied, makers, executable, backend, launch.exchanged)
+        prepared = Prepared(choice, compiled, executable)
         if launch.exchanged:
             binding = binding.exchanged
     arrays, operands, allocate = request.arrays, request.operands, None
@@ -46,6 +49,16 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
     return Plan(
         binding, backend, prepared, arguments, alpha=request.alpha, beta=request.beta, allocate=allocate
     )  # fmt: skip
+
+
+def _loaded(launch: Launch, request: Request) -> tuple[CompiledKernel, Executable]:
+    """A launch's kernel, compiled and loaded; what is not yet there must not be missing while a stream is captured."""
+    backend = request.backend
+    compiled = in_memory(launch.source, backend.hardware.arch)
+    if compiled is None or not backend.has_loaded(compiled):
+        _refuse_while_capturing(request)
+        compiled = build(launch.source, backend.hardware.arch)
+    return compiled, backend.prepare(compiled, launch.shape, launch.arguments)
 
 
 def range_plan_of(request: Request, rows: range, request_of: Callable[..., Request]) -> RangePlan:
@@ -61,8 +74,7 @@ def range_plan_of(request: Request, rows: range, request_of: Callable[..., Reque
     for number, problem in zip(rows, problems_of(request.operands, rows, activation, multiplies), strict=True):
         if not problem.is_empty:
             choices[number] = choice = choose(problem, backend.hardware)
-            launch = choice.kernel.assemble(choice.config, problem, backend.hardware)
-            launches[launch.source] = launch
+            launches |= {launch.source: launch for launch in choice.launches(backend.hardware)}
     known = {source: in_memory(source, backend.hardware.arch) for source in launches}
     if any(compiled is None or not backend.has_loaded(compiled) for compiled in known.values()):
         _refuse_while_capturing(request)

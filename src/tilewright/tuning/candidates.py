@@ -23,10 +23,15 @@ class Candidate(NamedTuple):
         return self.launch.source
 
 
+def tunable(problem: Problem, hardware: Hardware) -> Problem:
+    """The product whose Configs are measured for a problem: with the copies in place of operands that are copied."""
+    return choose(problem, hardware, measured=False).copied.problem
+
+
 def untuned(problem: Problem, hardware: Hardware) -> Candidate:
     """What the planner chooses where nothing was tuned; raises what `choose` raises."""
     choice = choose(problem, hardware, measured=False)
-    return Candidate(choice.kernel, choice.config, choice.kernel.assemble(choice.config, problem, hardware))
+    return Candidate(choice.kernel, choice.config, choice.launches(hardware)[-1])
 
 
 def ranked(first: Candidate, problem: Problem, hardware: Hardware, most: int) -> Iterator[Candidate]:

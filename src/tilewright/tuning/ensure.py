@@ -10,6 +10,7 @@ from tilewright.jit.pool import CompilerPool, compilations
 from tilewright.planner.request import Request
 from tilewright.planner.tuned import Store, label, store
 from tilewright.problem import Problem
+from tilewright.tuning.candidates import tunable
 from tilewright.tuning.search import Tuned, tune
 
 if TYPE_CHECKING:
@@ -24,13 +25,14 @@ def ensure_tuned(request: Request) -> None:
     The caller's arrays are neither read nor written. Raises a ValueError where nothing can be tuned, and an
     UnavailableError while a stream is captured.
     """
-    problem, backend = request.problem, request.backend
+    backend = request.backend
     if request.kernel != "auto" or request.config is not None:
         raise ArgumentValueError("tune=True and kernel= or config= were given: tuning chooses them; leave them out")
     if backend.name != "gpu":
         raise ArgumentValueError(f"tune=True measures on a GPU, and backend is {backend.name!r}: leave tune out")
-    if problem.is_empty:
+    if request.problem.is_empty:
         return
+    problem = tunable(request.problem, backend.hardware)
     kept = store(label(backend.hardware))
     if _has(kept, problem):
         return

@@ -187,15 +187,20 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
 
 def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     """The model's prediction for `product` on the GPU that the emulator represents; the ladder's rungs have none."""
+    from tilewright.planner.copies import copied
+
     problem, hardware = product.problem, planned.backend.hardware
     assert planned.kernel is not None
-    prediction = planned.kernel.predict(planned.config, problem, hardware)
+    copies = copied(problem, planned.kernel, hardware)
+    assert copies is not None
+    prediction = planned.kernel.predict(planned.config, copies.problem, hardware)
     if prediction is None:
         return
-    outcome.record.update({"predicted_time_us": prediction.seconds * 1e6, "predicted_tflops": prediction.tflops})
+    us = (prediction.seconds + copies.seconds(hardware)) * 1e6
+    tflops = problem.flops / us / 1e6
+    outcome.record.update({"predicted_time_us": us, "predicted_tflops": tflops})
     outcome.facts["predicted"] = (
-        f"{prediction.seconds * 1e6:.1f} us on an {hardware.name} for {product}, {prediction.tflops:.3g} TFLOP/s, "
-        f"once its clocks have settled"
+        f"{us:.1f} us on an {hardware.name} for {product}, {tflops:.3g} TFLOP/s, once its clocks have settled"
     )
     useful = f"{prediction.quantization:.1%}" if prediction.quantization >= 0.001 else "less than 0.1%"
     outcome.facts["because"] = (

@@ -79,15 +79,17 @@ def tune(
       tilewright tune --import h200.json
     """
     from tilewright.planner.tuned import encode, label, store, write_whole
+    from tilewright.tuning.candidates import tunable
 
     measures = suite is not None or bool(shapes.shape)
     wanted = shapes.of(suite, False) if measures or not to.asked else []  # which says what to give
     require_writable("--export", to.export)
-    kept = store(label(_hardware(to.gpu, measures)))
+    hardware = _hardware(to.gpu, measures)
+    kept = store(label(hardware))
     record: dict[str, Any] = {"gpu": kept.gpu, "table": str(kept.path), "products": [], "interrupted": False}
     if to.imported is not None:
         record["imported"] = _import(to.imported, kept)
-    problems = [(shape, problem_of(shape, bias, activation)) for shape in wanted]
+    problems = [(shape, tunable(problem_of(shape, bias, activation), hardware)) for shape in wanted]
     show = (lambda *_: None) if as_json else console().print
     _measure(problems, kept, record, again=again, jobs=jobs, show=show)
     table = kept.table()

@@ -49,6 +49,11 @@ struct EpilogueRow {
     if (column >= parameters.n) return;
     const bool both = column + 1 < parameters.n;
     const float x = finish(first, column), y = finish(second, both ? column + 1 : column);
+    put_pair(x, y, column, both);
+  }
+
+  // Stores the finished values of `column` and, if it is inside the matrix too, of its neighbor.
+  __device__ __forceinline__ void put_pair(float x, float y, int column, bool both) const {
     if constexpr (Config::store_elements >= 2) {
       if (both) {
         *reinterpret_cast<typename PairWord<Output>::type*>(out + column) = word_of<Output>(x, y);

@@ -116,6 +116,12 @@ class Counters(Counts):
             counters.add(counts)
         return counters
 
+    def merge(self, other: "Counters") -> None:
+        """Add another launch's counts, in all and by source line."""
+        self.add(other)
+        for chain, counts in other.by_chain.items():
+            self.by_chain.setdefault(chain, Counts()).add(counts)
+
     @cached_property
     def by_line(self) -> dict[str, Counts]:
         """Counts by the innermost source line: the code on that line itself."""
