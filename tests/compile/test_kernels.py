@@ -15,6 +15,7 @@ from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompilationError, compile
+from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
@@ -94,6 +95,7 @@ HALF_MN = problem("tn", bf16, bf16)
 HALF_ODD = problem("nt", bf16, bf16, alignment=2)
 SINGLE = problem("nt", fp32, fp32)
 SINGLE_MN = problem("tn", fp32, fp32)
+SUMLESS = replace(HALF, k=0)
 
 ILLEGAL = {
     **{
@@ -101,6 +103,12 @@ ILLEGAL = {
         for name, kernel in EVERY_KERNEL.items()
         if issubclass(kernel.config_type, ScheduleConfig)
     },
+    "copy": (
+        (SUMLESS, CopyConfig(tile_m=12)),
+        (SUMLESS, CopyConfig(tile_n=96)),
+        (SUMLESS, CopyConfig(tile_m=0)),
+        (SUMLESS, CopyConfig(tile_m=264, tile_n=64)),
+    ),
     "mma_warp": ((HALF, MmaWarpConfig("fp64")), (HALF, MmaWarpConfig("fp16"))),
     "wgmma": (
         (HALF, WgmmaConfig(tile_m=32)),

@@ -58,7 +58,7 @@ def test_a_product_is_tuned_with_right_results(gpu, name):
         first = candidates.untuned(problem, gpu.hardware)
         assert stand.fault(first, build(first.source, gpu.hardware.arch)) == ""
     assert found.faults == ()
-    assert [each.gain for each in found.best] == sorted((each.gain for each in found.best), reverse=True)
+    assert found.best[0].gain > 1 or found.best[0].config == first.config
     assert all(0 < each.us < 1e5 for each in found.best)
     assert found.entry.made_config() == found.best[0].config
 

@@ -15,6 +15,7 @@ from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompilationError
 from tilewright.kernels.kernel import values_of
+from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Protocol, Sample, Work
 from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.tuning import Settings, tune
@@ -96,6 +97,26 @@ def test_the_quickest_config_is_found_among_tilings_and_their_variants(seed):
     assert found.measured > 40
     assert found.best[-1].config == first.config
     assert found.best[-1].gain == 1.0
+
+
+def test_a_gain_that_is_not_seen_in_every_cycle_changes_nothing():
+    problem = product()
+    first = untuned(problem, H200).config
+    found = tune(problem, PretendedStand(lambda config: 20.0, noise=0.02), InstantPool(), settings=SETTINGS)
+    assert found.entry.made_config() == found.best[0].config == first
+    gains = [each.gain for each in found.best[1:]]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_finalists_are_different_units():
+    problem = product()
+    found = tune(problem, PretendedStand(lambda config: 20.0), InstantPool(), settings=SETTINGS)
+    units = {kernel_source(each.config, problem) for each in found.best}
+    assert len(units) == len(found.best) == 5
+
+
+def kernel_source(config, problem):
+    return KERNELS["wgmma"].assemble(config, problem, H200).source
 
 
 def test_wrong_results_and_units_that_do_not_compile_are_reported_and_never_timed():

@@ -59,7 +59,7 @@ class Settings:
     varied: int = 3
     near: float = 1.06
     finalists: int = 4
-    settled: Protocol = field(default_factory=lambda: Settled(cycles=3, slice_seconds=0.08, warmup_seconds=0.6))
+    settled: Protocol = field(default_factory=lambda: Settled(cycles=3, slice_seconds=0.15, warmup_seconds=0.6))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,24 +234,34 @@ class _Search:
         return sorted(self._runners.values(), key=lambda each: each.relative)[:count]
 
     def _finals(self) -> tuple[Ranked, ...]:
-        """The finalists and the untuned choice, timed in turns at the power limit, the quickest first."""
-        leaders = self._best(self._settings.finalists)
-        near = [each for each in leaders if each.relative <= self._settings.near * leaders[0].relative]
+        """The finalists and the untuned choice, timed in turns at the power limit.
+
+        Those that are quicker than the untuned choice in every cycle come first, the quickest ahead, then that choice,
+        then the others: a gain that is not seen each time is likely the power limit's noise.
+        """
         reference = next(iter(self._runners.values()))
-        finalists = near if reference in near else [*near, reference]
+        finalists = [reference, *(each for each in self._leaders() if each is not reference)]
         contenders = {str(index): each.work for index, each in enumerate(finalists)}
         cycles = []
         for cycle in self._settings.settled.measure(contenders):
             cycles.append(cycle)
             share = len(cycles) / self._settings.settled.cycles
             self._report(0.8 + 0.2 * share, "finalists at the power limit")
-        of_reference = str(finalists.index(reference))
         ranking = []
         for index, each in enumerate(finalists):
             us = median(cycle[str(index)].seconds for cycle in cycles) * 1e6
-            gain = median(cycle[of_reference].seconds / cycle[str(index)].seconds for cycle in cycles)
-            ranking.append(Ranked(each.candidate.config, us, gain))
-        return tuple(sorted(ranking, key=lambda each: -each.gain))
+            gains = [cycle["0"].seconds / cycle[str(index)].seconds for cycle in cycles]
+            place = 1 if each is reference else 0 if min(gains) > 1 else 2
+            ranking.append((place, Ranked(each.candidate.config, us, median(gains))))
+        return tuple(ranked for _, ranked in sorted(ranking, key=lambda each: (each[0], -each[1].gain)))
+
+    def _leaders(self) -> list[_Runner]:
+        """The finalists: of each translation unit the quickest, of which those nearly as quick as the first."""
+        of_unit: dict[TranslationUnit, _Runner] = {}
+        for each in self._best(len(self._runners)):
+            of_unit.setdefault(each.candidate.source, each)
+        leaders = list(of_unit.values())[: self._settings.finalists]
+        return [each for each in leaders if each.relative <= self._settings.near * leaders[0].relative]
 
 
 def _first(ready: Iterator[_Compiled], source: TranslationUnit) -> Iterator[_Compiled]:
