@@ -21,6 +21,7 @@ from tilewright.emulator.machine.asynchrony import Asynchrony
 from tilewright.hardware import H200
 from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers
+from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL
@@ -58,6 +59,8 @@ class Subject:
     def shapes(self):
         """The products that a mutant has to get right."""
         m, n, k = self.shape
+        if k == 0:
+            return self.shape, (m, n + 1, 0)
         if self.rung:
             return self.shape, (m, n, self.rung.tile_k)
         others = getattr(self.config, "split_k", 1) - 1  # CTAs with a k-block each
@@ -132,6 +135,7 @@ SUBJECTS = (
     _wgmma("one consumer, swap_ab", 64, 64, 3, (136, 264, 456), swap_ab=True, epilogue="direct"),
     _wgmma("three consumers, cluster 1x2", 192, 64, 2, (392, 136, 392), cluster_n=2, prefetch=2),
     _wgmma("direct, split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False, epilogue="direct"),
+    Subject("copy", "copy", CopyConfig(8, 64), "bf16", (20, 70, 0)),
     _rung("smem_tiles", (37, 41, 101)),
     _rung("register_tiles", (128, 128, 64)),
     _rung("double_buffered", (128, 128, 64)),
