@@ -15,6 +15,9 @@ from tilewright.cli.options import (
 )
 from tilewright.cli.output import console, print_json, table
 
+DEFAULT_SHAPES = ((4096, 4096, 4096), (4096, 4096, 0))
+"""The products to try where none is given; `copy` takes only those without a sum."""
+
 MIX_LINES = 15
 """The number of opcodes shown to people besides the characteristic ones; --json has all."""
 
@@ -24,13 +27,18 @@ def inspect(
     kernel: Annotated[
         str,
         typer.Argument(
-            help="The name of a kernel (wgmma, mma, simt) or of a rung of the ladder (wgmma_basic...).",
+            help="The name of a kernel (wgmma, mma, simt, copy) or of a rung of the ladder (wgmma_basic...).",
             show_default=False,
         ),
     ],
     problem: Annotated[
-        str, typer.Option("--problem", help="M,N,K of the product that chooses the Config.")
-    ] = "4096,4096,4096",
+        str | None,
+        typer.Option(
+            "--problem",
+            help="M,N,K of the product that chooses the Config.",
+            show_default="4096,4096,4096; 4096,4096,0 for copy",
+        ),
+    ] = None,
     dtype: Annotated[
         DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
     ] = None,
@@ -39,7 +47,7 @@ def inspect(
         str,
         typer.Option(
             "--arch",
-            help="The architecture: sm_90a, or for mma and simt also sm_80, sm_86, sm_89, sm_100, sm_120 and all "
+            help="The architecture: sm_90a, or for mma, simt and copy also sm_80, sm_86, sm_89, sm_100, sm_120 and all "
             "others that NVRTC knows; no such GPU is needed.",
         ),
     ] = "sm_90a",
@@ -64,10 +72,10 @@ def inspect(
     from tilewright.jit.listing import instruction_mix, ptx_listing, resources, sass_listing
     from tilewright.kernels.registry import kernel_named
 
-    shape = parse_shape(problem, "--problem")
+    shapes = DEFAULT_SHAPES if problem is None else (parse_shape(problem, "--problem"),)
     chosen, hardware = kernel_named(kernel, "KERNEL"), hardware_of(arch)
     product = first_accepted(
-        chosen, hardware, [shape], dtype.value if dtype else None, layout.value if layout else None
+        chosen, hardware, shapes, dtype.value if dtype else None, layout.value if layout else None
     )
     config = chosen.configs(product.problem, hardware)[0]
     assembled = chosen.assemble(config, product.problem, hardware)
