@@ -82,9 +82,10 @@ def check(
     RawKernel or RawModule of CuPy; a Program or ObjectCode of cuda-core. It needs no GPU.
     arguments: one for each parameter of the kernel. A NumPy array, or a torch tensor on the CPU, is passed by address,
     of whatever dtype, shape and strides; afterwards it holds the output of the first run that ended. Arrays that
-    overlap do so on the device too, so `a[16:]` beside `a` points into it. Accesses outside the arrays are reported.
-    None is a null pointer; numbers take the type of their parameter; a structure is bytes or a NumPy scalar; a TMA
-    descriptor is a `TensorMap`.
+    overlap do so on the device too, so `a[16:]` beside `a` points into it; others lie apart. Accesses outside the
+    arrays are reported.
+    None is a null pointer; numbers take the type of their parameter; a TMA descriptor is a `TensorMap`; a structure by
+    value is bytes, a ctypes.Structure or a NumPy scalar, or a `Struct` of one, if it holds pointers or descriptors.
     grid, cluster: CTAs; block: threads; each a number or up to three, x first. Those that the PTX requires may be left
     out, and one CTA too.
     shared_bytes: dynamic shared memory of each CTA.
