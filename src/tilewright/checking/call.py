@@ -10,6 +10,7 @@ from tilewright.checking.host_memory import KernelArgument, write_back
 from tilewright.checking.launch import Launch
 from tilewright.checking.result import CheckResult, merged
 from tilewright.checking.wording import PYTHON
+from tilewright.emulator import Coverage
 from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
 from tilewright.errors import ArgumentTypeError
 from tilewright.rounding import natural
@@ -114,9 +115,10 @@ def check(
     if entry is not None and not isinstance(entry, str):
         raise ArgumentTypeError(f"entry={entry!r} is not a name: give the kernel's, or a part of it")
     results: list[CheckResult] = []
+    coverage = Coverage()
 
     def perform(launch: Launch) -> None:
-        result, contents = launch.check(orders, waivers=waivers)
+        result, contents = launch.check(orders, waivers=waivers, coverage=coverage)
         results.append(result)
         if result.interrupted:
             raise KeyboardInterrupt(result.error)
