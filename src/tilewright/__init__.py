@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tilewright.checking.call import check as check
     from tilewright.checking.host_memory import TensorMap as TensorMap
     from tilewright.checking.result import CheckResult as CheckResult
+    from tilewright.checking.structures import Struct as Struct
     from tilewright.errors import TilewrightError as TilewrightError
     from tilewright.jit.compile import CompilationError as CompilationError
     from tilewright.jit.compile import CompilerMissing as CompilerMissing
@@ -37,6 +38,7 @@ _HOMES = {
     "plan": "api",
     "check": "checking.call",
     "CheckResult": "checking.result",
+    "Struct": "checking.structures",
     "TensorMap": "checking.host_memory",
     "Plan": "planner.plan",
     "RangePlan": "planner.range_plan",
@@ -66,6 +68,7 @@ __all__ = [
     "RangePlan",
     "ScheduleConfig",
     "SimtConfig",
+    "Struct",
     "TensorMap",
     "TilewrightError",
     "WgmmaConfig",

@@ -88,6 +88,16 @@ def test_an_access_beyond_an_array_names_it():
     assert x.tolist() == list(range(64))
 
 
+@pytest.mark.planted_fault
+def test_an_access_beyond_an_array_into_one_that_follows_it_names_the_first():
+    memory = np.arange(128, dtype=np.float32)
+    out, values = memory[:64], memory[64:]
+    assert scaled(out, values, 1, 2.0, schedules=0).verified
+    (report,) = scaled(memory[:60], memory[60:124], 1, 2.0, schedules=0).reports
+    assert report["kind"] == "OutOfBounds"
+    assert "(arguments[0])" in report["message"]
+
+
 RACE = 'extern "C" __global__ void race(int* x) { x[threadIdx.x] = 1; x[threadIdx.x ^ 1] = 2; }'
 
 

@@ -69,20 +69,39 @@ def test_the_bug_is_found_as_shown_and_the_mend_mends_it(name, tmp_path, monkeyp
     assert without_counts(invoke(*command, code=0).stdout) == without_counts(mended)
 
 
-def python_blocks():
-    return [text for language, text in BLOCK.findall(TEXT) if language == "python" and "def test_" in text]
+def python_block(name):
+    """The one block of Python that defines a function."""
+    (text,) = (text for language, text in BLOCK.findall(TEXT) if language == "python" and f"def {name}(" in text)
+    namespace = {}
+    exec(compile(text, "page.md", "exec"), namespace)
+    return namespace[name]
 
 
 def test_the_test_with_check_fails_for_the_bug_and_passes_without_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kernel, _, _, mend, _ = part("softmax.cu")
-    namespace = {}
-    exec(compile(python_blocks()[0], "page.md", "exec"), namespace)
+    test = python_block("test_softmax")
     Path("softmax.cu").write_text(kernel)
     with pytest.raises(AssertionError, match=r"softmax\.cu:19: error: race"):
-        namespace["test_softmax"]()
+        test()
     Path("softmax.cu").write_text(mend_of("softmax.cu", kernel, mend))
-    namespace["test_softmax"]()
+    test()
+
+
+@pytest.mark.skipif(find_spec("cutlass_library") is None, reason="cutlass_library is not installed")
+def test_the_test_with_a_structure_fails_for_the_bug_and_passes_without_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (section,) = (text for text in re.split(r"^## ", TEXT, flags=re.MULTILINE) if "Save this as scale_rows.cu" in text)
+    (_, kernel), _, (_, shown), (_, mend) = BLOCK.findall(section)
+    test = python_block("test_scale_rows")
+    Path("scale_rows.cu").write_text(kernel)
+    with pytest.raises(AssertionError) as failed:
+        test()
+    assert " ".join(without_counts(shown)) in " ".join(without_counts(str(failed.value)))
+    lines = kernel.splitlines(keepends=True)
+    assert (lines[11].startswith("static_assert"), lines[25]) == (True, "\n")
+    Path("scale_rows.cu").write_text("".join([*lines[:25], mend, *lines[25:]]))
+    test()
 
 
 def test_the_test_with_a_device(tmp_path, monkeypatch):
@@ -91,8 +110,6 @@ def test_the_test_with_a_device(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     Path("softmax.ptx").write_text(UserSource("softmax.cu", part("softmax.cu")[0]).compiled().ptx)
-    namespace = {}
-    exec(compile(python_blocks()[1], "page.md", "exec"), namespace)
     device = Device()
-    namespace["test_on_a_device"](device)
+    python_block("test_on_a_device")(device)
     assert device.reports

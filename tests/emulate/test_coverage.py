@@ -7,6 +7,9 @@ import tilewright as tw
 from emulate.nvrtc import compile_ptx
 from support.commands import in_json, invoke
 from support.peeking_ring import PEEKING_RING
+from tilewright.checking.doors import Call
+from tilewright.checking.doors.ptx import launch_module
+from tilewright.checking.launch import Source
 from tilewright.emulator import Coverage, Device
 
 KINDS = ("rings", "branches", "accesses", "operations", "lines")
@@ -142,3 +145,26 @@ def test_the_command_says_it_and_the_record_has_it(tmp_path):
         "total": 1,
         "missed": [{"location": "`bra` (PTX line 20)", "detail": "never taken", "line": "PTX:20"}],
     }
+
+
+class Twice:
+    """A door whose kernel launches a module for each number."""
+
+    def __init__(self, ptx, numbers):
+        self.ptx, self.numbers = ptx, numbers
+
+    def run(self, call, perform):
+        for number in self.numbers:
+            launch_module(Source("kernel", self.ptx), None, Call(None, (number,), block=call.block), perform)
+
+
+@pytest.mark.parametrize(("numbers", "missed"), [((0, 5), 0), ((0, 0), 1)])
+def test_launches_of_one_call_are_covered_together(monkeypatch, numbers, missed):
+    source = 'extern "C" __global__ void store(int n) { __shared__ volatile int x[1]; if (n > 3) x[0] = n; }'
+    monkeypatch.setattr("tilewright.checking.call.door_of", lambda kernel: Twice(compile_ptx(source), numbers))
+    result = tw.check(None, block=1, schedules=0)
+    assert result.kernel == "store"
+    decided = [result.coverage[kind] for kind in ("branches", "accesses")]
+    assert sum(part["total"] for part in decided) == 1
+    assert sum(len(part["missed"]) for part in decided) == missed
+    assert bool(result.coverage["summary"]) == bool(missed)

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.emulator import Device
+from tilewright.emulator import Device, Misaligned
 
 HEADER = ".version 8.6\n.target sm_90a\n.address_size 64\n"
 DTYPES = {
@@ -68,6 +68,34 @@ def test_floating_point(operation, kind, length, returns):
     combined = {"add": contributions.sum(0) + 2, "min": np.minimum(contributions.min(0), 2),
                 "max": np.maximum(contributions.max(0), 2)}[operation.split(".")[0]]  # fmt: skip
     np.testing.assert_array_equal(result.astype(float), combined)
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("opcode", ["red.global", "red", "atom.global"])
+@pytest.mark.parametrize(("kind", "length"), [("add.v2.f32", 2), ("add.v4.f32", 4), ("max.noftz.v8.f16", 8)])
+def test_a_vector_is_aligned_as_a_whole(kind, length, opcode):
+    width = 32 if kind.endswith("f32") else 16
+    values = "{" + ", ".join(f"%v{e}" for e in range(length)) + "}"
+    old = values.replace("%v", "%o") + "," if opcode.startswith("atom") else ""
+    declarations = f".reg .b{width} %v<{length}>, %o<{length}>;"
+    zeros = " ".join(f"mov.b{width} %v{e}, 0;" for e in range(length))
+    run(f"{zeros} {opcode}.{kind} {old} [%p], {values};", np.zeros(8, np.uint32), declarations)
+    with pytest.raises(Misaligned, match=rf"accesses {width * length // 8} bytes at global address .* not a multiple"):
+        run(f"{zeros} {opcode}.{kind} {old} [%p+4], {values};", np.zeros(8, np.uint32), declarations)
+
+
+def test_a_vector_is_one_request():
+    ptx = f"""{HEADER}
+.visible .entry op(.param .u64 cells) {{
+  .reg .b64 %p; .reg .b32 %v;
+  ld.param.u64 %p, [cells]; mov.b32 %v, 0;
+  red.global.add.v4.f32 [%p], {{%v, %v, %v, %v}};
+  ret;
+}}
+"""
+    device = Device(memory_bytes=1 << 20, count_memory=True)
+    counters = device.launch(device.load(ptx), 1, 64, [device.upload(np.zeros(8, np.float32))])
+    assert (counters.global_requests, counters.global_sectors) == ({"atom": 2}, {"atom": 2})
 
 
 INTEGERS = {

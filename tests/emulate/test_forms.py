@@ -7,10 +7,11 @@ import pytest
 
 from support.columns import COLUMNS
 from support.forms import FORMS
+from support.images import IMAGES
 from support.launches import emulate
 from support.tiles import TILES
 
-CASES = {**FORMS, "tile": TILES, "column": COLUMNS}
+CASES = {**FORMS, "tile": TILES, "column": COLUMNS, **IMAGES}
 SAMPLED = 1 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 12
 """One case in this many runs with the checks on, and again with operations as late as allowed; the others run once."""
 
@@ -27,7 +28,7 @@ def test_every_form_runs(kind):
     for number, case in enumerate(CASES[kind]):
         launch, sampled = case.launch(), number % SAMPLED == 0
         results = emulate(launch, checks=sampled)
-        written += any(not np.array_equal(*pair) for pair in zip(launch.buffers, results, strict=True))
+        written += any(not np.array_equal(*pair) for pair in zip(launch.before, results, strict=True))
         if sampled:
             late = emulate(launch, checks=False, asynchrony="lazy")
             assert not case.differences(late, results, emulate), case.name
@@ -56,7 +57,7 @@ def test_every_form_assembles(kind):
 
 
 def test_a_result_that_differs_is_found():
-    for kind in ("integer", "float", "wgmma", "tile"):
+    for kind in ("integer", "float", "wgmma", "tile", "texture", "surface"):
         case = CASES[kind][0]
         results = emulate(case.launch())
         index = 0 if kind == "tile" else 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from emulate.nvrtc import compile_ptx
-from tilewright.emulator import Device, OutOfBounds, PtxSyntaxError, UnsupportedInstruction
+from tilewright.emulator import Device, Misaligned, OutOfBounds, PtxSyntaxError, UnsupportedInstruction
 
 SOURCE = """
 extern "C" __global__ void all(TYPE* out, TYPE* many, const TYPE* in) {
@@ -79,6 +79,16 @@ def test_halves_are_summed_in_their_own_type_or_in_f32(precision, expected):
     )
     out, *_ = run(body, "unsigned", places, [0], threads=1)
     assert out.view(np.float16).tolist() == [expected] * 2
+
+
+@pytest.mark.planted_fault
+def test_a_vector_is_aligned_as_a_whole():
+    body = 'asm volatile("multimem.red.add.v4.f32 [%0], {%1, %1, %1, %1};" :: "l"(at), "f"(1.0f) : "memory")'
+    places = [np.zeros(8, np.float32)] * 2
+    _, *places = run(body, "float", places, [0], threads=1)
+    assert [place.tolist() for place in places] == [[1, 1, 1, 1, 0, 0, 0, 0]] * 2
+    with pytest.raises(Misaligned, match=r"accesses 16 bytes .* not a multiple of 16"):
+        run(body, "float", places, [0], threads=1, shift=4)
 
 
 @pytest.mark.planted_fault

@@ -6,6 +6,8 @@ from functools import cache
 
 import numpy as np
 
+from support.gpu_images import GpuImage
+
 SECONDS_PER_LAUNCH = 10
 _DRIVER_TYPES = {
     "u8": "UINT8", "u16": "UINT16", "u32": "UINT32", "s32": "INT32", "u64": "UINT64", "s64": "INT64",
@@ -122,7 +124,7 @@ def _function(ptx, shared_bytes):
 
 
 def launch_here(launch):
-    """The buffers after the launch, in this process. Raises what the driver's refusals raise."""
+    """The buffers and the pictures after the launch, in this process. Raises what the driver's refusals raise."""
     driver, checked = _current_context()
     function = _function(launch.ptx, launch.shared_bytes)
     addresses = []
@@ -131,7 +133,8 @@ def launch_here(launch):
         addresses.append(int(address))
         checked(driver.cuMemcpyHtoD(address, buffer.ctypes.data, buffer.nbytes), "cuMemcpyHtoD")
     maps = [_encoded(tensor, addresses[tensor.buffer], driver, checked) for tensor in launch.tensors]
-    words = np.array([*addresses, *launch.numbers], np.uint64)
+    images = [GpuImage(picture, driver, checked) for picture in launch.pictures]
+    words = np.array([*addresses, *(image.handle for image in images), *launch.numbers], np.uint64)
     places = [int(encoded.getPtr()) for encoded in maps]
     places += [words.ctypes.data + 8 * index for index in range(words.size)]
     arguments = np.array(places, np.uint64)
@@ -154,6 +157,9 @@ def launch_here(launch):
         checked(driver.cuMemcpyDtoH(after.ctypes.data, address, after.nbytes), "cuMemcpyDtoH")
         checked(driver.cuMemFree(address), "cuMemFree")
         results.append(after)
+    for image in images:
+        results.append(image.read())
+        image.destroy()
     return results
 
 

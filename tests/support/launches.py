@@ -1,5 +1,6 @@
-"""A launch described once, for the emulator and for the driver: PTX text, buffers, tensor maps."""
+"""A launch described once, for the emulator and for the driver: PTX text, buffers, tensor maps, images."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,11 +32,27 @@ class Tensor:
 
 
 @dataclass(frozen=True, eq=False)
+class Picture:
+    """An image of the launch, which the kernel gets as a texture or as a surface.
+
+    texels, dimensions, layered: as Images.make takes them. texture: the options of Images.texture; None for a surface.
+    linear: whether the texels lie in linear memory, for texels by their number; else in a CUDA array.
+    """
+
+    texels: np.ndarray
+    dimensions: int
+    layered: bool = False
+    texture: Mapping[str, object] | None = None
+    linear: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Launch:
     """One launch of the only entry of a PTX module.
 
-    The entry takes the tensor maps, then the addresses of the buffers, then the numbers (64 bits each). Buffers are
-    arrays of bytes: what they hold before, and in a result what they hold afterwards.
+    The entry takes the tensor maps, then the addresses of the buffers, then the handles of the pictures, then the
+    numbers (64 bits each). Buffers are arrays of bytes: what they hold before, and in a result what they hold
+    afterwards; in a result the bytes of the pictures follow.
     """
 
     ptx: str
@@ -46,22 +63,34 @@ class Launch:
     block: int = 32
     cluster: int = 1
     shared_bytes: int = 0
+    pictures: tuple[Picture, ...] = ()
+
+    @property
+    def before(self):
+        """What a result would be if the kernel wrote nothing."""
+        return [*self.buffers, *(picture.texels.reshape(-1).view(np.uint8) for picture in self.pictures)]
 
 
 def emulate(launch, **options):
-    """The buffers after the launch in the emulator; `options` are the device's."""
+    """The buffers and the pictures after the launch in the emulator; `options` are the device's."""
     device = Device(memory_bytes=1 << 26, **options)
     addresses = [device.upload(buffer) for buffer in launch.buffers]
     maps = [_encoded(device, tensor, addresses[tensor.buffer]) for tensor in launch.tensors]
+    images = [device.images.make(each.texels, each.dimensions, layered=each.layered) for each in launch.pictures]
+    handles = [
+        device.images.surface(image) if picture.texture is None else device.images.texture(image, **picture.texture)
+        for image, picture in zip(images, launch.pictures, strict=True)
+    ]
     device.launch(
         device.load(launch.ptx),
         (launch.grid,),
         (launch.block,),
-        [*maps, *addresses, *launch.numbers],
+        [*maps, *addresses, *handles, *launch.numbers],
         cluster=(launch.cluster,),
         shared_bytes=launch.shared_bytes,
     )
-    return [device.read(address, buffer.nbytes) for address, buffer in zip(addresses, launch.buffers, strict=True)]
+    buffers = [device.read(address, buffer.nbytes) for address, buffer in zip(addresses, launch.buffers, strict=True)]
+    return buffers + [device.images.read(image).reshape(-1).view(np.uint8) for image in images]
 
 
 def _encoded(device, tensor, base):

@@ -105,12 +105,12 @@ def _translated(pointer: int, copies: list[tuple[int, int, int]]) -> int:
 
 
 def merge_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The half-open address ranges, sorted; overlapping and touching ones are joined, and empty ones dropped."""
+    """The half-open address ranges, sorted; overlapping ones are joined, and empty ones dropped."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if high <= low:
             continue
-        if merged and low <= merged[-1][1]:
+        if merged and low < merged[-1][1]:
             merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
             merged.append((low, high))

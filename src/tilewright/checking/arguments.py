@@ -42,29 +42,22 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
-class Structure:
-    """A structure passed by value, with pointers in it, by their offsets in bytes.
+class HostMap:
+    """A TMA descriptor that host code has made, of the memory at a pointer."""
 
-    maps: the TMA descriptors in it by their offsets; the pointers at these are their addresses.
-    """
+    made: "TensorMap"
+    pointer: Pointer
 
-    data: bytes
-    pointers: Mapping[int, Pointer]
-    maps: Mapping[int, "TensorMap"] = field(default_factory=dict)
+    @property
+    def buffer(self) -> str | None:
+        """The buffer that it describes."""
+        return self.pointer.buffer
 
     def value(self, device: "Device", addresses: Mapping[str, int]) -> bytes:
-        """The bytes, with the addresses on a device."""
-        from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, encode_tensor_map
+        """The descriptor on a device."""
+        from tilewright.emulator.semantics.tensor_map import encode_tensor_map
 
-        data = bytearray(self.data)
-        for offset, pointer in self.pointers.items():
-            address = pointer.value(device, addresses)
-            if offset in self.maps:
-                encoded = encode_tensor_map(replace(self.maps[offset], address=address))
-                data[offset : offset + TENSOR_MAP_BYTES] = encoded
-            else:
-                data[offset : offset + 8] = address.to_bytes(8, "little")
-        return bytes(data)
+        return encode_tensor_map(replace(self.made, address=self.pointer.value(device, addresses)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +102,23 @@ class TensorMapOf:
             )
         except ValueError as error:
             raise ArgumentValueError(f"{self.label}: {error} (innermost dimension first)") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """A structure passed by value; parts: the pointers and TMA descriptors in it, by their offsets in bytes."""
+
+    data: bytes
+    parts: Mapping[int, Pointer | TensorMapOf | HostMap]
+
+    def value(self, device: "Device", addresses: Mapping[str, int]) -> bytes:
+        """The bytes, with the addresses on a device."""
+        data = bytearray(self.data)
+        for offset, part in self.parts.items():
+            value = part.value(device, addresses)
+            placed = value if isinstance(value, bytes) else value.to_bytes(8, "little")
+            data[offset : offset + len(placed)] = placed
+        return bytes(data)
 
 
 Item: TypeAlias = Pointer | Structure | TensorMapOf | int | float | bytes | np.generic

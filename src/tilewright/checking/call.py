@@ -10,6 +10,7 @@ from tilewright.checking.host_memory import KernelArgument, write_back
 from tilewright.checking.launch import Launch
 from tilewright.checking.result import CheckResult, merged
 from tilewright.checking.wording import PYTHON
+from tilewright.emulator import Coverage
 from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
 from tilewright.errors import ArgumentTypeError
 from tilewright.rounding import natural
@@ -82,9 +83,10 @@ def check(
     RawKernel or RawModule of CuPy; a Program or ObjectCode of cuda-core. It needs no GPU.
     arguments: one for each parameter of the kernel. A NumPy array, or a torch tensor on the CPU, is passed by address,
     of whatever dtype, shape and strides; afterwards it holds the output of the first run that ended. Arrays that
-    overlap do so on the device too, so `a[16:]` beside `a` points into it. Accesses outside the arrays are reported.
-    None is a null pointer; numbers take the type of their parameter; a structure is bytes or a NumPy scalar; a TMA
-    descriptor is a `TensorMap`.
+    overlap do so on the device too, so `a[16:]` beside `a` points into it; others lie apart. Accesses outside the
+    arrays are reported.
+    None is a null pointer; numbers take the type of their parameter; a TMA descriptor is a `TensorMap`; a structure by
+    value is bytes, a ctypes.Structure or a NumPy scalar, or a `Struct` of one, if it holds pointers or descriptors.
     grid, cluster: CTAs; block: threads; each a number or up to three, x first. Those that the PTX requires may be left
     out, and one CTA too.
     shared_bytes: dynamic shared memory of each CTA.
@@ -113,9 +115,10 @@ def check(
     if entry is not None and not isinstance(entry, str):
         raise ArgumentTypeError(f"entry={entry!r} is not a name: give the kernel's, or a part of it")
     results: list[CheckResult] = []
+    coverage = Coverage()
 
     def perform(launch: Launch) -> None:
-        result, contents = launch.check(orders, waivers=waivers)
+        result, contents = launch.check(orders, waivers=waivers, coverage=coverage)
         results.append(result)
         if result.interrupted:
             raise KeyboardInterrupt(result.error)

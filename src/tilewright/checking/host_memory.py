@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tilewright.backends.protocol import merge_ranges
-from tilewright.checking.arguments import Arguments, Buffer, Item, Pointer, Structure, TensorMapOf
+from tilewright.checking.arguments import Arguments, Buffer, HostMap, Item, Pointer, Structure, TensorMapOf
 from tilewright.checking.runs import Results
+from tilewright.checking.structures import Struct, filled, places_of
 from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.emulator.semantics.tensor_map import TensorMap as EncodedMap
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
@@ -18,12 +19,11 @@ from tilewright.operand import byte_range
 from tilewright.reference import Array
 from tilewright.rounding import integers, natural
 
-KernelArgument: TypeAlias = "Array | TensorMap | int | float | bytes | np.generic | None"
+KernelArgument: TypeAlias = "Array | TensorMap | Struct | int | float | bytes | np.generic | ctypes.Structure | None"
 """What a parameter of a kernel takes; a torch tensor on the CPU counts as an array."""
 
 ALIGNMENT = 16
 """The widest access of a thread in bytes; host allocations begin at multiples of it, as those of a device do."""
-
 
 NARROW = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
 """Types of torch that NumPy lacks, by their names in torch, and their names in PTX."""
@@ -93,58 +93,95 @@ def arguments_of(
         ArgumentTypeError, ArgumentValueError: naming the argument that is none of KernelArgument.
     """
     labels = [f"arguments[{number}]" for number in range(len(given))] if labels is None else list(labels)
-    arrays: dict[str, Array] = dict(memory or {})
-    for label, argument in zip(labels, given, strict=True):
-        array = host_array(argument.array if isinstance(argument, TensorMap) else argument, label)
-        if array is not None:
-            arrays[label] = array
-        elif isinstance(argument, TensorMap):
-            raise ArgumentTypeError(
-                f"{label} is a TensorMap of a {type(argument.array).__name__}: pass one of a NumPy array"
-            )
-    spans = {label: span_of(array) for label, array in arrays.items()}
-    regions: dict[str, tuple[int, int]] = {}
-    places: dict[str, Pointer] = {}
-    for low, high in merge_ranges(spans.values()):
-        inside = [label for label, span in spans.items() if low <= span[0] < span[1] <= high]
-        regions[inside[0]] = low, high
-        places |= {label: Pointer(inside[0], arrays[label].ctypes.data - low) for label in inside}
+    structs = {
+        label: dict(places_of(label, argument))
+        for label, argument in zip(labels, given, strict=True)
+        if isinstance(argument, Struct)
+    }
+    values = dict(zip(labels, given, strict=True))
+    values |= {name: place.value for places in structs.values() for name, place in places.items()}
+    host = _HostMemory.of(dict(memory or {}) | dict(_arrays_in(values)))
     items: list[Item] = []
     for label, argument in zip(labels, given, strict=True):
-        if isinstance(argument, TensorMap):
-            items.append(_tensor_map(label, argument, arrays[label], places.get(label)))
-        elif isinstance(argument, ByValue):
-            items.append(_structure(argument, regions))
-        elif label in arrays:
-            items.append(places.get(label) or Pointer(None))  # an empty array has no address
+        if isinstance(argument, Struct):
+            parts = {name: (place, host.item(name, place.value)) for name, place in structs[label].items()}
+            items.append(filled(label, argument, parts))
         else:
-            items.append(_item(label, argument))
+            items.append(host.item(label, argument))
     used = {name for item in items for name in _buffers_of(item)}
-    buffers: dict[str, Buffer] = {
-        name: _buffer(*region, [arrays[label] for label, place in places.items() if place.buffer == name])
-        for name, region in regions.items()
-        if name in used
-    }
-    return Arguments(buffers, items, labels)
+    return Arguments({name: host.buffer(name) for name in host.regions if name in used}, items, labels)
 
 
-def _structure(argument: ByValue, regions: Mapping[str, tuple[int, int]]) -> Structure:
-    """The parameter of these bytes; what lies in a region is an address there."""
-    data, maps, pointers = argument.data, argument.maps, {}
-    for offset in range(0, len(data) - 7, 8):
-        word = maps[offset].address if offset in maps else int.from_bytes(data[offset : offset + 8], "little")
-        for name, (low, high) in regions.items():
-            if low <= word < high:
-                pointers[offset] = Pointer(name, word - low)
-    return Structure(data, pointers, maps)
+def _arrays_in(values: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
+    """The arrays among values, and those of tensor maps."""
+    for label, value in values.items():
+        array = host_array(value.array if isinstance(value, TensorMap) else value, label)
+        if array is not None:
+            yield label, array
+        elif isinstance(value, TensorMap):
+            raise ArgumentTypeError(
+                f"{label} is a TensorMap of a {type(value.array).__name__}: pass one of a NumPy array"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _HostMemory:
+    """The caller's arrays by their labels, and the memory that they span.
+
+    regions: the half-open ranges of addresses, each of one array or of several that overlap; by the label of one.
+    places: of each array that has elements, the region and the offset.
+    """
+
+    arrays: Mapping[str, Array]
+    regions: Mapping[str, tuple[int, int]]
+    places: Mapping[str, Pointer]
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> "_HostMemory":
+        """The memory of these arrays."""
+        spans = {label: span_of(array) for label, array in arrays.items()}
+        regions: dict[str, tuple[int, int]] = {}
+        places: dict[str, Pointer] = {}
+        for low, high in merge_ranges(spans.values()):
+            inside = [label for label, span in spans.items() if low <= span[0] < span[1] <= high]
+            regions[inside[0]] = low, high
+            places |= {label: Pointer(inside[0], arrays[label].ctypes.data - low) for label in inside}
+        return cls(arrays, regions, places)
+
+    def item(self, label: str, argument: Any) -> Item:
+        """The argument of that label."""
+        if isinstance(argument, TensorMap):
+            return _tensor_map(label, argument, self.arrays[label], self.places.get(label))
+        if isinstance(argument, ByValue):
+            return self._translated(argument)
+        if label in self.arrays:
+            return self.places.get(label) or Pointer(None)  # an empty array has no address
+        return _item(label, argument)
+
+    def _translated(self, argument: ByValue) -> Structure:
+        """The parameter of these bytes; what lies in a region is an address there."""
+        data, maps = argument.data, argument.maps
+        parts: dict[int, Pointer | TensorMapOf | HostMap] = {}
+        for offset in range(0, len(data) - 7, 8):
+            word = maps[offset].address if offset in maps else int.from_bytes(data[offset : offset + 8], "little")
+            for name, (low, high) in self.regions.items():
+                if low <= word < high:
+                    pointer = Pointer(name, word - low)
+                    parts[offset] = HostMap(maps[offset], pointer) if offset in maps else pointer
+        return Structure(data, parts)
+
+    def buffer(self, name: str) -> Buffer:
+        """The memory of a region."""
+        return _buffer(
+            *self.regions[name], [self.arrays[label] for label, at in self.places.items() if at.buffer == name]
+        )
 
 
 def _buffers_of(item: Item) -> Iterator[str]:
     """The names of the buffers that an argument points to."""
-    pointers = item.pointers.values() if isinstance(item, Structure) else [item]
-    for pointer in pointers:
-        if isinstance(pointer, Pointer | TensorMapOf) and pointer.buffer is not None:
-            yield pointer.buffer
+    for part in item.parts.values() if isinstance(item, Structure) else [item]:
+        if isinstance(part, Pointer | TensorMapOf | HostMap) and part.buffer is not None:
+            yield part.buffer
 
 
 def host_array(argument: Any, label: str) -> Array | None:
@@ -192,11 +229,13 @@ def _on_gpu(label: str, what: str, remedy: str) -> ArgumentTypeError:
 def _item(label: str, argument: Any) -> Item:
     if argument is None:
         return Pointer(None)
+    if isinstance(argument, ctypes.Structure):
+        return bytes(argument)
     if isinstance(argument, int | float | bytes | np.generic):
         return argument
     raise ArgumentTypeError(
         f"{label} is a {type(argument).__name__}: pass a NumPy array, a torch tensor on the CPU, a number, a NumPy "
-        f"scalar, bytes, a TensorMap, or None for a null pointer"
+        f"scalar, bytes, a TensorMap, a Struct, a ctypes.Structure, or None for a null pointer"
     )
 
 

@@ -18,7 +18,7 @@ from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Results, Run, ignored, run_under_each
 from tilewright.checking.time_limit import TimeLimit
 from tilewright.checking.wording import Wording
-from tilewright.emulator import Counters, Device, Kernel
+from tilewright.emulator import Counters, Coverage, Device, Kernel
 from tilewright.emulator.checks.reporting.waivers import Waiver
 from tilewright.emulator.ptx.parser import COMPILED, source_files
 from tilewright.errors import ArgumentValueError
@@ -125,16 +125,19 @@ class Launch:
         seed: int = 0,
         *,
         waivers: Sequence[Waiver] = (),
+        coverage: Coverage | None = None,
         progress: Callable[[float], None] = ignored,
     ) -> tuple[CheckResult, Results | None]:
         """The findings under every order, and the contents of the buffers after the first run that ended.
+
+        coverage: notes what this launch exercises too, besides others of one call.
 
         Raises:
             EmulatorError: for PTX that is wrong or not emulated, and for launches that no GPU accepts.
         """
         arguments, kernel = self.arguments, self.kernel
         initial = arguments.initial(seed)
-        findings = Findings(self.title or kernel.name, Path(self.source.name).name, waivers=waivers)
+        findings = Findings(self.title or kernel.name, Path(self.source.name).name, waivers=waivers, coverage=coverage)
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
             ignore = [str(waiver) for waiver in waivers]

@@ -38,8 +38,9 @@ def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
         elif isinstance(item, TensorMapOf) and parameter.size == 8 and not _is_float(parameter):
             item = arguments.items[number] = replace(item, by_address=True)
         if not _fits(item, parameter):
+            given = "" if (size := _nbytes(item)) is None else f" has {size} bytes"
             raise ArgumentValueError(
-                f"{label}: parameter {number + 1} of {kernel.name}, {name_of(parameter)}, takes "
+                f"{label}{given}: parameter {number + 1} of {kernel.name}, {name_of(parameter)}, takes "
                 f"{taken_by(parameter, words)}"
             )
 
@@ -61,17 +62,25 @@ def taken_by(parameter: "Parameter", words: Wording) -> str:
 
 
 def _fits(item: Item, parameter: "Parameter") -> bool:
-    if isinstance(item, np.generic):  # np.float64 is a float, too
-        return parameter.size == item.nbytes
+    if (size := _nbytes(item)) is not None:  # np.float64 is a float, too
+        return parameter.size == size
     if isinstance(item, Pointer):
         return parameter.size == 8 and not _is_float(parameter)
     if isinstance(item, TensorMapOf):
         return item.by_address or parameter.size == TENSOR_MAP_BYTES
     if isinstance(item, float):
         return _is_float(parameter)
-    if isinstance(item, int):
-        return parameter.size <= 8 and -(1 << 8 * parameter.size - 1) <= item < 1 << 8 * parameter.size
-    return parameter.size == len(item.data if isinstance(item, Structure) else item)
+    assert isinstance(item, int)
+    return parameter.size <= 8 and -(1 << 8 * parameter.size - 1) <= item < 1 << 8 * parameter.size
+
+
+def _nbytes(item: Item) -> int | None:
+    """The size of an argument that has one of its own."""
+    if isinstance(item, np.generic):
+        return item.nbytes
+    if isinstance(item, Structure | bytes):
+        return len(item.data if isinstance(item, Structure) else item)
+    return None
 
 
 def _is_float(parameter: "Parameter") -> bool:

@@ -9,7 +9,7 @@ from tilewright.checking.asynchrony import Asynchrony
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
-    from tilewright.emulator import Counters
+    from tilewright.emulator import Counters, Coverage
     from tilewright.emulator.checks.reporting.reports import Reports
     from tilewright.emulator.checks.reporting.waivers import Waiver
 
@@ -76,7 +76,10 @@ class CheckResult:
 
 
 def merged(results: Sequence[CheckResult]) -> CheckResult:
-    """The results of several launches as one, of all of them; counters are sums."""
+    """The results of several launches as one, of all of them; counters are sums.
+
+    The launches have noted what they exercise in one Coverage, so that the last result says it of all.
+    """
     if len(results) == 1:
         return results[0]
     if not results:
@@ -93,6 +96,7 @@ def merged(results: Sequence[CheckResult]) -> CheckResult:
         warnings=[warning for result in results for warning in result.warnings],
         waived=_total([result.waived for result in results]),
         counters=_total([result.counters for result in results]),
+        coverage=results[-1].coverage,
         schedules=list(dict.fromkeys(schedule for result in results for schedule in result.schedules)),
         files={name: path for result in results for name, path in result.files.items()},
     )
@@ -116,7 +120,7 @@ class Findings:
 
     named: puts the names of arrays after the addresses in a sentence.
     waivers: what is accepted, and only counted.
-    coverage: the observer that each run needs, of what they exercise.
+    coverage: the observer that each run needs, of what they exercise; given, that of earlier launches too.
     """
 
     def __init__(
@@ -127,11 +131,12 @@ class Findings:
         *,
         named: Callable[[str], str] = str,
         waivers: "Sequence[Waiver]" = (),
+        coverage: "Coverage | None" = None,
     ) -> None:
         from tilewright.emulator import Coverage
 
         self.kernel, self.product, self.config = kernel, product, config
-        self.coverage = Coverage()
+        self.coverage = coverage or Coverage()
         self.named, self._waivers = named, waivers
         self.counters: Counters | None = None
         self.error, self.interrupted = "", False

@@ -39,8 +39,8 @@ PYTHON = Wording(
     value="{}={!r}",
     given="{count} kernel arguments are given",
     address="a NumPy array, a TensorMap, None for null, or an integer",
-    structure="a structure: bytes, or a NumPy scalar, of {size} bytes",
-    typed={2: ", such as np.float16(1.5)", 128: ", or a TensorMap"},
+    structure="a structure of {size} bytes: a Struct, a ctypes.Structure, a NumPy scalar or bytes",
+    typed={2: ", such as np.float16(1.5)", 128: "; or a TensorMap"},
 )
 
 COMMAND_LINE = Wording(

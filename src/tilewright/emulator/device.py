@@ -273,8 +273,8 @@ class Device:
 
         grid (CTAs), block (threads), cluster (CTAs): a number, or up to three, x first.
         args: one for each kernel parameter: an int (an integer of the parameter's size, or an address), a float (f32 or
-        f64 by the parameter's size, not for integer types), a NumPy scalar, or bytes of exactly the parameter's size,
-        such as a tensor map.
+        f64 by the parameter's size, not for integer types), a NumPy scalar, or bytes or a ctypes.Structure of exactly
+        the parameter's size, such as a tensor map.
         shared_bytes: dynamic shared memory of each CTA in bytes.
         dependent: whether the grid may start before the one ahead of it has ended (programmatic dependent launch); the
         checks then report accesses to global memory that do not follow griddepcontrol.wait.

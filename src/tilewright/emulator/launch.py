@@ -1,5 +1,6 @@
 """The rules of a launch: extents and limits, the bytes of its arguments, and how many CTAs run together."""
 
+import ctypes
 from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias
@@ -33,7 +34,7 @@ MACHINE_BYTES = 1 << 31
 MAX_STEPS = 10_000_000
 """The default step limit of a launch, far more than anyone would wait for."""
 
-Argument: TypeAlias = "int | float | bytes | np.generic"
+Argument: TypeAlias = "int | float | bytes | np.generic | ctypes.Structure"
 """The types of a kernel argument; see Device.launch."""
 
 
@@ -75,8 +76,8 @@ def _bytes_of(value: Argument, name: str, parameter: Parameter) -> bytes:
         )
         return (np.float32 if size == 4 else np.float64)(value).tobytes()
     _require(
-        isinstance(value, bytes | bytearray),
-        f"{name} is a {type(value).__name__} and must be an int, a float, a NumPy scalar or bytes: "
+        isinstance(value, bytes | bytearray | ctypes.Structure),
+        f"{name} is a {type(value).__name__} and must be an int, a float, a NumPy scalar, bytes or a ctypes.Structure: "
         "for an array pass the address that Device.upload returns",
     )
     return bytes(value)

@@ -16,9 +16,9 @@ def proof():
     return _proof
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gpu_process():
-    """The process that launches on GPU 0."""
+    """The process that launches on GPU 0; one for each part, so that failures in one leave the others their starts."""
     process = GpuProcess()
     yield process
     process.stop()

@@ -137,15 +137,16 @@ def _check_file(
 ) -> "Iterator[CheckResult]":
     from tilewright.checking.host_memory import write_back
     from tilewright.checking.result import merged
+    from tilewright.emulator import Coverage
 
-    waivers = options.accepted()
+    waivers, coverage = options.accepted(), Coverage()
     results: list[CheckResult] = []
 
     def perform(launch: "Launch") -> None:
         if results and results[-1].interrupted:
             return
         with progress(f"checking {launch.title or launch.kernel.name}") as bar:
-            result, contents = launch.check(orders, seed, waivers=waivers, progress=bar)
+            result, contents = launch.check(orders, seed, waivers=waivers, coverage=coverage, progress=bar)
         results.append(result)
         write_back(launch.arguments, contents or {})
 

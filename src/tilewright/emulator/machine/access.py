@@ -1,6 +1,6 @@
 """Loads, stores and atomics of all lanes of a group, in any space, with every address checked."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,25 +88,27 @@ class Access:
         space: str,
         address: Array,
         form: tuple[str, str],
-        value: Values,
+        values: Sequence[Values],
         compare: Values | None,
         active: Active,
-    ) -> Array:
-        """Read-modify-write of each active lane, one after the other where addresses repeat.
+    ) -> list[Array]:
+        """Read-modify-write of consecutive elements of each active lane, one lane after the other where they repeat.
 
         form: operation and PTX type. Returns the values found, and zeros in inactive lanes.
         """
-        found = np.zeros(group.size, value.dtype)
+        size = values[0].dtype.itemsize
+        found = [np.zeros(group.size, value.dtype) for value in values]
 
         def update(memory: FlatMemory, where: Indices, chosen: Indices | None) -> None:
             lanes = np.arange(group.size) if chosen is None else chosen
             where = np.broadcast_to(where, lanes.shape)
-            operands = _select(np.broadcast_to(value, group.size), chosen)
             expected = None if compare is None else _select(np.broadcast_to(compare, group.size), chosen)
             flushes = form == ("add", "f32") and memory is self.memory  # but not in shared memory: PTX ISA, "atom"
-            found[lanes] = modify(memory, where, form, operands, expected, flushes)
+            for index, value in enumerate(values):
+                operands = _select(np.broadcast_to(value, group.size), chosen)
+                found[index][lanes] = modify(memory, where + index * size, form, operands, expected, flushes)
 
-        self._each_space(site, group, space, address, value.dtype.itemsize, active, update, "atom")
+        self._each_space(site, group, space, address, size * len(values), active, update, "atom")
         return found
 
     def locate(

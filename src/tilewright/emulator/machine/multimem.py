@@ -63,14 +63,12 @@ class Multimem:
         self, site: int, group: Group, address: Array, form: tuple[str, str], values: Sequence[Array], active: Active
     ) -> None:
         """multimem.red: an atomic reduction of each element."""
-        size = values[0].dtype.itemsize
+        width = values[0].dtype.itemsize * len(values)
 
         def reduce(where: Array, lanes: Mask) -> None:
-            for index, value in enumerate(values):
-                place = where + np.uint64(index * size)
-                self._wave.access.atomic(site, group, "global", place, form, value, None, lanes)
+            self._wave.access.atomic(site, group, "global", where, form, values, None, lanes)
 
-        for _ in self._each_place(site, group, address, size * len(values), active, reduce):
+        for _ in self._each_place(site, group, address, width, active, reduce):
             pass
 
     def _each_place(

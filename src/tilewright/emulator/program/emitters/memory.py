@@ -81,17 +81,13 @@ def _atomic(w: BlockWriter, i: Instruction) -> None:
     where = address_of(w, address, space)
     if operation in ("exch", "cas", "and", "or", "xor"):
         dtype = "u" + dtype[1:]
-    targets = elements_of(i.operands[0]) if returns else ()
     compare = w.read(rest.pop(0), dtype) if operation == "cas" else None
-    for index, element in enumerate(elements_of(rest[0])):
-        place = w.variable(f"{where} + {index * int(dtype[1:])}") if index else where
-        value = w.read(element, dtype)
-        form = w.constant((operation, kind))
-        call = f"m.access.atomic({w.site}, g, {space!r}, {place}, {form}, {value}, {compare}, {w.active})"
-        if returns and not isinstance(targets[index], Sink):
-            w.assign(targets[index], w.variable(call), dtype)
-        else:
-            w.emit(call)
+    values = ", ".join(w.read(element, dtype) for element in elements_of(rest[0]))
+    form = w.constant((operation, kind))
+    found = w.variable(f"m.access.atomic({w.site}, g, {space!r}, {where}, {form}, [{values}], {compare}, {w.active})")
+    for index, target in enumerate(elements_of(i.operands[0]) if returns else ()):
+        if not isinstance(target, Sink):
+            w.assign(target, f"{found}[{index}]", dtype)
 
 
 def _atomic_of_pairs(w: BlockWriter, i: Instruction, operation: str, space: str) -> None:
@@ -103,9 +99,9 @@ def _atomic_of_pairs(w: BlockWriter, i: Instruction, operation: str, space: str)
     *compare, value = (w.variable(f"pair({w.read(low, 'u8')}, {w.read(high, 'u8')})") for low, high in pairs)
     expected = compare[0] if compare else None
     form = w.constant((operation, "b128"))
-    found = w.variable(f"m.access.atomic({w.site}, g, {space!r}, {where}, {form}, {value}, {expected}, {w.active})")
+    found = w.variable(f"m.access.atomic({w.site}, g, {space!r}, {where}, {form}, [{value}], {expected}, {w.active})")
     for part, target in zip(("low", "high"), elements_of(i.operands[0]), strict=False):
-        w.assign(target, f"{found}[{part!r}]", "u8")
+        w.assign(target, f"{found}[0][{part!r}]", "u8")
 
 
 def _send(w: BlockWriter, i: Instruction) -> None:
