@@ -59,3 +59,26 @@ def mixed(x, factor, negate, pair, nothing, N: tl.constexpr):
     if negate:
         value = -value
     tl.store(x + pair[1] + i, value)
+
+
+def plain(x):
+    return x + 1
+
+
+@triton.jit
+def calls_plain(x, N: tl.constexpr):
+    tl.store(x + tl.arange(0, N), plain(1.0))
+
+
+@triton.jit
+def adds_a_string(x):
+    return x + "a"
+
+
+@triton.jit
+def calls_a_wrong_one(x, N: tl.constexpr):
+    tl.static_assert(N > 3, "N is too small")
+    tl.store(x + tl.arange(0, N), adds_a_string(1.0))
+
+
+wrong_heuristics = triton.heuristics({"EVEN": lambda of: of["none"]})(with_heuristics)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.options import ActivationOption, DTypeName, K, M, N, OwnLayoutOption, shape_of
-from tilewright.cli.output import progress
+from tilewright.cli.output import prints_apart, progress
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -190,20 +190,21 @@ class LaunchOptions:
 
         if self.include:
             raise ArgumentValueError(f"--include {self.include[0]} is for CUDA C++, and {path} is Python: leave it out")
-        with progress(f"importing {path.name}"):
-            module = loaded(path)
-            kernel = kernel_named(module, name)
-        call = Call(
-            kernel,
-            values(parse_arguments(self.arg or ()), seed),
-            _extents("--grid", self.grid),
-            _extents("--block", self.block),
-            _extents("--cluster", self.cluster),
-            self.shared_bytes,
-            self.entry,
-            constants(self.define or (), module),
-        )
-        door_of(kernel).run(call, perform)
+        with prints_apart():
+            with progress(f"importing {path.name}"):
+                module = loaded(path)
+                kernel = kernel_named(module, name)
+            call = Call(
+                kernel,
+                values(parse_arguments(self.arg or ()), seed),
+                _extents("--grid", self.grid),
+                _extents("--block", self.block),
+                _extents("--cluster", self.cluster),
+                self.shared_bytes,
+                self.entry,
+                constants(self.define or (), module),
+            )
+            door_of(kernel).run(call, perform)
 
 
 def _extents(option: str, text: str | None) -> tuple[int, ...] | None:
