@@ -4,5 +4,5 @@
 using nullptr_t = decltype(nullptr);
 
 #ifndef offsetof
-#define offsetof(type, member) __builtin_offsetof(type, member)
+#define offsetof(type, member) (::size_t)((char*)&(((type*)0)->member) - (char*)0)
 #endif
