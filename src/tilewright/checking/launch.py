@@ -138,7 +138,9 @@ class Launch:
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
             ignore = [str(waiver) for waiver in waivers]
-            device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, ignore=ignore, **options)
+            printed = sys.stderr.write if order is orders[0] else ignored  # once, and apart from results
+            memory_bytes = arguments.nbytes + SPARE_BYTES
+            device = Device(memory_bytes=memory_bytes, ignore=ignore, printed=printed, **options)
             addresses = {name: _upload(device, array, arguments.buffers[name].skew) for name, array in initial.items()}
             findings.named = partial(_named, addresses=addresses, arrays=initial)
 

@@ -115,6 +115,23 @@ def test_a_folder_of_the_user_comes_first(tmp_path):
     assert x[0] == 3
 
 
+def test_kernels_print_once_and_apart(capsys):
+    text = '#include <stdio.h>\n__global__ void says() { printf("thread %d\\n", threadIdx.x); }\n'
+    assert tw.check(text, block=2).verified
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "thread 0\nthread 1\n")
+
+
+@pytest.mark.planted_fault
+def test_a_failed_assertion_is_a_report_with_its_line():
+    text = "#include <assert.h>\n__global__ void fails(int n) {\n  assert(threadIdx.x < n);\n}\n"
+    (report,) = tw.check(text, 30, block=32).reports
+    assert report["kind"] == "KernelTrap"
+    assert report["message"].startswith("assertion `threadIdx.x < n` failed in void fails(int) at kernel.cu:3: CTA 0")
+    assert "at kernel.cu:3 " in report["locations"][0]
+    assert report["threads"] == "CTA 0, threads 30-31"
+
+
 def test_ndebug_turns_assertions_off():
     kernel = "#include <cassert>\n__global__ void fails() { assert(blockIdx.x == 1); }\n"
     assert not tw.check(kernel, block=1, schedules=0).verified
