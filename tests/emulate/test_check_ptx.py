@@ -186,7 +186,7 @@ def test_a_part_of_a_name_chooses_the_entry(ptx):
     assert record["kernel"] == "_Z5scaleIfEvPT_"
     message = error("check", path, "--entry", "scale", "--block", 32)
     assert "--entry scale names several of them" in message
-    assert "\n  _Z5scaleIfEvPT_\n  _Z5scaleIdEvPT_\n" in message
+    assert "\n  scale<float>\n  scale<double>\n" in message
 
 
 MANY = """

@@ -13,6 +13,7 @@ from tilewright.backends.emulation_limit import share_together
 from tilewright.checking.arguments import Arguments
 from tilewright.checking.asynchrony import Asynchrony, asynchronies
 from tilewright.checking.memory import available_memory
+from tilewright.checking.names import in_cpp, listed
 from tilewright.checking.parameters import fit
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Results, Run, ignored, run_under_each
@@ -71,10 +72,9 @@ class Source:
         entries = Device.entries(self.text)
         if wanted in entries:
             return str(wanted)
-        fitting = [entry for entry in entries if (wanted or "") in entry]
-        if wanted:  # Itanium's mangling of a function outside of namespaces
-            named = [entry for entry in fitting if entry.startswith(f"_Z{len(wanted)}{wanted}")]
-            fitting = named or fitting
+        fitting = [entry for entry in entries if wanted is None or wanted in entry or wanted in in_cpp(entry)]
+        if named := [entry for entry in fitting if wanted in (in_cpp(entry), in_cpp(entry).partition("<")[0])]:
+            fitting = named
         if len(fitting) == 1:
             return fitting[0]
         if not entries:
@@ -83,7 +83,7 @@ class Source:
             )
         some = "several" if fitting else "none"
         given = "" if wanted is None else f", and {words.written('entry', wanted)} names {some} of them"
-        names = "".join(f"\n  {entry}" for entry in fitting or entries)
+        names = "".join(f"\n  {name}" for name in listed(fitting or entries))
         count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
         choose = words.written("entry", "NAME")
         raise ArgumentValueError(f"{self.name} has {count}{given}: choose with {choose}, or a part of a name:{names}")

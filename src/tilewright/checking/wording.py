@@ -1,6 +1,7 @@
 """The words of messages about a launch, which differ between the command line and Python."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -9,6 +10,7 @@ class Wording:
     """The words of messages for options and arguments.
 
     option, value: formats of an option's name, and of an option with its value.
+    quoted: puts a text in the quotes that it needs as such a value.
     given: a format for the number of arguments, in a clause.
     address, structure: the accepted arguments of an 8-byte integer and of a parameter of `size` bytes.
     typed: further accepted arguments of a structure, by its size in bytes.
@@ -16,6 +18,7 @@ class Wording:
 
     option: str
     value: str
+    quoted: Callable[[str], str]
     given: str
     address: str
     structure: str
@@ -31,12 +34,13 @@ class Wording:
 
     def written(self, option: str, value: object) -> str:
         """An option with a value in messages."""
-        return self.value.format(option, value)
+        return self.value.format(option, self.quoted(value) if isinstance(value, str) else value)
 
 
 PYTHON = Wording(
     option="{}",
     value="{}={!r}",
+    quoted=str,
     given="{count} kernel arguments are given",
     address="a NumPy array, a TensorMap, None for null, or an integer",
     structure="a structure: bytes, or a NumPy scalar, of {size} bytes",
@@ -46,6 +50,7 @@ PYTHON = Wording(
 COMMAND_LINE = Wording(
     option="--{}",
     value="--{} {}",
+    quoted=shlex.quote,
     given="--arg is given {times}",
     address="f32[1024]:random or the like, ptr:NAME, tensormap(...) or an integer",
     structure="a structure: bytes:HEX of {size} bytes",

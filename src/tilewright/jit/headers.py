@@ -18,6 +18,11 @@ from tilewright.jit.cache import default_cache
 OWN = str(Path(__file__).parent / "include")
 """The folder with our own headers."""
 
+DEVICE_ALONE = (
+    "NVRTC compiles device code alone, so put host code and its headers between #ifndef __CUDACC_RTC__ and #endif, or "
+    "move the kernels to a file of their own"
+)
+
 _EACH = ("cuda_fp16.h", "crt/mma.h", "cuda/std/cstdint")
 """A header of each of the packages that make up a toolkit for device code."""
 
@@ -81,14 +86,8 @@ def _remedy(name: str) -> str:
     if re.fullmatch(r"\w+", name):  # as headers of C++ are named
         if _has(toolkit_folders(), f"cuda/std/{name}"):
             return f"include <cuda/std/{name}>, which has it for device code, and write cuda::std for std"
-        return (
-            "it is for the host, and NVRTC compiles device code alone; put host code and its headers between "
-            "#ifndef __CUDACC_RTC__ and #endif, or move the kernels to a file of their own"
-        )
+        return f"it is for the host; {DEVICE_ALONE}"
     for pattern, *wheels in _WHEELS:
         if re.match(pattern, name):
             return f"pip install {wheels[compiler.nvrtc_version().startswith('12.')]} brings it"
-    return (
-        "name its folder with include, or put it between #ifndef __CUDACC_RTC__ and #endif if it is for the host, "
-        "since NVRTC compiles device code alone"
-    )
+    return f"name its folder with include; if it is for the host: {DEVICE_ALONE}"

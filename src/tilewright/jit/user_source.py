@@ -17,7 +17,7 @@ from tilewright.jit import compile as compiler
 from tilewright.jit.cache import ENTRY_FORMAT, default_cache
 from tilewright.jit.compile import CompilationError, CompiledKernel
 from tilewright.jit.entries import METADATA_FIELDS
-from tilewright.jit.headers import OWN, advice, toolkit_folders
+from tilewright.jit.headers import DEVICE_ALONE, OWN, advice, toolkit_folders
 from tilewright.jit.source import cuda_code
 
 ARCHITECTURE = "sm_90a"
@@ -28,6 +28,10 @@ MOST_ERRORS = 3
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(?:([<\"])([^>\"\n]+)[>\"]|(\S.*))", re.MULTILINE)
 _EXPRESSION = re.compile(r"[<>:]")
 _MISSING = re.compile(r'cannot open source file "([^"]+)"')
+_HOST = re.compile(r'(?:identifier|has no member) "(cuda[A-Z]\w*|cout|cerr|vector|string|chrono)" ?(?:is undefined)?')
+"""Errors about names that only host code has."""
+_TEMPLATE = re.compile(r"\btemplate\s*<([^;{}]*?)>([^;{}<>]*?)\b__global__\b([^;{}]*?)\b(\w+)\s*\([^(]*$")
+_ATTRIBUTE = re.compile(r"\b__\w+__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class UserSource:
             if not made.ptx:
                 missing = dict.fromkeys(_MISSING.findall(made.log))
                 said = f"{self.name} does not compile:\n{_first_errors(made.log)}{advice([*missing])}"
+                if host := _HOST.search(made.log):
+                    said += f"\n{host[1]} is of the host: {DEVICE_ALONE}; entry names the kernel if there are several"
                 raise CompilationError(said, made.log)
             name = made.lowered or Path(self.name).stem
             return compiler.compiled_kernel(name, ARCHITECTURE, made, time.perf_counter() - start)
@@ -93,6 +99,16 @@ class UserSource:
             return hashlib.sha256(json.dumps([*ingredients, compiler.nvrtc_version()]).encode()).hexdigest()
 
         return default_cache().get_or_make(key, make)
+
+    @property
+    def templates(self) -> list[str]:
+        """An instantiation of each kernel that is a template, as an example: "scan<128>"."""
+        found = []
+        for head in re.split(r"[;{}]", _ATTRIBUTE.sub("", cuda_code(self.text))):
+            if match := _TEMPLATE.search(head):
+                parameters = [each for each in match[1].split(",") if "=" not in each and "..." not in each]
+                found.append(f"{match[4]}<{', '.join(map(_example, parameters))}>")
+        return found
 
     def _included(self, folders: Sequence[str]) -> list[object] | None:
         """All files that this may include, whatever conditions say, by path and digest; None if one is unknown.
@@ -125,6 +141,12 @@ class UserSource:
                         found[path] = hashlib.sha256(body.encode()).hexdigest()
                         pending.append((os.path.dirname(path), body))
         return [sorted(found.items()), [(folder, os.stat(folder).st_mtime_ns) for folder in toolkit]]
+
+
+def _example(parameter: str) -> str:
+    """A template argument for a parameter."""
+    kind = parameter.split()[:1]
+    return {"typename": "float", "class": "float", "bool": "true"}.get("".join(kind), "128")
 
 
 def _names_headers(option: str) -> bool:

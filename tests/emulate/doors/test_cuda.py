@@ -146,6 +146,57 @@ def test_wrong_calls_are_refused(source, options, kind, message):
     assert message in str(refusal.value)
 
 
+HOST = """#include <cstdio>
+__global__ void twice(float* x) { x[threadIdx.x] *= 2; }
+#ifndef GUARD
+int main() {
+  float* x;
+  cudaMalloc(&x, 128);
+  twice<<<1, 32>>>(x);
+  cudaDeviceSynchronize();
+}
+#endif
+"""
+
+
+def test_host_code_is_named_with_what_to_do():
+    x = np.ones(32, np.float32)
+    with pytest.raises(tw.CompilationError) as refusal:
+        tw.check(HOST, x, block=32)
+    said = (
+        "cudaMalloc is of the host: NVRTC compiles device code alone, so put host code and its headers between #ifndef"
+    )
+    assert said in str(refusal.value)
+    assert tw.check(HOST.replace("GUARD", "__CUDACC_RTC__"), x, block=32, schedules=0).verified
+    with pytest.raises(tw.CompilationError) as refusal:
+        tw.check("#ifndef __CUDACC_RTC__\n#endif\n__global__ void f() { x = 1; }", block=1)
+    assert "host" not in str(refusal.value)
+
+
+TEMPLATES = """
+template <int N>
+__global__ void __launch_bounds__(256, (N > 1 ? 1 : 2)) scan(float* x) { x[threadIdx.x] *= N; }
+template <typename T, class U, bool FAST, unsigned N = 3>
+static __global__ void mix(T* x, U y) { *x = y; }  // template <int N> __global__ void comment()
+template <int N> __device__ int helper() { return N; }
+"""
+
+
+def test_a_template_that_nobody_instantiates_is_named_with_an_example():
+    for entry, example in ((None, "scan<128>"), ("scan", "scan<128>"), ("mix", "mix<float, float, true>")):
+        with pytest.raises(ValueError, match=rf"is a template: instantiate it with entry='{example}' or the like"):
+            tw.check(TEMPLATES, np.ones(1, np.float32), block=1, entry=entry)
+    assert UserSource("k.cu", TEMPLATES).templates == ["scan<128>", "mix<float, float, true>"]
+    x = np.ones(2, np.float32)
+    assert tw.check(TEMPLATES, x, block=2, entry="scan<128>", schedules=0).verified
+    assert set(x) == {128}
+    there = TEMPLATES + "template __global__ void scan<2>(float*);\ntemplate __global__ void scan<3>(float*);\n"
+    with pytest.raises(ValueError, match=r"entry='scan' names several of them: choose .*:\n  scan<2>\n  scan<3>$"):
+        tw.check(there, x, block=2, entry="scan")
+    with pytest.raises(ValueError, match="mix is a template"):
+        tw.check(there, x, block=2, entry="mix")
+
+
 def test_files_that_are_none(tmp_path):
     with pytest.raises(ValueError, match=r"none\.cu cannot be read: No such file"):
         tw.check(tmp_path / "none.cu", block=1)
@@ -166,4 +217,6 @@ def test_the_command_line(source):
     found = in_json("check", source, "--entry", "add", *options, "--arg", "x=f32[31]:ones", code=1)
     assert found["reports"][0]["kind"] == "OutOfBounds"
     assert "catastrophic error" in error("check", source, "--block", 1)
+    assert "has 3 entries: choose with --entry NAME, or a part of a name:\n  add\n" in error("check", source, *options)
+    assert "with --entry 'scale<float, 128>' or the like" in error("check", source, "--entry", "scale", *options)
     assert "for sources, not PTX: leave out N=3" in error("check", "./kernel.ptx", "--define", "N=3")

@@ -146,7 +146,7 @@ def test_ndebug_turns_assertions_off():
         ("crt/mma.h", "pip install nvidia-cuda-"),
         ("curand_kernel.h", "pip install nvidia-curand"),
         ("cute/tensor.hpp", "pip install nvidia-cutlass brings it"),
-        ("vector", "it is for the host, and NVRTC compiles device code alone; put host code and its headers between"),
+        ("vector", "it is for the host; NVRTC compiles device code alone, so put host code and its headers"),
         ("factors.h", "name its folder with include"),
     ],
 )
