@@ -36,7 +36,7 @@ def part(name):
 
 def without_counts(text):
     """Words and source lines of the user: instructions, and with them PTX lines and counts, are those of a version."""
-    text = re.sub(r"`[^`]*`|\(inlined from copy[^)]*\)", "#", text)
+    text = re.sub(r"`[^`]*`|copy\w*\.hpp:\d+,", "#", text)
     return re.sub(r"(?<!cu:)(?<!py:)(?<!cu:1)(?<!py:1)(?<!cu:2)\b\d[\w,.]*", "#", text).split()
 
 

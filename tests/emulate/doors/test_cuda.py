@@ -135,6 +135,7 @@ def test_what_does_not_compile_is_shown_by_the_compiler_itself(source):
         ({"entry": "scale<int>"}, tw.CompilationError, "cannot determine which instance"),
         ({"entry": "add", "tile": 3}, TypeError, "tile=3 is not an argument of a check of CUDA C++"),
         ({"entry": "add", "define": "N=3"}, TypeError, "define='N=3' must be macros by name"),
+        ({"entry": "add", "include": "/none"}, ValueError, "include='/none' is no folder: name one with headers"),
         ({"entry": "add", "include": 3}, TypeError, "include=3 must be the path of a folder"),
         ({"entry": "add", "block": None}, ValueError, "block is missing and the PTX does not say it: give block=128"),
     ],
@@ -217,6 +218,7 @@ def test_the_command_line(source):
     found = in_json("check", source, "--entry", "add", *options, "--arg", "x=f32[31]:ones", code=1)
     assert found["reports"][0]["kind"] == "OutOfBounds"
     assert "catastrophic error" in error("check", source, "--block", 1)
+    assert "--include /none is no folder: name one" in error("check", source, "--block", 1, "-I", "/none")
     assert "has 3 entries: choose with --entry NAME, or a part of a name:\n  add\n" in error("check", source, *options)
     assert "with --entry 'scale<float, 128>' or the like" in error("check", source, "--entry", "scale", *options)
     assert "for sources, not PTX: leave out N=3" in error("check", "./kernel.ptx", "--define", "N=3")

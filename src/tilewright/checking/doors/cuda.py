@@ -1,5 +1,6 @@
 """CUDA C++: its text, or the path of a file with it, compiled by NVRTC."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,9 @@ def launch_source(source: UserSource, call: Call, perform: Perform) -> None:
 
 def compiled(source: UserSource, entry: str | None, words: Wording) -> tuple[Source, str, str]:
     """The PTX of a source, the name in it of an entry, and the entry's name in C++."""
+    for folder in source.folders:
+        if not os.path.isdir(folder):
+            raise ArgumentValueError(f"{words.written('include', folder)} is no folder: name one with headers")
     expression = entry if entry is not None and is_expression(entry) else ""
     kernel = source.compiled(expression)
     ptx = Source(source.name, kernel.ptx)

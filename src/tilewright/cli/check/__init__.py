@@ -74,7 +74,7 @@ def check(
 
     The exit code is 1 if something is reported, 2 if the check cannot run or ends early,
     and 130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
-    reports, unlisted, warnings, waived, counters: {totals, by_line, by_line_inclusive},
+    reports, unlisted, warnings, waived, unused_waivers, counters: {totals, by_line, by_line_inclusive},
     coverage, schedules}, with the key error if the check ends early. For all and ladder it prints
     {verified, results}, where results lists such objects. If the check cannot run, it
     prints {error}. --format sarif prints a SARIF 2.1.0 log, and --format github a line
@@ -114,6 +114,10 @@ def check(
             results.append(result)
             if written is Format.text:
                 show(result, is_file if lines is None else lines)
+            for waiver in result.unused_waivers:
+                typer.echo(
+                    f"tilewright: the waiver {waiver} covers no report: leave it out, or mend its place", err=True
+                )
             if result.error:
                 typer.echo(f"tilewright: {result.error}", err=True)
                 break

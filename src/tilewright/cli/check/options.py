@@ -35,10 +35,22 @@ class ProductOptions:
     activation: ActivationOption = None
 
     def refuse_for_a_file(self) -> None:
-        """Raise an ArgumentValueError if a shape is given."""
+        """Raise an ArgumentValueError if an option of a product is given."""
         if self.m is not None:
             raise ArgumentValueError(
                 f"M is {self.m}, and a kernel of a file has no M N K: describe its arguments with --arg"
+            )
+        given = {
+            "--dtype": self.dtype,
+            "--layout": self.layout,
+            "--no-bias": not self.bias,
+            "--activation": self.activation,
+        }
+        if named := [option for option, value in given.items() if value]:
+            are = "are" if len(named) > 1 else "is"
+            raise ArgumentValueError(
+                f"{', '.join(named)} {are} for a product of tilewright's kernels, and a kernel of a file has none: "
+                "describe its arguments with --arg"
             )
 
     def wanted(self) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Location:
     def __str__(self) -> str:
         here = f"{self.file}:{self.line}"
         root = f"{self.root_file}:{self.root_line}"
-        return here if here == root else f"{root} (inlined from {here})"
+        return here if here == root else f"{here}, called from {root}"
 
 
 @dataclass(slots=True)
