@@ -42,6 +42,7 @@ class UserSource:
     folders: where headers are looked for.
     definitions: macros, NAME=VALUE.
     options: further options of NVRTC, which come in the place of those here of the same name.
+    architecture: the GPU that it is compiled for.
     """
 
     name: str
@@ -49,6 +50,7 @@ class UserSource:
     folders: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    architecture: str = ARCHITECTURE
 
     @classmethod
     def read(cls, path: Path, folders: Sequence[str] = (), definitions: Sequence[str] = ()) -> "UserSource":
@@ -70,7 +72,7 @@ class UserSource:
         named = [option[2:] for option in self.options if option.startswith("-I")]
         folders = [*self.folders, *toolkit_folders(), OWN]
         options = (
-            f"--gpu-architecture={ARCHITECTURE}",
+            f"--gpu-architecture={self.architecture}",
             *(option for option in OPTIONS if _name(option) not in map(_name, self.options)),
             *self.options,
             *(f"-I{folder}" for folder in folders),
@@ -87,7 +89,7 @@ class UserSource:
                     said += f"\n{host[1]} is of the host: {DEVICE_ALONE}; entry names the kernel if there are several"
                 raise CompilationError(said, made.log)
             name = made.lowered or Path(self.name).stem
-            return compiler.compiled_kernel(name, ARCHITECTURE, made, time.perf_counter() - start)
+            return compiler.compiled_kernel(name, self.architecture, made, time.perf_counter() - start)
 
         included = self._included([*named, *folders])
         if included is None:

@@ -20,6 +20,14 @@ def test_a_raw_kernel_with_its_options():
     assert list(result.counters["by_line"]) == ["scale.cu:1", "scale.cu:2", "scale.cu:3"]
 
 
+@pytest.mark.parametrize("options", [("-arch=sm_80",), ("--gpu-architecture", "compute_80"), ("-arch=compute_80",), ()])
+def test_the_architecture_is_that_of_the_options(options):
+    code = 'extern "C" __global__ void arch(int* x) { *x = __CUDA_ARCH__; }'
+    x = np.zeros(1, np.int32)
+    assert tw.check(cupy.RawKernel(code, "arch", options=options), x, block=1, schedules=0).verified
+    assert x[0] == (800 if options else 900)
+
+
 def test_a_raw_module():
     code = "#include <cupy/complex.cuh>\ntemplate <int N> __global__ void scale(float* x) { x[threadIdx.x] *= N; }"
     module = cupy.RawModule(code=code, name_expressions=["scale<3>"])

@@ -1,6 +1,7 @@
 """Triton kernels in `tilewright.check`, where Triton is installed: launched as Triton launches them."""
 
 import json
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -102,6 +103,20 @@ def test_numbers_tuples_and_none(negate):
     result = tw.check(kernels.mixed, x, 1.5, negate, (0, 256), None, grid=1, N=256, schedules=0)
     assert result.verified, result.reports
     np.testing.assert_array_equal(x[256:], np.arange(256) * (-1.5 if negate else 1.5))
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+@pytest.mark.parametrize("of", [np.asarray, torch.from_numpy])
+@pytest.mark.parametrize("kind", [lambda *parts: parts, Pair])
+def test_arrays_in_tuples(of, kind):
+    x, out = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    result = tw.check(kernels.copies, kind(of(x), of(out)), grid=1, N=128, schedules=0)
+    assert result.verified, result.reports
+    np.testing.assert_array_equal(out, x)
 
 
 def test_a_driver_of_the_caller_stays():

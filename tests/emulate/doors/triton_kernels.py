@@ -61,6 +61,12 @@ def mixed(x, factor, negate, pair, nothing, N: tl.constexpr):
     tl.store(x + pair[1] + i, value)
 
 
+@triton.jit
+def copies(pair, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(pair[1] + i, tl.load(pair[0] + i))
+
+
 def plain(x):
     return x + 1
 

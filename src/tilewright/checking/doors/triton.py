@@ -280,6 +280,9 @@ def _lent(value: Any, label: str) -> Any:
     """An argument as Triton takes it."""
     if isinstance(value, np.ndarray):
         return Lent(value)
+    if isinstance(value, tuple):
+        parts = [_lent(part, f"{label}[{number}]") for number, part in enumerate(value)]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, TensorMap):
         raise ArgumentTypeError(f"{label} is a TensorMap: pass triton.tools.tensor_descriptor.TensorDescriptor")
     if isinstance(value, np.generic):

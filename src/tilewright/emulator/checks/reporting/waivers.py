@@ -79,8 +79,8 @@ def _parse(text: str, written: str) -> Waiver:
         raise ArgumentValueError(f"{written} is not a waiver: write {FORM}")
     if match["kind"] in ERRORS:
         raise ArgumentValueError(
-            f"{written} cannot be waived, since {match['kind']} ends the launch, and nothing is known about the rest of "
-            "it: mend the kernel"
+            f"{written} cannot be waived, since {match['kind']} ends the launch, and nothing is known about the rest "
+            "of it: mend the kernel"
         )
     if match["kind"] not in IGNORABLE:
         raise ArgumentValueError(f"{written} is not a kind of reports: use {', '.join(IGNORABLE)}")
