@@ -3,8 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tilewright.checking.parameters import fit
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Results, Run, ignored, run_under_each
 from tilewright.checking.time_limit import TimeLimit
-from tilewright.checking.wording import Wording
+from tilewright.checking.wording import Wording, in_words
 from tilewright.emulator import Counters, Device, Kernel
 from tilewright.emulator.checks.reporting.waivers import Waiver
 from tilewright.emulator.ptx.parser import COMPILED, source_files
@@ -96,6 +95,7 @@ class Launch:
     grid, cluster: CTAs. block: threads.
     title: the kernel's name in results; by default the one in the PTX.
     dependent: whether the grid may start before the one ahead of it has ended.
+    remedies: the words of the kernel's language for those of CUDA C++, in reports.
     """
 
     source: Source
@@ -108,6 +108,7 @@ class Launch:
     words: Wording
     title: str = ""
     dependent: bool = False
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise an ArgumentValueError for arguments that do not fit the kernel, or the memory of this machine."""
@@ -142,7 +143,7 @@ class Launch:
             memory_bytes = arguments.nbytes + SPARE_BYTES
             device = Device(memory_bytes=memory_bytes, ignore=ignore, printed=printed, **options)
             addresses = {name: _upload(device, array, arguments.buffers[name].skew) for name, array in initial.items()}
-            findings.named = partial(_named, addresses=addresses, arrays=initial)
+            findings.named = lambda text: in_words(_named(text, addresses, initial), self.remedies)
 
             def run() -> tuple[Results, Counters | None]:
                 loaded = device.load(self.source.text, kernel.name)
@@ -190,6 +191,7 @@ def launch_of(
     shared_bytes: int = 0,
     title: str = "",
     dependent: bool = False,
+    remedies: Mapping[str, str] | None = None,
 ) -> Launch:
     """A launch of a kernel of the source; by default one CTA, and of block and cluster what the PTX requires.
 
@@ -217,6 +219,7 @@ def launch_of(
         words,
         title,
         dependent,
+        remedies or {},
     )
 
 

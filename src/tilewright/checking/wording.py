@@ -1,4 +1,4 @@
-"""The words of messages about a launch, which differ between the command line and Python."""
+"""The words of messages: about a launch, on the command line and in Python; of remedies, in the kernel's language."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -56,3 +56,25 @@ COMMAND_LINE = Wording(
     structure="a structure: bytes:HEX of {size} bytes",
     typed={2: ", or f16:1.5 or bf16:1.5", 4: ", or f32:1.5", 128: ", or tensormap(...)"},
 )
+
+TRITON_WORDS = {
+    "a flag with __threadfence() on either side": 'a flag, written with sem="release" and read with sem="acquire"',
+    "at least __syncwarp()": "such as tl.debug_barrier()",
+    "__syncwarp()": "tl.debug_barrier()",
+    "__syncthreads()": "tl.debug_barrier()",
+}
+"""What remedies in reports call CUDA's functions in Triton, longer words first."""
+
+CUTE_WORDS = {
+    "__syncwarp()": "cute.arch.sync_warp()",
+    "__syncthreads()": "cute.arch.sync_threads()",
+    "__threadfence()": "cute.arch.fence_acq_rel_gpu()",
+}
+"""The same in CuTe DSL."""
+
+
+def in_words(text: str, words: Mapping[str, str]) -> str:
+    """A text with the words of another language for those of CUDA C++."""
+    for of_cuda, other in words.items():
+        text = text.replace(of_cuda, other)
+    return text

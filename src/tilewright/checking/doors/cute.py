@@ -25,7 +25,7 @@ from tilewright.checking.doors.tma_bits import descriptors_in
 from tilewright.checking.doors.user_code import Compiler
 from tilewright.checking.host_memory import ByValue, arguments_of, host_array, span_of
 from tilewright.checking.launch import Source, launch_of
-from tilewright.checking.wording import PYTHON
+from tilewright.checking.wording import CUTE_WORDS, PYTHON
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
 from tilewright.reference import Array
 
@@ -164,6 +164,7 @@ def _launch(ptx: str, perform: Perform, memory: Mapping[str, Array], asked: cuda
             shared_bytes=asked.shared_bytes,
             title=_title(asked.kernel),
             dependent=asked.dependent,
+            remedies=CUTE_WORDS,
         )
     )
 

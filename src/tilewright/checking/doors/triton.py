@@ -21,7 +21,7 @@ from tilewright.checking.doors.door import Call, Perform, extents
 from tilewright.checking.doors.user_code import Compiler, Place
 from tilewright.checking.host_memory import TensorMap, arguments_of, host_array
 from tilewright.checking.launch import Launch, Source, launch_of
-from tilewright.checking.wording import PYTHON
+from tilewright.checking.wording import PYTHON, TRITON_WORDS
 from tilewright.errors import ArgumentTypeError, UnsupportedError
 from tilewright.reference import Array
 
@@ -203,6 +203,7 @@ class _Launcher:
                 cluster=(ctas,),
                 shared_bytes=metadata.shared,
                 dependent=metadata.launch_pdl,
+                remedies=TRITON_WORDS,
             )
         )
 
