@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.compilers import needing
 
-cupy = pytest.importorskip("cupy")
+cupy = needing("cupy")
 
 SCALE = 'extern "C" __global__ void scale(float* x) {\n  x[threadIdx.x] *= FACTOR;\n}\n'
 

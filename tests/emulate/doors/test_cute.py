@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.compilers import needing
 from support.lines import place_of
 
-kernels = pytest.importorskip("emulate.doors.cute_kernels")
-cute_runtime = pytest.importorskip("cutlass.cute.runtime")
-torch = pytest.importorskip("torch")
+kernels = needing("cutlass", "emulate.doors.cute_kernels")
+cute_runtime = needing("cutlass", "cutlass.cute.runtime")
+torch = needing("torch")
 
 
 @pytest.mark.parametrize("of", [np.asarray, torch.from_numpy])

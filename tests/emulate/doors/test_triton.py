@@ -8,10 +8,11 @@ import pytest
 
 import tilewright as tw
 from support.commands import in_json, invoke
+from support.compilers import needing
 from support.lines import place_of
 
-kernels = pytest.importorskip("emulate.doors.triton_kernels")
-torch = pytest.importorskip("torch")
+kernels = needing("triton", "emulate.doors.triton_kernels")
+torch = needing("torch")
 
 
 @pytest.fixture(autouse=True)
