@@ -30,6 +30,13 @@ OTHERS := build/others
 # Tests run side by side, so that each process gets one BLAS thread.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 
+ITSELF = -e '.[$(CUDA)]'
+DEVELOPED = -e '.[$(CUDA),dev]'
+# A folder with an environment, and what pip installs into it.
+define environment
+$(PYTHON) -m venv $(1) && $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2)
+endef
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all others doors test-gpu proof lint $(LINTS) format clean python
 
@@ -49,7 +56,7 @@ others: $(READY)  ## Compile the kernels of tests/emulate/others anew, with thos
 ifeq ($(VENV),none)
 	@$(PY) tests/emulate/others/compile.py --all --output $(OTHERS)
 else
-	@$(PYTHON) -m venv .venv-others && .venv-others/bin/python -m pip install --quiet -e '.[$(CUDA)]'
+	$(call environment,.venv-others,$(ITSELF))
 	@for list in tests/emulate/others/*/requirements.txt; do \
 	  .venv-others/bin/python -m pip install --quiet -r $$list || echo "$$list does not install here"; done
 	@.venv-others/bin/python tests/emulate/others/compile.py --all --output $(OTHERS)
@@ -57,9 +64,8 @@ endif
 
 # An environment of their own, since torch brings another NVRTC.
 doors:  ## Test `check` on kernels of Triton, CuTe DSL, CuPy and CUTLASS, which it installs
-	@$(PYTHON) -m venv .venv-doors && .venv-doors/bin/python -m pip install --quiet -e '.[$(CUDA),dev]' \
-	  -r tests/emulate/doors/requirements.txt
-	@.venv-doors/bin/python -m pytest tests/emulate/doors tests/emulate/test_check_page.py
+	$(call environment,.venv-doors,$(DEVELOPED) -r tests/emulate/doors/requirements.txt)
+	@TILEWRIGHT_DOORS=required .venv-doors/bin/python -m pytest tests/emulate/doors tests/emulate/test_check_page.py
 
 test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of two GPUs skip on one
 	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
@@ -98,7 +104,6 @@ python:
 	  "install one, or name it with make PYTHON=/path/to/python3.11" >&2; exit 1; }
 
 $(VENV)/.installed-%: pyproject.toml | python
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$*,dev]'
+	$(call environment,$(VENV),$(DEVELOPED))
 	@rm -f $(VENV)/.installed-*  # what another CUDA= installed has been replaced
 	@touch $@

@@ -147,7 +147,7 @@ def plan(
         kernel=kernel, config=config, backend=backend, stream=stream,
     )  # fmt: skip
     if m is not None:
-        rows = check_rows(m, request.operands["a"], kernel=kernel, config=config, tune=tune)
+        rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
         return range_plan_of(request, rows, partial(
             _request, alpha=alpha, beta=beta, activation=activation, out_dtype=out_dtype, kernel=kernel, config=config,
             backend=request.backend,

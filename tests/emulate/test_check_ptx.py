@@ -127,6 +127,10 @@ def test_an_error_names_its_thread_address_and_rule(ptx, statement, kind, thread
     assert report["address"] % 256 == offset % 256
     assert (report["rule"], report["section"]) == (ERRORS[kind].sentence, ERRORS[kind].section)
     assert f"address {report['address']:#x}" in report["message"]
+    text = invoke("check", path, "--block", 64, "--arg", "out=f32[64]", "--schedules", 0, code=1).stdout
+    assert re.search(
+        rf"^    at `st\.\S+` at test\.cu:1 \(PTX line \d+\), by CTA 0, thread {thread}$", text, re.MULTILINE
+    )
 
 
 def test_lines_without_memory_accesses_are_shown_where_there_are_no_others(ptx):
@@ -186,7 +190,7 @@ def test_a_part_of_a_name_chooses_the_entry(ptx):
     assert record["kernel"] == "_Z5scaleIfEvPT_"
     message = error("check", path, "--entry", "scale", "--block", 32)
     assert "--entry scale names several of them" in message
-    assert "\n  _Z5scaleIfEvPT_\n  _Z5scaleIdEvPT_\n" in message
+    assert "\n  scale<float>\n  scale<double>\n" in message
 
 
 MANY = """
@@ -238,3 +242,11 @@ def test_faults_on_the_same_lines_are_counted(ptx):
     (report,) = in_json("check", ptx(source), *arguments, code=1)["reports"]
     assert (report["kind"], report["more"]) == ("race", 7)
     assert "and 7 more like it on these lines" in invoke("check", ptx(source), *arguments, code=1).stdout
+
+
+def test_many_schedules_are_counted(ptx):
+    path = ptx('extern "C" __global__ void wrong(float* out) { out[threadIdx.x] = 1; }')
+    shown = invoke("check", path, "--block", 32, "--arg", "f32[1]", "--schedules", 20, "--no-lines", code=1).stdout
+    said = "eager, lazy, random(0), random(1), random(2), random(3) and 16 more"
+    assert f"under {said}: 1 report\n" in shown
+    assert f"OutOfBounds ({said}): " in shown

@@ -26,6 +26,11 @@ FACTOR = ("--arg", "2.0")
             ("--entry", "scale", "--block", 128, "--arg", 1.5, *FACTOR),
             ["--arg '1.5'", ".u64 scale_param_0", "ptr:NAME"],
         ),
+        (("--entry", "nothing", "--block", 1, "--dtype", "fp16"), ["--dtype is for a product", "with --arg"]),
+        (
+            ("--layout", "nt", "--no-bias", "--activation", "silu"),
+            ["--layout, --no-bias, --activation are for a product"],
+        ),
         (("--entry", "nothing", "--block", 1, *OUT), ["given once", "takes no arguments"]),
         (("--entry", "nothing", "--block", 1, "--grid", "1,70000"), ["above the limits"]),
         (("--entry", "scale", "--block", 128, "--arg", "u8[1000000,1000000]", *FACTOR), ["1,000.0 GB", "smaller"]),

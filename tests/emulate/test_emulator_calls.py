@@ -295,6 +295,39 @@ def test_whatever_an_assertion_points_to(argument, said):
     assert str(raised.value).startswith(f"assertion `{said}` failed in f at a.cu:7: CTA 0, thread 0")
 
 
+PRINTS = r"""
+extern "C" __device__ int printf(const char*, ...);
+extern "C" __global__ void print(double x, const char* bad) {
+  if (threadIdx.x == 0) printf("start\n");
+  if (threadIdx.x < 2)
+    printf("%d|%5u|%-6x|%08.3f|%s|%.2s|%c|%lld|%p|%5.1e|%%|%hhd|%hu|%*d|%-*d|%.*f|%g|%i|%zu|%lu|%+d|%#o|%5.3d\n",
+           -3, 7u, 255, x, "text", "long", 'A', 1LL << 40, (void*)0x10, 12345.678, 300, 65537, 6, 42, -4, 1, 2,
+           3.14159, 0.1f, threadIdx.x, (size_t)9, 5ul, 4, 8, 7);
+  if (threadIdx.x == 31) printf("%s %d", bad);
+}
+"""
+
+
+def test_what_threads_print_is_what_c_prints():
+    values = "-3|    7|ff    |0001.500|text|lo|A|1099511627776|0x10|1.2e+04|%|44|1|    42|1   |"
+    values += "3.14|0.1|{}|9|5|+4|010|  007\n"
+    said = []
+    device = Device(memory_bytes=1 << 20, printed=said.append)
+    kernel = device.load(compile_ptx(PRINTS))
+    for address in (0, device.upload(np.frombuffer(b"no end", np.uint8))):
+        device.launch(kernel, 1, 32, [1.5, address])
+    first, second = (said[start : start + 4] for start in (0, 4))
+    assert first[:3] == ["start\n", values.format(0), values.format(1)]
+    assert first[3].startswith("? ")
+    assert second[3].startswith("no end ")
+
+
+def test_what_threads_print_goes_to_stdout(capsys):
+    device = Device(memory_bytes=1 << 20)
+    device.launch(device.load(compile_ptx(PRINTS)), 1, 1, [1.5, 0])
+    assert capsys.readouterr().out.startswith("start\n-3|")
+
+
 def test_memory_of_the_device_runtime_is_not_emulated():
     source = """
     extern "C" __global__ void list(int** out) {

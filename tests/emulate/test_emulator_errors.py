@@ -72,7 +72,7 @@ def test_out_of_bounds(space, first, message):
 
 
 def test_source_lines_name_the_call_site_and_the_inlined_line():
-    with pytest.raises(OutOfBounds, match=r"test\.cu:10 \(inlined from test\.cu:4\)"):
+    with pytest.raises(OutOfBounds, match=r"test\.cu:4, called from test\.cu:10 "):
         access(0, 1)
 
 

@@ -49,7 +49,7 @@ def test_each_place_of_a_deadlock_is_one_location(tmp_path):
     found, _ = report(tmp_path, f"{split}setp.eq.u32 %q, %r0, 0; @%q {INIT}bar.sync 0;\n{waits}", block=64)
     assert found["kind"] == "Deadlock"
     places = [re.fullmatch(r"`mbarrier.try_wait\S+` at (.+) \(PTX line \d+\)", each)[1] for each in found["locations"]]
-    assert sorted(places) == ["a.cu:11 (inlined from b.cuh:7)", "a.cu:12 (inlined from b.cuh:7)"]
+    assert sorted(places) == ["b.cuh:7, called from a.cu:11", "b.cuh:7, called from a.cu:12"]
     assert f"mbarrier at shared address {found['address']:#x}" in found["message"]
     assert found["section"] is not None
 
@@ -58,7 +58,7 @@ def test_a_misused_mbarrier_has_its_address_and_one_location(tmp_path):
     arrive = "mbarrier.arrive.shared.b64 _, [full], 2;"
     found, counters = report(tmp_path, INIT + INLINED.format(line=5) + arrive)
     assert found["kind"] == "BarrierProtocol"
-    assert found["locations"] == ["`mbarrier.arrive.shared.b64` at a.cu:5 (inlined from b.cuh:7) (PTX line 13)"]
+    assert found["locations"] == ["`mbarrier.arrive.shared.b64` at b.cuh:7, called from a.cu:5 (PTX line 13)"]
     assert (found["address"], found["threads"]) == (FULL, "CTA 0, thread 0")
     assert counters["totals"]["warp_instructions"] == {"mbarrier.init.shared.b64": 1, "mbarrier.arrive.shared.b64": 1}
     assert fails("mbarrier.arrive.shared.b64 _, [full];", BarrierProtocol).address == FULL

@@ -26,8 +26,8 @@ def stores(ptx):
 
 def test_recursive_templates_name_the_line_of_the_kernel():
     first, second = stores(compile_ptx(RECURSIVE))
-    assert str(first) == "test.cu:7 (inlined from test.cu:3)"
-    assert str(second) == "test.cu:8 (inlined from test.cu:3)"
+    assert str(first) == "test.cu:3, called from test.cu:7"
+    assert str(second) == "test.cu:3, called from test.cu:8"
     assert first.chain == ("test.cu:3", "test.cu:4", "test.cu:7")
     assert second.chain == ("test.cu:3", "test.cu:4", "test.cu:8")
 
@@ -121,5 +121,5 @@ extern "C" __global__ void exchange(float* out) {
 """
     device = Device(memory_bytes=1 << 20)
     device.launch(device.load(compile_ptx(source)), 1, 64, [device.allocate(1024)])
-    places = {re.search(r"at (\S+) \(inlined from (\S+)\)", report.locations[0]).groups() for report in reports()}
-    assert places == {("user.cu:4", "atoms.hpp:102")}
+    places = {re.search(r"at (\S+), called from (\S+)", report.locations[0]).groups() for report in reports()}
+    assert places == {("atoms.hpp:102", "user.cu:4")}

@@ -44,6 +44,7 @@ def test_the_same_waivers_everywhere(ptx, tmp_path, ignore, left, waived):
     options = [text for waiver in ignore for text in ("--ignore", waiver)]
     record = in_json("check", path, *LAUNCH, *options, code=1 if left else 0)
     assert (races(record), record["waived"], record["verified"]) == (left, waived, not left)
+    assert record["unused_waivers"] == [waiver for waiver in ignore if waiver not in waived]
     written = tmp_path / "waivers.txt"
     written.write_text("# accepted\n\n" + "".join(f"  {waiver}  # because\n" for waiver in ignore))
     assert in_json("check", path, *LAUNCH, "--waivers", written, code=1 if left else 0) == record
@@ -65,13 +66,22 @@ def test_what_is_waived_is_shown(ptx):
     assert "waived by race@test.cu:4: 1 report\n" in text
 
 
+@pytest.mark.planted_fault
+def test_a_waiver_that_covers_nothing_is_a_warning(ptx):
+    done = invoke("check", ptx(SHIFT), *LAUNCH, "--ignore", "race", "--ignore", "race@test.cu:14")
+    assert done.stderr == "tilewright: the waiver race@test.cu:14 covers no report: leave it out, or mend its place\n"
+
+
 @pytest.mark.parametrize(
     ("waiver", "message"),
     [
         ("races", r"--ignore races is not a kind of reports: use race, "),
         ("race@", r"--ignore race@ is not a waiver: write KIND, KIND@FILE or KIND@FILE:LINE"),
         ("race@a.cu:x", r"is not a waiver"),
-        ("OutOfBounds", r"is not a kind of reports"),
+        (
+            "OutOfBounds",
+            "cannot be waived, since OutOfBounds ends the launch, and nothing is known about the rest of it",
+        ),
     ],
 )
 def test_what_is_no_waiver(ptx, waiver, message):

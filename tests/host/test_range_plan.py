@@ -117,6 +117,8 @@ def test_a_kernel_that_does_not_compile_is_an_error_of_the_plan(backend, monkeyp
             f16(2, 8, 8),
             {"m": range(1, 4)},
         ),
+        (ValueError, r"a has shape \(8,\), and m= is for 2-D arrays: pass a.resh", f16(8), {"m": range(1, 4)}),
+        (ValueError, r"a has shape \(0, 8\), and the strides of no rows", f16(0, 8), {"m": range(1, 4)}),
         (ValueError, r"kernel= and m=range\(1, 4\) were given", f16(8, 8), {"m": range(1, 4), "kernel": "mma"}),
         (ValueError, r"config= and m=", f16(8, 8), {"m": range(1, 4), "config": tw.MmaConfig()}),
         (ValueError, r"tune= and m=", f16(8, 8), {"m": range(1, 4), "tune": True}),
@@ -125,17 +127,23 @@ def test_a_kernel_that_does_not_compile_is_an_error_of_the_plan(backend, monkeyp
 def test_bad_ranges_are_refused(backend, error, message, a, arguments):
     with pytest.raises(error, match=message):
         tw.plan(a, f16(8, 8), backend=backend, **arguments)
+    with pytest.raises(ValueError, match=r"b has shape \(8,\), and m= is for 2-D arrays: pass b\.reshape\(-1, 1\)"):
+        tw.plan(f16(8, 8), f16(8), m=range(1, 4), backend=backend)
     assert not backend.compiled
 
 
 def test_other_arrays_than_those_of_the_plan_are_refused(backend):
     plan = tw.plan(f16(7, 64), f16(64, 32), m=range(1, 9), backend=backend)
     for a, message in (
-        (f16(9, 64), r"a has shape \(9, 64\), and this plan was made for 2-D arrays of m=range\(1, 9\) rows"),
-        (f16(2, 4, 64), r"a has shape \(2, 4, 64\)"),
-        (3, r"a has shape \(\)"),
+        (f16(9, 64), r"\(9, 64\), and the plan is for 2-D arrays of m=range\(1, 9\) rows: make a plan with a range"),
+        (f16(2, 4, 64), r"a has shape \(2, 4, 64\), .*: pass a\.reshape\(-1, a\.shape\[-1\]\)"),
+        (f16(64), r"a has shape \(64,\), .*: pass a\.reshape\(-1, a\.shape\[-1\]\)"),
+        (f16(0, 64), r"a has shape \(0, 64\), .*: leave the call out, since the product of no rows has no elements"),
     ):
         with pytest.raises(ValueError, match=message):
+            plan(a, f16(64, 32))
+    for a in (3, [[1.0] * 64], None):
+        with pytest.raises(TypeError, match=rf"a is a {type(a).__name__}, which exports no array interface"):
             plan(a, f16(64, 32))
     for a, b, addends, message in (
         (f16(5, 64), f16(64, 40), {}, "the arrays pose 5x40x64 .* was made for 5x32x64 .*: make another plan"),
@@ -149,6 +157,22 @@ def test_other_arrays_than_those_of_the_plan_are_refused(backend):
     plan(f16(5, 64), f16(64, 32))
     with pytest.raises(ValueError, match="make another plan"):
         plan(f16(5, 64), f16(64, 40))
+
+
+def test_the_reasons_are_those_of_the_choices(backend):
+    plan = tw.plan(f16(7, 64), f16(64, 32), m=range(1, 9), backend=backend)
+    assert plan.reason == tw.plan(f16(7, 64), f16(64, 32), backend=backend).reason
+    assert plan.reason in repr(plan)
+    plan = tw.plan(f16(7, 64), f16(64, 4096), m=range(1, 400, 3), backend=backend)
+    reasons = [tw.plan(f16(m, 64), f16(64, 4096), backend=backend).reason for m in plan.rows]
+    lines = dict(line.split(": ", 1)[::-1] for line in plan.reason.splitlines())
+    assert lines.keys() == set(reasons)
+    assert len(lines) > 1
+    for reason, said in lines.items():
+        rows = [m for m, other in zip(plan.rows, reasons, strict=True) if other == reason]
+        assert said == f"{len(rows)} of 133 numbers of rows, from {rows[0]} to {rows[-1]}"
+    nothing = tw.plan(f16(7, 64), f16(64, 0), m=range(1, 9), backend=backend)
+    assert nothing.reason == "out has no elements, so nothing runs"
 
 
 def test_a_table_that_changes_changes_no_choice_of_the_range(backend, monkeypatch):

@@ -3,8 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ from tilewright.backends.emulation_limit import share_together
 from tilewright.checking.arguments import Arguments
 from tilewright.checking.asynchrony import Asynchrony, asynchronies
 from tilewright.checking.memory import available_memory
+from tilewright.checking.names import in_cpp, listed
 from tilewright.checking.parameters import fit
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Results, Run, ignored, run_under_each
 from tilewright.checking.time_limit import TimeLimit
-from tilewright.checking.wording import Wording
+from tilewright.checking.wording import Wording, in_words
 from tilewright.emulator import Counters, Coverage, Device, Kernel
 from tilewright.emulator.checks.reporting.waivers import Waiver
 from tilewright.emulator.ptx.parser import COMPILED, source_files
@@ -71,10 +71,9 @@ class Source:
         entries = Device.entries(self.text)
         if wanted in entries:
             return str(wanted)
-        fitting = [entry for entry in entries if (wanted or "") in entry]
-        if wanted:  # Itanium's mangling of a function outside of namespaces
-            named = [entry for entry in fitting if entry.startswith(f"_Z{len(wanted)}{wanted}")]
-            fitting = named or fitting
+        fitting = [entry for entry in entries if wanted is None or wanted in entry or wanted in in_cpp(entry)]
+        if named := [entry for entry in fitting if wanted in (in_cpp(entry), in_cpp(entry).partition("<")[0])]:
+            fitting = named
         if len(fitting) == 1:
             return fitting[0]
         if not entries:
@@ -83,7 +82,7 @@ class Source:
             )
         some = "several" if fitting else "none"
         given = "" if wanted is None else f", and {words.written('entry', wanted)} names {some} of them"
-        names = "".join(f"\n  {entry}" for entry in fitting or entries)
+        names = "".join(f"\n  {name}" for name in listed(fitting or entries))
         count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
         choose = words.written("entry", "NAME")
         raise ArgumentValueError(f"{self.name} has {count}{given}: choose with {choose}, or a part of a name:{names}")
@@ -96,6 +95,7 @@ class Launch:
     grid, cluster: CTAs. block: threads.
     title: the kernel's name in results; by default the one in the PTX.
     dependent: whether the grid may start before the one ahead of it has ended.
+    remedies: the words of the kernel's language for those of CUDA C++, in reports.
     """
 
     source: Source
@@ -108,6 +108,7 @@ class Launch:
     words: Wording
     title: str = ""
     dependent: bool = False
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise an ArgumentValueError for arguments that do not fit the kernel, or the memory of this machine."""
@@ -141,9 +142,11 @@ class Launch:
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
             ignore = [str(waiver) for waiver in waivers]
-            device = Device(memory_bytes=arguments.nbytes + SPARE_BYTES, ignore=ignore, **options)
+            printed = sys.stderr.write if order is orders[0] else ignored  # once, and apart from results
+            memory_bytes = arguments.nbytes + SPARE_BYTES
+            device = Device(memory_bytes=memory_bytes, ignore=ignore, printed=printed, **options)
             addresses = {name: _upload(device, array, arguments.buffers[name].skew) for name, array in initial.items()}
-            findings.named = partial(_named, addresses=addresses, arrays=initial)
+            findings.named = lambda text: in_words(_named(text, addresses, initial), self.remedies)
 
             def run() -> tuple[Results, Counters | None]:
                 loaded = device.load(self.source.text, kernel.name)
@@ -191,6 +194,7 @@ def launch_of(
     shared_bytes: int = 0,
     title: str = "",
     dependent: bool = False,
+    remedies: Mapping[str, str] | None = None,
 ) -> Launch:
     """A launch of a kernel of the source; by default one CTA, and of block and cluster what the PTX requires.
 
@@ -218,6 +222,7 @@ def launch_of(
         words,
         title,
         dependent,
+        remedies or {},
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.checking.arguments import Arguments, Item, Pointer, Structure, TensorMapOf
+from tilewright.checking.names import in_cpp
 from tilewright.checking.wording import Wording
 from tilewright.emulator.ptx.syntax import TYPE_BITS
 from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES
@@ -29,7 +30,7 @@ def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
         wanted = "".join(f"\n  {name_of(parameter)} takes {taken_by(parameter, words)}" for parameter in parameters)
         given = words.given.format(count=count, times="once" if count == 1 else f"{count} times")
         raise ArgumentValueError(
-            f"{given} and {kernel.name} takes {len(parameters) or 'no'} "
+            f"{given} and {in_cpp(kernel.name)} takes {len(parameters) or 'no'} "
             f"argument{'s' * (len(parameters) != 1)}: give {'one for each' if wanted else 'none'}{wanted}"
         )
     for number, (parameter, label, item) in enumerate(zip(parameters, arguments.labels, arguments.items, strict=True)):
@@ -40,7 +41,7 @@ def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
         if not _fits(item, parameter):
             given = "" if (size := _nbytes(item)) is None else f" has {size} bytes"
             raise ArgumentValueError(
-                f"{label}{given}: parameter {number + 1} of {kernel.name}, {name_of(parameter)}, takes "
+                f"{label}{given}: parameter {number + 1} of {in_cpp(kernel.name)}, {name_of(parameter)}, takes "
                 f"{taken_by(parameter, words)}"
             )
 

@@ -31,6 +31,7 @@ class CheckResult:
     unlisted: by kind, the number of reports on further lines that are not listed.
     warnings: findings that are no faults, in the form of reports.
     waived: by waiver, the number of reports that it covers.
+    unused_waivers: the waivers that cover none, unless the check ended early.
     counters: totals, by_line and by_line_inclusive of the first run.
     coverage: what the runs did not exercise: `summary`, in words, and under each of rings, branches, accesses,
     operations and lines (`tilewright.emulator.Gaps`) the `total` and what was `missed`; empty if nothing ran.
@@ -51,6 +52,7 @@ class CheckResult:
     unlisted: dict[str, int] = field(default_factory=dict)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     waived: dict[str, int] = field(default_factory=dict)
+    unused_waivers: list[str] = field(default_factory=list)
     counters: dict[str, Any] = field(default_factory=_not_counted)
     coverage: dict[str, Any] = field(default_factory=dict)
     schedules: list[str] = field(default_factory=list)
@@ -95,6 +97,11 @@ def merged(results: Sequence[CheckResult]) -> CheckResult:
         unlisted=_total([result.unlisted for result in results]),
         warnings=[warning for result in results for warning in result.warnings],
         waived=_total([result.waived for result in results]),
+        unused_waivers=[
+            waiver
+            for waiver in dict.fromkeys(waiver for result in results for waiver in result.unused_waivers)
+            if all(waiver in result.unused_waivers for result in results)
+        ],
         counters=_total([result.counters for result in results]),
         coverage=results[-1].coverage,
         schedules=list(dict.fromkeys(schedule for result in results for schedule in result.schedules)),
@@ -215,6 +222,7 @@ class Findings:
             unlisted=self._unlisted,
             warnings=self._warnings,
             waived=self._waived,
+            unused_waivers=[] if self.error else [each for each in map(str, self._waivers) if each not in self._waived],
             counters=counted,
             coverage={} if gaps is None else {"summary": gaps.summary(), **gaps.as_dict()},
             schedules=self._schedules,

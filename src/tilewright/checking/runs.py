@@ -30,8 +30,8 @@ REFUSALS = (LaunchError, PtxSyntaxError, UnsupportedInstruction)
 """Errors that say nothing about the kernel's behavior: it cannot run at all."""
 
 
-def ignored(share: float) -> None:
-    """A progress callback that does nothing."""
+def ignored(told: object) -> None:
+    """A callback that does nothing."""
 
 
 def run_under_each(

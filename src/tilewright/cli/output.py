@@ -1,11 +1,13 @@
 """The output of commands: results on stdout, everything else on stderr."""
 
+import ctypes
 import functools
 import json
+import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -33,6 +35,23 @@ _SCALES = ("", "k", "M", "G", "T", "P", "E")
 def print_json(result: dict[str, Any]) -> None:
     """Print the result as one JSON object; raises a ValueError for a NaN, which JSON does not have."""
     sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
+
+
+@contextmanager
+def prints_apart() -> Iterator[None]:
+    """Within this context, what code of the user prints, in Python or in C, goes to stderr."""
+    stdout, stderr = 1, 2
+    sys.stdout.flush()
+    kept = os.dup(stdout)
+    os.dup2(stderr, stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if os.name == "posix":
+            ctypes.CDLL(None).fflush(None)  # C keeps what it prints until later
+        os.dup2(kept, stdout)
+        os.close(kept)
 
 
 @functools.cache

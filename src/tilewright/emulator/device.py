@@ -1,5 +1,6 @@
 """The emulated GPU as a host sees it: memory, tensor maps, kernels and launches."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -81,6 +82,7 @@ class Device:
     ignore: waivers, KIND, KIND@FILE or KIND@FILE:LINE, or Paths of files with one a line; `reports.waived` counts what
     they cover.
     observers: also told of all events (see Observer).
+    printed: called with what each thread prints; by default it goes to stdout.
 
     `images` makes images, and handles of textures and surfaces (see Images); `multicasts` binds multimem addresses.
     """
@@ -96,6 +98,7 @@ class Device:
         checks: bool = True,
         ignore: Ignored = (),
         observers: Sequence[Observer] = (),
+        printed: Callable[[str], object] | None = None,
     ) -> None:
         if not isinstance(observers, Sequence):
             raise ArgumentTypeError(f"observers is {observers!r} and must be a sequence of them, such as [observer]")
@@ -112,7 +115,7 @@ class Device:
         self._memory = GlobalMemory(memory_bytes)
         self.images, self.multicasts = Images(self._memory), Multicasts(self._memory)
         self._asynchrony, self._seed = asynchrony, natural("seed", seed)
-        self._progress, self._count_memory = progress, count_memory
+        self._progress, self._count_memory, self._printed = progress, count_memory, printed
         self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
         self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
@@ -306,6 +309,7 @@ class Device:
         launch = Launch(
             program, self._memory, grid_, block_, cluster_, shared_bytes, parameters, address, kernel.variables,
             self.images.bound, self.multicasts.bound, Asynchrony(self._asynchrony, self._seed),
+            self._printed or sys.stdout.write,
         )  # fmt: skip
         steps = 0
         try:

@@ -11,12 +11,12 @@ _INSTRUCTION = re.compile(r"`[^`\n]+`(?: at [^`\n]+?)? \(PTX line \d+\)")
 
 
 _PLACE = re.compile(
-    r"`[^`\n]+`(?: at (?P<root>[^`\n]+?)(?: \(inlined from (?P<inner>[^`\n]+)\))?)? \(PTX line (?P<ptx>\d+)\)"
+    r"`[^`\n]+`(?: at (?P<inner>[^`\n]+?)(?:, called from (?P<root>[^`\n]+))?)? \(PTX line (?P<ptx>\d+)\)"
 )
 
 
 def lines_of(location: str) -> tuple[str, ...]:
-    """The source lines of an instruction in a message, that of the kernel and the inlined one, or else its PTX line."""
+    """The source lines of an instruction in a message, that of the kernel and the called one, or else its PTX line."""
     match = _PLACE.fullmatch(location)
     if match is None:
         return (location,)

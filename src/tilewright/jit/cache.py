@@ -129,6 +129,15 @@ class KernelCache:
         """Make the directory, for this user alone, unless it is there. Raises OSError."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def folder(self, name: str) -> Path | None:
+        """A folder in the directory for files that are no kernels; None if it cannot be made, or is not trusted."""
+        with self._disk_may_fail():
+            self.make_directory()
+            if self._trusts(self.directory):
+                (self.directory / name).mkdir(mode=0o700, exist_ok=True)
+                return self.directory / name
+        return None
+
     @property
     def quarantine(self) -> Path:
         """The directory of corrupt entries."""

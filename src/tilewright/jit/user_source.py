@@ -1,11 +1,8 @@
 """CUDA C++ of a user, compiled by NVRTC to PTX for the emulator, and kept in the cache.
 
-NVRTC compiles device code alone. Headers of the CUDA toolkit come from CUDA_HOME, from NVIDIA's Python packages or from
-where the toolkit is usually installed; of the standard library, only what CCCL has is there (<cuda/std/...>). Those of
-CUTLASS come from the package nvidia-cutlass, unless a folder with them is named.
+NVRTC compiles device code alone; `headers.py` says where the headers are.
 """
 
-import functools
 import hashlib
 import json
 import os
@@ -13,7 +10,6 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.errors import ArgumentValueError
@@ -21,19 +17,21 @@ from tilewright.jit import compile as compiler
 from tilewright.jit.cache import ENTRY_FORMAT, default_cache
 from tilewright.jit.compile import CompilationError, CompiledKernel
 from tilewright.jit.entries import METADATA_FIELDS
+from tilewright.jit.headers import DEVICE_ALONE, OWN, advice, toolkit_folders
 from tilewright.jit.source import cuda_code
 
 ARCHITECTURE = "sm_90a"
 OPTIONS = ("-std=c++17", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache")
-HOST_HEADERS = ("cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector_types.h")
-"""Headers whose contents NVRTC has built in; they are empty where no toolkit has them."""
-
 MOST_ERRORS = 3
 """The errors that a message shows; CompilationError.log has all."""
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(?:([<\"])([^>\"\n]+)[>\"]|(\S.*))", re.MULTILINE)
 _EXPRESSION = re.compile(r"[<>:]")
 _MISSING = re.compile(r'cannot open source file "([^"]+)"')
+_HOST = re.compile(r'(?:identifier|has no member) "(cuda[A-Z]\w*|cout|cerr|vector|string|chrono)" ?(?:is undefined)?')
+"""Errors about names that only host code has."""
+_TEMPLATE = re.compile(r"\btemplate\s*<([^;{}]*?)>([^;{}<>]*?)\b__global__\b([^;{}]*?)\b(\w+)\s*\([^(]*$")
+_ATTRIBUTE = re.compile(r"\b__\w+__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,7 @@ class UserSource:
     folders: where headers are looked for.
     definitions: macros, NAME=VALUE.
     options: further options of NVRTC, which come in the place of those here of the same name.
+    architecture: the GPU that it is compiled for.
     """
 
     name: str
@@ -51,6 +50,7 @@ class UserSource:
     folders: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    architecture: str = ARCHITECTURE
 
     @classmethod
     def read(cls, path: Path, folders: Sequence[str] = (), definitions: Sequence[str] = ()) -> "UserSource":
@@ -70,9 +70,9 @@ class UserSource:
             CompilerMissing: without NVRTC.
         """
         named = [option[2:] for option in self.options if option.startswith("-I")]
-        folders = [*self.folders, *toolkit_folders()]
+        folders = [*self.folders, *toolkit_folders(), OWN]
         options = (
-            f"--gpu-architecture={ARCHITECTURE}",
+            f"--gpu-architecture={self.architecture}",
             *(option for option in OPTIONS if _name(option) not in map(_name, self.options)),
             *self.options,
             *(f"-I{folder}" for folder in folders),
@@ -81,13 +81,15 @@ class UserSource:
 
         def make() -> CompiledKernel:
             start = time.perf_counter()
-            headers = {} if toolkit_folders() else dict.fromkeys(HOST_HEADERS, "")
-            made = compiler.translate(self.text, self.name, headers, options, instantiation)
+            made = compiler.translate(self.text, self.name, {}, options, instantiation)
             if not made.ptx:
-                said = f"{self.name} does not compile:\n{_first_errors(made.log)}{_advice(made.log)}"
+                missing = dict.fromkeys(_MISSING.findall(made.log))
+                said = f"{self.name} does not compile:\n{_first_errors(made.log)}{advice([*missing])}"
+                if host := _HOST.search(made.log):
+                    said += f"\n{host[1]} is of the host: {DEVICE_ALONE}; entry names the kernel if there are several"
                 raise CompilationError(said, made.log)
             name = made.lowered or Path(self.name).stem
-            return compiler.compiled_kernel(name, ARCHITECTURE, made, time.perf_counter() - start)
+            return compiler.compiled_kernel(name, self.architecture, made, time.perf_counter() - start)
 
         included = self._included([*named, *folders])
         if included is None:
@@ -99,6 +101,16 @@ class UserSource:
             return hashlib.sha256(json.dumps([*ingredients, compiler.nvrtc_version()]).encode()).hexdigest()
 
         return default_cache().get_or_make(key, make)
+
+    @property
+    def templates(self) -> list[str]:
+        """An instantiation of each kernel that is a template, as an example: "scan<128>"."""
+        found = []
+        for head in re.split(r"[;{}]", _ATTRIBUTE.sub("", cuda_code(self.text))):
+            if match := _TEMPLATE.search(head):
+                parameters = [each for each in match[1].split(",") if "=" not in each and "..." not in each]
+                found.append(f"{match[4]}<{', '.join(map(_example, parameters))}>")
+        return found
 
     def _included(self, folders: Sequence[str]) -> list[object] | None:
         """All files that this may include, whatever conditions say, by path and digest; None if one is unknown.
@@ -123,7 +135,7 @@ class UserSource:
                     continue
                 own = [folder for folder in ([here] * (quote == '"') + [*folders]) if folder not in toolkit]
                 places = [os.path.join(folder, name) for folder in (*own, *toolkit)]
-                if name not in HOST_HEADERS and not any(map(os.path.isfile, places)):
+                if not any(map(os.path.isfile, places)):
                     return None  # a file of this name may come to be there
                 for path in (os.path.join(folder, name) for folder in own):
                     if path not in found and os.path.isfile(path):
@@ -131,6 +143,12 @@ class UserSource:
                         found[path] = hashlib.sha256(body.encode()).hexdigest()
                         pending.append((os.path.dirname(path), body))
         return [sorted(found.items()), [(folder, os.stat(folder).st_mtime_ns) for folder in toolkit]]
+
+
+def _example(parameter: str) -> str:
+    """A template argument for a parameter."""
+    kind = parameter.split()[:1]
+    return {"typename": "float", "class": "float", "bool": "true"}.get("".join(kind), "128")
 
 
 def _names_headers(option: str) -> bool:
@@ -155,39 +173,8 @@ def is_expression(entry: str) -> bool:
     return bool(_EXPRESSION.search(entry))
 
 
-@functools.cache
-def toolkit_folders() -> tuple[str, ...]:
-    """The folders with the headers of a CUDA toolkit, those of CUDA_HOME first, and of CUTLASS, if there are any."""
-    from cuda.pathfinder import find_nvidia_header_directory
-
-    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    found = [str(Path(home, "include", part)) for home in homes for part in ("", "cccl")]
-    for library in ("cudart", "cccl"):
-        if folder := find_nvidia_header_directory(library):
-            found += [folder, *([str(Path(folder).parent)] if Path(folder).name == "cccl" else [])]
-    cutlass = find_spec("cutlass_library")  # the package nvidia-cutlass; this does not import it
-    found += [
-        str(Path(folder, "source", "include")) for folder in (cutlass and cutlass.submodule_search_locations) or ()
-    ]
-    return tuple(dict.fromkeys(os.path.normpath(folder) for folder in found if os.path.isdir(folder)))
-
-
 def _first_errors(log: str) -> str:
     """The first errors of a log, without the candidates that the compiler has considered; then how many there are."""
     paragraphs = re.sub(r"^.*: note #.*\n(?:  .*\n)*", "", log, flags=re.MULTILINE).split("\n\n")
     *errors, number = paragraphs if len(paragraphs) > 1 else [*paragraphs, ""]
     return "\n\n".join([*errors[:MOST_ERRORS], *(["..."] if len(errors) > MOST_ERRORS else []), number]).strip()
-
-
-def _advice(log: str) -> str:
-    """What to do about a header that is missing."""
-    missing = sorted(set(_MISSING.findall(log)))
-    if not missing:
-        return ""
-    return (
-        f"\n{', '.join(missing)} cannot be found.\n"
-        "NVRTC compiles device code alone: put host code and its headers between #ifndef __CUDACC_RTC__ and #endif, or "
-        "move the kernels to a file of their own.\n"
-        "Name the folders of other headers with include; those of CUDA come from CUDA_HOME, or from\n"
-        "pip install nvidia-cuda-runtime nvidia-cuda-cccl, and those of CUTLASS from pip install nvidia-cutlass."
-    )

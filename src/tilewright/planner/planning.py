@@ -92,7 +92,8 @@ def range_plan_of(request: Request, rows: range, request_of: Callable[..., Reque
         binding = of_call.binding._replace(problem=expected)
         return plan_of(replace(of_call, binding=binding), choices.get(number))
 
-    return RangePlan(rows, len(launches), make)
+    reasons = {number: choice.reason for number, choice in choices.items()}
+    return RangePlan(rows, len(launches), reasons, make)
 
 
 def _refuse_while_capturing(request: Request) -> None:

@@ -1,8 +1,9 @@
 """A RangePlan: plans for every number of rows in a range, of which no call compiles, tunes or loads anything."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
+from tilewright.arrays import adopt
 from tilewright.arrays.torch import TORCH
 from tilewright.binding import bind
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
@@ -16,6 +17,9 @@ MOST_ROWS = 1 << 20
 MOST_PLANS = 4096
 """The most Plans that are kept; making one again takes a tenth of a millisecond."""
 
+_AS_MATRIX = "a.reshape(-1, a.shape[-1])"
+"""The remedy for an a that is not 2-D."""
+
 _APART = 1 << 44
 """Between the addresses of operands that are only imagined, so that none overlap."""
 
@@ -25,12 +29,17 @@ class RangePlan:
 
     Call it as a Plan, with arrays of the strides, dtypes, devices and alignments that it was made for; more rows of a,
     c and out are the only difference. Every kernel that it needs is chosen, compiled and loaded, so a call of a new
-    number of rows neither compiles nor synchronizes, also while a stream is captured. `kernels` is their number.
+    number of rows neither compiles nor synchronizes, also while a stream is captured. `kernels` is their number, and
+    `reason` says why the planner chose them, for which rows.
     """
 
-    def __init__(self, rows: range, kernels: int, make: Callable[..., Plan]):
-        """Prepare nothing: `make` plans for a number of rows and the arrays of a call, or refuses them."""
+    def __init__(self, rows: range, kernels: int, reasons: Mapping[int, str], make: Callable[..., Plan]):
+        """Prepare nothing: `make` plans for a number of rows and the arrays of a call, or refuses them.
+
+        reasons: those of the choices by numbers of rows, which may be empty.
+        """
         self.rows, self.kernels = rows, kernels
+        self.reason = _joined(reasons)
         self._make = make
         self._plans: dict[int, Plan] = {}
 
@@ -55,18 +64,39 @@ class RangePlan:
         plan = self._plans.get(rows)
         if plan is None:
             if rows not in self.rows:
-                raise ArgumentValueError(
-                    f"a has shape {tuple(shape)}, and this plan was made for 2-D arrays of m={self.rows} rows: make a "
-                    f"plan with a larger range"
-                )
+                self._refuse(a)
             plan = self._make(rows, a, b, c, bias=bias, out=out, stream=stream)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             self._plans[rows] = plan
         return plan(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
 
+    def _refuse(self, a: Any) -> NoReturn:
+        """Raise the error of an a that is not 2-D, or of other numbers of rows."""
+        shape = adopt(a, "a").shape
+        if len(shape) != 2:
+            remedy = f"pass {_AS_MATRIX}"
+        elif not shape[0]:
+            remedy = "leave the call out, since the product of no rows has no elements"
+        else:
+            remedy = "make a plan with a range that has this number"
+        raise ArgumentValueError(f"a has shape {shape}, and the plan is for 2-D arrays of m={self.rows} rows: {remedy}")
+
     def __repr__(self) -> str:
-        return f"<RangePlan: m={self.rows}, {self.kernels} kernels>"
+        return f"<RangePlan: m={self.rows}, {self.kernels} kernels; {self.reason}>"
+
+
+def _joined(reasons: Mapping[int, str]) -> str:
+    """Each reason once, with the numbers of rows that it holds for if there are several."""
+    rows_of: dict[str, list[int]] = {}
+    for rows, reason in reasons.items():
+        rows_of.setdefault(reason, []).append(rows)
+    if len(rows_of) < 2:
+        return next(iter(rows_of), "out has no elements, so nothing runs")
+    return "\n".join(
+        f"{len(rows):,} of {len(reasons):,} numbers of rows, from {rows[0]} to {rows[-1]}: {reason}"
+        for reason, rows in rows_of.items()
+    )
 
 
 def refuse_others(problem: Problem, expected: Problem) -> None:
@@ -91,14 +121,21 @@ def _said(matrix: Matrix) -> str:
     return f"{matrix.dtype} with strides {matrix.row_stride, matrix.column_stride}, aligned to {matrix.alignment} bytes"
 
 
-def check_rows(rows: Any, a: Operand, *, kernel: str, config: Any, tune: bool) -> range:
+def check_rows(rows: Any, operands: Mapping[str, Operand], *, kernel: str, config: Any, tune: bool) -> range:
     """The range, or a TypeError or ValueError that says what cannot be planned for many numbers of rows."""
     if not isinstance(rows, range):
         raise ArgumentTypeError(f"m={rows!r} is not a range: pass one, such as range(1, 4097)")
     if not rows or len(rows) > MOST_ROWS or min(rows) < 1:  # in this order: min walks the range
         raise ArgumentValueError(f"m={rows} must have 1 to {MOST_ROWS:,} numbers of rows, from 1 on")
-    if len(a.shape) != 2:
-        raise ArgumentValueError(f"a has shape {a.shape}, and m= is for 2-D arrays: pass a.reshape(-1, a.shape[-1])")
+    for name, remedy in (("a", _AS_MATRIX), ("b", "b.reshape(-1, 1)")):
+        shape = operands[name].shape
+        if len(shape) < 2 or (name == "a" and len(shape) > 2):
+            raise ArgumentValueError(f"{name} has shape {shape}, and m= is for 2-D arrays: pass {remedy}")
+    if not operands["a"].shape[0]:
+        raise ArgumentValueError(
+            f"a has shape {operands['a'].shape}, and the strides of no rows say nothing about m={rows}: pass an a with "
+            "rows"
+        )
     for argument, given in (("kernel", kernel != "auto"), ("config", config is not None), ("tune", tune)):
         if given:
             raise ArgumentValueError(

@@ -79,3 +79,45 @@ class Doubling:
         for step in range(ROWS):
             value = shared[step, thread]
             mine[step, thread] = value + value
+
+
+@cute.kernel
+def masking_kernel(x: cute.Tensor):
+    x[0] = x[0] & 1
+
+
+@cute.jit
+def masks_floats(x: cute.Tensor):
+    masking_kernel(x).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+
+@cute.jit
+def asserts(x: cute.Tensor):
+    assert cutlass.const_expr(x.element_type == cutlass.Int32), "x must be Int32"
+    masking_kernel(x).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+
+def undecorated(x):
+    x[0] = 1.0
+
+
+@cute.jit
+def launches_a_function(x: cute.Tensor):
+    undecorated(x).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+
+@cute.jit
+def lacks_a_name(x: cute.Tensor):
+    missing_name(x)  # type: ignore[name-defined]  # noqa: F821
+
+
+@cute.kernel
+def printing_kernel(x: cute.Tensor):
+    x[cute.arch.thread_idx()[0]] = 1.0
+
+
+@cute.jit
+def prints(x: cute.Tensor):
+    print("printed by Python")
+    cute.printf("printed by C: %d", cute.size(x))
+    printing_kernel(x).launch(grid=(1, 1, 1), block=(32, 1, 1))

@@ -118,8 +118,7 @@ def test_what_does_not_compile_is_shown_by_the_compiler_itself(source):
         tw.check(source, block=1, define={"STEP": 1})
     message = str(refusal.value)
     assert f'{source}(1): catastrophic error: cannot open source file "factor.h"' in message
-    assert "factor.h cannot be found." in message
-    assert "Name the folders of other headers with include" in message
+    assert "factor.h cannot be found: name its folder with include" in message
     broken = "".join(f"__global__ void k{n}() {{ x{n} = 1; }}\n" for n in range(9))
     with pytest.raises(tw.CompilationError, match="9 errors detected") as refusal:
         tw.check(broken, block=1)
@@ -136,6 +135,7 @@ def test_what_does_not_compile_is_shown_by_the_compiler_itself(source):
         ({"entry": "scale<int>"}, tw.CompilationError, "cannot determine which instance"),
         ({"entry": "add", "tile": 3}, TypeError, "tile=3 is not an argument of a check of CUDA C++"),
         ({"entry": "add", "define": "N=3"}, TypeError, "define='N=3' must be macros by name"),
+        ({"entry": "add", "include": "/none"}, ValueError, "include='/none' is no folder: name one with headers"),
         ({"entry": "add", "include": 3}, TypeError, "include=3 must be the path of a folder"),
         ({"entry": "add", "block": None}, ValueError, "block is missing and the PTX does not say it: give block=128"),
     ],
@@ -145,6 +145,57 @@ def test_wrong_calls_are_refused(source, options, kind, message):
     with pytest.raises(kind) as refusal:
         tw.check(source, np.zeros(32, np.float32), **given)
     assert message in str(refusal.value)
+
+
+HOST = """#include <cstdio>
+__global__ void twice(float* x) { x[threadIdx.x] *= 2; }
+#ifndef GUARD
+int main() {
+  float* x;
+  cudaMalloc(&x, 128);
+  twice<<<1, 32>>>(x);
+  cudaDeviceSynchronize();
+}
+#endif
+"""
+
+
+def test_host_code_is_named_with_what_to_do():
+    x = np.ones(32, np.float32)
+    with pytest.raises(tw.CompilationError) as refusal:
+        tw.check(HOST, x, block=32)
+    said = (
+        "cudaMalloc is of the host: NVRTC compiles device code alone, so put host code and its headers between #ifndef"
+    )
+    assert said in str(refusal.value)
+    assert tw.check(HOST.replace("GUARD", "__CUDACC_RTC__"), x, block=32, schedules=0).verified
+    with pytest.raises(tw.CompilationError) as refusal:
+        tw.check("#ifndef __CUDACC_RTC__\n#endif\n__global__ void f() { x = 1; }", block=1)
+    assert "host" not in str(refusal.value)
+
+
+TEMPLATES = """
+template <int N>
+__global__ void __launch_bounds__(256, (N > 1 ? 1 : 2)) scan(float* x) { x[threadIdx.x] *= N; }
+template <typename T, class U, bool FAST, unsigned N = 3>
+static __global__ void mix(T* x, U y) { *x = y; }  // template <int N> __global__ void comment()
+template <int N> __device__ int helper() { return N; }
+"""
+
+
+def test_a_template_that_nobody_instantiates_is_named_with_an_example():
+    for entry, example in ((None, "scan<128>"), ("scan", "scan<128>"), ("mix", "mix<float, float, true>")):
+        with pytest.raises(ValueError, match=rf"is a template: instantiate it with entry='{example}' or the like"):
+            tw.check(TEMPLATES, np.ones(1, np.float32), block=1, entry=entry)
+    assert UserSource("k.cu", TEMPLATES).templates == ["scan<128>", "mix<float, float, true>"]
+    x = np.ones(2, np.float32)
+    assert tw.check(TEMPLATES, x, block=2, entry="scan<128>", schedules=0).verified
+    assert set(x) == {128}
+    there = TEMPLATES + "template __global__ void scan<2>(float*);\ntemplate __global__ void scan<3>(float*);\n"
+    with pytest.raises(ValueError, match=r"entry='scan' names several of them: choose .*:\n  scan<2>\n  scan<3>$"):
+        tw.check(there, x, block=2, entry="scan")
+    with pytest.raises(ValueError, match="mix is a template"):
+        tw.check(there, x, block=2, entry="mix")
 
 
 def test_files_that_are_none(tmp_path):
@@ -167,4 +218,7 @@ def test_the_command_line(source):
     found = in_json("check", source, "--entry", "add", *options, "--arg", "x=f32[31]:ones", code=1)
     assert found["reports"][0]["kind"] == "OutOfBounds"
     assert "catastrophic error" in error("check", source, "--block", 1)
+    assert "--include /none is no folder: name one" in error("check", source, "--block", 1, "-I", "/none")
+    assert "has 3 entries: choose with --entry NAME, or a part of a name:\n  add\n" in error("check", source, *options)
+    assert "with --entry 'scale<float, 128>' or the like" in error("check", source, "--entry", "scale", *options)
     assert "for sources, not PTX: leave out N=3" in error("check", "./kernel.ptx", "--define", "N=3")

@@ -46,13 +46,20 @@ def test_a_program_that_does_not_compile():
         tw.check(program("__global__ void f() { y = 1; }"), block=1)
 
 
-def test_object_code():
+def test_object_code(tmp_path):
     ptx = UserSource("f.cu", "__global__ void f(int* x) { x[threadIdx.x] = 1; }").compiled().ptx
     x = np.zeros(8, np.int32)
     result = tw.check(ObjectCode.from_ptx(ptx.encode(), name="mine"), x, block=8, schedules=0)
     assert result.verified
     assert result.product == "mine"
     assert set(x) == {1}
+    path = tmp_path / "f.ptx"
+    path.write_text(ptx)
+    for place in (path, str(path)):
+        result = tw.check(ObjectCode.from_ptx(place), np.zeros(8, np.int32), block=8, schedules=0)
+        assert (result.verified, result.product) == (True, "f.ptx")
+    with pytest.raises(ValueError, match=r"none\.ptx cannot be read"):
+        tw.check(ObjectCode.from_ptx("none.ptx"), block=8)
     with pytest.raises(ValueError, match="kernel is of cubin: pass the Program, or its ObjectCode of 'ptx'"):
         tw.check(ObjectCode.from_cubin(b"\x7fELF"), x, block=8)
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.compilers import needing
 
-cupy = pytest.importorskip("cupy")
+cupy = needing("cupy")
 
 SCALE = 'extern "C" __global__ void scale(float* x) {\n  x[threadIdx.x] *= FACTOR;\n}\n'
 
@@ -18,6 +19,14 @@ def test_a_raw_kernel_with_its_options():
     assert set(x) == {3.0}
     assert (result.kernel, result.product) == ("scale", "scale.cu")
     assert list(result.counters["by_line"]) == ["scale.cu:1", "scale.cu:2", "scale.cu:3"]
+
+
+@pytest.mark.parametrize("options", [("-arch=sm_80",), ("--gpu-architecture", "compute_80"), ("-arch=compute_80",), ()])
+def test_the_architecture_is_that_of_the_options(options):
+    code = 'extern "C" __global__ void arch(int* x) { *x = __CUDA_ARCH__; }'
+    x = np.zeros(1, np.int32)
+    assert tw.check(cupy.RawKernel(code, "arch", options=options), x, block=1, schedules=0).verified
+    assert x[0] == (800 if options else 900)
 
 
 def test_a_raw_module():

@@ -1,14 +1,20 @@
 """Host functions of CuTe DSL in `tilewright.check`, where the DSL is installed: launched as they launch."""
 
+import json
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tilewright as tw
+from support.compilers import needing
+from support.lines import place_of
 
-kernels = pytest.importorskip("emulate.doors.cute_kernels")
-cute_runtime = pytest.importorskip("cutlass.cute.runtime")
-torch = pytest.importorskip("torch")
+kernels = needing("cutlass", "emulate.doors.cute_kernels")
+cute_runtime = needing("cutlass", "cutlass.cute.runtime")
+torch = needing("torch")
 
 
 @pytest.mark.parametrize("of", [np.asarray, torch.from_numpy])
@@ -95,3 +101,36 @@ def test_what_the_host_function_cannot_take_is_refused():
     compiled = kernels.cute.compile(kernels.add, *[cute_runtime.from_dlpack(x)] * 3)
     with pytest.raises(ValueError, match=r"compiled without its PTX: pass the @cute\.jit function"):
         tw.check(compiled, *[cute_runtime.from_dlpack(x)] * 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "said"),
+    [
+        ("masks_floats", "x[0] & 1", "TypeError: unsupported operand type(s) for &"),
+        ("asserts", "assert cutlass.const_expr", "AssertionError: x must be Int32"),
+        (
+            "launches_a_function",
+            "undecorated(x).launch",
+            "decorate the function that is launched here with @cute.kernel",
+        ),
+        ("lacks_a_name", "missing_name", "name 'missing_name' is not defined"),
+    ],
+)
+def test_an_error_in_a_function_has_the_line_in_its_file(name, place, said):
+    with pytest.raises(tw.CompilationError) as refusal:
+        tw.check(getattr(kernels, name), np.zeros(128, np.float32))
+    message = str(refusal.value)
+    assert message.startswith(f"CuTe DSL cannot compile {name}: ")
+    assert place_of(place, kernels) in message
+    assert said in message
+
+
+def test_what_a_function_prints_is_not_in_the_json():
+    ran = subprocess.run(
+        [sys.executable, "-m", "tilewright", "check", f"{kernels.__file__}:prints", "--arg", "f32[128]", "--json"],
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(ran.stdout)["kernel"] == "printing_kernel"
+    assert "printed by Python" in ran.stderr
+    assert "printed by C: 128" in ran.stderr

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from support.compilers import needing
 from tilewright.checking.doors import cuda_runtime
 from tilewright.checking.doors.cuda_runtime import Runtime
 from tilewright.checking.doors.dlpack import NARROW, Exported, as_if_on_gpu, memory_of, tensor_of
@@ -146,3 +147,16 @@ def test_memory_is_on_a_gpu_for_a_while():
         with pytest.raises(TypeError, match="x is a tensor on a GPU: pass one on the CPU"):
             memory_of(capsule, "x")
     assert tensor_of(capsule).device_type == 1
+
+
+def test_compilers_are_skipped_only_where_they_are_not_installed_and_not_required(tmp_path, monkeypatch):
+    (tmp_path / "brokencompiler.py").write_text("from math import nothing")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("TILEWRIGHT_DOORS", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no_such_compiler is not installed"):
+        needing("no_such_compiler")
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        needing("brokencompiler")
+    monkeypatch.setenv("TILEWRIGHT_DOORS", "required")
+    with pytest.raises(ModuleNotFoundError, match="no_such_compiler"):
+        needing("no_such_compiler")

@@ -1,12 +1,18 @@
 """Triton kernels in `tilewright.check`, where Triton is installed: launched as Triton launches them."""
 
+import json
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 import tilewright as tw
+from support.commands import in_json, invoke
+from support.compilers import needing
+from support.lines import place_of
 
-kernels = pytest.importorskip("emulate.doors.triton_kernels")
-torch = pytest.importorskip("torch")
+kernels = needing("triton", "emulate.doors.triton_kernels")
+torch = needing("torch")
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +106,20 @@ def test_numbers_tuples_and_none(negate):
     np.testing.assert_array_equal(x[256:], np.arange(256) * (-1.5 if negate else 1.5))
 
 
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+@pytest.mark.parametrize("of", [np.asarray, torch.from_numpy])
+@pytest.mark.parametrize("kind", [lambda *parts: parts, Pair])
+def test_arrays_in_tuples(of, kind):
+    x, out = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    result = tw.check(kernels.copies, kind(of(x), of(out)), grid=1, N=128, schedules=0)
+    assert result.verified, result.reports
+    np.testing.assert_array_equal(out, x)
+
+
 def test_a_driver_of_the_caller_stays():
     from triton.runtime import driver
 
@@ -142,3 +162,36 @@ def test_wrong_arguments_are_refused():
         tw.check(kernels.add, x, tw.TensorMap(y, (16,)), out, 500, grid=4, BLOCK=128)
     with pytest.raises(TypeError, match=r"arguments\[1\] is a tensor on meta"):
         tw.check(kernels.add, x, torch.empty(500, device="meta"), out, 500, grid=4, BLOCK=128)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "place", "said"),
+    [
+        ("calls_plain", 8, "plain(1.0)", ["<function plain at ", "\ndecorate plain with @triton.jit"]),
+        ("calls_a_wrong_one", 2, "static_assert", ["N is too small\nchange the kernel, or pass other arguments"]),
+        ("calls_a_wrong_one", 8, 'x + "a"', ["adds_a_string(1.0))\n", "unsupported operand type"]),
+    ],
+)
+def test_an_error_in_a_kernel_has_the_line_in_its_file(name, size, place, said):
+    with pytest.raises(tw.CompilationError) as refusal:
+        tw.check(getattr(kernels, name), np.zeros(8, np.float32), grid=1, N=size)
+    message = str(refusal.value)
+    for words in (f"Triton cannot compile {name}: {kernels.__file__}:", place_of(place, kernels), *said):
+        assert words in message
+
+
+def test_an_error_in_heuristics_has_their_line():
+    x = np.zeros(128, np.float32)
+    with pytest.raises(tw.CompilationError) as refusal:
+        tw.check(kernels.wrong_heuristics, x, x, 128, grid=1, BLOCK=128)
+    assert f"{place_of('wrong_heuristics =', kernels)}: KeyError: none" in str(refusal.value)
+
+
+def test_the_command_line_prints_documents_of_errors_alone():
+    options = ("check", f"{kernels.__file__}:calls_plain", "-D", "N=8", "--grid", 1, "--arg", "f32[8]")
+    assert "decorate plain with @triton.jit" in in_json(*options, code=2)["error"]
+    shown = invoke(*options, "--format", "sarif", code=2).stdout
+    (invocation,) = json.loads(shown)["runs"][0]["invocations"]
+    assert not invocation["executionSuccessful"]
+    assert "decorate plain" in invocation["toolExecutionNotifications"][0]["message"]["text"]
+    assert invoke(*options, "--format", "github", code=2).stdout.startswith("::error title=")

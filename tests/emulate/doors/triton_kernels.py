@@ -59,3 +59,32 @@ def mixed(x, factor, negate, pair, nothing, N: tl.constexpr):
     if negate:
         value = -value
     tl.store(x + pair[1] + i, value)
+
+
+@triton.jit
+def copies(pair, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(pair[1] + i, tl.load(pair[0] + i))
+
+
+def plain(x):
+    return x + 1
+
+
+@triton.jit
+def calls_plain(x, N: tl.constexpr):
+    tl.store(x + tl.arange(0, N), plain(1.0))
+
+
+@triton.jit
+def adds_a_string(x):
+    return x + "a"
+
+
+@triton.jit
+def calls_a_wrong_one(x, N: tl.constexpr):
+    tl.static_assert(N > 3, "N is too small")
+    tl.store(x + tl.arange(0, N), adds_a_string(1.0))
+
+
+wrong_heuristics = triton.heuristics({"EVEN": lambda of: of["none"]})(with_heuristics)

@@ -1,15 +1,17 @@
 """CUDA C++: its text, or the path of a file with it, compiled by NVRTC."""
 
-import re
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tilewright.checking.doors.door import Call, Perform
 from tilewright.checking.doors.ptx import launch_module
 from tilewright.checking.launch import Source
+from tilewright.checking.names import in_cpp
 from tilewright.checking.wording import PYTHON, Wording
-from tilewright.errors import ArgumentTypeError
+from tilewright.emulator import Device
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.jit.user_source import UserSource, is_expression
 
 SUFFIXES = (".cu", ".cuh", ".cpp", ".hpp")
@@ -46,17 +48,30 @@ def launch_source(source: UserSource, call: Call, perform: Perform) -> None:
 
 def compiled(source: UserSource, entry: str | None, words: Wording) -> tuple[Source, str, str]:
     """The PTX of a source, the name in it of an entry, and the entry's name in C++."""
+    for folder in source.folders:
+        if not os.path.isdir(folder):
+            raise ArgumentValueError(f"{words.written('include', folder)} is no folder: name one with headers")
     expression = entry if entry is not None and is_expression(entry) else ""
     kernel = source.compiled(expression)
     ptx = Source(source.name, kernel.ptx)
-    name = kernel.name if expression else ptx.entry_named(entry, words)
-    return ptx, name, expression or _in_cpp(name)
+    if expression:
+        return ptx, kernel.name, expression
+    try:
+        name = ptx.entry_named(entry, words)
+    except ArgumentValueError as error:
+        if example := _example(source, entry, Device.entries(kernel.ptx)):
+            template, _, _ = example.partition("<")
+            remedy = f"{template} is a template: instantiate it with {words.written('entry', example)} or the like"
+            raise ArgumentValueError(f"{error}\n{remedy}") from error
+        raise
+    return ptx, name, in_cpp(name)
 
 
-def _in_cpp(name: str) -> str:
-    """The name of a function outside of namespaces without its types; any other name as it is."""
-    match = re.match(r"_Z(\d+)", name)
-    return name[match.end() :][: int(match[1])] if match else name
+def _example(source: UserSource, wanted: str | None, entries: Sequence[str]) -> str | None:
+    """An instantiation of a template that nobody instantiates, of the wanted name."""
+    there = {in_cpp(entry).partition("<")[0].rpartition("::")[2] for entry in entries}
+    absent = (each for each in source.templates if each.partition("<")[0] not in there)
+    return next((each for each in absent if wanted is None or wanted in each), None)
 
 
 def _definitions(define: Any) -> list[str]:

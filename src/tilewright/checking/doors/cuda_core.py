@@ -1,5 +1,6 @@
 """cuda-core: a Program, compiled without a GPU, and an ObjectCode of PTX."""
 
+from pathlib import Path
 from typing import Any
 
 from tilewright.checking.doors.door import Call, Perform
@@ -25,12 +26,18 @@ class CudaCoreDoor:
         if kind == "Program":
             _run_program(call, perform)
         elif kind == "ObjectCode" and call.kernel.code_type == "ptx":
-            code = call.kernel.code
-            text = code if isinstance(code, str) else bytes(code).decode(errors="replace")
-            launch_module(Source(call.kernel.name or "kernel", text.rstrip("\0")), call.entry, call, perform)
+            launch_module(_module(call.kernel), call.entry, call, perform)
         else:
             what = call.kernel.code_type if kind == "ObjectCode" else "machine code"
             raise ArgumentValueError(f"kernel is of {what}: pass the Program, or its ObjectCode of 'ptx'")
+
+
+def _module(kernel: Any) -> Source:
+    """The PTX of an ObjectCode, which holds its bytes or the path of its file."""
+    if isinstance(kernel.code, str) and "\n" not in kernel.code:
+        return Source.read(Path(kernel.code))
+    text = kernel.code if isinstance(kernel.code, str) else _text(kernel.code)
+    return Source(kernel.name or "kernel", text.rstrip("\0"))
 
 
 def _run_program(call: Call, perform: Perform) -> None:

@@ -1,5 +1,6 @@
 """CuPy: RawKernel and RawModule, whose CUDA C++ is compiled here, since CuPy compiles for a GPU that it finds."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from tilewright.checking.doors.door import Call, Perform
 from tilewright.checking.doors.ptx import launch_module
 from tilewright.checking.launch import Source
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.jit.user_source import UserSource
+from tilewright.jit.user_source import ARCHITECTURE, UserSource
 
 
 class CupyDoor:
@@ -39,10 +40,20 @@ class CupyDoor:
         launch_source(_source(kernel, entry), named, perform)
 
 
+_ARCHITECTURE = re.compile(r"--?(?:gpu-architecture|arch)(?:[= ](\S+))?")
+
+
 def _source(kernel: Any, entry: str | None) -> UserSource:
     file = f"{entry if entry is not None and entry.isidentifier() else 'module'}.cu"
     headers = Path(str(sys.modules["cupy"].__file__)).parent / "_core" / "include"
-    return UserSource(file, kernel.code, (str(headers),), options=tuple(kernel.options))
+    options, architecture = [], ARCHITECTURE
+    given = iter(kernel.options)
+    for option in given:
+        if match := _ARCHITECTURE.fullmatch(option):  # a second one beside ours would be an error
+            architecture = (match[1] or next(given, "")).replace("compute_", "sm_")
+        else:
+            options.append(option)
+    return UserSource(file, kernel.code, (str(headers),), options=tuple(options), architecture=architecture)
 
 
 CUPY = CupyDoor()

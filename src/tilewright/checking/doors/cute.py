@@ -22,16 +22,25 @@ from tilewright.checking.doors import cuda_runtime
 from tilewright.checking.doors.dlpack import Exported, as_if_on_gpu, memory_of
 from tilewright.checking.doors.door import Call, Perform
 from tilewright.checking.doors.tma_bits import descriptors_in
+from tilewright.checking.doors.user_code import Compiler
 from tilewright.checking.host_memory import ByValue, arguments_of, host_array, span_of
 from tilewright.checking.launch import Source, launch_of
-from tilewright.checking.wording import PYTHON
-from tilewright.errors import ArgumentTypeError, ArgumentValueError, TilewrightError, UnavailableError, UnsupportedError
-from tilewright.jit.compile import CompilationError
+from tilewright.checking.wording import CUTE_WORDS, PYTHON
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
 from tilewright.reference import Array
 
 ARCHITECTURE = "sm_90a"
 """What kernels are compiled for."""
 
+
+COMPILER = Compiler(
+    "CuTe DSL",
+    ("cutlass",),
+    {
+        "'NoneType' object has no attribute 'launch'": "decorate the function that is launched here with @cute.kernel",
+        r"\n  suggestion: ": "",
+    },
+)
 
 _COLORS = re.compile(r"\x1b\[[\d;]*m")
 _OURS = re.compile(r"\n\s*--> \S*doors/cute\.py:[\d:]+\n(?:\s*(?:\d+ )?\|.*\n)*")
@@ -155,6 +164,7 @@ def _launch(ptx: str, perform: Perform, memory: Mapping[str, Array], asked: cuda
             shared_bytes=asked.shared_bytes,
             title=_title(asked.kernel),
             dependent=asked.dependent,
+            remedies=CUTE_WORDS,
         )
     )
 
@@ -240,14 +250,13 @@ def _readable_errors(function: Any) -> Iterator[None]:
     """Turn errors of the DSL into errors for the caller."""
     from cutlass.base_dsl.common import DSLBaseError
 
-    try:
-        yield
-    except TilewrightError:
-        raise
-    except DSLBaseError as error:
-        name = getattr(function, "__qualname__", "the function")
-        log = _OURS.sub("\n", _COLORS.sub("", str(error))).strip()
-        raise CompilationError(f"CuTe DSL cannot compile {name}: {log}", log) from error
+    name = getattr(function, "__qualname__", "the function")
+    with COMPILER.readable_errors(name):
+        try:
+            yield
+        except DSLBaseError as error:
+            log = _OURS.sub("\n", _COLORS.sub("", str(error))).strip()
+            raise COMPILER.refusal(name, log) from error
 
 
 CUTE = CuteDoor()

@@ -4,20 +4,25 @@ Triton launches through a driver, which it looks up at each launch. During a che
 itself binds the arguments, specializes on them and compiles, and the driver performs the launch in the emulator.
 """
 
+import ast
+import gc
+import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tilewright.checking.doors.door import Call, Perform, extents
+from tilewright.checking.doors.user_code import Compiler, Place
 from tilewright.checking.host_memory import TensorMap, arguments_of, host_array
 from tilewright.checking.launch import Launch, Source, launch_of
-from tilewright.checking.wording import PYTHON
-from tilewright.errors import ArgumentTypeError, TilewrightError, UnsupportedError
-from tilewright.jit.compile import CompilationError
+from tilewright.checking.wording import PYTHON, TRITON_WORDS
+from tilewright.errors import ArgumentTypeError, UnsupportedError
 from tilewright.reference import Array
 
 CAPABILITY = 90
@@ -32,6 +37,13 @@ NUMBERS: dict[str, Callable[[Any], "np.generic[Any]"]] = {
     "fp64": np.float64,
 }  # fmt: skip
 """The types of numbers by Triton's names."""
+COMPILER = Compiler(
+    "Triton",
+    ("triton",),
+    {r"Unsupported function referenced: <function (\w+)": r"decorate \1 with @triton.jit"},
+)
+_AT = re.compile(r"\Aat (\d+):\d+:")
+"""The place in a function with which Triton's messages begin."""
 SWIZZLES = (0, 32, 64, 128)
 """Spans in bytes, by CUtensorMapSwizzle."""
 
@@ -191,6 +203,7 @@ class _Launcher:
                 cluster=(ctas,),
                 shared_bytes=metadata.shared,
                 dependent=metadata.launch_pdl,
+                remedies=TRITON_WORDS,
             )
         )
 
@@ -268,6 +281,9 @@ def _lent(value: Any, label: str) -> Any:
     """An argument as Triton takes it."""
     if isinstance(value, np.ndarray):
         return Lent(value)
+    if isinstance(value, tuple):
+        parts = [_lent(part, f"{label}[{number}]") for number, part in enumerate(value)]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, TensorMap):
         raise ArgumentTypeError(f"{label} is a TensorMap: pass triton.tools.tensor_descriptor.TensorDescriptor")
     if isinstance(value, np.generic):
@@ -321,16 +337,13 @@ def _readable_errors(name: str) -> Iterator[None]:
     """Turn Triton's errors about the kernel and its arguments into errors for the caller."""
     from triton.errors import TritonError
 
-    try:
-        yield
-    except TilewrightError:
-        raise
-    except TritonError as error:
-        log = "\n".join(_causes(error))
-        raise CompilationError(f"Triton cannot compile {name}: {log}", log) from error
-    except (AssertionError, KeyError, OverflowError, TypeError, ValueError) as error:
-        said = str(error.args[0] if error.args else type(error).__name__).replace("dynamic_func()", name)
-        raise ArgumentTypeError(f"Triton refuses this call of {name}: {said}") from error
+    with COMPILER.readable_errors(name):
+        try:
+            yield
+        except TritonError as error:
+            raise COMPILER.refusal(name, "\n".join(_causes(error))) from error
+        except RuntimeError as error:
+            raise COMPILER.refusal(name, str(error), _place_while_hashing(error)) from error
 
 
 def _causes(error: BaseException) -> Iterator[str]:
@@ -339,8 +352,30 @@ def _causes(error: BaseException) -> Iterator[str]:
     step: BaseException | None = error
     while step is not None:
         if str(step) not in said:
-            yield (said := str(step))
+            said = str(step)
+            yield _AT.sub(partial(_in_file, getattr(step, "src", None)), said)
         step = step.__cause__
+
+
+def _in_file(text: object, at: re.Match[str]) -> str:
+    """A place in the text of a function as one in the user's file."""
+    for each in gc.get_objects():
+        if isinstance(each, sys.modules["triton.runtime"].JITFunction) and each.src == text:
+            return f"{each.file_name}:{each.def_file_line_number + int(at[1]) - 1}:"
+    return at[0]
+
+
+def _place_while_hashing(error: BaseException) -> Place | None:
+    """The line of the name that Triton was at when it went through what a function refers to."""
+    function, node = None, None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if isinstance(found := frame.f_locals.get("self"), sys.modules["triton.runtime"].JITFunction):
+            function = found
+        if isinstance(found := frame.f_locals.get("node"), ast.expr):
+            node = found
+    if function is None or node is None:
+        return None
+    return function.file_name, function.def_file_line_number + node.lineno - 1
 
 
 TRITON = TritonDoor()

@@ -74,7 +74,7 @@ def check(
 
     The exit code is 1 if something is reported, 2 if the check cannot run or ends early,
     and 130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
-    reports, unlisted, warnings, waived, counters: {totals, by_line, by_line_inclusive},
+    reports, unlisted, warnings, waived, unused_waivers, counters: {totals, by_line, by_line_inclusive},
     coverage, schedules}, with the key error if the check ends early. For all and ladder it prints
     {verified, results}, where results lists such objects. If the check cannot run, it
     prints {error}. --format sarif prints a SARIF 2.1.0 log, and --format github a line
@@ -94,34 +94,41 @@ def check(
       tilewright check add.py:add_kernel -D BLOCK=128 --grid 4 --arg f32[500]
     """
     from tilewright.checking.asynchrony import asynchronies
+    from tilewright.checking.result import CheckResult
 
-    orders = asynchronies(schedules, seed)
     if as_json and format not in (Format.text, Format.json):
         raise ArgumentValueError(f"--json and --format {format.value} are two formats: give one of them")
     written = Format.json if as_json else format
-    if is_file := bool(set("./") & set(kernel)):
-        product.refuse_for_a_file()
-        found = _check_file(kernel, launch, orders, seed)
-    else:
-        launch.refuse_for(kernel)
-        found = _check_kernels(kernel, product, orders, seed)
     results: list[CheckResult] = []
-    for result in found:
-        if kernel in COVERED and written is Format.text and not results:
-            paragraph(f"Checking {COVERED[kernel]}.", 0)
-        results.append(result)
-        if written is Format.text:
-            show(result, is_file if lines is None else lines)
-        if result.error:
-            typer.echo(f"tilewright: {result.error}", err=True)
-            break
+    try:
+        orders = asynchronies(schedules, seed)
+        if is_file := bool(set("./") & set(kernel)):
+            product.refuse_for_a_file()
+            found = _check_file(kernel, launch, orders, seed)
+        else:
+            launch.refuse_for(kernel)
+            found = _check_kernels(kernel, product, orders, seed)
+        for result in found:
+            if kernel in COVERED and written is Format.text and not results:
+                paragraph(f"Checking {COVERED[kernel]}.", 0)
+            results.append(result)
+            if written is Format.text:
+                show(result, is_file if lines is None else lines)
+            for waiver in result.unused_waivers:
+                typer.echo(
+                    f"tilewright: the waiver {waiver} covers no report: leave it out, or mend its place", err=True
+                )
+            if result.error:
+                typer.echo(f"tilewright: {result.error}", err=True)
+                break
+    except Exception as error:  # the command prints it, and as JSON
+        if (said := message_of(error)) is not None:
+            _print_for_others(written, [*results, CheckResult(kernel, error=said)])
+        raise
     if written is Format.json:
         print_json(_record_of_all(results) if kernel in COVERED else results[0].as_dict())
-    elif written is Format.sarif:
-        print_json(sarif(results))
-    elif written is Format.github:
-        for line in github(results):
-            typer.echo(line)
+    elif written is not Format.text:
+        _print_for_others(written, results)
     elif kernel in COVERED:
         show_summary(results)
     if results[-1].interrupted:
@@ -130,6 +137,15 @@ def check(
         raise typer.Exit(NOT_VERIFIED)
     if results[-1].error:
         raise typer.Exit(BAD_REQUEST)
+
+
+def _print_for_others(written: Format, results: "Sequence[CheckResult]") -> None:
+    """Print what SARIF's consumers and GitHub read, if that is asked for."""
+    if written is Format.sarif:
+        print_json(sarif(results))
+    elif written is Format.github:
+        for line in github(results):
+            typer.echo(line)
 
 
 def _check_file(

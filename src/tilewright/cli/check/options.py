@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.options import ActivationOption, DTypeName, K, M, N, OwnLayoutOption, shape_of
-from tilewright.cli.output import progress
+from tilewright.cli.output import prints_apart, progress
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -35,10 +35,22 @@ class ProductOptions:
     activation: ActivationOption = None
 
     def refuse_for_a_file(self) -> None:
-        """Raise an ArgumentValueError if a shape is given."""
+        """Raise an ArgumentValueError if an option of a product is given."""
         if self.m is not None:
             raise ArgumentValueError(
                 f"M is {self.m}, and a kernel of a file has no M N K: describe its arguments with --arg"
+            )
+        given = {
+            "--dtype": self.dtype,
+            "--layout": self.layout,
+            "--no-bias": not self.bias,
+            "--activation": self.activation,
+        }
+        if named := [option for option, value in given.items() if value]:
+            are = "are" if len(named) > 1 else "is"
+            raise ArgumentValueError(
+                f"{', '.join(named)} {are} for a product of tilewright's kernels, and a kernel of a file has none: "
+                "describe its arguments with --arg"
             )
 
     def wanted(self) -> dict[str, Any]:
@@ -190,20 +202,21 @@ class LaunchOptions:
 
         if self.include:
             raise ArgumentValueError(f"--include {self.include[0]} is for CUDA C++, and {path} is Python: leave it out")
-        with progress(f"importing {path.name}"):
-            module = loaded(path)
-            kernel = kernel_named(module, name)
-        call = Call(
-            kernel,
-            values(parse_arguments(self.arg or ()), seed),
-            _extents("--grid", self.grid),
-            _extents("--block", self.block),
-            _extents("--cluster", self.cluster),
-            self.shared_bytes,
-            self.entry,
-            constants(self.define or (), module),
-        )
-        door_of(kernel).run(call, perform)
+        with prints_apart():
+            with progress(f"importing {path.name}"):
+                module = loaded(path)
+                kernel = kernel_named(module, name)
+            call = Call(
+                kernel,
+                values(parse_arguments(self.arg or ()), seed),
+                _extents("--grid", self.grid),
+                _extents("--block", self.block),
+                _extents("--cluster", self.cluster),
+                self.shared_bytes,
+                self.entry,
+                constants(self.define or (), module),
+            )
+            door_of(kernel).run(call, perform)
 
 
 def _extents(option: str, text: str | None) -> tuple[int, ...] | None:

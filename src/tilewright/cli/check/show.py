@@ -8,6 +8,9 @@ from tilewright.cli.output import console, counter_rows, line_table, paragraph, 
 if TYPE_CHECKING:
     from tilewright.checking.result import CheckResult
 
+MOST_ORDERS = 6
+"""The schedules that are named; others are counted."""
+
 
 def show(result: "CheckResult", lines: bool) -> None:
     """Show one kernel; `lines`: with counters per source line."""
@@ -23,7 +26,7 @@ def show(result: "CheckResult", lines: bool) -> None:
         verdict += f", {notes}"
     if result.error:
         verdict = f"[yellow]ended early[/yellow], {verdict if count else 'nothing reported'} until then"
-    console().print(f"[bold]{result.kernel}[/bold] {product} under {', '.join(result.schedules)}: {verdict}")
+    console().print(f"[bold]{result.kernel}[/bold] {product} under {_orders(result.schedules)}: {verdict}")
     if result.config:
         paragraph(result.config, 2)
     stated: set[str] = set()
@@ -47,6 +50,12 @@ def show(result: "CheckResult", lines: bool) -> None:
             line_table(by_line)
             if all(line.startswith("PTX:") for line in by_line):
                 paragraph("lines are those of the PTX: compile with -lineinfo for those of the source", 2)
+
+
+def _orders(schedules: "Sequence[str]") -> str:
+    """The names of some schedules, and how many others there are."""
+    more = len(schedules) - MOST_ORDERS
+    return ", ".join(schedules) if more < 2 else f"{', '.join(schedules[:MOST_ORDERS])} and {more} more"
 
 
 def _notes(result: "CheckResult") -> str:
@@ -74,13 +83,14 @@ def _show_report(report: dict[str, Any], stated: set[str]) -> None:
     """Show a report; its rule is explained unless it is in `stated`, to which it is then added."""
     from tilewright.emulator.checks.reporting.rules import ERRORS
 
-    message, *details = f"{report['kind']} ({', '.join(report['schedules'])}): {report['message']}".splitlines()
+    message, *details = f"{report['kind']} ({_orders(report['schedules'])}): {report['message']}".splitlines()
     paragraph(message, 2)
     if report["section"] is not None:
-        if report["kind"] not in ERRORS:  # messages of errors name places and threads themselves
+        threads = report["threads"]
+        if report["kind"] not in ERRORS or (threads and threads not in report["message"]):  # most errors say all that
             details += [f"at {location}" for location in report["locations"]]
             if report["locations"]:
-                details[-len(report["locations"])] += f", by {report['threads']}"
+                details[-len(report["locations"])] += f", by {threads}"
         if report["kind"] not in stated:
             details.append(f"rule: {report['rule']} (PTX ISA, {report['section']})")
             stated.add(report["kind"])

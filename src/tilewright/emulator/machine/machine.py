@@ -24,7 +24,6 @@ from tilewright.emulator.errors import (
     UnsupportedInstruction,
 )
 from tilewright.emulator.lanes import Group, Mask, lanes_of
-from tilewright.emulator.machine.assertions import ASSERTFAIL, failed_assertion
 from tilewright.emulator.machine.barriers import Barriers
 from tilewright.emulator.machine.bulk_copies import BulkCopies
 from tilewright.emulator.machine.image_access import ImageAccess
@@ -33,6 +32,7 @@ from tilewright.emulator.machine.meetings import Meetings
 from tilewright.emulator.machine.multimem import Multimem
 from tilewright.emulator.machine.poison import Poison
 from tilewright.emulator.machine.remote_stores import RemoteStores
+from tilewright.emulator.machine.runtime_calls import ASSERTFAIL, failed_assertion, printed
 from tilewright.emulator.machine.specials import Specials
 from tilewright.emulator.machine.stack import Stack
 from tilewright.emulator.machine.tensor_cores import TensorCores
@@ -177,6 +177,12 @@ class Machine:
             f"{who}: the module declares this function and does not define it, and functions of the device's runtime, "
             "such as malloc, are not emulated"
         )
+
+    def print(self, site: int, group: Group, active: Mask | None) -> None:
+        """Print what each active lane prints."""
+        call = self._words.instruction(site)
+        for lane in group.active(active).indices.tolist():
+            self._wave.launch.printed(printed(self._wave, call, lane))
 
     def require_target(self, site: int, group: Group, index: Values, count: Values) -> None:
         """End the launch if the index of a brx.idx lies beyond its list of `count` targets."""

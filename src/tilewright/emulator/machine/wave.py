@@ -31,6 +31,7 @@ class Launch:
     variables: addresses of the module's variables.
     images: textures and surfaces by their handles.
     multicasts: the multimem addresses.
+    printed: called with what kernels print.
     """
 
     program: Program
@@ -45,6 +46,7 @@ class Launch:
     images: Mapping[int, Bound]
     multicasts: Sequence[Multicast]
     asynchrony: Asynchrony
+    printed: Callable[[str], object]
 
 
 class Wave:

@@ -24,7 +24,7 @@ from tilewright.emulator.ptx.syntax import (
 
 _NO_DESTINATION = {
     "bar", "barrier", "bra", "brx", "call", "fence", "membar", "nanosleep", "setmaxnreg", "griddepcontrol", "pmevent",
-    "brkpt", "stackrestore",
+    "brkpt", "stackrestore", "vprintf",
 }  # fmt: skip
 PURE = {
     "abs", "add", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "cvt", "cvta", "div", "fma", "lop3",

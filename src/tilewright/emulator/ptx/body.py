@@ -25,6 +25,7 @@ from tilewright.emulator.ptx.lowering import done_together, in_halves, inverted,
 from tilewright.emulator.ptx.registers import registers_of
 from tilewright.emulator.ptx.scope import Scope
 from tilewright.emulator.ptx.syntax import (
+    PRINTF,
     Address,
     Entry,
     Function,
@@ -236,7 +237,9 @@ class BodyParser:
         match = _CALL.match(call)
         if match is None:
             raise self._error(f"cannot parse the call {call!r}")
-        if match["name"] == "vprintf":  # prints nothing
+        if match["name"] == PRINTF:
+            if arguments := self._arguments(call):
+                self._append(Instruction(PRINTF, (), tuple(arguments), predicate, self.line, self.location))
             return True
         function = self.module.functions.get(match["name"])
         if function is None:

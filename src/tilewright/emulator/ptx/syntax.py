@@ -26,6 +26,10 @@ CARRY = Register("CC.CF", "pred")
 """The carry flag, unnamed in PTX: instructions with .cc write it; addc, subc and madc read it."""
 
 
+PRINTF = "vprintf"
+"""The function of the device's runtime that prints; a call of it becomes an instruction of this name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Integer:
     """An integer constant."""
@@ -138,7 +142,7 @@ class Location:
     def __str__(self) -> str:
         here = f"{self.file}:{self.line}"
         root = f"{self.root_file}:{self.root_line}"
-        return here if here == root else f"{root} (inlined from {here})"
+        return here if here == root else f"{here}, called from {root}"
 
 
 @dataclass(slots=True)

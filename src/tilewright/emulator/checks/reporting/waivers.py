@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from tilewright.emulator.checks.reporting.rules import RULES
+from tilewright.emulator.checks.reporting.rules import ERRORS, RULES
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 
 _WAIVER = re.compile(r"(?P<kind>[\w-]+)(?:@(?P<file>[^@:\s]+)(?::(?P<line>\d{1,9}))?)?")
@@ -77,6 +77,11 @@ def _parse(text: str, written: str) -> Waiver:
     match = _WAIVER.fullmatch(text)
     if match is None:
         raise ArgumentValueError(f"{written} is not a waiver: write {FORM}")
+    if match["kind"] in ERRORS:
+        raise ArgumentValueError(
+            f"{written} cannot be waived, since {match['kind']} ends the launch, and nothing is known about the rest "
+            "of it: mend the kernel"
+        )
     if match["kind"] not in IGNORABLE:
         raise ArgumentValueError(f"{written} is not a kind of reports: use {', '.join(IGNORABLE)}")
     return Waiver(match["kind"], match["file"] or "", int(match["line"] or 0))

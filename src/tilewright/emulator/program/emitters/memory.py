@@ -173,6 +173,11 @@ def _mark_stack(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.stack.restore({w.site}, g, {w.read(i.operands[0], dtype)}, {w.active})")
 
 
+@emits("vprintf")
+def _print(w: BlockWriter, i: Instruction) -> None:
+    w.emit(f"m.print({w.site}, g, {w.active})")
+
+
 @emits("tensormap")
 def _tensor_map(w: BlockWriter, i: Instruction) -> None:
     """tensormap.replace and tensormap.cp_fenceproxy."""

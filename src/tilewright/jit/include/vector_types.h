@@ -1,0 +1,2 @@
+// Empty, since NVRTC has all of it built in.
+#pragma once
