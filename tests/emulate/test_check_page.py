@@ -87,7 +87,7 @@ def test_the_test_with_check_fails_for_the_bug_and_passes_without_it(tmp_path, m
     test()
 
 
-@pytest.mark.skipif(find_spec("cutlass_library") is None, reason="cutlass_library is not installed")
+@needing("cutlass_library")
 def test_the_test_with_a_structure_fails_for_the_bug_and_passes_without_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (section,) = (text for text in re.split(r"^## ", TEXT, flags=re.MULTILINE) if "Save this as scale_rows.cu" in text)
