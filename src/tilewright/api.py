@@ -11,6 +11,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError, Unavailable
 from tilewright.operand import HOST
 from tilewright.planner.call_arguments import scalars
 from tilewright.planner.choose import check_names
+from tilewright.planner.family import Families, Member
 from tilewright.planner.plan import Plan
 from tilewright.planner.plan_cache import PlanCache
 from tilewright.planner.planning import plan_of, range_plan_of
@@ -82,13 +83,17 @@ def matmul(
         a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
         kernel=kernel, config=config, backend=backend, stream=stream,
     )  # fmt: skip
+    pointers = made.pointers
     if key is not None:
         _plans.add(key, made)
-    return made(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
+    return made.launch(arrays, pointers, alpha, beta, stream)[0]
 
 
 _plans = PlanCache()
 """Plans by a key that distinguishes most calls; those of one key differ in strides, dtypes, alignments or devices."""
+
+_families = Families()
+"""What makes the Plan of a call that differs from an earlier one in its number of rows alone."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_plans.start_over_in_child)
@@ -137,11 +142,21 @@ def plan(
     compiled, several at once, and loaded; the RangePlan then takes arrays with any of these numbers of rows.
     """
     if TORCH.traces():
-        made: Plan | RangePlan = TORCH.untraced(plan)(
+        untraced: Plan | RangePlan = TORCH.untraced(plan)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
             kernel=kernel, config=config, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
-        return made
+        return untraced
+    member = family = None
+    if m is None and not tune:
+        alpha, factor = scalars(c, alpha, beta)
+        arrays = (a, b, c if factor != 0 else None, bias, out)
+        member = Member.of(arrays, (alpha != 0, activation, out_dtype, kernel, config, backend))
+        family = member and _families.find(member)
+        if member and family:
+            made = family.plan(member, alpha=alpha, beta=None if c is None else factor, stream=stream)
+            if made is not None:
+                return made
     request = _request(
         a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
         kernel=kernel, config=config, backend=backend, stream=stream,
@@ -156,7 +171,10 @@ def plan(
         from tilewright.tuning import ensure_tuned  # the driver is not needed otherwise
 
         ensure_tuned(request)
-    return plan_of(request)
+    planned = plan_of(request)
+    if member:
+        _families.add(member, request, planned)
+    return planned
 
 
 def _request(

@@ -37,10 +37,17 @@ def measure(calls: Calls, samples: int, count: int, ready: Callable[[], Any]) ->
     return {name: times[2:] for name, times in found.items()}  # the first two warm up
 
 
-def report(module: str, chosen: argparse.Namespace, calls: Calls, count: int, torch: Any | None) -> None:
+def report(
+    module: str,
+    chosen: argparse.Namespace,
+    calls: Calls,
+    count: int,
+    torch: Any | None,
+    others: Mapping[str, Any] | None = None,
+) -> None:
     """Measure, print a table, and write the record if `chosen.json` names a file.
 
-    torch: if given, each sample starts with an idle GPU.
+    torch: if given, each sample starts with an idle GPU. others: what else the record has.
     """
     times = measure(calls, chosen.samples, count, torch.cuda.synchronize if torch else lambda: None)
     found = {name: median_interval(each) for name, each in times.items()}
@@ -54,5 +61,6 @@ def report(module: str, chosen: argparse.Namespace, calls: Calls, count: int, to
             "command": f"python -m tilewright.bench.{module} --samples {chosen.samples}",
             "versions": {"python": sys.version.split()[0], "torch": torch.__version__ if torch else None},
             "microseconds": {name: interval.as_dict() for name, interval in found.items()},
+            **(others or {}),
         }
         chosen.json.write_text(json.dumps(record, indent=1) + "\n")

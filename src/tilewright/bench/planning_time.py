@@ -1,32 +1,35 @@
-"""Host time of planning a new shape whose kernel is already compiled and loaded.
+"""Host time of a product that was not met before and whose kernel is already compiled and loaded.
 
     python -m tilewright.bench.planning_time --json results/planning_time.json
 
-On a GPU with torch, this times `tilewright.plan` as it is. Elsewhere it plans NumPy arrays for an H200 that is not
-there, and the time leaves out loading the kernel and prebuilding its launch.
+A new m is what a server meets at every step; new strides share nothing with an earlier call. On a GPU with torch, this
+times `tilewright.plan` and `tilewright.matmul` as they are. Elsewhere it plans NumPy arrays for an H200 that is not
+there, and the time leaves out loading the kernel, tensor maps and the launch.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property, partial
 from itertools import cycle
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from tilewright.api import plan
+from tilewright.api import matmul, plan
 from tilewright.backends.protocol import Executable
 from tilewright.bench import torch_on_gpu
 from tilewright.bench.host_calls import options, report
 from tilewright.hardware import H200
 from tilewright.jit.compile import CompiledKernel
-from tilewright.kernels.parameters import KernelArguments, LaunchShape
+from tilewright.kernels.parameters import KernelArguments, LaunchShape, gemm_parameters
 from tilewright.operand import Operand
 
-SHAPES = 2000
-"""Number of shapes that are planned in turn: more than any cache keeps, so each shape is new."""
+ROWS = range(64, 10_064)
+"""Numbers of rows: more than any cache keeps, so that each is new."""
 
 CALLS = 200
-"""Plans per sample."""
+"""Calls per sample."""
 
 KERNELS = {"wgmma": ("bfloat16", 64), "mma": ("bfloat16", 63), "simt": ("float32", 64)}
 """The element type and the extent k for which each kernel is chosen on an H200."""
@@ -39,17 +42,19 @@ class AbsentGpu:
     hardware = H200
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> Executable:
-        """Load nothing, and return an Executable that must not be called."""
-
-        def refuse(pointers: list[int], alpha: float, beta: float, stream: int) -> Any:
-            raise AssertionError("only planned for")
-
-        return refuse
+        """Write the parameters, as the backend of a GPU does, and return an Executable that launches nothing."""
+        gemm_parameters(arguments)
+        return lambda pointers, alpha, beta, stream: None
 
     @contextmanager
     def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
         """Copy nothing: there are no addresses."""
         yield {}
+
+    @contextmanager
+    def workspace(self, nbytes: int, stream: int) -> Iterator[int]:
+        """No memory: nothing is launched."""
+        yield 0
 
     def reads_in_place(self, device: int) -> bool:
         """Always, as a GPU reads its own memory."""
@@ -67,31 +72,65 @@ class AbsentGpu:
         return False
 
 
-def planners(torch: Any | None) -> dict[str, Callable[[], Any]]:
-    """One function per kernel that plans the next of SHAPES shapes: 64 rows of one matrix, then 65, and so on."""
-    found: dict[str, Callable[[], Any]] = {}
-    for kernel, (name, k) in KERNELS.items():
+class Product:
+    """Products of `kernel` with any of ROWS rows, on the GPU that there is, or for one that is not there."""
+
+    def __init__(self, kernel: str, torch: Any | None):
+        name, self._k = KERNELS[kernel]
+        self._backend: Any = "gpu" if torch else AbsentGpu()
         if torch:
-            options: dict[str, Any] = {"device": "cuda", "dtype": getattr(torch, name)}
-            a, b, out = (torch.empty(*shape, **options) for shape in ((64 + SHAPES, k), (k, 64), (64 + SHAPES, 64)))
-            backend: Any = "gpu"
+            self._empty = partial(torch.empty, device="cuda", dtype=getattr(torch, name))
         else:
-            dtype = np.dtype("float32" if name == "float32" else "float16")
-            a, b, out = (np.empty(shape, dtype) for shape in ((64 + SHAPES, k), (k, 64), (64 + SHAPES, 64)))
-            backend = AbsentGpu()
-        shapes = [(a[:rows], out[:rows]) for rows in range(64, 64 + SHAPES)]
-        for rows, target in shapes:  # compiles what they need
-            chosen = plan(rows, b, out=target, backend=backend).kernel
-            assert chosen is not None
-            assert chosen.name == kernel
-        upcoming = cycle(shapes)
+            self._empty = partial(np.empty, dtype="float32" if name == "float32" else "float16")
+        most = ROWS[-1]
+        self.a, self.b, self.out = (self._empty(shape) for shape in ((most, self._k), (self._k, 64), (most, 64)))
+        plan(self.a, self.b, out=self.out, backend=self._backend, m=ROWS)  # compiles what they need
+        chosen = self.plan(ROWS[0]).kernel
+        assert chosen is not None
+        assert chosen.name == kernel
 
-        def next_plan(upcoming: Any = upcoming, b: Any = b, backend: Any = backend) -> Any:
-            rows, target = next(upcoming)
-            return plan(rows, b, out=target, backend=backend)
+    def plan(self, rows: int) -> Any:
+        """Plan for so many rows."""
+        return plan(self.a[:rows], self.b, out=self.out[:rows], backend=self._backend)
 
-        found[f"plan of a new shape, {kernel}"] = next_plan
+    def matmul(self, rows: int) -> Any:
+        """Multiply so many rows, by the call that users make."""
+        return matmul(self.a[:rows], self.b, out=self.out[:rows], backend=self._backend)
+
+    def plan_strides(self, number: int) -> Any:
+        """Plan for an a whose rows lie 8 elements further apart for each number."""
+        rows, apart = 64, self._k + 8 * number
+        spaced = self._memory[: rows * apart].reshape(rows, apart)[:, : self._k]
+        return plan(spaced, self.b, out=self.out[:rows], backend=self._backend)
+
+    @cached_property
+    def _memory(self) -> Any:
+        return self._empty((64 * (self._k + 8 * len(ROWS)),))
+
+
+def calls(products: Mapping[str, Product]) -> dict[str, Callable[[], Any]]:
+    """The timed calls, each with the next of what was not met before."""
+    found: dict[str, Callable[[], Any]] = {}
+    for kernel, product in products.items():
+        found[f"plan of a new m, {kernel}"] = _with_next(product.plan, ROWS)
+        found[f"matmul of a new m, {kernel}"] = _with_next(product.matmul, ROWS)
+        found[f"plan of new strides, {kernel}"] = _with_next(product.plan_strides, range(len(ROWS)))
     return found
+
+
+def _with_next(call: Callable[[int], Any], numbers: range) -> Callable[[], Any]:
+    upcoming = cycle(numbers)
+    return lambda: call(next(upcoming))
+
+
+def in_a_row(product: Product) -> dict[str, float]:
+    """The median and the 99th percentile in us over one matmul of each number of rows, in random order."""
+    times = []
+    for rows in np.random.default_rng(0).permutation(ROWS).tolist():
+        start = perf_counter()
+        product.matmul(rows)
+        times.append((perf_counter() - start) * 1e6)
+    return {"median": float(np.median(times)), "percentile_99": float(np.percentile(times, 99))}
 
 
 def main() -> None:
@@ -101,7 +140,12 @@ def main() -> None:
         torch = torch_on_gpu()
     except RuntimeError:
         print("no GPU with torch: NumPy arrays are planned for an H200 that is not there")
-    report("planning_time", chosen, planners(torch), CALLS, torch)
+    products = {kernel: Product(kernel, torch) for kernel in KERNELS}
+    found = {kernel: in_a_row(product) for kernel, product in products.items()}
+    for kernel, times in found.items():
+        print("{median:7.2f} us, 99th percentile {percentile_99:.2f}".format(**times), end="  ")
+        print(f"matmul of {len(ROWS):,} new m in a row, {kernel}")
+    report("planning_time", chosen, calls(products), CALLS, torch, {"in_a_row": found})
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def _by_name(constants: Constants | EpilogueConstants) -> dict[str, Constant]:
 
 
 class Launch(NamedTuple):
-    """One launch of a kernel: the translation unit, the number of CTAs, and their arguments.
+    """One launch of a kernel: the translation unit of its Constants, the number of CTAs, and their arguments.
 
     exchanged: whether the kernel computes out.T = b.T @ a.T, so that its a is the problem's b.
     """
@@ -114,6 +114,7 @@ class Launch(NamedTuple):
     source: TranslationUnit
     shape: LaunchShape
     arguments: KernelArguments
+    constants: Constants
     exchanged: bool = False
 
 
@@ -168,7 +169,10 @@ class Kernel(ABC):
 
     @abstractmethod
     def features(self, problem: Problem) -> Hashable:
-        """The compiled-in features of a problem, all that `derive` sees: equal features give one translation unit."""
+        """The compiled-in features of a problem, all that `derive` sees: equal features give one translation unit.
+
+        Of the number of rows, if there are several, they know at most the remainder by 8.
+        """
 
     @abstractmethod
     def derive(self, config: Any, features: Any) -> Constants:
@@ -272,24 +276,28 @@ class Kernel(ABC):
                     f"and {name} is of type {field.type.__name__}: convert it"
                 )
 
-    def assemble(self, config: Any, problem: Problem, hardware: Hardware) -> Launch:
+    def assemble(self, config: Any, problem: Problem, hardware: Hardware, like: Launch | None = None) -> Launch:
         """The launch that solves the problem with a Config; raises a ConfigError if the Config breaks a rule.
 
         Rules are checked when a translation unit is written, which is kept; only `check` checks the types of fields.
+        like: a launch with this Config of a problem that has the same features, if there was one.
         """
         asked, problem = problem, self.oriented(config, problem)
+        constants, source = (like.constants, like.source) if like else self._written(config, problem)
+        shape = self._check_limits(config, constants, problem, hardware)
+        maps = self.tensor_maps(constants, problem)
+        arguments = KernelArguments(maps, problem, **self.launch_options(config))
+        return Launch(source, shape, arguments, constants, exchanged=problem is not asked)
+
+    def _written(self, config: Any, problem: Problem) -> tuple[Constants, TranslationUnit]:
+        """The Constants of a Config for a problem as it is solved, and their translation unit."""
         key = (self, self.compiled(config), self.features(problem))
         if (written := _WRITTEN.get(key)) is None:
             constants = self.derive(config, key[-1])
             self._check_rules(config, constants)
             mapped = [spec.operand for spec in self.tensor_maps(constants, problem)]
-            written = constants, self._write(self.entry(key[1], problem), constants, mapped)
-            _WRITTEN[key] = written
-        constants, source = written
-        shape = self._check_limits(config, constants, problem, hardware)
-        maps = self.tensor_maps(constants, problem)
-        arguments = KernelArguments(maps, problem, **self.launch_options(config))
-        return Launch(source, shape, arguments, exchanged=problem is not asked)
+            written = _WRITTEN[key] = constants, self._write(self.entry(key[1], problem), constants, mapped)
+        return written
 
     def _write(self, entry: str, constants: Constants, mapped: Sequence[str]) -> TranslationUnit:
         """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`."""

@@ -18,12 +18,16 @@ log = logging.getLogger("tilewright")
 
 
 class Choice(NamedTuple):
-    """A kernel with its Config, the reason in one sentence, and the problem as it solves it, maybe with copies."""
+    """A kernel with its Config, the reason in one sentence, and the problem as it solves it, maybe with copies.
+
+    compared: whether the model compared it with another kernel.
+    """
 
     kernel: Kernel
     config: Any
     reason: str
     copied: Copied
+    compared: bool = False
 
     def launches(self, hardware: Hardware) -> list[Launch]:
         """All launches, the kernel's own as the last."""
@@ -63,7 +67,9 @@ def choose(
         refusals.append(f"{candidate.name} does not take it: {candidate.refuses(problem, hardware)}")
     if not offers:
         raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
-    best = offers[0] if len(offers) == 1 else min(offers, key=lambda offer: offer.seconds(hardware))
+    best = offers[0]
+    if len(offers) > 1:
+        best = min(offers, key=lambda offer: offer.seconds(hardware))._replace(compared=True)
     if best.copied.copies:
         _notice(str(best.copied))
     else:

@@ -16,7 +16,7 @@ from tilewright.planner.call_arguments import scalars, stream_handle
 from tilewright.planner.choose import Choice
 from tilewright.planner.direct_call import DirectCall, direct_call
 from tilewright.planner.slots import OUT, C, Slot, reader
-from tilewright.problem import ADDENDS, EXCHANGED, OPERANDS
+from tilewright.problem import EXCHANGED, OPERANDS
 
 _CALLS_TO_DIRECT = 1
 """The number of calls before the shortest way is built; building it costs more than a call."""
@@ -28,13 +28,6 @@ class Prepared(NamedTuple):
     choice: Choice
     compiled: CompiledKernel
     executable: Executable
-
-
-class Argument(NamedTuple):
-    """An array that a Plan is made for, and its form for kernels."""
-
-    array: Any
-    operand: Operand
 
 
 class Plan:
@@ -50,14 +43,17 @@ class Plan:
         binding: Binding,
         backend: Backend,
         prepared: Prepared | None,
-        arguments: Mapping[str, Argument],
+        slots: Sequence[Slot],
+        arrays: Sequence[Any],
+        pointers: list[int],
         *,
         alpha: float,
         beta: float | None,
         allocate: Callable[[], Any] | None = None,
     ):
-        """Prepare calls with arrays like those of `arguments`; `prepared` is None if out has no elements.
+        """Prepare calls with arrays like `arrays`, which fit `slots`; `prepared` is None if out has no elements.
 
+        arrays, pointers: in the order of OPERANDS, None and 0 for those that are not there; they do not overlap.
         `beta` is None without c. `allocate` makes an out; by default an out is made like the first call's a.
         """
         self.alpha, self.beta = alpha, beta
@@ -68,31 +64,39 @@ class Plan:
         self.reason = prepared.choice.reason if prepared else "out has no elements, so nothing runs"
         self.compiled = prepared.compiled if prepared else None
         self._executable = prepared.executable if prepared else None
-        arrays = {name: arguments[name].array for name in OPERANDS if name in arguments}
-        out = arguments["out"].operand
+        out = slots[-1]
         self._device, self._in_place = out.device, backend.reads_in_place(out.device)
-        self._slots = tuple(Slot.of(name, array, arguments[name].operand) for name, array in arrays.items())
-        tensors = all(map(is_torch, arrays.values()))
+        self._slots = tuple(slots)
+        tensors = all(is_torch(array) for array in arrays if array is not None)
         self._read = reader(self._slots, tensors)
         self._out_form = out.shape, out.strides, out.dtype
         self._allocate = allocate
-        library = library_of(arrays["out"], "out")
+        library = library_of(arrays[OUT], "out")
         self._stream = library.stream_reader(out.device)
         self._written = library.written()
         self._address = library.address
-        # Addresses that are known not to overlap: `bind` has checked those that the Plan is made for.
-        self._disjoint = [arguments[name].operand.pointer if name in arguments else 0 for name in OPERANDS]
+        self._disjoint = pointers  # addresses that are known not to overlap
         self._roles = EXCHANGED if binding.is_exchanged else None
         self._multiplies, self._unscaled = alpha != 0, alpha == 1
         self._bounds: tuple[tuple[int, int, int], ...] = ()
-        self._present = tuple(name in arrays for name in ADDENDS)
+        self._present = tuple([array is not None for array in arrays[C:OUT]])
         self._direct: DirectCall | None = None
         self._calls_to_direct = _CALLS_TO_DIRECT
         plain = self._multiplies and self._in_place and not any(self._present)
         if not (prepared and plain and self._written and tensors):
             self._calls_to_direct = -1  # never
-        c = arguments["c"].operand if "c" in arguments else None
-        self._c_may_be_out = c is not None and (c.shape, c.strides, c.dtype) == (out.shape, out.strides, out.dtype)
+        c_forms = [(slot.shape, slot.strides, slot.dtype) for slot in slots if slot.position == C]
+        self._c_may_be_out = c_forms == [self._out_form]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The expected form of each array of a call, in the order of OPERANDS."""
+        return self._slots
+
+    @property
+    def pointers(self) -> list[int]:
+        """The addresses of the arrays that it was last called with, or else made for, in the order of OPERANDS."""
+        return self._disjoint.copy()
 
     @property
     def accumulator(self) -> DType:
@@ -154,7 +158,7 @@ class Plan:
             if result is not None:
                 return result
         pointers = self._read(arrays)
-        return None if pointers is None else self._launch(arrays, pointers, alpha, beta, stream)[0]
+        return None if pointers is None else self.launch(arrays, pointers, alpha, beta, stream)[0]
 
     def _call(self, arrays: tuple[Any, ...], alpha: float | None, beta: float | None, stream: Any) -> tuple[Any, Any]:
         """Check a call's arrays and scalars, and launch; returns out and the counters."""
@@ -176,12 +180,12 @@ class Plan:
         pointers = self._read(arrays)
         if pointers is None:
             pointers = self._read_checking(arrays)
-        return self._launch(arrays, pointers, alpha, beta, stream)
+        return self.launch(arrays, pointers, alpha, beta, stream)
 
-    def _launch(
+    def launch(
         self, arrays: Sequence[Any], pointers: list[int], alpha: float, beta: float, stream: Any
     ) -> tuple[Any, Any]:
-        """Launch on arrays that fit and their addresses, as `_read` returns them; returns out and the counters."""
+        """Launch on arrays that fit and their addresses, 0 for a missing out; returns out and the counters."""
         out = arrays[OUT]
         handle = None if stream is None else stream_handle(stream, self.backend)
         if out is None:
@@ -190,7 +194,7 @@ class Plan:
             arrays = (*arrays[:OUT], out)
             pointers[OUT] = self._address(out)
         if pointers != self._disjoint:
-            self._check_overlap(arrays, pointers)
+            self.check_overlap(arrays, pointers)
         executable = self._executable
         if executable is None:
             return out, None
@@ -227,7 +231,7 @@ class Plan:
             stream=TORCH.current_stream() if self._device != HOST else lambda device: 0,
             allocate=self._allocate or self._allocator(a),
             written=self._written,
-            check_overlap=self._check_overlap,
+            check_overlap=self.check_overlap,
         )
 
     def _allocator(self, a: Any) -> Callable[[], Any]:
@@ -246,7 +250,8 @@ class Plan:
             f"out is missing, and the plan was made for one with strides {tuple(strides)}: pass out="
         )
 
-    def _check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
+    def check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
+        """Raise a ValueError if out shares memory with an input of a call, other than with c as a whole."""
         if not self._bounds:
             self._bounds = tuple((slot.position, *slot.bounds()) for slot in self._slots)
         *inputs, (_, low, high) = self._bounds

@@ -12,12 +12,15 @@ from tilewright.jit.cache import build, in_memory
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.source import TranslationUnit
 from tilewright.kernels.kernel import Launch
+from tilewright.operand import Operand
 from tilewright.planner.ahead import prepare
 from tilewright.planner.choose import Choice, choose
 from tilewright.planner.copies import CopyingExecutable
-from tilewright.planner.plan import Argument, Plan, Prepared
+from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
 from tilewright.planner.request import Request
+from tilewright.planner.slots import Slot
+from tilewright.problem import OPERANDS
 
 
 def plan_of(request: Request, choice: Choice | None = None) -> Plan:
@@ -42,13 +45,24 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
             binding = binding.exchanged
     arrays, operands, allocate = request.arrays, request.operands, None
     if "out" not in arrays:
-        out = operands["out"]
-        allocate = library_of(arrays["a"], "a").allocator(arrays["a"], out.shape, out.dtype, out.device)
+        allocate = out_allocator(arrays["a"], operands["out"])
         arrays = arrays | {"out": allocate()}
-    arguments = {name: Argument(array, operands[name]) for name, array in arrays.items()}
     return Plan(
-        binding, backend, prepared, arguments, alpha=request.alpha, beta=request.beta, allocate=allocate
-    )  # fmt: skip
+        binding,
+        backend,
+        prepared,
+        [Slot.of(name, arrays[name], operands[name]) for name in OPERANDS if name in arrays],
+        [arrays.get(name) for name in OPERANDS],
+        [operands[name].pointer if name in arrays else 0 for name in OPERANDS],
+        alpha=request.alpha,
+        beta=request.beta,
+        allocate=allocate,
+    )
+
+
+def out_allocator(a: Any, out: Operand | Slot) -> Callable[[], Any]:
+    """The function that makes outs of this form in the library of `a`."""
+    return library_of(a, "a").allocator(a, out.shape, out.dtype, out.device)
 
 
 def _loaded(launch: Launch, request: Request) -> tuple[CompiledKernel, Executable]:

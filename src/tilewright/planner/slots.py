@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.arrays import describe
 from tilewright.arrays.torch import SUSPECT, has_memory
+from tilewright.dtypes import DType
 from tilewright.operand import HOST, Operand, Signature, byte_range
 from tilewright.problem import OPERANDS
 
@@ -15,13 +16,13 @@ Reader: TypeAlias = Callable[[Sequence[Any]], list[int] | None]
 Returns None if an array is not as expected: then another plan is needed.
 """
 
-C, OUT = OPERANDS.index("c"), OPERANDS.index("out")
+A, B, C, OUT = (OPERANDS.index(name) for name in ("a", "b", "c", "out"))
 
 
 class Slot(NamedTuple):
     """The expected form of one operand of a call.
 
-    `position` counts in OPERANDS; `alignment` is in bytes, at most 16; shape, strides and width are the Operand's.
+    `position` counts in OPERANDS; `alignment` is in bytes, at most 16; shape, strides and dtype are the Operand's.
     """
 
     position: int
@@ -29,18 +30,23 @@ class Slot(NamedTuple):
     alignment: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    nbytes: int
+    dtype: DType
 
     @classmethod
     def of(cls, name: str, array: Any, operand: Operand) -> "Slot":
         """The slot that arrays like `array` fit."""
         signature, _ = describe(array, name)
-        width = operand.dtype.nbytes
-        return cls(OPERANDS.index(name), signature, operand.alignment, operand.shape, operand.strides, width)
+        form = operand.alignment, operand.shape, operand.strides, operand.dtype
+        return cls(OPERANDS.index(name), signature, *form)
 
-    def bounds(self) -> tuple[int, int]:
-        """The half-open range of bytes that the elements span, relative to the address."""
-        return byte_range(0, self.shape, self.strides, self.nbytes)
+    @property
+    def device(self) -> int:
+        """HOST, or the number of the arrays' GPU."""
+        return self.signature[3]
+
+    def bounds(self, pointer: int = 0) -> tuple[int, int]:
+        """The half-open range of bytes that the elements span, by default relative to the address."""
+        return byte_range(pointer, self.shape, self.strides, self.dtype.nbytes)
 
     def differences(self, signature: Signature, pointer: int) -> str:
         """The differences of an array from the expected form, in words; empty if none. Better alignment is allowed."""

@@ -372,6 +372,11 @@ def store(gpu: str) -> Store:
     return Store(gpu)
 
 
+def may_have(problem: Problem, hardware: Hardware) -> bool:
+    """Whether a table of this GPU has entries for the n and k of a problem."""
+    return any((problem.n, problem.k) in table.extents for table in store(label(hardware)).tables())
+
+
 def best(problem: Problem, hardware: Hardware, kernel: str) -> tuple[Any, str] | None:
     """The tuned Config of a kernel for a problem, and the reason in words; None if there is none that fits."""
     entry = store(label(hardware)).find(problem)

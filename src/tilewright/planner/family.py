@@ -1,0 +1,192 @@
+"""Families of products that differ in their number of rows alone: from one's Plan, another's is quickly made.
+
+A server multiplies with another number of rows at every step. The form of a call's arrays names its family, and what
+was checked, bound and chosen for one member holds for the others.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from tilewright.arrays import describe
+from tilewright.backends.protocol import Backend
+from tilewright.binding import Binding
+from tilewright.jit.cache import in_memory
+from tilewright.kernels.kernel import Launch
+from tilewright.operand import Signature
+from tilewright.planner import tuned
+from tilewright.planner.call_arguments import stream_handle
+from tilewright.planner.choose import Choice, choose
+from tilewright.planner.plan import Plan, Prepared
+from tilewright.planner.planning import out_allocator
+from tilewright.planner.request import Request
+from tilewright.planner.slots import OUT, A, B, Slot
+from tilewright.problem import OPERANDS, Problem
+from tilewright.rounding import round_up
+
+MOST = 256
+"""The most families that are kept."""
+
+MOST_CHOICES = 4096
+"""The most choices, and the most launches, of a family that are kept."""
+
+
+class Member(NamedTuple):
+    """A call as one of a family: `family` names what it shares with the others, and `rows` is its own.
+
+    arrays, signatures, pointers: in the order of OPERANDS, None and 0 for those that are not there.
+    """
+
+    family: Hashable
+    rows: int
+    arrays: Sequence[Any]
+    signatures: Sequence[Signature | None]
+    pointers: list[int]
+
+    @classmethod
+    def of(cls, arrays: Sequence[Any], options: Hashable) -> "Member | None":
+        """The member that a call is; None if its arrays do not show which dimension is m.
+
+        a is 2-D with two rows or more; c, bias and out have as many, or c and bias one dimension.
+        options: what else a Plan depends on.
+        """
+        rows = 0
+        signatures: list[Signature | None] = [None] * len(OPERANDS)
+        pointers, forms = [0] * len(OPERANDS), [options]
+        for position, array in enumerate(arrays):
+            if array is None:
+                forms.append(None)
+                continue
+            signature, pointer = describe(array, OPERANDS[position])
+            dtype, shape, strides, device, writable = signature
+            extents: tuple[int | None, ...] = shape
+            if position == A:
+                rows = shape[0] if len(shape) == 2 else 0
+                if rows < 2:
+                    return None
+            if position != B:
+                if len(shape) == 2 and shape[0] == rows:
+                    extents = (None, shape[1])
+                elif len(shape) != 1 or position == OUT:
+                    return None
+            signatures[position], pointers[position] = signature, pointer
+            forms.append((dtype, extents, strides, device, writable, pointer & -pointer & 15))
+        return cls(tuple(forms), rows, arrays, signatures, pointers)
+
+
+class Family:
+    """What the products of a family share: a problem but for its m, and slots but for the rows of arrays."""
+
+    def __init__(self, problem: Problem, slots: Sequence[Slot], backend: Backend, allocates: bool):
+        self._problem, self._slots, self._backend, self._allocates = problem, slots, backend, allocates
+        self._holds = True
+        self._choices: dict[int, Choice] = {}
+        self._launches: dict[tuple[str, Any, int], Launch] = {}
+
+    @classmethod
+    def of(cls, request: Request, plan: Plan) -> "Family | None":
+        """The family of a planned product; None if what was checked and bound for it may not hold for other rows."""
+        problem = request.problem
+        holds = (
+            min(problem.m, problem.n, problem.k) > 1  # strides along single elements mean nothing, and are replaced
+            and request.operands["out"].strides[1] == 1  # out is 2-D, and the transposed product is not computed
+            and (request.kernel, request.config) == ("auto", None)
+            and request.backend.name != "emulator"  # which refuses long products
+        )
+        return cls(problem, plan.slots, request.backend, "out" not in request.arrays) if holds else None
+
+    def plan(self, member: Member, *, alpha: float, beta: float | None, stream: Any) -> Plan | None:
+        """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
+        backend, hardware = self._backend, self._backend.hardware
+        problem = replace(self._problem, m=member.rows)
+        choice = self._choice(problem) if self._holds else None
+        if choice is None:
+            return None
+        launch = self._launch(choice, problem)
+        compiled = in_memory(launch.source, hardware.arch)
+        if compiled is None or not backend.has_loaded(compiled):
+            return None
+        slots = [self._resized(slot, member) for slot in self._slots]
+        arrays, allocate = member.arrays, None
+        if self._allocates:
+            allocate = out_allocator(arrays[A], slots[-1])
+            arrays = (*arrays[:OUT], allocate())
+            slots[-1] = slots[-1]._replace(signature=describe(arrays[OUT], "out")[0])
+        plan = Plan(
+            Binding(problem, launch.exchanged),
+            backend,
+            Prepared(choice, compiled, backend.prepare(compiled, launch.shape, launch.arguments)),
+            slots,
+            arrays,
+            member.pointers,
+            alpha=alpha,
+            beta=beta,
+            allocate=allocate,
+        )
+        if allocate is None:
+            plan.check_overlap(arrays, member.pointers)
+        if stream is not None:
+            stream_handle(stream, backend)
+        return plan
+
+    def _choice(self, problem: Problem) -> Choice | None:
+        """The choice for a problem; None if it cannot be known from that for other rows.
+
+        The choice of a kernel that reads the operands where they are is the same for all m that round up to the same
+        multiple of 8. Copies, and what they take in comparison with another kernel, are others for each m.
+        """
+        hardware = self._backend.hardware
+        if tuned.may_have(problem, hardware):
+            choice = choose(problem, hardware)
+            return None if choice.copied.copies else choice
+        rows = round_up(problem.m, 8)
+        if (known := self._choices.get(rows)) is not None:
+            return known
+        choice = choose(problem, hardware, measured=False)
+        self._holds = not choice.compared and not choice.copied.copies
+        if not self._holds:
+            return None
+        if len(self._choices) >= MOST_CHOICES:
+            self._choices.clear()
+        self._choices[rows] = choice
+        return choice
+
+    def _launch(self, choice: Choice, problem: Problem) -> Launch:
+        """The launch of a choice. The features of problems are the same for all m with the same remainder by 8."""
+        key = choice.kernel.name, choice.config, problem.m % 8
+        like = self._launches.get(key)
+        launch = choice.kernel.assemble(choice.config, problem, self._backend.hardware, like)
+        if like is None:
+            if len(self._launches) >= MOST_CHOICES:
+                self._launches.clear()
+            self._launches[key] = launch
+        return launch
+
+    def _resized(self, slot: Slot, member: Member) -> Slot:
+        """The slot of a member's array: as the family's, but for the rows."""
+        position, signature, alignment, shape, strides, dtype = slot
+        if position != B and len(shape) == 2:
+            shape = (member.rows, shape[1])
+        return Slot(position, member.signatures[position] or signature, alignment, shape, strides, dtype)
+
+
+class Families:
+    """The families of earlier calls. Any number of threads may use it at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Family] = {}
+
+    def find(self, member: Member) -> Family | None:
+        """The family of a member, if it is known."""
+        try:
+            return self._known.get(member.family)
+        except TypeError:  # an option that cannot be hashed, and so is wrong: planning says why
+            return None
+
+    def add(self, member: Member, request: Request, plan: Plan) -> None:
+        """Learn the family of a planned product."""
+        family = Family.of(request, plan)
+        if family is not None:
+            if len(self._known) >= MOST:
+                self._known.clear()
+            self._known[member.family] = family

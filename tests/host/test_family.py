@@ -1,0 +1,247 @@
+"""Plans for another number of rows: made of an earlier one, they equal those that are made of nothing."""
+
+from contextlib import contextmanager
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright as tw
+from support.doubles import RecordingBackend
+from tilewright import api
+from tilewright.errors import TilewrightError
+from tilewright.hardware import A100, H200
+from tilewright.kernels.parameters import gemm_parameters
+from tilewright.planner import family, planning, tuned
+from tilewright.planner.family import Families
+from tilewright.planner.plan_cache import PlanCache
+
+MOST_ROWS = 600
+
+
+class Loaded(RecordingBackend):
+    """Has loaded every kernel."""
+
+    def has_loaded(self, compiled):
+        return True
+
+
+@contextmanager
+def all_compiled():
+    """Every kernel is in memory, and nothing of earlier calls is known."""
+    with (
+        mock.patch.object(planning, "in_memory", lambda unit, arch: (unit, arch)),
+        mock.patch.object(family, "in_memory", lambda unit, arch: (unit, arch)),
+        mock.patch.object(api, "_families", Families()),
+        mock.patch.object(api, "_plans", PlanCache()),
+    ):
+        yield
+
+
+def afresh(function):
+    """What a function returns, or the error that it raises, if no family is known."""
+    with mock.patch.object(api, "_families", Families()):
+        return outcome(function)
+
+
+def outcome(function):
+    try:
+        return function()
+    except (TilewrightError, ValueError) as error:
+        return type(error), str(error)
+
+
+def facts(plan, backend):
+    """All that a call of a Plan depends on."""
+    compiled, shape, arguments = backend.prepared[-1]
+    return {
+        "plan": (plan.problem, plan.kernel, plan.config, plan.reason, plan.alpha, plan.beta),
+        "compiled": (plan.compiled, compiled),
+        "launch": (shape, arguments.tensor_maps, bytes(gemm_parameters(arguments))),
+        "call": (plan.slots, plan.pointers, plan._roles, plan._present, plan._multiplies, plan._unscaled),
+        "out": (plan._out_form, plan._c_may_be_out, plan._device, plan._in_place, plan._allocate is None),
+    }
+
+
+def padded(rows, columns, dtype, transposed, padding, offset):
+    """A matrix whose rows, or columns, are `padding` elements apart, from element `offset` of its memory on."""
+    if transposed:
+        return padded(columns, rows, dtype, False, padding, offset).T
+    memory = np.zeros(rows * (columns + padding) + offset + 8, dtype)
+    memory = memory[-memory.ctypes.data % 16 // memory.itemsize + offset :]
+    return memory[: rows * (columns + padding)].reshape(rows, columns + padding)[:, :columns]
+
+
+def mostly(usual, *others):
+    """Six times in seven `usual`, so that all of a product's parts often are."""
+    return st.integers(0, 6).flatmap(lambda die: st.just(usual) if die else st.sampled_from(others))
+
+
+matrices = st.tuples(st.booleans(), mostly(0, 8, 3), mostly(0, 1, 4))
+rowwise = st.tuples(mostly(False, True), mostly(0, 8, 3), mostly(0, 1, 4))
+extents = mostly(8, 1).flatmap(lambda step: st.integers(1, 40).map(lambda count: count * step))
+
+
+@st.composite
+def products(draw):
+    """A function of a number of rows that gives the arguments of `plan` for so many."""
+    n, k = draw(extents), draw(extents)
+    dtype, result = (draw(mostly(np.float16, np.float32, ml_dtypes.bfloat16)) for _ in range(2))
+    a = padded(MOST_ROWS, k, dtype, *draw(matrices))
+    b = padded(k, n, dtype, *draw(matrices))
+    out = draw(st.none() | st.builds(lambda form: padded(MOST_ROWS, n, result, *form), rowwise))
+    c = draw(mostly("none", "rows", "row", "column", "out"))
+    c = {
+        "none": None,
+        "rows": np.zeros((MOST_ROWS, n), dtype),
+        "row": np.zeros((1, n), dtype),
+        "column": np.zeros((MOST_ROWS, 1), dtype),
+        "out": out,
+    }[c]
+    bias = draw(mostly(None, np.zeros(n, dtype), np.zeros((MOST_ROWS, 1), dtype)))
+    options = {
+        "alpha": draw(mostly(1.0, 2.0, 0.0)),
+        "activation": draw(mostly(None, "relu", "gelu")),
+    }
+
+    if out is None and draw(mostly(False, True)):
+        b = b[None]
+
+    def arguments(rows, first):
+        taken = [array if array is None or len(array) == 1 else array[first : first + rows] for array in (c, out)]
+        added = bias[:rows] if bias is not None and bias.ndim == 2 else bias
+        return (a[first : first + rows], b, taken[0]), options | {"out": taken[1], "bias": added}
+
+    return arguments
+
+
+several = st.lists(st.integers(1, MOST_ROWS - 8), min_size=2, max_size=4)
+near = st.integers(1, MOST_ROWS - 48).flatmap(lambda m: st.lists(st.integers(m, m + 40), min_size=3, max_size=4))
+firsts = mostly(0, 8, 1)
+
+
+@settings(max_examples=400, deadline=None)
+@given(products(), several | near, firsts, st.sampled_from([H200, H200, A100]))
+def test_a_plan_of_a_family_equals_one_from_nothing(arguments, rows, last_first, gpu):
+    backend = Loaded(gpu, host_in_place=True)
+    with all_compiled():
+        for number, first in zip(rows, [0] * (len(rows) - 1) + [last_first], strict=True):
+
+            def plan(number=number, first=first):
+                arrays, options = arguments(number, first)
+                return facts(tw.plan(*arrays, **options, backend=backend), backend)
+
+            assert outcome(plan) == afresh(plan)
+
+
+def f16(*shape):
+    return np.zeros(shape, np.float16)
+
+
+@pytest.fixture
+def backend():
+    with all_compiled():
+        yield Loaded(H200, own_streams=(0, 7), host_in_place=True)
+
+
+def test_of_a_family_nothing_is_bound_again(backend, monkeypatch):
+    a, b, c, out = f16(64, 32), f16(32, 48), f16(64, 48), f16(64, 48)
+    tw.matmul(a, b, backend=backend)
+    tw.matmul(a[:40], b, c[:40], bias=f16(48), out=out[:40], backend=backend)
+    monkeypatch.setattr(api, "_request", mock.Mock(side_effect=AssertionError("bound again")))
+    for rows in (56, 48, 31, 2):
+        tw.matmul(a[:rows], b, backend=backend)
+        tw.matmul(a[:rows], b, c[:rows], bias=f16(48), out=out[:rows], backend=backend)
+    pointers, alpha, beta, _ = backend.launched[-1]
+    assert (alpha, beta) == (1.0, 1.0)
+    assert set(pointers) >= {a.ctypes.data, b.ctypes.data, c.ctypes.data, out.ctypes.data}
+    assert tw.matmul(a[:24], b, backend=backend).shape == (24, 48)
+    with pytest.raises(AssertionError, match="bound again"):  # a row alone has other strides
+        tw.matmul(a[:1], b, backend=backend)
+
+
+def test_other_alignments_and_batches_are_other_families(backend):
+    memory, b = f16(64 * 32 + 8), f16(32, 48)
+    memory = memory[-memory.ctypes.data % 16 // 2 :]
+    for offset, copies in ((0, False), (1, True), (0, False)):
+        for rows in (48, 40, 32):
+            a = memory[offset : offset + rows * 32].reshape(rows, 32)
+            assert ("each call copies a" in tw.plan(a, b, kernel="wgmma", backend=backend).reason) is copies
+            assert ("each call copies a" in tw.plan(a, b, backend=backend).reason) is copies
+            assert tw.matmul(a, b[None], backend=backend).shape == (1, rows, 48)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda tw, a, b, out, go: go(a[:9], b, out=out[:8]),
+        lambda tw, a, b, out, go: go(a[:9], b[:16], out=out[:9]),
+        lambda tw, a, b, out, go: go(a[:9], b.astype(np.float32), out=out[:9]),
+        lambda tw, a, b, out, go: go(a[:9], b, out=np.broadcast_to(out[:1], (9, 48))),
+        lambda tw, a, b, out, go: go(out[1:10, :32], b, out=out[:9]),
+        lambda tw, a, b, out, go: go(a[:9], b, out[1:10], out=out[:9]),
+        lambda tw, a, b, out, go: go(a[:9], b, out[:8], out=out[:9]),
+        lambda tw, a, b, out, go: go(a[:9], b, bias=out[:8, 0], out=out[:9]),
+        lambda tw, a, b, out, go: go(a[:9], b, bias=out[:8, :1], out=out[:9]),
+        lambda tw, a, b, out, go: go(a[:9], b, out=out[:9], stream=9),
+        lambda tw, a, b, out, go: go(a[:9], b, out=out[:9], activation=["gelu"]),
+        lambda tw, a, b, out, go: go(a[:9], b, out=out[:9], beta=2.0),
+        lambda tw, a, b, out, go: go(a[:9], b, out=out[:9], out_dtype="fp32"),
+        lambda tw, a, b, out, go: go("a", b, out=out[:9]),
+    ],
+)
+def test_errors_are_those_of_planning_from_nothing(backend, call):
+    a, b, out = f16(64, 32), f16(32, 48), f16(64, 48)
+
+    def go(*arrays, **options):
+        return tw.plan(*arrays, **options, backend=backend)
+
+    for added in ({}, {"bias": f16(48)}, {"bias": f16(8, 1)}):
+        go(a[:8], b, **added, out=out[:8])
+        go(a[:8], b, f16(8, 48), **added, out=out[:8])
+    found = outcome(lambda: call(tw, a, b, out, go))
+    assert isinstance(found, tuple)
+    assert found == afresh(lambda: call(tw, a, b, out, go))
+
+
+def test_c_may_be_out_and_views_may_be_interleaved(backend):
+    memory, b = f16(64, 96), f16(32, 48)
+    for rows in (32, 24, 16):
+        tw.matmul(memory[:rows, :32], b, memory[:rows, 48:], out=memory[:rows, 48:], backend=backend)
+    assert len(backend.launched) == 3
+
+
+def test_what_was_tuned_meanwhile_counts(backend, monkeypatch):
+    a, b = f16(64, 32), f16(32, 48)
+    tw.plan(a, b, backend=backend)
+    first = tw.plan(a[:56], b, backend=backend)
+    other = next(each for each in first.kernel.configs(first.problem, H200) if each != first.config)
+    monkeypatch.setattr(tuned, "may_have", lambda problem, gpu: True)
+    monkeypatch.setattr(tuned, "best", lambda problem, gpu, kernel: (other, "tuned for 56 rows"))
+    planned = tw.plan(a[:56], b, backend=backend)
+    assert planned.config == other
+    assert "tuned for 56 rows" in planned.reason
+
+
+def test_a_kernel_that_is_not_loaded_is_not_taken_from_a_family_while_capturing(backend, monkeypatch):
+    a, b = f16(600, 32), f16(32, 512)
+    tw.plan(a[:8], b, backend=backend)
+    monkeypatch.setattr(backend, "has_loaded", lambda compiled: False)
+    backend.captured_streams = (0,)
+    with pytest.raises(RuntimeError, match="captured into a CUDA graph"):
+        tw.plan(a, b, backend=backend)
+
+
+def test_neither_families_nor_their_choices_grow_without_end(backend, monkeypatch):
+    monkeypatch.setattr(family, "MOST", 3)
+    monkeypatch.setattr(family, "MOST_CHOICES", 2)
+    a = f16(64, 32)
+    for columns in (8, 16, 24, 32, 40):
+        for rows in (64, 48, 32, 16):
+            tw.plan(a[:rows], f16(32, columns), backend=backend)
+    known = api._families._known
+    assert 1 <= len(known) <= 3
+    assert all(len(each._choices) <= 2 and len(each._launches) <= 2 for each in known.values())
