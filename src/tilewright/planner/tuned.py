@@ -8,10 +8,10 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from math import gcd
 from pathlib import Path
@@ -258,16 +258,22 @@ def read(path: Path, gpu: str | None = None) -> tuple[str, Table]:
 class Store:
     """The tables of one GPU by its `label`, the user's first; a file that has changed is read again."""
 
-    def __init__(self, gpu: str):
+    def __init__(self, gpu: str, folders: Sequence[Path] | None = None):
+        """The tables in `folders`, by default those of the caches, the user's first, and in the package."""
         self.gpu = gpu
-        cache_of_kernels = default_cache()
-        self.path = cache_of_kernels.directory / "tuned" / file_name(gpu)
-        others = [folder / "tuned" / file_name(gpu) for folder in cache_of_kernels.extra_directories]
-        self._files: dict[Path, tuple[object, Table]] = dict.fromkeys((self.path, *others), ("", Table()))
-        self._shipped = self._load(_SHIPPED / file_name(gpu))
+        if folders is None:
+            kernels = default_cache()
+            folders = [folder / "tuned" for folder in (kernels.directory, *kernels.extra_directories)]
+        self._found: dict[Path, tuple[object, Table]] = dict.fromkeys((*folders, _SHIPPED), ("", Table()))
+        self._folder = folders[0]
         self._unsaved = Table()
         self._tables: list[Table] = []
         self._next_look = -1.0
+
+    @cached_property
+    def path(self) -> Path:
+        """The user's file."""
+        return self._folder / file_name(self.gpu)
 
     def tables(self) -> list[Table]:
         """The tables that have entries, in the order in which they count; files are looked at every tenth of a second.
@@ -276,10 +282,12 @@ class Store:
         """
         if (now := time.monotonic()) >= self._next_look:
             self._next_look = now + LOOK_SECONDS  # first, since another thread may want a new look meanwhile
-            for path, (stamp, _) in self._files.items():
-                if (found := _stamp(path)) != stamp:
-                    self._files[path] = found, self._load(path)
-            known = (self._unsaved, *(table for _, table in self._files.values()), self._shipped)
+            for folder, (stamp, _) in self._found.items():
+                # Most folders are not there, and the name of a file takes some 10 ms.
+                found = _stamp(folder / self.path.name) if os.path.isdir(folder) else ""
+                if found != stamp:
+                    self._found[folder] = found, self._load(folder / self.path.name)
+            known = (self._unsaved, *(table for _, table in self._found.values()))
             self._tables = [table for table in known if table.extents]
         return self._tables
 
@@ -287,7 +295,7 @@ class Store:
         """The user's own table, as it is now."""
         self._next_look = -1.0
         self.tables()
-        return self._files[self.path][1]
+        return self._found[self._folder][1]
 
     def find(self, problem: Problem) -> Entry | None:
         """The entry of a problem in the first table that has one."""
