@@ -26,7 +26,7 @@ from tilewright.problem import ADDENDS, Matrix, Problem
 
 log = logging.getLogger("tilewright")
 
-FORMAT = 1
+FORMAT = 2
 """The format of the files; others are refused."""
 
 LINE = 128
@@ -100,6 +100,8 @@ class Entry:
     """A tuned choice: for products of `key` and m rows, `kernel` with the fields of its Config took `us`.
 
     date: when that was measured, in ISO 8601; of two entries for one product the later one counts.
+    nvrtc: the compiler's version, for information. Another one makes nearly the same code of a kernel, so the order of
+    its Configs hardly changes, and the entry stays good advice.
     """
 
     key: Key
@@ -108,6 +110,7 @@ class Entry:
     config: Mapping[str, Any]
     us: float
     date: str
+    nvrtc: str
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -140,7 +143,7 @@ class Entry:
                 f"an entry has date={values['date'][:80]!r}: write one in ISO 8601, such as 2026-11-22T14:00:00+00:00"
             ) from None
         key = Key(**{name: values[name] for name in Key._fields} | {"alignment": tuple(values["alignment"])})
-        return cls(key, *(values[name] for name in ("m", "kernel", "config", "us", "date")))
+        return cls(key, *(values[name] for name in ("m", "kernel", "config", "us", "date", "nvrtc")))
 
     def made_config(self) -> Any:
         """The Config."""
@@ -150,6 +153,7 @@ class Entry:
 _TYPES: dict[str, type] = {
     "m": int, "n": int, "k": int, "batch": int, "layout": str, "dtype": str, "out_dtype": str, "alignment": list,
     "shared": str, "epilogue": str, "kernel": str, "config": dict, "us": float, "date": str,
+    "nvrtc": str,
 }  # fmt: skip
 
 
