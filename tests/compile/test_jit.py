@@ -1,5 +1,6 @@
 """NVRTC for real, on small kernels: what is on record, what goes wrong, and what the listings say."""
 
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -74,7 +75,7 @@ __device__ __forceinline__ void toy_kernel(float* x, int n) {
 @pytest.fixture
 def toy_headers(monkeypatch):
     headers = dict(HEADERS)
-    monkeypatch.setattr(source, "package_headers", lambda: headers)
+    monkeypatch.setattr(source, "HEADERS", headers)
     return headers
 
 
@@ -210,6 +211,13 @@ def test_the_version_on_record_tells_the_wheel_from_another_library(monkeypatch)
     major_minor, path = compiler.nvrtc_version().split(" at ")
     assert "libnvrtc" in path
     assert known.startswith(f"{major_minor}.") or known == f"{major_minor} at {path}"
+
+
+def test_the_wheel_is_the_one_that_its_metadata_names():
+    found = compiler._wheel("cuda_bindings")
+    assert found.version == importlib.metadata.version("cuda-bindings")
+    assert (found.folder / "cuda").is_dir()
+    assert compiler._wheel("cuda") is compiler._wheel("cuda_bind") is None
 
 
 def test_a_cached_kernel_is_loaded_without_the_compiler(tmp_path):

@@ -21,11 +21,8 @@ QUICK = Settings(tilings=10, varied=1, settled=Settled(cycles=2, slice_seconds=0
 @pytest.fixture
 def untuned_gpu(tmp_path, monkeypatch):
     """An empty table; kernels stay in the usual cache."""
-    monkeypatch.setattr(tuned, "_SHIPPED", tmp_path)
-    kept = tuned.Store("unused")
-    kept.path = tmp_path / "table.json"
-    kept._files = {kept.path: ("", tuned.Table())}
-    kept._next_look = -1.0
+    monkeypatch.setattr(tuned, "_SHIPPED", tmp_path / "none")
+    kept = tuned.Store("unused", [tmp_path])
     monkeypatch.setattr(tuned, "store", lambda gpu: kept)
     monkeypatch.setattr("tilewright.tuning.ensure.store", lambda gpu: kept)
     return kept

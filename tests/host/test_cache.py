@@ -52,7 +52,7 @@ def test_an_entry_outlives_the_cache_object(compiler, folder):
 )
 def test_every_ingredient_changes_the_key(change, compiler, folder, monkeypatch):
     headers = {"toy.cuh": "// a header\n"}
-    monkeypatch.setattr(source, "package_headers", lambda: headers)
+    monkeypatch.setattr(source, "HEADERS", headers)
     source.headers_digest.cache_clear()
     unit, arch, kernels = TranslationUnit("toy", "text", ("toy.cuh",)), "sm_90a", KernelCache(folder)
     before = kernels.key(unit, arch)

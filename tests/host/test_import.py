@@ -25,6 +25,30 @@ def test_import_loads_nothing_heavy(statement, allowed):
     assert not loaded & ((HEAVY | {"typer", "rich"}) - allowed)
 
 
+def test_planning_loads_what_it_needs():
+    """Of a first call with a kernel on disk, importing is most; none of these is needed for `wgmma`."""
+    plan = """
+import numpy as np
+import tilewright as tw
+from tilewright.backends.absent import AbsentGpu
+from tilewright.jit.compile import nvrtc_version
+from tilewright.planner.choose import choose
+from tilewright.planner.request import operands_of
+from tilewright.binding import bind
+
+tw.plan
+nvrtc_version()
+a, b, out = (np.empty((64, 64), np.float16) for _ in range(3))
+binding = bind(operands_of({"a": a, "b": b, "out": out}, None), activation=None)
+choice = choose(binding.problem, AbsentGpu().hardware)
+assert choice.kernel.name == "wgmma"
+choice.launches(AbsentGpu().hardware)
+"""
+    unneeded = {"importlib.metadata", "tempfile", "filelock", "numpy.ma", "tilewright.kernels.ladder"}
+    unneeded |= {f"tilewright.kernels.{name}" for name in ("mma", "simt", "copy", "tiled")}
+    assert not modules_after(plan) & (unneeded | (HEAVY - {"numpy", "tilewright.kernels"}))
+
+
 def test_every_public_name_exists_and_an_unknown_one_is_explained():
     import tilewright
 

@@ -9,13 +9,14 @@ import tilewright
 from tilewright.dtypes import bf16, fp32
 from tilewright.hardware import A100, H200
 from tilewright.jit.source import package_headers
+from tilewright.kernels import tma
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.refusal import MAX_EXTENT
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.tiled import MAX_EXTENT
 from tilewright.kernels.wgmma_config import WgmmaConfig, ring_of
 from tilewright.problem import ACTIVATIONS, OPERANDS, Epilogue, Matrix, Problem
 from tilewright.rounding import round_up
@@ -197,3 +198,11 @@ def test_a_grid_that_waits_for_the_one_ahead_may_start_before_its_end():
 )
 def test_shared_memory_by_hand(config, mn_major, smem_bytes):
     assert ring_of(config, *mn_major).smem_bytes == round_up(smem_bytes, 1024)
+
+
+@pytest.mark.parametrize("smem_bytes", [101_376, 232_448])
+@pytest.mark.parametrize(("stage_bytes", "staging_bytes"), [(16_384, 0), (49_152, 8_200), (24_600, 65_536)])
+def test_a_ring_has_as_many_stages_as_fit(smem_bytes, stage_bytes, staging_bytes):
+    stages = tma.ring_stages(smem_bytes, stage_bytes, staging_bytes)
+    assert tma.ring_bytes(stages, stage_bytes, staging_bytes) <= smem_bytes
+    assert tma.ring_bytes(stages + 1, stage_bytes, staging_bytes) > smem_bytes

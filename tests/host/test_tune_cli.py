@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 def entry(m=512, date="2026-01-01T00:00:00+00:00", stages=3):
     key = Key(512, 512, 1, "nt", "bf16", "bf16", (128, 128, 128), "", "")
     config = WgmmaConfig(128, 64, stages, epilogue="direct", overlap=False)
-    return Entry(key, m, "wgmma", asdict(config), 4.25, date)
+    return Entry(key, m, "wgmma", asdict(config), 4.25, date, "13.0.88")
 
 
 @pytest.mark.parametrize(

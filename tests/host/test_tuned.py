@@ -34,7 +34,7 @@ def product(m=512, n=512, k=512, dtype=bf16, pad=0, **changes):
 def entry(problem=None, config=UNUSUAL, date="2026-01-01", **changes):
     problem = problem or product()
     values = {"key": Key.of(problem), "m": problem.m, "kernel": "wgmma", "config": asdict(config), "us": 1.5}
-    return Entry(**values | {"date": date} | changes)
+    return Entry(**values | {"date": date, "nvrtc": "13.0.88"} | changes)
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +122,12 @@ def test_a_table_returns_from_its_text():
     assert (gpu, again.entries()) == ("H200-132", table.entries())
 
 
+def test_an_entry_counts_whichever_compiler_it_was_measured_with(folder):
+    Store("H200-132").add([entry(nvrtc="12.9.86")])
+    assert choose(product(), H200).config == UNUSUAL
+    assert [each.nvrtc for each in Store("H200-132").table().entries()] == ["12.9.86"]
+
+
 def test_the_planner_takes_an_entry_at_once_and_says_so(folder):
     untuned = choose(product(), H200)
     assert untuned.config != UNUSUAL
@@ -175,8 +181,8 @@ BAD = {
     "{": "it is not JSON",
     "[" * 100_000: "it is not JSON",
     "[]": "it is not a table of tuned Configs",
-    '{"format": 1}': "it is not a table of tuned Configs",
-    changed(format=2): "it has format 2, and this version reads 1: tune again",
+    '{"format": 2}': "it is not a table of tuned Configs",
+    changed(format=1): "it has format 1, and this version reads 2: tune again",
     changed(kernels="0"): "it was measured with other kernels than this version's: tune again",
     changed(gpu="A100"): "it is for GPU 'A100', and this one is 'H200-132': tune on this GPU",
     changed(gpu=7): "it is for GPU 7",

@@ -13,7 +13,7 @@ from tilewright.dtypes import bf16, fp16, fp32
 from tilewright.errors import UnavailableError, UnsupportedError
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
-from tilewright.jit.compile import CompilationError
+from tilewright.jit.compile import CompilationError, nvrtc_version
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Protocol, Sample, Work
@@ -94,6 +94,7 @@ def test_the_quickest_config_is_found_among_tilings_and_their_variants(seed):
     assert found.best[0].gain == pytest.approx(1.2, rel=0.03)
     assert found.entry.made_config() == best
     assert (found.entry.m, found.entry.key.n, found.entry.key.k) == (512, 768, 1024)
+    assert found.entry.nvrtc == nvrtc_version()
     assert found.measured > 40
     assert found.best[-1].config == first.config
     assert found.best[-1].gain == 1.0

@@ -1,5 +1,6 @@
 """NumPy: arrays in host memory."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ class NumpySubclasses(Library):
 
     def adopt(self, array: Any, argument: str) -> Operand:
         """The Operand of an array; refuses masked and byte-swapped ones."""
-        if isinstance(array, np.ma.MaskedArray):
+        masked = sys.modules.get("numpy.ma")  # np.ma would import it
+        if masked is not None and isinstance(array, masked.MaskedArray):
             raise ArgumentTypeError(
                 f"{argument} is a masked array, which tilewright does not multiply: fill the mask first"
             )

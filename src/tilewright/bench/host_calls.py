@@ -24,8 +24,9 @@ def options(description: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(calls: Calls, samples: int, count: int, ready: Callable[[], Any]) -> dict[str, list[float]]:
-    """Microseconds per call, with samples of `count` calls interleaved; `ready` runs before each sample."""
+def measure(calls: Calls, samples: int, count: int, torch: Any | None) -> dict[str, list[float]]:
+    """Microseconds per call, with samples of `count` calls interleaved; with torch, each starts with an idle GPU."""
+    ready = torch.cuda.synchronize if torch else lambda: None
     found: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(samples + 2):
         for name, call in calls.items():
@@ -40,16 +41,14 @@ def measure(calls: Calls, samples: int, count: int, ready: Callable[[], Any]) ->
 def report(
     module: str,
     chosen: argparse.Namespace,
-    calls: Calls,
-    count: int,
-    torch: Any | None,
+    times: Mapping[str, list[float]],
+    torch: Any | None = None,
     others: Mapping[str, Any] | None = None,
 ) -> None:
-    """Measure, print a table, and write the record if `chosen.json` names a file.
+    """Print a table of samples in microseconds, and write the record if `chosen.json` names a file.
 
-    torch: if given, each sample starts with an idle GPU. others: what else the record has.
+    torch: if it was measured. others: what else the record has.
     """
-    times = measure(calls, chosen.samples, count, torch.cuda.synchronize if torch else lambda: None)
     found = {name: median_interval(each) for name, each in times.items()}
     for name, interval in found.items():
         print(f"{interval.median:7.2f} us  [{interval.low:.2f}, {interval.high:.2f}]  {name}")

@@ -13,7 +13,7 @@ from cuda.bindings import driver
 
 from tilewright.api import matmul, plan
 from tilewright.bench import torch_on_gpu
-from tilewright.bench.host_calls import options, report
+from tilewright.bench.host_calls import measure, options, report
 
 CALLS = 400
 """Calls per sample: few enough that the launch queue never fills up and makes the host wait."""
@@ -42,7 +42,7 @@ def main() -> None:
         torch = torch_on_gpu()
     except RuntimeError as error:
         sys.exit(str(error))
-    report("host_time", chosen, contenders(torch), CALLS, torch)
+    report("host_time", chosen, measure(contenders(torch), chosen.samples, CALLS, torch), torch)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,15 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-
-import filelock
+from typing import TYPE_CHECKING
 
 from tilewright.jit import compile as compiler
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.entries import METADATA_FIELDS, SUFFIX, CorruptEntry, abandoned, distrusted, read_entry, write_entry
 from tilewright.jit.source import TranslationUnit, headers_digest
+
+if TYPE_CHECKING:
+    import filelock  # imported late: only what is compiled takes a lock
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +123,8 @@ class KernelCache:
         """
         for path in [*self.directory.glob(f"*{SUFFIX}"), *self.quarantine.glob(f"*{SUFFIX}")]:
             path.unlink(missing_ok=True)
+        import filelock
+
         for key, path in abandoned(self.directory):
             with contextlib.suppress(filelock.Timeout), self._lock(key).acquire(timeout=0):
                 path.unlink(missing_ok=True)
@@ -179,7 +183,9 @@ class KernelCache:
                 path.unlink(missing_ok=True)
             write_entry(self.directory / f"{key}{SUFFIX}", kernel, key)
 
-    def _lock(self, key: str) -> filelock.BaseFileLock:
+    def _lock(self, key: str) -> "filelock.BaseFileLock":
+        import filelock
+
         return filelock.FileLock(self.directory / "locks" / f"{key}.lock")
 
     @contextlib.contextmanager

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -101,6 +100,8 @@ def write_entry(path: Path, kernel: CompiledKernel, key: str) -> None:
 
     A process that is killed leaves a file that `abandoned` finds.
     """
+    import tempfile  # most processes write nothing
+
     # A random name that must not exist, and that a link cannot stand in for.
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{key}.", suffix=".tmp")
     try:

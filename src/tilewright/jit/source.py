@@ -6,11 +6,10 @@ The unit includes the kernel's header, states every constant of the Config by na
 
 import functools
 import hashlib
-import importlib.resources
-import importlib.resources.abc
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
@@ -45,8 +44,7 @@ class TranslationUnit:
 
     def header_texts(self) -> dict[str, str]:
         """The reachable package headers, name to text."""
-        texts = package_headers()
-        return {name: texts[name] for name in self.headers}
+        return {name: HEADERS[name] for name in self.headers}
 
 
 def translation_unit(
@@ -167,20 +165,27 @@ def _rows(items: Sequence[str], per_row: int = 8) -> list[str]:
     return [row + "," for row in rows[:-1]] + rows[-1:]
 
 
-@functools.cache
+class Headers(dict[str, str]):
+    """The texts of the package's CUDA headers by the name that #include uses, each read when it is asked for."""
+
+    FOLDER = Path(__file__).parents[1] / "cuda"
+
+    def __missing__(self, name: str) -> str:
+        try:
+            text = self[name] = (self.FOLDER / name).read_text(encoding="utf-8")
+        except OSError:
+            raise KeyError(name) from None
+        return text
+
+
+HEADERS = Headers()
+
+
 def package_headers() -> dict[str, str]:
-    """Every CUDA header of the package, by the name that #include uses ("kernels/mma.cuh"), read once."""
-    texts: dict[str, str] = {}
-
-    def visit(folder: importlib.resources.abc.Traversable, prefix: str) -> None:
-        for item in sorted(folder.iterdir(), key=lambda item: item.name):
-            if item.is_dir():
-                visit(item, f"{prefix}{item.name}/")
-            elif item.name.endswith(".cuh"):
-                texts[prefix + item.name] = item.read_text(encoding="utf-8")
-
-    visit(importlib.resources.files("tilewright") / "cuda", "")
-    return texts
+    """Every CUDA header of the package, by the name that #include uses ("kernels/mma.cuh")."""
+    for path in sorted(Headers.FOLDER.rglob("*.cuh")):
+        HEADERS[path.relative_to(Headers.FOLDER).as_posix()]
+    return HEADERS
 
 
 def reachable_headers(text: str) -> tuple[str, ...]:
@@ -188,30 +193,30 @@ def reachable_headers(text: str) -> tuple[str, ...]:
 
     Raises ValueError for an #include that the package lacks: names are relative to its cuda folder.
     """
-    texts = package_headers()
     reached: set[str] = set()
     pending = [("the translation unit", text)]
     while pending:
         includer, body = pending.pop()
         for name in _INCLUDE.findall(body):
-            if name not in texts:
+            if name in reached:
+                continue
+            try:
+                pending.append((name, HEADERS[name]))
+            except KeyError:
                 raise ArgumentValueError(
                     f'{includer} includes "{name}", which is not a header of the package: name it from the '
-                    f'cuda folder, as in "{next(iter(texts), "kernels/mma.cuh")}"'
-                )
-            if name not in reached:
-                reached.add(name)
-                pending.append((name, texts[name]))
+                    f'cuda folder, as in "kernels/mma.cuh"'
+                ) from None
+            reached.add(name)
     return tuple(sorted(reached))
 
 
 @functools.cache
 def headers_digest(names: tuple[str, ...]) -> str:
     """SHA-256 in hexadecimal over the named package headers and their texts."""
-    texts = package_headers()
     digest = hashlib.sha256()
     for name in names:
-        body = texts[name].encode()
+        body = HEADERS[name].encode()
         digest.update(f"{name}\0{len(body)}\0".encode() + body)
     return digest.hexdigest()
 
@@ -231,5 +236,5 @@ def code_digest(header: str) -> str:
 @functools.cache
 def _own_digest(name: str) -> str:
     """The same over one header alone; many are reached by several."""
-    lines = [line.split() for line in cuda_code(package_headers()[name]).splitlines()]
+    lines = [line.split() for line in cuda_code(HEADERS[name]).splitlines()]
     return hashlib.sha256(f"{name}\0{[words for words in lines if words]}".encode()).hexdigest()

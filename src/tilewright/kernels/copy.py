@@ -7,8 +7,8 @@ from typing import NamedTuple
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.tiled import oversized, tile_count
+from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.tiled import tile_count
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
 from tilewright.rounding import ceil_div

@@ -323,8 +323,7 @@ def _code_of(rule: str) -> CodeType:
     return compile(rule, "<rule>", "eval")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """The valid values of a Config's field: a type, and the listed `values` if there are any."""
 
     type: type

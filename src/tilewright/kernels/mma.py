@@ -1,11 +1,11 @@
 """Kernel `mma`: mma.sync tensor cores with a cp.async pipeline; bf16 and fp16, every shape, stride and alignment."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, copy_bytes, oversized
+from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, copy_bytes
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
 
@@ -125,7 +125,7 @@ class MmaKernel(TiledKernel):
             return predicted
         per_sm = max(1.0, predicted.tile_count / hardware.sm_count) * (config.tile_m + config.tile_n) / 128
         gathering = _GATHER_SECONDS[narrowest] * problem.k / 32 * per_sm
-        return replace(predicted, seconds=max(predicted.seconds, 2.2e-6 + gathering))
+        return predicted._replace(seconds=max(predicted.seconds, 2.2e-6 + gathering))
 
     def copy_elements(self, nbytes: int) -> int:
         """The elements of 16 bytes; loads of single elements are gathered into these."""

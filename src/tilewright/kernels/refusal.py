@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tilewright.problem import MAX_BATCH_DIMS, Problem
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -17,3 +19,21 @@ class Refusal:
 
     def __str__(self) -> str:
         return self.reason
+
+
+MAX_EXTENT = 2**31 - 4096
+"""The largest extent: indices are signed 32-bit integers, with room for those past the end in the last tile."""
+
+
+def oversized(problem: Problem) -> Refusal | None:
+    """The reason why 32-bit indices cannot count the problem's rows, columns or batches; None if they can."""
+    extents = (problem.m, problem.n, problem.k, problem.batch_count)
+    if max(extents) > MAX_EXTENT:
+        named = zip(("m", "n", "k", "the batch"), extents, strict=True)
+        name, extent = next((name, extent) for name, extent in named if extent > MAX_EXTENT)
+        return Refusal(f"{name} is {extent} and at most {MAX_EXTENT} is counted: split the product")
+    if len(problem.batch) > MAX_BATCH_DIMS:
+        return Refusal(
+            f"batch {problem.batch} has {len(problem.batch)} dimensions and at most {MAX_BATCH_DIMS} are walked"
+        )
+    return None

@@ -1,28 +1,66 @@
-"""The kernel families, in the order in which the planner prefers them. Adding one is a line here."""
+"""The kernel families, in the order in which the planner prefers them. Adding one is a line here.
 
-from difflib import get_close_matches
+A kernel's module is imported when the kernel is first asked for: most processes need one.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArgumentValueError
-from tilewright.kernels.copy import CopyKernel
 from tilewright.kernels.kernel import Kernel
-from tilewright.kernels.ladder import LADDER
-from tilewright.kernels.mma import MmaKernel
-from tilewright.kernels.simt import SimtKernel
-from tilewright.kernels.wgmma import WgmmaKernel
 from tilewright.problem import Problem
 
-KERNELS: dict[str, Kernel] = {
-    kernel.name: kernel for kernel in (WgmmaKernel(), MmaKernel(), SimtKernel(), CopyKernel())
-}
+_TYPES = {"wgmma": "WgmmaKernel", "mma": "MmaKernel", "simt": "SimtKernel", "copy": "CopyKernel"}
+"""The classes of kernels, each in the module that has the kernel's name."""
+
+
+class _Production(Mapping[str, Kernel]):
+    """The kernels by name."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Kernel] = {}
+
+    def __getitem__(self, name: str) -> Kernel:
+        kernel = self._made.get(name)
+        if kernel is None:
+            kernel_type = _TYPES[name]
+            module = import_module(f"tilewright.kernels.{name}")
+            kernel = self._made.setdefault(name, getattr(module, kernel_type)())
+        return kernel
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_TYPES)
+
+    def __len__(self) -> int:
+        return len(_TYPES)
+
+
+KERNELS: Mapping[str, Kernel] = _Production()
 """The kernels that the planner chooses from."""
 
-EVERY_KERNEL: dict[str, Kernel] = KERNELS | {name: rung.kernel for name, rung in LADDER.items() if name not in KERNELS}
-"""All kernels, including the ladder's, which run only when named."""
+if TYPE_CHECKING:
+    EVERY_KERNEL: dict[str, Kernel]
+    """All kernels, including the ladder's, which run only when named."""
 
 
-def considered(problem: Problem) -> list[Kernel]:
+def __getattr__(name: str) -> Any:
+    if name == "EVERY_KERNEL":
+        return _every_kernel()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _every_kernel() -> dict[str, Kernel]:
+    from tilewright.kernels.ladder import LADDER
+
+    return {**KERNELS, **{name: rung.kernel for name, rung in LADDER.items() if name not in KERNELS}}
+
+
+def considered(problem: Problem) -> Iterator[Kernel]:
     """The kernels that may suit a problem, the best one first: `copy` where no product is summed, else the others."""
-    return [kernel for kernel in KERNELS.values() if isinstance(kernel, CopyKernel) == (problem.k == 0)]
+    return (KERNELS[name] for name in KERNELS if (name == "copy") == (problem.k == 0))
 
 
 def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:
@@ -30,10 +68,12 @@ def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:
 
     besides: the other values that the argument takes, in words.
     """
-    kernel = EVERY_KERNEL.get(name) if isinstance(name, str) else None
-    if kernel is None:
-        nearest = get_close_matches(str(name).lower(), EVERY_KERNEL)
-        meant = f": did you mean {' or '.join(nearest)}? Use " if nearest else ": use "
-        others = f"{besides} or " if besides else ""
-        raise ArgumentValueError(f"{argument}={name!r} does not exist{meant}{others}one of {', '.join(EVERY_KERNEL)}")
-    return kernel
+    if isinstance(name, str) and (kernel := KERNELS.get(name) or _every_kernel().get(name)):
+        return kernel
+    from difflib import get_close_matches
+
+    known = _every_kernel()
+    nearest = get_close_matches(str(name).lower(), known)
+    meant = f": did you mean {' or '.join(nearest)}? Use " if nearest else ": use "
+    others = f"{besides} or " if besides else ""
+    raise ArgumentValueError(f"{argument}={name!r} does not exist{meant}{others}one of {', '.join(known)}")

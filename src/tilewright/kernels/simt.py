@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import fp32
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, oversized
+from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
 from tilewright.problem import Problem
 
 

@@ -12,14 +12,10 @@ from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
 from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal
 from tilewright.model.cost import Ranking, Tiles
 from tilewright.model.prediction import Power, Prediction, predict
-from tilewright.problem import MAX_BATCH_DIMS, Matrix, Problem
+from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div
-
-MAX_EXTENT = 2**31 - 4096
-"""The largest extent: indices are signed 32-bit integers, with room for those past the end in the last tile."""
 
 
 class Tile(Protocol):
@@ -144,17 +140,3 @@ def copy_bytes(matrix: Matrix) -> int:
 def tile_count(tile: Tile, problem: Problem) -> int:
     """Tiles that cover out, batches included."""
     return ceil_div(problem.m, tile.tile_m) * ceil_div(problem.n, tile.tile_n) * problem.batch_count
-
-
-def oversized(problem: Problem) -> Refusal | None:
-    """The reason why 32-bit indices cannot count the problem's rows, columns or batches; None if they can."""
-    extents = (problem.m, problem.n, problem.k, problem.batch_count)
-    if max(extents) > MAX_EXTENT:
-        named = zip(("m", "n", "k", "the batch"), extents, strict=True)
-        name, extent = next((name, extent) for name, extent in named if extent > MAX_EXTENT)
-        return Refusal(f"{name} is {extent} and at most {MAX_EXTENT} is counted: split the product")
-    if len(problem.batch) > MAX_BATCH_DIMS:
-        return Refusal(
-            f"batch {problem.batch} has {len(problem.batch)} dimensions and at most {MAX_BATCH_DIMS} are walked"
-        )
-    return None

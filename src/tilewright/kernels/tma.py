@@ -29,6 +29,11 @@ def ring_bytes(stages: int, stage_bytes: int, staging_bytes: int = 0) -> int:
     return round_up(used, SMEM_ALIGNMENT)
 
 
+def ring_stages(smem_bytes: int, stage_bytes: int, staging_bytes: int = 0) -> int:
+    """The most stages of a ring in so many bytes of shared memory."""
+    return (smem_bytes // SMEM_ALIGNMENT * SMEM_ALIGNMENT - staging_bytes) // (stage_bytes + 2 * 8)
+
+
 class TmaTensor(NamedTuple):
     """Batches of matrices as TMA walks them: extents (inner, outer, batches), strides (outer, batch) in bytes."""
 
@@ -58,7 +63,7 @@ def tensor(
     Another layout of the operand would be taken, so these refusals are avoidable.
 
     Strides of dimensions of extent 1 do not count. All batches lie one stride apart, or are the same memory. Extents
-    that pass `tiled.oversized` are below 2**31, the limit of coordinates.
+    that pass `refusal.oversized` are below 2**31, the limit of coordinates.
     """
     if matrix.alignment < ALIGNMENT:
         return Refusal(f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}", operand)

@@ -13,8 +13,7 @@ from tilewright.jit.source import Major, wgmma_wrapper
 from tilewright.kernels import tma
 from tilewright.kernels.kernel import ConfigError, Constants, EpilogueConstants, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
-from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.tiled import oversized
+from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
 from tilewright.kernels.wgmma_space import LISTED, Limits, Space, tiles_of
 from tilewright.kernels.wgmma_space import space as space_of

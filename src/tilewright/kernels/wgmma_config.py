@@ -1,7 +1,7 @@
 """The Config of kernel `wgmma`, and its shared memory."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tilewright.kernels import tma
 from tilewright.rounding import round_up
@@ -50,11 +50,11 @@ class WgmmaConfig:
         return {64: 1, 192: 3}.get(self.tile_m, 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Ring:
+class Ring(NamedTuple):
     """The shared memory of a Config, in bytes.
 
-    It holds tiles of A and of B, the staging with boxes of out, and the partial sums of other CTAs.
+    It holds tiles of A and of B in each stage, and beside them the staging with boxes of out, and the partial sums of
+    other CTAs with their mbarrier.
     """
 
     a_bytes: int
@@ -63,6 +63,7 @@ class Ring:
     store_bytes: int
     staging_bytes: int
     sum_bytes: int
+    beside_bytes: int
     smem_bytes: int
 
 
@@ -75,9 +76,9 @@ def ring_of(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> Ring:
     store_bytes = 16 * store_columns * 2
     staging_bytes = config.consumers * 4 * STORE_BUFFERS * store_bytes if config.epilogue == "tma" else 0
     sum_bytes = (config.split_k - 1) * config.tile_m * out_columns * 4
-    received_bytes = 8 if config.split_k > 1 else 0  # an mbarrier
-    smem_bytes = tma.ring_bytes(config.stages, a_bytes + b_bytes, staging_bytes + sum_bytes + received_bytes)
-    return Ring(a_bytes, b_bytes, store_columns, store_bytes, staging_bytes, sum_bytes, smem_bytes)
+    beside_bytes = staging_bytes + sum_bytes + (8 if config.split_k > 1 else 0)
+    smem_bytes = tma.ring_bytes(config.stages, a_bytes + b_bytes, beside_bytes)
+    return Ring(a_bytes, b_bytes, store_columns, store_bytes, staging_bytes, sum_bytes, beside_bytes, smem_bytes)
 
 
 def _span_bytes(rows: int, mn_major: bool) -> int:

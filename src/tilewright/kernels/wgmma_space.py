@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
+from tilewright.kernels import tma
 from tilewright.kernels.wgmma_config import WARPGROUP, WgmmaConfig, ring_of
 from tilewright.model.cost import Ranking, Tiles
 from tilewright.rounding import ceil_div
@@ -106,28 +107,27 @@ class Space:
 
     def __init__(self, limits: Limits, dtype: DType, hardware: Hardware):
         self._limits, self._hardware = limits, hardware
-        self.tilings = [tiling for row in _ROWS for tiling in row.tilings() if self._is_legal(tiling)]
+        plain = {tiling: _plain(tiling) for row in _ROWS for tiling in row.tilings()}
+        legal = {tiling: config for tiling, config in plain.items() if self._is_legal(config)}
+        self.tilings = list(legal)
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
-        self._ranking = Ranking(tiles_of(list(map(_plain, self.tilings)), hardware), "wgmma", dtype, hardware)
+        self._ranking = Ranking(tiles_of(list(legal.values()), hardware), "wgmma", dtype, hardware)
         self.best = self._ranking.best
         self.times = self._ranking.times
 
-    def _is_legal(self, tiling: Tiling) -> bool:
-        config = _plain(tiling)
-        if tiling.cluster_m * tiling.cluster_n * tiling.split_k > self._hardware.sm_count:
+    def _is_legal(self, config: WgmmaConfig) -> bool:
+        if config.cluster_m * config.cluster_n * config.split_k > self._hardware.sm_count:
             return False
-        if tiling.tile_m * tiling.tile_n > self._limits.most[tiling.swap_ab] * WARPGROUP * config.consumers:
+        if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.consumers:
             return False
         return self._stages(config) >= 2
 
     def _stages(self, config: WgmmaConfig) -> int:
-        """As many as fit."""
+        """As many as fit; 0 if that is fewer than 2."""
         a, b = self._limits.mn_major
-        major = (b, a) if config.swap_ab else (a, b)
-        for stages in range(MOST_STAGES, 1, -1):
-            if ring_of(replace(config, stages=stages), *major).smem_bytes <= self._hardware.smem_bytes:
-                return stages
-        return 0
+        ring = ring_of(config, *((b, a) if config.swap_ab else (a, b)))
+        stages = tma.ring_stages(self._hardware.smem_bytes, ring.a_bytes + ring.b_bytes, ring.beside_bytes)
+        return min(stages, MOST_STAGES) if stages >= 2 else 0
 
     def is_near_best(self, config: WgmmaConfig, m: int, n: int, k: int, batch_count: int, row_bytes: int) -> bool:
         """Whether a Config's tiling takes at most NEAR times the least time; others than these tilings never do."""

@@ -1,8 +1,7 @@
 """The predicted time of one product by the model that ranks Configs, for a GPU in a power state."""
 
-from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ Data of zeros runs 13% faster. Hopper boards with another limit, such as H100-PC
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(NamedTuple):
     """The predicted time of a product.
 
     tile_count, waves: the number of tiles, those beyond out that fill clusters included, and of rounds.

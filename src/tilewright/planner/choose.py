@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch, fields_of
-from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, considered, kernel_named
+from tilewright.kernels.registry import KERNELS, considered, kernel_named
 from tilewright.planner import tuned
 from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
@@ -108,6 +108,8 @@ def check_names(kernel: str, config: Any) -> None:
 
 def _kernels_of(config: Any) -> list[str]:
     """The kernels that take Configs of this type: one, or several rungs of the ladder."""
+    from tilewright.kernels.registry import EVERY_KERNEL  # late: it imports the ladder
+
     found = [name for name, kernel in EVERY_KERNEL.items() if isinstance(config, kernel.config_type)]
     if not found:
         types = dict.fromkeys(kernel.config_type for kernel in EVERY_KERNEL.values() if fields_of(kernel.config_type))

@@ -5,16 +5,14 @@ from typing import Any, NamedTuple
 
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.hardware import Hardware
-from tilewright.kernels.copy import CopyKernel
 from tilewright.kernels.kernel import Kernel, Launch
+from tilewright.kernels.registry import KERNELS
 from tilewright.operand import contiguous_strides
 from tilewright.problem import EXCHANGED, OPERANDS, Epilogue, Matrix, Problem
 from tilewright.rounding import round_up
 
 ROW_BYTES = 128
 """Rows of a copy begin on multiples of this many bytes: TMA reads others more slowly (docs/performance-log.md)."""
-
-_COPY = CopyKernel()
 
 
 class Copy(NamedTuple):
@@ -26,7 +24,15 @@ class Copy(NamedTuple):
 
     def launch(self, hardware: Hardware) -> Launch:
         """The launch that makes it."""
-        return _COPY.assemble(_COPY.best(self.problem, hardware), self.problem, hardware)
+        kernel = KERNELS["copy"]
+        return kernel.assemble(kernel.best(self.problem, hardware), self.problem, hardware)
+
+    def seconds(self, hardware: Hardware) -> float:
+        """The predicted time that it takes."""
+        kernel = KERNELS["copy"]
+        prediction = kernel.predict(kernel.best(self.problem, hardware), self.problem, hardware)
+        assert prediction is not None
+        return prediction.seconds
 
 
 class Copied(NamedTuple):
@@ -39,9 +45,7 @@ class Copied(NamedTuple):
 
     def seconds(self, hardware: Hardware) -> float:
         """The predicted time of the copies."""
-        return sum(
-            _COPY.predict(_COPY.best(each.problem, hardware), each.problem, hardware).seconds for each in self.copies
-        )
+        return sum(copy.seconds(hardware) for copy in self.copies)
 
     def __str__(self) -> str:
         if not self.copies:

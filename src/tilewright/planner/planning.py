@@ -1,11 +1,9 @@
 """From a Request to a Plan, or to a RangePlan: choose, compile and load."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from tilewright.arrays import library_of
-from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.backends.protocol import Executable
 from tilewright.errors import UnavailableError
 from tilewright.jit.cache import build, in_memory
@@ -34,6 +32,8 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
         if choice is None:
             choice = choose(request.problem, backend.hardware, kernel=request.kernel, config=request.config)
         if backend.name == "emulator":
+            from tilewright.backends.emulation_limit import refuse_long_emulation
+
             refuse_long_emulation(choice.kernel, choice.config, choice.copied.problem, backend.hardware)
         *copies, launch = choice.launches(backend.hardware)
         compiled, executable = _loaded(launch, request)
@@ -104,7 +104,7 @@ def range_plan_of(request: Request, rows: range, request_of: Callable[..., Reque
         refuse_others(of_call.problem, expected)
         # Better alignment is allowed, and would lead to another kernel.
         binding = of_call.binding._replace(problem=expected)
-        return plan_of(replace(of_call, binding=binding), choices.get(number))
+        return plan_of(of_call._replace(binding=binding), choices.get(number))
 
     reasons = {number: choice.reason for number, choice in choices.items()}
     return RangePlan(rows, len(launches), reasons, make)

@@ -1,7 +1,6 @@
 """A Request: what a call of `plan` asks for, checked and bound to a Problem on a backend."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import dtypes
 from tilewright.arrays import adopt, library_of
@@ -29,8 +28,7 @@ def operands_of(arrays: dict[str, Any], out_dtype: Any) -> dict[str, Operand]:
     return operands
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A product of arrays on a backend. `alpha` and `beta` are the call's; beta is None without c.
 
     arrays: by name, those that are read, and out if it is given. kernel, config: as `plan` takes them.

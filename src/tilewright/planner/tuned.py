@@ -8,10 +8,10 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from math import gcd
 from pathlib import Path
@@ -26,7 +26,7 @@ from tilewright.problem import ADDENDS, Matrix, Problem
 
 log = logging.getLogger("tilewright")
 
-FORMAT = 1
+FORMAT = 2
 """The format of the files; others are refused."""
 
 LINE = 128
@@ -100,6 +100,8 @@ class Entry:
     """A tuned choice: for products of `key` and m rows, `kernel` with the fields of its Config took `us`.
 
     date: when that was measured, in ISO 8601; of two entries for one product the later one counts.
+    nvrtc: the compiler's version, for information. Another one makes nearly the same code of a kernel, so the order of
+    its Configs hardly changes, and the entry stays good advice.
     """
 
     key: Key
@@ -108,6 +110,7 @@ class Entry:
     config: Mapping[str, Any]
     us: float
     date: str
+    nvrtc: str
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -140,7 +143,7 @@ class Entry:
                 f"an entry has date={values['date'][:80]!r}: write one in ISO 8601, such as 2026-11-22T14:00:00+00:00"
             ) from None
         key = Key(**{name: values[name] for name in Key._fields} | {"alignment": tuple(values["alignment"])})
-        return cls(key, *(values[name] for name in ("m", "kernel", "config", "us", "date")))
+        return cls(key, *(values[name] for name in ("m", "kernel", "config", "us", "date", "nvrtc")))
 
     def made_config(self) -> Any:
         """The Config."""
@@ -150,6 +153,7 @@ class Entry:
 _TYPES: dict[str, type] = {
     "m": int, "n": int, "k": int, "batch": int, "layout": str, "dtype": str, "out_dtype": str, "alignment": list,
     "shared": str, "epilogue": str, "kernel": str, "config": dict, "us": float, "date": str,
+    "nvrtc": str,
 }  # fmt: skip
 
 
@@ -258,16 +262,22 @@ def read(path: Path, gpu: str | None = None) -> tuple[str, Table]:
 class Store:
     """The tables of one GPU by its `label`, the user's first; a file that has changed is read again."""
 
-    def __init__(self, gpu: str):
+    def __init__(self, gpu: str, folders: Sequence[Path] | None = None):
+        """The tables in `folders`, by default those of the caches, the user's first, and in the package."""
         self.gpu = gpu
-        cache_of_kernels = default_cache()
-        self.path = cache_of_kernels.directory / "tuned" / file_name(gpu)
-        others = [folder / "tuned" / file_name(gpu) for folder in cache_of_kernels.extra_directories]
-        self._files: dict[Path, tuple[object, Table]] = dict.fromkeys((self.path, *others), ("", Table()))
-        self._shipped = self._load(_SHIPPED / file_name(gpu))
+        if folders is None:
+            kernels = default_cache()
+            folders = [folder / "tuned" for folder in (kernels.directory, *kernels.extra_directories)]
+        self._found: dict[Path, tuple[object, Table]] = dict.fromkeys((*folders, _SHIPPED), ("", Table()))
+        self._folder = folders[0]
         self._unsaved = Table()
         self._tables: list[Table] = []
         self._next_look = -1.0
+
+    @cached_property
+    def path(self) -> Path:
+        """The user's file."""
+        return self._folder / file_name(self.gpu)
 
     def tables(self) -> list[Table]:
         """The tables that have entries, in the order in which they count; files are looked at every tenth of a second.
@@ -276,10 +286,12 @@ class Store:
         """
         if (now := time.monotonic()) >= self._next_look:
             self._next_look = now + LOOK_SECONDS  # first, since another thread may want a new look meanwhile
-            for path, (stamp, _) in self._files.items():
-                if (found := _stamp(path)) != stamp:
-                    self._files[path] = found, self._load(path)
-            known = (self._unsaved, *(table for _, table in self._files.values()), self._shipped)
+            for folder, (stamp, _) in self._found.items():
+                # Most folders are not there, and the name of a file takes some 10 ms.
+                found = _stamp(folder / self.path.name) if os.path.isdir(folder) else ""
+                if found != stamp:
+                    self._found[folder] = found, self._load(folder / self.path.name)
+            known = (self._unsaved, *(table for _, table in self._found.values()))
             self._tables = [table for table in known if table.extents]
         return self._tables
 
@@ -287,7 +299,7 @@ class Store:
         """The user's own table, as it is now."""
         self._next_look = -1.0
         self.tables()
-        return self._files[self.path][1]
+        return self._found[self._folder][1]
 
     def find(self, problem: Problem) -> Entry | None:
         """The entry of a problem in the first table that has one."""

@@ -17,7 +17,7 @@ from typing import Protocol as Interface
 
 from tilewright.errors import TilewrightError, UnavailableError
 from tilewright.hardware import Hardware
-from tilewright.jit.compile import CompiledKernel
+from tilewright.jit.compile import CompiledKernel, nvrtc_version
 from tilewright.jit.pool import CompilerPool
 from tilewright.jit.source import TranslationUnit
 from tilewright.kernels.kernel import values_of
@@ -165,6 +165,7 @@ class _Search:
             values_of(best[0].config),
             best[0].us,
             datetime.now(UTC).isoformat(timespec="seconds"),
+            nvrtc_version(),
         )
         seconds = time.monotonic() - self._begun
         return Tuned(entry, best, len(self._runners), tuple(self._faults.items()), seconds)

@@ -9,8 +9,8 @@ from tilewright.hardware import Hardware
 from tilewright.jit.source import Constant
 from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.tiled import copy_bytes, oversized
+from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.tiled import copy_bytes
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div
 
