@@ -27,6 +27,7 @@ SOURCES := src tests tools
 LINTS := lint-style lint-format lint-types lint-cuda lint-spelling
 FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
 OTHERS := build/others
+COUNTERS := tests/gpu/proof/test_counters.py
 # Tests run side by side, so that each process gets one BLAS thread.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 
@@ -71,7 +72,9 @@ test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of 
 	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
 
 proof: $(READY)  ## The emulator against a GPU: instructions, TMA and (where ncu may count) memory counters
-	@$(PYTEST) tests/gpu/proof --require-gpu --tb=no -rN --proof results/emulator_proof.json
+	@for cases in "$(PARALLEL) tests/gpu/proof --ignore $(COUNTERS)" $(COUNTERS); do \
+	  $(PYTEST) $$cases --require-gpu --tb=no -rN --proof results/emulator_proof.json || failed=1; \
+	done; exit $${failed:-0}
 
 lint: $(LINTS)  ## Style, types and spelling
 

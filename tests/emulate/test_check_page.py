@@ -87,8 +87,8 @@ def test_the_test_with_check_fails_for_the_bug_and_passes_without_it(tmp_path, m
     test()
 
 
-@needing("cutlass_library")
 def test_the_test_with_a_structure_fails_for_the_bug_and_passes_without_it(tmp_path, monkeypatch):
+    needing("cutlass_library")
     monkeypatch.chdir(tmp_path)
     (section,) = (text for text in re.split(r"^## ", TEXT, flags=re.MULTILINE) if "Save this as scale_rows.cu" in text)
     (_, kernel), _, (_, shown), (_, mend) = BLOCK.findall(section)

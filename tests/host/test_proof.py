@@ -20,3 +20,32 @@ def test_the_record_counts_outcomes_and_keeps_what_differs(tmp_path):
         "tried": 0, "equal": 0, "outcomes": {}, "ncu": "no permission", "table": [], "differing": [],
     }  # fmt: skip
     assert any("1 different" in line for line in proof.summary())
+
+
+def test_processes_add_up_to_one_record(tmp_path):
+    proofs = [Proof(), Proof()]
+    for proof, forms in zip(proofs, (["sub.u32", "add.u32"], ["add.s32"]), strict=True):
+        for form in forms:
+            proof.add("integer", form, "different")
+    proofs[1].attach("images", note="here")
+    whole = Proof()
+    for proof in proofs:
+        whole.merge(json.loads(json.dumps(proof.parts())))
+    found = whole.as_dict()
+    assert found["integer"]["outcomes"] == {"different": 3}
+    assert [each["form"] for each in found["integer"]["differing"]] == ["add.s32", "add.u32", "sub.u32"]
+    assert found["images"]["note"] == "here"
+
+
+def test_parts_of_an_earlier_record_stay_if_they_hold_for_this_emulator(tmp_path, monkeypatch):
+    def write(part, gpu):
+        proof = Proof()
+        proof.add(part, "a form", EQUAL)
+        proof.write(tmp_path / "proof.json", gpu=gpu)
+        return list(json.loads((tmp_path / "proof.json").read_text())["parts"])
+
+    assert write("integer", "H200") == ["integer"]
+    assert write("counters", "H200") == ["counters", "integer"]
+    assert write("tiles", "H100") == ["tiles"]
+    monkeypatch.setattr("support.proof.emulator_digest", lambda: "another")
+    assert write("integer", "H100") == ["integer"]

@@ -3,9 +3,19 @@
 import json
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 EQUAL = "equal"
+
+_EMULATOR = Path(__file__).parents[2] / "src" / "tilewright" / "emulator"
+
+
+def emulator_digest():
+    """A digest of the emulator's sources, for which alone a record holds."""
+    sources = (path.relative_to(_EMULATOR).as_posix() + path.read_text() for path in sorted(_EMULATOR.rglob("*.py")))
+    return sha256("".join(sources).encode()).hexdigest()
+
 _SHOWN = 6
 
 
@@ -39,6 +49,21 @@ class Proof:
             {"kernel": name, "compared": compared, "ncu": hardware, "emulator": emulator}
         )
 
+    def parts(self):
+        """All of it as plain data, which `merge` takes."""
+        return {
+            part: [dict(outcomes), self._differing[part], self._extra.get(part, {})]
+            for part, outcomes in self._outcomes.items()
+        }
+
+    def merge(self, parts):
+        """Add what another process has noted."""
+        for part, (outcomes, differing, extra) in parts.items():
+            self._outcomes[part].update(outcomes)
+            self._differing[part] += differing
+            if extra:
+                self._extra[part] = {**self._extra.get(part, {}), **extra}
+
     def as_dict(self):
         """By part: tried, equal, other outcomes, and those that are not equal."""
         return {
@@ -47,16 +72,23 @@ class Proof:
                 "equal": outcomes[EQUAL],
                 "outcomes": dict(outcomes),
                 **self._extra.get(part, {}),
-                "differing": self._differing[part],
+                "differing": sorted(self._differing[part], key=lambda each: each["form"]),
             }
-            for part, outcomes in self._outcomes.items()
+            for part, outcomes in sorted(self._outcomes.items())
         }
 
     def write(self, path, **about):
-        """Write the record, below what it is about and when it was made."""
+        """Write the record, below what it is about and when it was made.
+
+        Parts that were not compared now stay from an earlier record, if it is about the same, the emulator included.
+        """
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **about, "parts": self.as_dict()}
+        about["emulator_digest"] = emulator_digest()
+        earlier = json.loads(path.read_text()) if path.exists() else {}
+        same = all(earlier.get(key) == value for key, value in about.items())
+        parts = {**(earlier.get("parts", {}) if same else {}), **self.as_dict()}
+        content = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **about, "parts": dict(sorted(parts.items()))}
         path.write_text(json.dumps(content, indent=1) + "\n")
 
     def summary(self):

@@ -1,4 +1,7 @@
-"""Both machines, and the record of how they compare, which is written whatever the outcome."""
+"""Both machines, and the record of how they compare, which is written whatever the outcome.
+
+Several processes may share the cases (pytest-xdist); the one that gave them out then writes the record.
+"""
 
 import pytest
 
@@ -60,12 +63,28 @@ def _emulated(launch):
         return None, ("failed in the emulator", [f"{type(error).__name__}: {error}"[:300]])
 
 
+def _write(config):
+    if path := config.getoption("--proof"):
+        _proof.write(path, **_about())
+
+
 @pytest.fixture(scope="module", autouse=True)
 def written(pytestconfig):
     """The record is written after each part, so that one that is killed leaves the others'."""
     yield
-    if path := pytestconfig.getoption("--proof"):
-        _proof.write(path, **_about())
+    if not hasattr(pytestconfig, "workeroutput"):
+        _write(pytestconfig)
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["proof"] = _proof.parts()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    _proof.merge(getattr(node, "workeroutput", {}).get("proof", {}))
+    _write(node.config)
 
 
 def pytest_terminal_summary(terminalreporter):
