@@ -1,0 +1,121 @@
+"""Measure Configs of wgmma on random products, those that the model ranks low too, for tools/calibrate.py.
+
+A product has random extents: m from 1 to 8192, n and k up to 16384, rows of whole lines of 128 bytes or not; one with
+a batch has small ones. Of its Configs, the best by the model and random others are verified and timed in turns, in
+graphs, inputs past L2. Ctrl-C keeps what is done.
+
+examples:
+  python tools/sweep.py sweep.json --seconds 120            as many products as fit into two minutes
+  python tools/sweep.py sweep.json --seed 2 --most-rows 512   others, of few rows
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
+from tilewright.dtypes import bf16  # noqa: E402
+from tilewright.errors import TilewrightError  # noqa: E402
+from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
+from tilewright.jit.source import TranslationUnit  # noqa: E402
+from tilewright.kernels.registry import KERNELS  # noqa: E402
+from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
+from tilewright.problem import Matrix, Problem  # noqa: E402
+from tilewright.tuning.candidates import Candidate  # noqa: E402
+from tilewright.tuning.stand import GpuStand  # noqa: E402
+
+FIELDS = (
+    "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab", "stages", "overlap", "epilogue"
+)  # fmt: skip
+BEST, RANDOM, RANKED = 12, 20, 240
+"""Configs of a product: the best by the model, and random ones of those that it ranks next."""
+ROUNDS = 5
+MOST_FLOPS = 4e11
+
+
+def main() -> None:
+    """Sweep and write the record after each product."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("record", type=Path, help="where the record is written")
+    parser.add_argument("--seconds", type=float, default=120, help="after which no product is begun (default: 120)")
+    parser.add_argument("--most-rows", type=int, default=8192, metavar="M", help="the largest m (default: 8192)")
+    parser.add_argument("--seed", type=int, default=0, help="of the products and of the Configs (default: 0)")
+    options = parser.parse_args()
+    gpu, random, begun = backend(0), Random(options.seed), time.monotonic()
+    launches: list[list[Any]] = []
+    with CompilerPool(compilations()) as pool:
+        while (elapsed := time.monotonic() - begun) < options.seconds:
+            problem = _problem(random, options.most_rows)
+            print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {problem}", file=sys.stderr)
+            try:
+                launches += _measured(problem, gpu, pool, random)
+            except KeyboardInterrupt:
+                break
+            options.record.write_text(json.dumps(_record(gpu, launches, options.seed)) + "\n")
+
+
+def _problem(random: Random, most_rows: int) -> Problem:
+    """A product of layout nt."""
+    while True:
+        batch = random.choice((1, 1, 1, 1, 16, 64))
+        n, k = (int(2 ** random.uniform(6, 14 if batch == 1 else 10)) for _ in range(2))
+        m = int(2 ** random.uniform(0, most_rows.bit_length() - 1)) if batch == 1 else int(2 ** random.uniform(5, 10))
+        n, k = -(-n // 8) * 8, -(-k // 8) * 8
+        if random.random() < 0.5:
+            k = -(-k // 64) * 64
+        if 1e7 < batch * m * n * k < MOST_FLOPS / 2:
+            strides = ((m * k,), (n * k,), (m * n,)) if batch > 1 else ((), (), ())
+            a, b, out = Matrix(bf16, k, 1, strides[0]), Matrix(bf16, 1, k, strides[1]), Matrix(bf16, n, 1, strides[2])
+            return Problem(m, n, k, a, b, out, (batch,) if batch > 1 else ())
+
+
+def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, random: Random) -> Iterator[list[Any]]:
+    """A row of the record for each Config that is right."""
+    kernel = KERNELS["wgmma"]
+    ranked = list(kernel.candidates(problem, gpu.hardware, RANKED))
+    chosen = ranked[:BEST] + random.sample(ranked[BEST:], min(RANDOM, len(ranked) - BEST))
+    units: dict[TranslationUnit, Candidate] = {}
+    for config in chosen:
+        candidate = Candidate(kernel, config, kernel.assemble(config, problem, gpu.hardware))
+        units.setdefault(candidate.source, candidate)
+    with GpuStand(problem, gpu) as stand, ExitStack() as until:
+        works = {}
+        for source, compiled in pool.build_all(units, gpu.hardware.arch):
+            if isinstance(compiled, TilewrightError) or stand.fault(units[source], compiled):
+                print(f"  left out: {units[source].config}", file=sys.stderr)
+                continue
+            works[units[source].config] = stand.work(units[source], compiled, until)
+        times: dict[WgmmaConfig, list[float]] = {config: [] for config in works}
+        for turn in range(ROUNDS):
+            for config in list(works)[:: -1 if turn % 2 else 1]:
+                times[config].append(works[config].run(1) / works[config].launches * 1e6)
+    for config, each in times.items():
+        values = [getattr(config, name) for name in FIELDS]
+        yield [problem.m, problem.n, problem.k, problem.batch_count, *values, round(median(each), 3)]
+
+
+def _record(gpu: GpuBackend, launches: list[list[Any]], seed: int) -> dict[str, Any]:
+    return {
+        "gpu": gpu.hardware.name,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(["python", "tools/sweep.py", *sys.argv[1:]]),
+        "seed": seed,
+        "digest": KERNELS["wgmma"].digest,
+        "columns": {"launches": ["m", "n", "k", "batch", *FIELDS, "us"]},
+        "launches": launches,
+    }
+
+
+if __name__ == "__main__":
+    main()
