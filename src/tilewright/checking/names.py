@@ -1,6 +1,7 @@
 """The names of kernels in C++, from those in PTX. Source: Itanium C++ ABI, "External Names (a.k.a. Mangling)"."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 _BUILTIN = {
@@ -14,24 +15,29 @@ _LONGEST = 4096
 _INTEGERS = "".join(code for code in _BUILTIN if code not in "vfd")
 
 
+class _NotUnderstood(Exception):
+    """A name has a part that is not read here."""
+
+
 def in_cpp(name: str) -> str:
     """A function's name with namespaces and template arguments, without parameters; unchanged if it is not of C++."""
     if not name.startswith("_Z") or len(name) > _LONGEST:
         return name
     try:
         return _Mangled(name[2:]).name()
-    except (ValueError, IndexError, RecursionError):
+    except (_NotUnderstood, IndexError, RecursionError):
         return name
 
 
 def listed(entries: Sequence[str]) -> list[str]:
     """The names to show for entries, in C++ where they then differ."""
     names = [in_cpp(entry) for entry in entries]
-    return [name if names.count(name) == 1 else entry for name, entry in zip(names, entries, strict=True)]
+    times = Counter(names)
+    return [name if times[name] == 1 else entry for name, entry in zip(names, entries, strict=True)]
 
 
 class _Mangled:
-    """A reader of a mangled name; raises a ValueError or an IndexError for what it does not know."""
+    """A reader of a mangled name; raises _NotUnderstood or an IndexError for what it does not know."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
@@ -78,7 +84,7 @@ class _Mangled:
             return "std"
         match = re.compile(r"S([0-9A-Z]*)_").match(self._text, self._at)
         if match is None:
-            raise ValueError("an abbreviation of the standard library")
+            raise _NotUnderstood("an abbreviation of the standard library")
         self._at = match.end()
         return self._known[int(match[1], 36) + 1 if match[1] else 0]
 
@@ -92,14 +98,14 @@ class _Mangled:
             else:
                 arguments.append(self._literal() if self._skips("L") else self._type())
             if sum(map(len, arguments)) > _LONGEST:
-                raise ValueError("abbreviations that grow without end")
+                raise _NotUnderstood("abbreviations that grow without end")
         return f"<{', '.join(filter(None, arguments))}>"
 
     def _literal(self) -> str:
         code, kind = self._next(), self._type()
         match = re.compile(r"(n?)(\d{1,20})E").match(self._text, self._at)
         if match is None or code in "fd":
-            raise ValueError("no integer")
+            raise _NotUnderstood("no integer")
         self._at = match.end()
         number = match[2] if not match[1] else f"-{match[2]}"
         if code == "b":
@@ -127,10 +133,10 @@ class _Mangled:
     def _source_name(self) -> str:
         match = re.compile(r"[1-9]\d{0,3}").match(self._text, self._at)
         if match is None:
-            raise ValueError("no name")
+            raise _NotUnderstood("no name")
         end = match.end() + int(match[0])
         name = self._text[match.end() : end]
         if len(name) < int(match[0]) or name.startswith("_GLOBAL__N"):
-            raise ValueError("a name that cannot be written")
+            raise _NotUnderstood("a name that cannot be written")
         self._at = end
         return name

@@ -360,7 +360,8 @@ def _causes(error: BaseException) -> Iterator[str]:
 def _in_file(text: object, at: re.Match[str]) -> str:
     """A place in the text of a function as one in the user's file."""
     for each in gc.get_objects():
-        if isinstance(each, sys.modules["triton.runtime"].JITFunction) and each.src == text:
+        # isinstance would ask objects for their class, and some warn then
+        if issubclass(type(each), sys.modules["triton.runtime"].JITFunction) and each.src == text:
             return f"{each.file_name}:{each.def_file_line_number + int(at[1]) - 1}:"
     return at[0]
 
