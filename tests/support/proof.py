@@ -16,6 +16,7 @@ def emulator_digest():
     sources = (path.relative_to(_EMULATOR).as_posix() + path.read_text() for path in sorted(_EMULATOR.rglob("*.py")))
     return sha256("".join(sources).encode()).hexdigest()
 
+
 _SHOWN = 6
 
 
@@ -88,7 +89,11 @@ class Proof:
         earlier = json.loads(path.read_text()) if path.exists() else {}
         same = all(earlier.get(key) == value for key, value in about.items())
         parts = {**(earlier.get("parts", {}) if same else {}), **self.as_dict()}
-        content = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **about, "parts": dict(sorted(parts.items()))}
+        content = {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            **about,
+            "parts": dict(sorted(parts.items())),
+        }
         path.write_text(json.dumps(content, indent=1) + "\n")
 
     def summary(self):
