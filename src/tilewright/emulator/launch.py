@@ -12,7 +12,7 @@ from tilewright.emulator.checks.mbarriers import nbytes_of_mbarriers
 from tilewright.emulator.checks.shadow import nbytes_of_shared
 from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.lanes import Extent
-from tilewright.emulator.program.program import Program
+from tilewright.emulator.program.program import Program, bytes_of
 from tilewright.emulator.ptx.syntax import Entry, Parameter
 from tilewright.errors import ArgumentTypeError
 from tilewright.rounding import integers
@@ -125,7 +125,7 @@ def resident_ctas(program: Program, total: int, threads: int, cluster: int, shar
 
     Raises LaunchError if MACHINE_BYTES are too few for one cluster.
     """
-    kept = sum(width * rows for width, rows in program.bank_sizes.items()) + len(program.suspects)
+    kept = sum(width * rows for width, rows in program.bank_sizes.items()) + sum(map(bytes_of, program.suspects))
     kept += program.entry.local_bytes * (1 + checks)
     wanted = total if total * threads <= RESIDENT_LANES else max(CHUNK_LANES // (threads * cluster), 1) * cluster
     clocks = nbytes_of_lane(program.traits, threads, cluster, wanted // cluster) if checks else 0

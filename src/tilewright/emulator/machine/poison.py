@@ -1,13 +1,15 @@
-"""Registers without a value: the lanes that lack one, as generated code records them (program/suspects.py)."""
+"""Registers without a value: the lanes and bits that lack one, as generated code records them (program/suspects.py)."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.emulator.lanes import Active, Group
+from tilewright.emulator.lanes import Active, Array, Group
 from tilewright.emulator.machine.access import of_parts
 from tilewright.emulator.machine.wave import Wave
+from tilewright.emulator.program.program import bank_dtype
 from tilewright.emulator.semantics.scalars import Values
+from tilewright.emulator.semantics.unset_bits import whole
 
 
 class Poison:
@@ -20,18 +22,21 @@ class Poison:
         self._wave = wave
         suspects, without_value = len(wave.program.suspects), wave.program.without_value
         self._tell, self._heard = wave.tell, wave.tell.hear("used_without_value")
-        self._unset = np.zeros((suspects if self._heard else 0, wave.topology.lanes), np.bool_)
-        self._unset[:without_value] = True
+        self._dtypes = [np.dtype(bank_dtype(register)) for register in wave.program.suspects]
+        self._unset: dict[int, Array] = {}  # by the suspects that have ever lacked a value
         self.doubtful = [self._heard and number < without_value for number in range(suspects)]
+        for number in np.flatnonzero(self.doubtful).tolist():
+            self._unset[number] = whole(np.ones(wave.topology.lanes, np.bool_), self._dtypes[number])
         self._lost: list[int | None] = [None] * suspects  # the shuffle or load that left it without a value, if any
 
     def unset_in(self, group: Group, number: int) -> Values:
-        """The lanes in which a register has no value."""
-        return self._unset[number, group.lanes] if self._heard else False
+        """The bits of a register without a value in the lanes of a group."""
+        return self._unset[number][group.lanes] if number in self._unset else self._dtypes[number].type(0)
 
-    def require(self, site: int, group: Group, number: int, active: Active) -> None:
-        """Report the active lanes of a group that use a register without a value."""
-        missing = self._unset[number, group.lanes]
+    def require(self, site: int, group: Group, number: int, bits: int, active: Active) -> None:
+        """Report the active lanes of a group that use a register whose low bits lack a value."""
+        dtype = self._dtypes[number]
+        missing = self._unset[number][group.lanes] & dtype.type((1 << bits) - 1) != 0
         if active is not None:
             missing = missing & active
         if missing.any():
@@ -39,12 +44,12 @@ class Poison:
 
     def accumulate(self, site: int, group: Group, numbers: Sequence[int], keep: Values, active: Active) -> None:
         """Give registers values in the active lanes of a group; `keep`: lanes whose old values are part of them."""
-        doubtful = [number for number in numbers if self.doubtful[number]]  # in some lane, maybe of another group
-        if not doubtful or not (missing := self._unset[doubtful][:, group.lanes]).any():
-            return  # the usual case: all products of a tile but the first
-        for number in np.asarray(doubtful)[missing.any(axis=1)].tolist():
-            self.require(site, group, number, keep if active is None else keep & active)
-            self.leave(group, (number,), (), False, active)
+        for number in numbers:  # usually only the first product of a tile finds one without a value
+            if self.doubtful[number] and self._unset[number][group.lanes].any():
+                self.require(
+                    site, group, number, 8 * self._dtypes[number].itemsize, keep if active is None else keep & active
+                )
+                self.leave(group, number, (), None, active)
 
     def load(self, site: int, group: Group, numbers: Sequence[int | None], active: Active) -> None:
         """Mark the registers of a load whose values come from memory that nothing has written.
@@ -56,25 +61,26 @@ class Poison:
         self._wave.access.missing = None
         for number, unset in zip(numbers, of_parts(missing, len(numbers)).T, strict=True):
             if number is not None and unset.any():
-                self._write(group, number, unset, active, site)
+                self._write(group, number, whole(unset, self._dtypes[number]), active, site)
 
     def lose(self, site: int, group: Group, number: int, unset: Values) -> None:
-        """Mark a register that a shuffle leaves without a value in some lanes of a group."""
+        """Mark the bits of a register that a shuffle leaves without a value in a group."""
         self._write(group, number, unset, None, site)
 
-    def leave(
-        self, group: Group, numbers: Sequence[int], origins: Sequence[int], unset: Values, active: Active
-    ) -> None:
-        """Make registers from others in the active lanes of a group; the results lack a value where `unset` holds."""
+    def leave(self, group: Group, number: int, origins: Sequence[int], unset: Values | None, active: Active) -> None:
+        """Make a register from others in the active lanes of a group; `unset`: its bits without a value, if any."""
         lost = next((self._lost[origin] for origin in origins if self.doubtful[origin]), None)
-        for number in numbers:
-            self._write(group, number, unset, active, lost)
+        self._write(group, number, self._dtypes[number].type(0) if unset is None else unset, active, lost)
 
     def _write(self, group: Group, number: int, unset: Values, active: Active, lost: int | None) -> None:
         if not self._heard:
             return
-        kept = self._unset[number, group.lanes]
-        self._unset[number, group.lanes] = unset if active is None else np.where(active, unset, kept)
-        self.doubtful[number] = bool(self._unset[number].any())
+        if number not in self._unset:
+            if not np.any(unset):
+                return
+            self._unset[number] = np.zeros(self._wave.topology.lanes, self._dtypes[number])
+        register = self._unset[number]
+        register[group.lanes] = unset if active is None else np.where(active, unset, register[group.lanes])
+        self.doubtful[number] = bool(register.any())
         if np.any(unset):
             self._lost[number] = lost

@@ -11,7 +11,7 @@ from tilewright.emulator.program.writer import BlockWriter
 from tilewright.emulator.ptx.availability import check_available
 from tilewright.emulator.ptx.conformance import check_form
 from tilewright.emulator.ptx.syntax import Module
-from tilewright.emulator.semantics import conversions, directed_rounding, integers, scalars, video
+from tilewright.emulator.semantics import conversions, directed_rounding, integers, scalars, unset_bits, video
 
 
 def compile_entry(module: Module, name: str) -> Program:
@@ -32,7 +32,7 @@ def compile_entry(module: Module, name: str) -> Program:
     suspects, program.without_value = suspect_registers(blocks)
     program.suspects = {register: number for number, register in enumerate(suspects)}
     namespace: dict[str, Any] = {"__constants__": {}}
-    for definitions in (scalars, integers, conversions, directed_rounding, video):
+    for definitions in (scalars, integers, conversions, directed_rounding, video, unset_bits):
         namespace |= vars(definitions)
     program.source = "\n".join(BlockWriter(program, block, namespace).write() for block in blocks)
     exec(compile(program.source, f"<{entry.name}>", "exec"), namespace)

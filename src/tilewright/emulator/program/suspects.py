@@ -1,8 +1,8 @@
-"""Registers that may have no value, and how a block records the lanes that lack one.
+"""Registers that may have no value, and how a block records the lanes and the bits that lack one.
 
 A register has no value before an instruction gives it one, nor where a shuffle or a load of shared memory found none.
 It may be copied, computed with, and offered to a shuffle. It counts as used, and is reported, where it reaches memory,
-an address, a guard, a tensor core or anything other than registers.
+an address, a guard, a tensor core or anything other than registers. Bits that get lost on the way are not used.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from tilewright.emulator.program.blocks import Block
 from tilewright.emulator.program.code import Code
 from tilewright.emulator.program.dataflow import PURE, definitions, registers_of, sources
+from tilewright.emulator.program.unset import TABLES, UnsetBits
 from tilewright.emulator.ptx.syntax import Instruction, Operand, Register
 
 _PASSES_ON = PURE | {
@@ -59,34 +60,39 @@ class SuspectWriter:
 
     def __init__(self, code: Code, numbers: dict[Register, int], read: Callable[[Operand, str], str]) -> None:
         self._code, self._numbers, self._read = code, numbers, read
-        self._required: set[Register] = set()  # known to have a value, or already reported
+        self._bits = UnsetBits(read, self._mask, code.constant)
+        self._required: dict[Register, int] = {}  # the low bits known to have a value, or already reported
         self._passes_on = False  # whether the current instruction passes on missing values
 
     def enter(self, instruction: Instruction) -> None:
         """Begin an instruction; one that passes on missing values says so before it is executed, or in `join`."""
         self._passes_on = instruction.opcode in _PASSES_ON
         targets = definitions(instruction)
-        if self._passes_on and not _joins(instruction) and any(target in self._numbers for target in targets):
-            self._pass_on(instruction, targets, self._unset_by(instruction))
+        if self._passes_on and not _joins(instruction):
+            for target in targets:
+                if target in self._numbers:
+                    self._pass_on(instruction, target, self._bits.of(instruction, target))
 
     def leave(self, instruction: Instruction) -> None:
         """End the instruction, which is written now."""
         self._passes_on = False
-        self._required.difference_update(definitions(instruction))
+        for register in definitions(instruction):
+            self._required.pop(register, None)
 
-    def require(self, register: Register) -> None:
-        """Read a register: it needs a value where the guard holds, unless the instruction passes on its lack."""
-        if register in self._numbers and not self._passes_on and register not in self._required:
+    def require(self, register: Register, bits: int) -> None:
+        """Read low bits of a register: they need a value where the guard holds, or their lack is passed on."""
+        bits = min(bits, register.bits)
+        if register in self._numbers and not self._passes_on and self._required.get(register, 0) < bits:
             number, active = self._numbers[register], self._code.active
-            self._code.emit(f"if D[{number}]: m.poison.require({self._code.site}, g, {number}, {active})")
+            self._code.emit(f"if D[{number}]: m.poison.require({self._code.site}, g, {number}, {bits}, {active})")
             if not active:
-                self._required.add(register)
+                self._required[register] = bits
 
     def give(self, register: Register) -> None:
         """Record that a register has a value where the guard holds, unless `enter` has said what it got."""
         if register in self._numbers and not self._passes_on:
             number, active = self._numbers[register], self._code.active
-            self._code.emit(f"if D[{number}]: m.poison.leave(g, ({number},), (), False, {active})")
+            self._code.emit(f"if D[{number}]: m.poison.leave(g, {number}, (), None, {active})")
 
     def load(self, registers: Iterable[Operand]) -> None:
         """Record, after `assign`, which registers of a load come from memory without a value, in memory's order."""
@@ -103,7 +109,7 @@ class SuspectWriter:
             code.emit(f"m.poison.accumulate({code.site}, g, {chosen}, {keep}, {code.active})")
 
     def read_if_taken(self, operand: Operand, dtype: str) -> tuple[str, str]:
-        """A value that other lanes may or may not take, and an expression for the lanes without one (None for none)."""
+        """A value that other lanes may or may not take, and an expression for its bits without one (None for none)."""
         self._passes_on = True
         value = self._read(operand, dtype)
         self._passes_on = False
@@ -111,7 +117,7 @@ class SuspectWriter:
         return value, "None" if number is None else f"m.poison.unset_in(g, {number}) if D[{number}] else None"
 
     def lose(self, destination: Operand, unset: str) -> None:
-        """Record, after `assign`, that a register has no value in the lanes of an expression, if not None."""
+        """Record, after `assign`, the bits of a register that have no value: those of an expression, if not None."""
         if isinstance(destination, Register):
             arguments = f"{self._code.site}, g, {self._numbers[destination]}, {unset}"
             self._code.emit(f"if {unset} is not None: m.poison.lose({arguments})")
@@ -121,56 +127,28 @@ class SuspectWriter:
         if not _joins(instruction):
             return
         *compared, predicate = instruction.operands[1:]
-        given = self._read(predicate, "b1"), self._unset(predicate)
-        of_compared, conjunction = " | ".join(map(self._unset, compared)), "and" in instruction.modifiers
+        table = self._code.constant(TABLES["and" if "and" in instruction.modifiers else "or"], "u4")
+        masks = self._bits.anywhere(compared), self._bits.anywhere([predicate])
+        given = self._read(predicate, "b1")
         # A destination that is the predicate too comes last: before, the expression for the other asks for it.
         for target, value in sorted(comparisons, key=lambda item: item[0] in [*registers_of(predicate)]):
             if isinstance(target, Register) and target in self._numbers:
-                self._pass_on(instruction, [target], _unless_decided(conjunction, (value, of_compared), given))
+                unset = f"of_logic({table}, ({value}, {given}), ({', '.join(masks)}))"
+                self._pass_on(instruction, target, unset)
 
-    def _pass_on(self, instruction: Instruction, registers: Iterable[Register], unset: str) -> None:
-        """Mark registers that an instruction writes as lacking a value in the lanes of an expression."""
-        targets = [self._numbers[register] for register in registers if register in self._numbers]
+    def _pass_on(self, instruction: Instruction, target: Register, unset: str) -> None:
+        """Record the bits of a register that an instruction leaves without a value."""
         origins = sorted({self._numbers[register] for register in sources(instruction) if register in self._numbers})
-        doubts = " or ".join(f"D[{number}]" for number in sorted({*targets, *origins}))
-        arguments = f"g, {tuple(targets)}, {tuple(origins)}, {unset}, {self._code.active}"
+        doubts = " or ".join(f"D[{number}]" for number in sorted({self._numbers[target], *origins}))
+        arguments = f"g, {self._numbers[target]}, {tuple(origins)}, {unset}, {self._code.active}"
         self._code.emit(f"if {doubts}: m.poison.leave({arguments})")
 
-    def _unset_by(self, instruction: Instruction) -> str:
-        """An expression for the lanes in which an instruction has no result."""
-        read, operands = self._read, instruction.operands[1:]
-        if instruction.opcode in ("selp", "slct"):
-            of_first, of_second, of_choice = map(self._unset, operands)
-            kind = "b1" if instruction.opcode == "selp" else "i4" if instruction.modifiers[-1] == "s32" else "f4"
-            choice = read(operands[2], kind)
-            choice = f"flush({choice})" if "ftz" in instruction.modifiers else choice
-            first = choice if instruction.opcode == "selp" else f"{choice} >= 0"
-            return f"np.where({first}, {of_first}, {of_second}) | {of_choice}"
-        if instruction.opcode in ("and", "or") and instruction.modifiers == ("pred",):
-            one, other = ((read(operand, "b1"), self._unset(operand)) for operand in operands)
-            return _unless_decided(instruction.opcode == "and", one, other)
-        return self._any_unset(sources(instruction))
-
-    def _unset(self, operand: Operand) -> str:
-        return self._any_unset(registers_of(operand))
-
-    def _any_unset(self, registers: Iterable[Register]) -> str:
-        """An expression for the lanes in which one of several registers has no value."""
-        numbers = dict.fromkeys(self._numbers[register] for register in registers if register in self._numbers)
-        return " | ".join(f"m.poison.unset_in(g, {number})" for number in numbers) or "False"
+    def _mask(self, register: Register) -> str | None:
+        """An expression for the bits of a register without a value; None if it always has one."""
+        number = self._numbers.get(register)
+        return None if number is None else f"m.poison.unset_in(g, {number})"
 
 
 def _joins(instruction: Instruction) -> bool:
     """Whether this joins a comparison with a predicate that may decide alone."""
     return instruction.opcode == "setp" and not {"and", "or"}.isdisjoint(instruction.modifiers)
-
-
-def _unless_decided(conjunction: bool, first: tuple[str, str], second: tuple[str, str]) -> str:
-    """An expression for the lanes in which `and` (or else `or`) has no result.
-
-    It is made from the operands' values and their unset lanes. One operand decides alone: for `and` if it is false, for
-    `or` if it is true.
-    """
-    (value, unset), (other, other_unset) = first, second
-    no = "" if conjunction else "~"
-    return f"({unset} | {other_unset}) & ({unset} | {no}{value}) & ({other_unset} | {no}{other})"

@@ -250,7 +250,7 @@ class BlockWriter(Code):
     # Registers ----------------------------------------------------------------------------------------------------
 
     def _read_register(self, register: Register, dtype: str) -> str:
-        self.suspects.require(register)
+        self.suspects.require(register, 1 if dtype == "b1" else 8 * int(dtype[1:]))
         return self._as(register, dtype)
 
     def _as(self, register: Register, dtype: str) -> str:

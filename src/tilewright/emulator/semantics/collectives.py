@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.emulator.lanes import FULL_WARP, WARP, Array, Group, Mask, Tiles, lanes_of
 from tilewright.emulator.semantics.scalars import Values
+from tilewright.emulator.semantics.unset_bits import whole
 
 Collective: TypeAlias = Callable[..., Any]
 """A function of a group, the member mask of its lanes, and operands."""
@@ -48,10 +49,10 @@ def by_mask(collective: Collective) -> Collective:
 def shuffle(
     group: Group, mask: Values, mode: str, value: Values, lane: Values, clamp: Values, unset: Values | None
 ) -> tuple[Array, Array, Array | None]:
-    """shfl.sync: another lane's value, whether that lane is in range, and where there is no value.
+    """shfl.sync: another lane's value, whether that lane is in range, and its bits without a value.
 
     PTX leaves open what a lane reads from one that takes no part, or that is not in its member mask: here it is poison.
-    unset: the lanes without a value to give, None if all have one.
+    unset: the bits without a value to give, None if all have one.
     """
     warps = group.warps
     values = warps.spread(value)
@@ -68,7 +69,8 @@ def shuffle(
         if warps.present is not None:
             partner &= np.take_along_axis(warps.present, source, axis=1)
         found = np.where(partner, found, POISON)
-        lost = ~partner if lost is None else lost | ~partner
+        absent = whole(~partner, np.uint32)
+        lost = absent if lost is None else lost | absent
     return warps.collect(found), warps.collect(in_range), None if lost is None else warps.collect(lost)
 
 

@@ -131,3 +131,12 @@ def sum_rows(rng):
 def double_tiles(rng):
     x = small_integers(rng, (3 * 64, 64))
     return Launch([x, np.empty_like(x), 3, *maps(1, 2)], {1: 2 * x}, 2, THREADS, cluster=2)
+
+
+@kernel("float8_e4b15.py", "N=128")
+def float8_e4b15(rng):
+    codes = rng.choice(np.delete(np.arange(256, dtype=np.uint8), [0x7F, 0xFF]), 128)  # these two are clamped
+    bits = codes.astype(np.uint16)
+    halves = ((bits & 0x80) << 8 | (bits & 0x7F) << 7).view(np.float16)
+    arguments = [codes, np.empty(128, np.float16), np.empty(128, np.uint8), *SCRATCH]
+    return Launch(arguments, {1: halves, 2: codes}, 1, THREADS)
