@@ -74,9 +74,7 @@ def inspect(
 
     shapes = DEFAULT_SHAPES if problem is None else (parse_shape(problem, "--problem"),)
     chosen, hardware = kernel_named(kernel, "KERNEL"), hardware_of(arch)
-    product = first_accepted(
-        chosen, hardware, shapes, dtype.value if dtype else None, layout.value if layout else None
-    )
+    product = first_accepted(chosen, hardware, shapes, dtype.value if dtype else None, layout.value if layout else None)
     config = chosen.configs(product.problem, hardware)[0]
     assembled = chosen.assemble(config, product.problem, hardware)
     compiled = build(assembled.source, hardware.arch)
