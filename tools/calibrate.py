@@ -1,10 +1,12 @@
 """Compare the times that model/cost.py predicts with measured ones, and fit its Costs to them.
 
-A record is one like results/calibration_h200.json, or what `tilewright bench --configs all --protocol burst` writes, of
-which the products of layout nt count. The model picks one of the Configs that were measured of a product.
+A record is one like results/calibration_h200.json, what tools/sweep.py writes, or what `tilewright bench --configs all
+--protocol burst` writes, of which the products of layout nt count. The model picks one of the Configs that were
+measured of a product.
 
 examples:
-  python tools/calibrate.py                               how good the Costs are, on the record of the H200
+  python tools/calibrate.py                               how good the Costs are, on the record that they were fitted to
+  python tools/calibrate.py results/sweep_h200.json       and on random products, batches among them
   python tools/calibrate.py record.json --fit 300         look for better ones for another record, for five minutes
 """
 
@@ -13,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,11 +39,12 @@ ERROR_WEIGHT = 0.25
 """Of the rms error of times in the loss; with much less, a fit spreads times apart only to make the softmax sharper."""
 
 Launch = tuple[WgmmaConfig, float]
-Shape = tuple[int, int, int]
+Shape = tuple[int, int, int, int]
+"""m, n, k and the number of products in a batch."""
 
 
 class Measured(NamedTuple):
-    """The Configs of one product that one run measured, with their times and cuBLAS's in us."""
+    """The Configs of one product that one run measured, with their times and cuBLAS's in us, NaN if not measured."""
 
     hardware: Hardware
     shape: Shape
@@ -56,6 +60,11 @@ class Share(NamedTuple):
     least: float
     shape: Shape
 
+    def __str__(self) -> str:
+        m, n, k, batch = self.shape
+        product = f"{m}x{n}x{k}" if batch == 1 else f"{batch} of {m}x{n}x{k}"
+        return f"{self.mean:.4f}, at least {self.least:.3f} (at {product})"
+
 
 class Quality(NamedTuple):
     """How good the model is: what it picks against the best Config and against cuBLAS, and its times' median error."""
@@ -65,8 +74,9 @@ class Quality(NamedTuple):
     error: float
 
     def __str__(self) -> str:
-        best, cublas = ("{:.4f}, at least {:.3f} (at {})".format(*share) for share in (self.of_best, self.of_cublas))
-        return f"picked, of best: {best}\npicked, of cuBLAS: {cublas}\nmedian error: {self.error:.1%}"
+        shares = {"of best": self.of_best, "of cuBLAS": self.of_cublas}
+        lines = [f"picked, {name}: {share}" for name, share in shares.items() if isfinite(share.mean)]
+        return "\n".join([*lines, f"median error: {self.error:.1%}"])
 
 
 def main() -> None:
@@ -92,7 +102,8 @@ def load(path: Path) -> list[Measured]:
     """The products of a record; an ArgumentValueError if it is none, or of a GPU that hardware.py does not know."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        launches = list(_of_bench(record) if "products" in record else _of_runs(record))
+        read = _of_bench if "products" in record else _of_sweep if "launches" in record else _of_runs
+        launches = list(read(record))
         hardware = recognize(record["gpu"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArgumentValueError(f"{path} is no record of measured Configs ({error!r}): see --help for two") from error
@@ -107,9 +118,17 @@ def _of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], floa
     for run in record["runs"]:
         products: dict[Shape, list[Launch]] = {}
         for m, n, k, *fields, us in run["launches"]:
-            products.setdefault((m, n, k), []).append((WgmmaConfig(**dict(zip(names, fields, strict=True))), us))
+            products.setdefault((m, n, k, 1), []).append((WgmmaConfig(**dict(zip(names, fields, strict=True))), us))
         for m, n, k, us in run["cublas"]:
-            yield (m, n, k), products[m, n, k], us
+            yield (m, n, k, 1), products[m, n, k, 1], us
+
+
+def _of_sweep(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
+    names = record["columns"]["launches"][4:-1]
+    products: dict[Shape, list[Launch]] = {}
+    for m, n, k, batch, *fields, us in record["launches"]:
+        products.setdefault((m, n, k, batch), []).append((WgmmaConfig(**dict(zip(names, fields, strict=True))), us))
+    return ((shape, launches, nan) for shape, launches in products.items())
 
 
 def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
@@ -118,7 +137,7 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
         launches = [(WgmmaConfig(**entry["config"]), us) for entry, us in timed if entry.get("kernel") == "wgmma"]
         cublas = [us for entry, us in timed if entry["contender"] == "cublas"]
         if launches and cublas and product["layout"] == "nt":
-            yield (product["m"], product["n"], product["k"]), launches, cublas[0]
+            yield (product["m"], product["n"], product["k"], 1), launches, cublas[0]
 
 
 def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float) -> Measured:
@@ -128,9 +147,9 @@ def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: 
 
 def predict(measured: Measured, costs: Costs) -> Array:
     """The time of each Config in us."""
-    m, n, k = measured.shape
+    m, n, k, batch = measured.shape
     prepared = prepare(measured.tiles, "wgmma", bf16, measured.hardware, costs)
-    return times(size(prepared, n, k, 1, 2 * k), m)  # rows of both operands lie along k in layout nt
+    return times(size(prepared, n, k, batch, 2 * k), m)  # rows of both operands lie along k in layout nt
 
 
 def evaluate(measured: list[Measured], costs: Costs) -> Quality:

@@ -63,15 +63,16 @@ def test_picks_are_compared_with_the_best_and_with_cublas(tmp_path):
     times = (2 * one, late)
     found = dict(zip(shapes, zip([rows] * 2, [each.tolist() for each in times], cublas, strict=True), strict=True))
     quality = calibrate.evaluate(loaded(tmp_path, record_of(found)), COSTS)
-    assert tuple(quality.of_best) == (pytest.approx(0.5), pytest.approx(0.25), shapes[1])
-    assert tuple(quality.of_cublas) == (pytest.approx(math.sqrt(1.5 * 0.5)), pytest.approx(0.5), shapes[1])
+    worst = (*shapes[1], 1)
+    assert tuple(quality.of_best) == (pytest.approx(0.5), pytest.approx(0.25), worst)
+    assert tuple(quality.of_cublas) == (pytest.approx(math.sqrt(1.5 * 0.5)), pytest.approx(0.5), worst)
     assert quality.error == pytest.approx(0.5)
 
 
 def test_records_of_bench_are_read(tmp_path):
     record = json.loads((ROOT / "results/wgmma_vs_cublas.json").read_text())
     products = loaded(tmp_path, record)
-    assert [each.shape for each in products] == [(each["m"], each["n"], each["k"]) for each in record["products"]]
+    assert [each.shape for each in products] == [(each["m"], each["n"], each["k"], 1) for each in record["products"]]
     for each, product in zip(products, record["products"], strict=True):
         times = {entry["contender"]: entry["burst"]["time_us"] for entry in product["contenders"]}
         assert each.cublas == times.pop("cublas")
@@ -101,6 +102,15 @@ def test_the_model_picks_well_on_the_record(shipped):
     assert quality.of_best.least >= 0.75
     assert quality.of_cublas.mean >= 1.05
     assert quality.error <= 0.12
+
+
+def test_the_model_picks_well_among_random_configs_of_random_products():
+    swept = calibrate.load(ROOT / "results" / "sweep_h200.json")
+    assert {each.shape[3] for each in swept} == {1, 16, 64}
+    quality = calibrate.evaluate(swept, COSTS)
+    assert quality.of_best.mean >= 0.945
+    assert quality.of_best.least >= 0.7
+    assert "cuBLAS" not in str(quality)
 
 
 @pytest.mark.parametrize("spoiled", [{"l2": COSTS.l2 / 3}, {"handover": COSTS.handover * 3}], ids=str)
