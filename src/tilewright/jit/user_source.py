@@ -17,13 +17,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.errors import ArgumentValueError
+from tilewright.hardware import HOPPER
 from tilewright.jit import compile as compiler
 from tilewright.jit.cache import ENTRY_FORMAT, default_cache
 from tilewright.jit.compile import CompilationError, CompiledKernel
 from tilewright.jit.entries import METADATA_FIELDS
 from tilewright.jit.source import cuda_code
 
-ARCHITECTURE = "sm_90a"
 OPTIONS = ("-std=c++17", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 HOST_HEADERS = ("cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector_types.h")
 """Headers whose contents NVRTC has built in; they are empty where no toolkit has them."""
@@ -72,7 +72,7 @@ class UserSource:
         named = [option[2:] for option in self.options if option.startswith("-I")]
         folders = [*self.folders, *toolkit_folders()]
         options = (
-            f"--gpu-architecture={ARCHITECTURE}",
+            f"--gpu-architecture={HOPPER}",
             *(option for option in OPTIONS if _name(option) not in map(_name, self.options)),
             *self.options,
             *(f"-I{folder}" for folder in folders),
@@ -87,7 +87,7 @@ class UserSource:
                 said = f"{self.name} does not compile:\n{_first_errors(made.log)}{_advice(made.log)}"
                 raise CompilationError(said, made.log)
             name = made.lowered or Path(self.name).stem
-            return compiler.compiled_kernel(name, ARCHITECTURE, made, time.perf_counter() - start)
+            return compiler.compiled_kernel(name, HOPPER, made, time.perf_counter() - start)
 
         included = self._included([*named, *folders])
         if included is None:

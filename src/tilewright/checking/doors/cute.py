@@ -26,12 +26,9 @@ from tilewright.checking.host_memory import ByValue, arguments_of, host_array, s
 from tilewright.checking.launch import Source, launch_of
 from tilewright.checking.wording import PYTHON
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, TilewrightError, UnavailableError, UnsupportedError
+from tilewright.hardware import HOPPER
 from tilewright.jit.compile import CompilationError
 from tilewright.reference import Array
-
-ARCHITECTURE = "sm_90a"
-"""What kernels are compiled for."""
-
 
 _COLORS = re.compile(r"\x1b\[[\d;]*m")
 _OURS = re.compile(r"\n\s*--> \S*doors/cute\.py:[\d:]+\n(?:\s*(?:\d+ )?\|.*\n)*")
@@ -71,7 +68,7 @@ class CuteDoor:
 
 @contextmanager
 def on_emulator(perform: Perform, memory: Mapping[str, Array]) -> Iterator[None]:
-    """Within this context, CuTe DSL compiles for ARCHITECTURE, and what it compiles is launched in the emulator.
+    """Within this context, CuTe DSL compiles for Hopper, and what it compiles is launched in the emulator.
 
     memory: the arrays that kernels get, by name; they may grow meanwhile.
     """
@@ -89,7 +86,7 @@ def on_emulator(perform: Perform, memory: Mapping[str, Array]) -> Iterator[None]
 
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-"))
-        wanted = {"arch": ARCHITECTURE, "keep_ptx": True, "no_cache": True, "lineinfo": True, "dump_dir": folder}
+        wanted = {"arch": HOPPER, "keep_ptx": True, "no_cache": True, "lineinfo": True, "dump_dir": folder}
         for name, value in wanted.items():
             stack.enter_context(_changed(environment, name, value))
         stack.enter_context(_changed(executor, "run_compiled_program", run))
