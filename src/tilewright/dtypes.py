@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.errors import ArgumentTypeError
+
+if TYPE_CHECKING:  # the command line and NVRTC's processes read this table, too, and start without NumPy
+    import numpy as np
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +55,7 @@ class DType:
 @cache
 def _numpy_dtype(name: str) -> "np.dtype[Any]":
     import ml_dtypes  # NumPy has no bf16 of its own
+    import numpy as np
 
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
     return dtype
@@ -81,6 +83,8 @@ def by_name(name: object) -> DType | None:
 
 @lru_cache(maxsize=256)
 def _found(name: object) -> DType | None:
+    import numpy as np
+
     found = _BY_NAME.get(str(name))
     if found is None and isinstance(name, type | np.dtype):  # NumPy makes dtypes of many other things too
         try:

@@ -30,6 +30,10 @@ def rates_of(capability: int) -> Rates:
     return _rates(capability, *_MACS.get(capability, (1024, 128)))
 
 
+HOPPER = "sm_90a"
+"""The architecture of Hopper with all its instructions, which other GPUs lack."""
+MAX_SMEM_BYTES = 227 * 1024
+"""The most shared memory of a block on any GPU so far: on Hopper and on Blackwell."""
 SECTOR_BYTES = 32
 """The piece in which global memory and L2 are read and written."""
 
@@ -98,15 +102,15 @@ def _capability(arch: str) -> int:
 
 
 A100 = Hardware("A100", "sm_80", 108, 166_912, 2.039e12, 1.410e9, 1.410e9, rates_of(80))
-H100_SXM = Hardware("H100-SXM", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, 1.980e9, rates_of(90))
-H100_PCIE = Hardware("H100-PCIe", "sm_90a", 114, 232_448, 2.039e12, 1.620e9, 1.755e9, rates_of(90))
-H200 = Hardware("H200", "sm_90a", 132, 232_448, 4.8e12, 1.830e9, 1.980e9, rates_of(90))
-H800 = Hardware("H800", "sm_90a", 132, 232_448, 3.35e12, 1.830e9, 1.980e9, rates_of(90))
-H20 = Hardware("H20", "sm_90a", 78, 232_448, 4.0e12, 1.853e9, 1.980e9, _rates(90, 512, 128))
+H100_SXM = Hardware("H100-SXM", HOPPER, 132, MAX_SMEM_BYTES, 3.35e12, 1.830e9, 1.980e9, rates_of(90))
+H100_PCIE = Hardware("H100-PCIe", HOPPER, 114, MAX_SMEM_BYTES, 2.039e12, 1.620e9, 1.755e9, rates_of(90))
+H200 = Hardware("H200", HOPPER, 132, MAX_SMEM_BYTES, 4.8e12, 1.830e9, 1.980e9, rates_of(90))
+H800 = Hardware("H800", HOPPER, 132, MAX_SMEM_BYTES, 3.35e12, 1.830e9, 1.980e9, rates_of(90))
+H20 = Hardware("H20", HOPPER, 78, MAX_SMEM_BYTES, 4.0e12, 1.853e9, 1.980e9, _rates(90, 512, 128))
 
 GPUS = {gpu.name: gpu for gpu in (A100, H100_SXM, H100_PCIE, H200, H800, H20)}
 
-_SMEM_BYTES = {80: 166_912, 87: 166_912} | dict.fromkeys((90, 100, 103, 110), 232_448)
+_SMEM_BYTES = {80: 166_912, 87: 166_912} | dict.fromkeys((90, 100, 103, 110), MAX_SMEM_BYTES)
 """The maximum shared memory of a block by capability (CUDA programming guide)."""
 _LEAST_SMEM_BYTES = 101_376
 """The shared memory that every GPU from capability 8.0 on has per block."""

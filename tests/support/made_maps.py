@@ -1,7 +1,8 @@
 """PTX by which a kernel makes a tensor map: from zeros, or from one of another tensor."""
 
+from tilewright.emulator.semantics.swizzle import SWIZZLE_SPANS
+
 _ELEMENT_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32")
-_SWIZZLES = (0, 32, 64, 128)
 
 _BEGIN = """
   .shared .align 128 .b8 made[128];
@@ -44,7 +45,7 @@ def ptx_of(source, offset, dtype, swizzle, shape, strides, box, steps, oob_nan):
     if source == "zeros":
         fields += [("box_dim", "b32", box), ("element_stride", "b32", steps)]
         single = [("rank", len(shape) - 1), ("elemtype", _ELEMENT_TYPES.index(dtype)), ("interleave_layout", 0),
-                  ("swizzle_mode", _SWIZZLES.index(swizzle)), ("fill_mode", int(oob_nan))]  # fmt: skip
+                  ("swizzle_mode", SWIZZLE_SPANS.index(swizzle)), ("fill_mode", int(oob_nan))]  # fmt: skip
     replace = "  @%first tensormap.replace.tile."
     lines = [f"{replace}{name}.shared::cta.b1024.b32 [%ours], {value};" for name, value in single]
     for name, kind, values in fields:

@@ -13,7 +13,7 @@ from cuda.bindings import driver
 
 from tilewright.backends.protocol import mirrored
 from tilewright.errors import ArgumentValueError, TilewrightError
-from tilewright.hardware import Hardware, rates_of, recognize
+from tilewright.hardware import HOPPER, Hardware, rates_of, recognize
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import (
     GemmParameters,
@@ -213,7 +213,7 @@ class GpuBackend:
             return replace(known, sm_count=sm_count, smem_bytes=smem_bytes)
         return Hardware(
             name=name.removeprefix("NVIDIA "),
-            arch="sm_90a" if capability == 90 else f"sm_{capability}",
+            arch=HOPPER if capability == 90 else f"sm_{capability}",
             sm_count=sm_count,
             smem_bytes=smem_bytes,
             # Two transfers per memory clock, which is in kHz (0 from some drivers); the bus width is in bits.

@@ -12,7 +12,7 @@ from tilewright.backends.protocol import merge_ranges
 from tilewright.checking.arguments import Arguments, Buffer, HostMap, Item, Pointer, Structure, TensorMapOf
 from tilewright.checking.runs import Results
 from tilewright.checking.structures import Struct, filled, places_of
-from tilewright.emulator.semantics.elements import element_dtype
+from tilewright.emulator.semantics.elements import NARROW, element_dtype
 from tilewright.emulator.semantics.tensor_map import TensorMap as EncodedMap
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import byte_range
@@ -24,9 +24,6 @@ KernelArgument: TypeAlias = "Array | TensorMap | Struct | int | float | bytes | 
 
 ALIGNMENT = 16
 """The widest access of a thread in bytes; host allocations begin at multiples of it, as those of a device do."""
-
-NARROW = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
-"""Types of torch that NumPy lacks, by their names in torch, and their names in PTX."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,9 +206,9 @@ def _of_torch(tensor: Any, label: str) -> Array:
     if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
         raise ArgumentTypeError(f"{label} is a tensor that is not plain memory: make it so with .to_dense().clone()")
     name = str(tensor.dtype).removeprefix("torch.")
-    if name in NARROW:
+    if name in NARROW.values():
         bits = tensor.detach().view({1: torch.uint8, 2: torch.int16}[tensor.itemsize])
-        array: Array = bits.numpy().view(element_dtype(NARROW[name]))
+        array: Array = bits.numpy().view(element_dtype(name))
         return array
     try:
         plain: Array = tensor.detach().numpy()

@@ -14,6 +14,7 @@ from tilewright.cli.options import (
     parse_shape,
 )
 from tilewright.cli.output import console, print_json, table
+from tilewright.hardware import HOPPER
 
 DEFAULT_SHAPES = ((4096, 4096, 4096), (4096, 4096, 0))
 """The products to try where none is given; `copy` takes only those without a sum."""
@@ -50,7 +51,7 @@ def inspect(
             help="The architecture: sm_90a, or for mma, simt and copy also sm_80, sm_86, sm_89, sm_100, sm_120 and all "
             "others that NVRTC knows; no such GPU is needed.",
         ),
-    ] = "sm_90a",
+    ] = HOPPER,
     ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX.")] = False,
     sass: Annotated[bool, typer.Option("--sass", help="Print the machine code (needs nvdisasm).")] = False,
     source: Annotated[bool, typer.Option("--source", help="Print the generated CUDA translation unit.")] = False,

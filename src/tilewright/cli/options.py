@@ -142,12 +142,12 @@ def parse_shape(text: str, option: str) -> tuple[int, int, int]:
 
 def hardware_of(arch: str) -> "Hardware":
     """A GPU with this architecture: sm_90a, or sm_ and any capability from 80 on that NVRTC supports."""
-    from tilewright.hardware import standing_for
+    from tilewright.hardware import HOPPER, standing_for
     from tilewright.jit.compile import compilable
 
     targets = [f"sm_{capability}" for capability in compilable() if capability >= 80]
     if "sm_90" in targets:
-        targets.append("sm_90a")
+        targets.append(HOPPER)
     if arch not in targets:
         raise ArgumentValueError(
             f"--arch={arch!r} is not an architecture that tilewright and NVRTC know: use {', '.join(targets)}"

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from typing import Literal
 
@@ -37,9 +37,9 @@ from tilewright.emulator.machine.machine import Machine
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.machine.wave import Launch, Wave
 from tilewright.emulator.memory import GlobalMemory
-from tilewright.emulator.program.compile import compile_entry
+from tilewright.emulator.program.compile import compiled, parsed, text_of
 from tilewright.emulator.program.program import Program
-from tilewright.emulator.ptx.parser import parse, source_files
+from tilewright.emulator.ptx.parser import source_files
 from tilewright.emulator.ptx.syntax import Module, Parameter, Variable
 from tilewright.emulator.semantics.tensor_map import (
     Im2colMap,
@@ -237,7 +237,7 @@ class Device:
     @staticmethod
     def entries(ptx: str | bytes) -> list[str]:
         """The names of a PTX module's kernels; `load` takes any of them."""
-        return list(_parse(_text(ptx)).entries)
+        return list(parsed(text_of(ptx)).entries)
 
     def load(self, ptx: str | bytes, entry: str | None = None) -> Kernel:
         """Prepare a kernel of a PTX module; `entry` may be left out if the module has only one.
@@ -249,16 +249,16 @@ class Device:
             TypeError: if ptx is not text.
             ValueError: if the entry does not exist.
         """
-        ptx = _text(ptx)
+        ptx = text_of(ptx)
         if entry is not None and not isinstance(entry, str):
             raise ArgumentTypeError(f"entry is {entry!r} and must be the name of one of the module's kernels")
-        module = _parse(ptx)
+        module = parsed(ptx)
         if entry is None and len(module.entries) == 1:
             entry = next(iter(module.entries))
         if entry not in module.entries:
             names = ", ".join(module.entries) or "none"
             raise ArgumentValueError(f"entry is {entry!r} and must name one of the module's entries: {names}")
-        return Kernel(entry, _compile(ptx, entry), self._allocate_variables(ptx, module))
+        return Kernel(entry, compiled(ptx, entry), self._allocate_variables(ptx, module))
 
     def launch(
         self,
@@ -372,17 +372,6 @@ class Device:
         return address
 
 
-def _text(ptx: str | bytes) -> str:
-    if not isinstance(ptx, str | bytes):
-        raise ArgumentTypeError(
-            f"ptx is a {type(ptx).__name__}, and must be the text or its bytes: path.read_text() of a file"
-        )
-    try:
-        return (ptx if isinstance(ptx, str) else ptx.decode()).rstrip("\0")
-    except UnicodeDecodeError as error:
-        raise ArgumentValueError(f"ptx is not text: {error}; is it a cubin?") from None
-
-
 def _require_array(array: object, name: str = "array") -> None:
     if not isinstance(array, np.ndarray | np.generic) or array.dtype.hasobject:
         kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
@@ -409,13 +398,3 @@ def _element_type(dtype: npt.DTypeLike) -> str:
         return element_type_of(dtype)
     except TypeError as error:
         raise ArgumentTypeError(f"dtype is {dtype!r} and must be a NumPy dtype or a type of PTX: {error}") from None
-
-
-@lru_cache(maxsize=64)
-def _parse(ptx: str) -> Module:
-    return parse(ptx)
-
-
-@lru_cache(maxsize=64)
-def _compile(ptx: str, entry: str) -> Program:
-    return compile_entry(_parse(ptx), entry)

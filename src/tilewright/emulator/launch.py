@@ -15,6 +15,7 @@ from tilewright.emulator.lanes import Extent
 from tilewright.emulator.program.program import Program, bytes_of
 from tilewright.emulator.ptx.syntax import Entry, Parameter
 from tilewright.errors import ArgumentTypeError
+from tilewright.hardware import MAX_SMEM_BYTES
 from tilewright.rounding import integers
 
 Extents: TypeAlias = int | Sequence[int]
@@ -23,7 +24,6 @@ RESIDENT_LANES = 1 << 16
 """The most threads of a grid that is resident as a whole, as persistent and cooperative kernels need."""
 CHUNK_LANES = 1 << 14
 """Threads that run together in a larger grid: enough to amortize Python, few enough for the caches."""
-MAX_SHARED_BYTES = 227 * 1024
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 MAX_CLUSTER = 16
@@ -92,8 +92,8 @@ def check_launch(entry: Entry, grid: Extent, block: Extent, cluster: Extent, sha
         _require(within, f"{name} {extent} has an extent above the limits, {limits}")
     total = entry.dynamic_offset + shared_bytes
     _require(
-        total <= MAX_SHARED_BYTES,
-        f"{entry.name} needs {total} bytes of shared memory; a CTA has {MAX_SHARED_BYTES}",
+        total <= MAX_SMEM_BYTES,
+        f"{entry.name} needs {total} bytes of shared memory; a CTA has {MAX_SMEM_BYTES}",
     )
     _require(
         all(extent % size == 0 for extent, size in zip(grid, cluster, strict=True)),

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.hardware import HOPPER
 from tilewright.jit import compile as compiler
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.entries import METADATA_FIELDS, SUFFIX, CorruptEntry, abandoned, distrusted, read_entry, write_entry
@@ -88,11 +89,11 @@ class KernelCache:
         ]
         return hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()
 
-    def find(self, unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
+    def find(self, unit: TranslationUnit, arch: str = HOPPER) -> CompiledKernel | None:
         """The entry of `unit` for `arch`, or None."""
         return self._find(self.key(unit, arch))
 
-    def get_or_compile(self, unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
+    def get_or_compile(self, unit: TranslationUnit, arch: str = HOPPER) -> CompiledKernel:
         """The entry of `unit` for `arch`, compiled if there is none. Processes that ask together compile once.
 
         Raises what `compile` raises. Problems with the disk are logged and never raised.
@@ -231,7 +232,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_build_locks.clear)  # threads that are not in the child may hold them
 
 
-def build(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
+def build(unit: TranslationUnit, arch: str = HOPPER) -> CompiledKernel:
     """The compiled kernel, from memory, from the default cache or from the compiler. Thread-safe."""
     request = (unit, arch)
     kernel = _built.get(request)
@@ -243,7 +244,7 @@ def build(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
     return kernel
 
 
-def known(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
+def known(unit: TranslationUnit, arch: str = HOPPER) -> CompiledKernel | None:
     """The kernel that `build` would not have to compile, from memory or from the default cache; or None."""
     kernel = _built.get((unit, arch))
     if kernel is None and (kernel := default_cache().find(unit, arch)) is not None:
@@ -251,7 +252,7 @@ def known(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
     return kernel
 
 
-def in_memory(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel | None:
+def in_memory(unit: TranslationUnit, arch: str = HOPPER) -> CompiledKernel | None:
     """The kernel if `build` would return it at once; or None."""
     return _built.get((unit, arch))
 

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentValueError, TilewrightError, UnavailableError
+from tilewright.hardware import HOPPER
 from tilewright.jit.source import TranslationUnit
 
 # -v makes ptxas report registers and spills; line information maps PTX and SASS back to the headers.
@@ -113,7 +114,7 @@ def translate(
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def compile(unit: TranslationUnit, arch: str = "sm_90a") -> CompiledKernel:
+def compile(unit: TranslationUnit, arch: str = HOPPER) -> CompiledKernel:
     """Compile `unit` for the real architecture `arch` ("sm_80", "sm_90a"...), on a machine with any GPU or none.
 
     Raises CompilationError with the log and the source around each error, CompilerMissing without NVRTC.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.errors import ArgumentValueError
+from tilewright.hardware import HOPPER
 from tilewright.jit import compile as compiler
 from tilewright.jit.cache import ENTRY_FORMAT, default_cache
 from tilewright.jit.compile import CompilationError, CompiledKernel
@@ -20,7 +21,6 @@ from tilewright.jit.entries import METADATA_FIELDS
 from tilewright.jit.headers import DEVICE_ALONE, OWN, advice, toolkit_folders
 from tilewright.jit.source import cuda_code
 
-ARCHITECTURE = "sm_90a"
 OPTIONS = ("-std=c++17", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 MOST_ERRORS = 3
 """The errors that a message shows; CompilationError.log has all."""
@@ -50,7 +50,7 @@ class UserSource:
     folders: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    architecture: str = ARCHITECTURE
+    architecture: str = HOPPER
 
     @classmethod
     def read(cls, path: Path, folders: Sequence[str] = (), definitions: Sequence[str] = ()) -> "UserSource":

@@ -10,6 +10,8 @@ from ctypes import c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.hardware import MAX_SMEM_BYTES
+
 OPT_IN_SHARED_BYTES = 97
 """cudaDevAttrMaxSharedMemoryPerBlockOptin"""
 CLUSTER, SERIALIZATION = 4, 6
@@ -17,7 +19,7 @@ CLUSTER, SERIALIZATION = 4, 6
 FAILURE = 999
 """cudaErrorUnknown"""
 
-ATTRIBUTES = {OPT_IN_SHARED_BYTES: 227 * 1024, 16: 132, 75: 9, 76: 0}
+ATTRIBUTES = {OPT_IN_SHARED_BYTES: MAX_SMEM_BYTES, 16: 132, 75: 9, 76: 0}
 """What an H100 says of itself, by cudaDeviceAttr: the bytes above, multiprocessors, compute capability."""
 
 

@@ -10,7 +10,8 @@ from tilewright.checking.doors.door import Call, Perform
 from tilewright.checking.doors.ptx import launch_module
 from tilewright.checking.launch import Source
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.jit.user_source import ARCHITECTURE, UserSource
+from tilewright.hardware import HOPPER
+from tilewright.jit.user_source import UserSource
 
 
 class CupyDoor:
@@ -46,7 +47,7 @@ _ARCHITECTURE = re.compile(r"--?(?:gpu-architecture|arch)(?:[= ](\S+))?")
 def _source(kernel: Any, entry: str | None) -> UserSource:
     file = f"{entry if entry is not None and entry.isidentifier() else 'module'}.cu"
     headers = Path(str(sys.modules["cupy"].__file__)).parent / "_core" / "include"
-    options, architecture = [], ARCHITECTURE
+    options, architecture = [], HOPPER
     given = iter(kernel.options)
     for option in given:
         if match := _ARCHITECTURE.fullmatch(option):  # a second one beside ours would be an error

@@ -27,11 +27,8 @@ from tilewright.checking.host_memory import ByValue, arguments_of, host_array, s
 from tilewright.checking.launch import Source, launch_of
 from tilewright.checking.wording import CUTE_WORDS, PYTHON
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
+from tilewright.hardware import HOPPER
 from tilewright.reference import Array
-
-ARCHITECTURE = "sm_90a"
-"""What kernels are compiled for."""
-
 
 COMPILER = Compiler(
     "CuTe DSL",
@@ -80,7 +77,7 @@ class CuteDoor:
 
 @contextmanager
 def on_emulator(perform: Perform, memory: Mapping[str, Array]) -> Iterator[None]:
-    """Within this context, CuTe DSL compiles for ARCHITECTURE, and what it compiles is launched in the emulator.
+    """Within this context, CuTe DSL compiles for Hopper, and what it compiles is launched in the emulator.
 
     memory: the arrays that kernels get, by name; they may grow meanwhile.
     """
@@ -98,7 +95,7 @@ def on_emulator(perform: Perform, memory: Mapping[str, Array]) -> Iterator[None]
 
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-"))
-        wanted = {"arch": ARCHITECTURE, "keep_ptx": True, "no_cache": True, "lineinfo": True, "dump_dir": folder}
+        wanted = {"arch": HOPPER, "keep_ptx": True, "no_cache": True, "lineinfo": True, "dump_dir": folder}
         for name, value in wanted.items():
             stack.enter_context(_changed(environment, name, value))
         stack.enter_context(_changed(executor, "run_compiled_program", run))

@@ -62,7 +62,7 @@ def memory_of(capsule: Any, label: str) -> Array:
     nbytes = tensor.bits * tensor.lanes // 8
     narrow = [name for name, kind in NARROW.items() if kind == (tensor.code, tensor.bits)]
     if narrow and tensor.lanes == 1:
-        dtype = element_dtype({"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}.get(narrow[0], narrow[0]))
+        dtype = element_dtype(narrow[0])
     elif tensor.code in KINDS and tensor.lanes == 1 and tensor.bits >= 8:
         dtype = np.dtype(KINDS[tensor.code] + (str(tensor.bits) if tensor.code != 6 else ""))
     elif nbytes and tensor.bits % 8 == 0:

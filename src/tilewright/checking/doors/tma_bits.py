@@ -19,6 +19,7 @@ arguments say what each field holds; descriptors with other bits are refused. Of
 
 from collections.abc import Callable
 
+from tilewright.emulator.semantics.swizzle import SWIZZLE_SPANS
 from tilewright.emulator.semantics.tensor_map import TENSOR_MAP_BYTES, USED_BYTES, TensorMap
 from tilewright.errors import UnsupportedError
 
@@ -26,7 +27,6 @@ ELEMENT_TYPES = {
     0: "u8", 1: "u16", 2: "u32", 3: "s32", 4: "u64", 5: "s64", 6: "f16", 7: "f32", 9: "f64", 10: "bf16", 14: "tf32",
 }  # fmt: skip
 """Element types by their numbers; 8 and 15 flush subnormals, and 11 to 13 are narrower than a byte."""
-SWIZZLES = (0, 32, 64, 128)
 _KNOWN = (1 << 64) - 1 | 7 << 68 | 15 << 71 | 3 << 77 | 1 << 85 | ((1 << 144) - 1) << 96 | ((1 << 160) - 1) << 256
 _KNOWN |= ((1 << 40) - 1) << 440
 _ALWAYS = 2 << 64 | 1 << 82
@@ -67,5 +67,5 @@ def _decoded(bits: int) -> TensorMap:
         tuple(field(256 + 32 * axis, 32) + 1 for axis in range(rank)),
         tuple(strides),
         tuple(field(440 + 8 * axis, 8) + 1 for axis in range(rank)),
-        SWIZZLES[field(77, 2)],
+        SWIZZLE_SPANS[field(77, 2)],
     )

@@ -22,13 +22,13 @@ from tilewright.checking.doors.user_code import Compiler, Place
 from tilewright.checking.host_memory import TensorMap, arguments_of, host_array
 from tilewright.checking.launch import Launch, Source, launch_of
 from tilewright.checking.wording import PYTHON, TRITON_WORDS
+from tilewright.emulator.semantics.swizzle import SWIZZLE_SPANS
 from tilewright.errors import ArgumentTypeError, UnsupportedError
+from tilewright.hardware import MAX_SMEM_BYTES
 from tilewright.reference import Array
 
 CAPABILITY = 90
 """The compute capability that kernels are compiled for, times ten."""
-SHARED_BYTES = 227 * 1024
-"""Shared memory that a CTA may have on such a GPU; CUDA C++ Programming Guide, "Compute Capabilities"."""
 WARP = 32
 
 NUMBERS: dict[str, Callable[[Any], "np.generic[Any]"]] = {
@@ -44,8 +44,6 @@ COMPILER = Compiler(
 )
 _AT = re.compile(r"\Aat (\d+):\d+:")
 """The place in a function with which Triton's messages begin."""
-SWIZZLES = (0, 32, 64, 128)
-"""Spans in bytes, by CUtensorMapSwizzle."""
 
 
 class TritonDoor:
@@ -154,7 +152,7 @@ class EmulatedDriver:
 
     def get_device_properties(self, device: object) -> dict[str, int]:
         """Facts of the GPU."""
-        return {"max_shared_mem": SHARED_BYTES, "multiprocessor_count": 2, "warpSize": WARP, "max_num_regs": 65536}
+        return {"max_shared_mem": MAX_SMEM_BYTES, "multiprocessor_count": 2, "warpSize": WARP, "max_num_regs": 65536}
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: object) -> tuple[None, None, int, int, int]:
         """Module and function, of which there are none; registers, spills, and the most threads of a CTA."""
@@ -246,7 +244,7 @@ class _Arguments:
             TensorMap(
                 np.lib.stride_tricks.as_strided(base, descriptor.shape, strides),
                 facts["block_size"],
-                SWIZZLES[facts["swizzle"]],
+                SWIZZLE_SPANS[facts["swizzle"]],
                 oob_fill="nan" if getattr(descriptor, "padding", "zero") == "nan" else "zeros",
                 dtype="tf32" if getattr(descriptor, "round_f32_to_tf32", False) else None,
             ),

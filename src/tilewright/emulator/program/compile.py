@@ -1,5 +1,6 @@
-"""An entry of a module as a program: its functions are generated and compiled."""
+"""From PTX text to programs: an entry's functions are generated and compiled, once in a process."""
 
+from functools import lru_cache
 from typing import Any
 
 import tilewright.emulator.program.emitters  # noqa: F401  (the emitters register themselves)
@@ -10,8 +11,34 @@ from tilewright.emulator.program.suspects import suspect_registers
 from tilewright.emulator.program.writer import BlockWriter
 from tilewright.emulator.ptx.availability import check_available
 from tilewright.emulator.ptx.conformance import check_form
+from tilewright.emulator.ptx.parser import parse
 from tilewright.emulator.ptx.syntax import Module
 from tilewright.emulator.semantics import conversions, directed_rounding, integers, scalars, unset_bits, video
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
+
+
+def text_of(ptx: str | bytes) -> str:
+    """The text of a module, from what a compiler returns; raises TypeError or ValueError if it is none."""
+    if not isinstance(ptx, str | bytes):
+        raise ArgumentTypeError(
+            f"ptx is a {type(ptx).__name__}, and must be the text or its bytes: path.read_text() of a file"
+        )
+    try:
+        return (ptx if isinstance(ptx, str) else ptx.decode()).rstrip("\0")
+    except UnicodeDecodeError as error:
+        raise ArgumentValueError(f"ptx is not text: {error}; is it a cubin?") from None
+
+
+@lru_cache(maxsize=64)
+def parsed(ptx: str) -> Module:
+    """The module of a text. Raises PtxSyntaxError, naming the line."""
+    return parse(ptx)
+
+
+@lru_cache(maxsize=64)
+def compiled(ptx: str, entry: str) -> Program:
+    """The program of an entry of a text; raises as `parsed` and `compile_entry` do."""
+    return compile_entry(parsed(ptx), entry)
 
 
 def compile_entry(module: Module, name: str) -> Program:

@@ -11,7 +11,8 @@ _NUMPY_NAMES = {
     "f16": "float16", "f32": "float32", "f64": "float64", "tf32": "float32",
     **{f"{kind}{bits}": f"{'u' * (kind == 'u')}int{bits}" for kind in "usi" for bits in (8, 16, 32, 64)},
 }  # fmt: skip
-_ML_NAMES = {"bf16": "bfloat16", "bfloat16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+NARROW = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+"""Types that NumPy lacks: their names in ml_dtypes, and in torch."""
 
 ELEMENT_NAMES = (
     "f16",
@@ -40,12 +41,12 @@ def element_dtype(name: str) -> "np.dtype[Any]":
     Raises:
         ValueError: for an unknown name, with the known names.
     """
-    if name in _ML_NAMES:
-        import ml_dtypes  # NumPy has none of them
+    numpy_name = (_NUMPY_NAMES | NARROW).get(name, name)
+    if numpy_name in NARROW.values():
+        import ml_dtypes
 
-        narrow: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_NAMES[name]))
+        narrow: np.dtype[Any] = np.dtype(getattr(ml_dtypes, numpy_name))
         return narrow
-    numpy_name = _NUMPY_NAMES.get(name, name)
     if numpy_name not in _NUMPY_NAMES.values():
         raise ArgumentValueError(f"{name!r} is not an element type: use one of {', '.join(ELEMENT_NAMES)}")
     return np.dtype(numpy_name)
