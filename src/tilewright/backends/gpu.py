@@ -169,7 +169,8 @@ class GpuBackend:
         handle = driver.CUstream(stream)
         with self.current():
             allocated = driver.cuMemAllocFromPoolAsync(nbytes, self._workspace_pool(), handle)
-            address = int(checked(allocated, f"allocating a workspace of {nbytes} bytes"))
+            what = f"allocating {nbytes} bytes for copies of operands that TMA cannot address (aligned ones need none)"
+            address = int(checked(allocated, what))
             try:
                 yield address
             finally:
