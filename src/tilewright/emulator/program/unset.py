@@ -81,7 +81,7 @@ class UnsetBits:
             return self._logic(operands[:3], self.read(operands[3], "u4"), dtype)
         if i.opcode in _MOVES:
             return self._where_moved(i, dtype)
-        if i.opcode in _SUMS and dtype[0] in "iu" and {"sat", "cc", "hi"}.isdisjoint(i.modifiers):
+        if i.opcode in _SUMS and kind[0] in "us" and {"sat", "cc", "hi"}.isdisjoint(i.modifiers):
             wide = f"u{2 * int(dtype[1:])}" if "wide" in i.modifiers else "u" + dtype[1:]
             types = ["u" + dtype[1:]] * 2 + [wide]
             masks = [
