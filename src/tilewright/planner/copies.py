@@ -51,7 +51,7 @@ class Copied(NamedTuple):
         if not self.copies:
             return ""
         named = " and ".join(copy.operand for copy in self.copies)
-        return f"each call copies {named} ({self.nbytes} bytes) first, since {'; '.join(self.reasons)}"
+        return f"each call copies {named} first, since {'; '.join(self.reasons)}"
 
 
 def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | None:
