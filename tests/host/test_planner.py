@@ -281,6 +281,18 @@ def test_notice_of_copies_comes_once_and_says_what_is_copied(caplog, unnoticed):
     ]
 
 
+def test_copies_take_no_more_memory_than_the_operands():
+    asked = problem("8192x8192x8192 nn bf16")
+    for stride in (8193, 0):
+        assert choose(replace(asked, a=Matrix(dtypes.bf16, stride, 1)), H200).copied.copies
+    row = replace(asked, m=1 << 20, k=1 << 16, a=Matrix(dtypes.bf16, 0, 1))  # 128 KiB, of which the copy makes 128 GiB
+    chosen = choose(row, H200)
+    assert chosen.kernel.name == "mma"
+    assert "wgmma does not take it: a has row stride 0" in chosen.reason
+    with pytest.raises(ValueError, match=r"kernel='wgmma' does not take .* a has row stride 0"):
+        choose(row, H200, kernel="wgmma")
+
+
 def test_what_was_asked_for_copies_too_and_rungs_do_not():
     asked = problem("64x64x64 nt bf16 by 4")
     named, given = choose(asked, H200, kernel="wgmma"), choose(asked, H200, config=WgmmaConfig(stages=3))
