@@ -45,6 +45,9 @@ def test_abbreviations_do_not_grow_without_end():
     short, long = (f"_Z1kI1aIiiE{''.join(levels[:count])}Evv" for count in (3, 60))
     assert in_cpp(short).count("int") == 2 + 4 + 8 + 16
     assert in_cpp(long) == long
+    short, long = (f"_ZN1aI900{'b' * 900}E{'IS0_E' * count}E" for count in (5, 100))
+    assert in_cpp(short).count("b" * 900) == 6
+    assert in_cpp(long) == long
 
 
 def test_names_that_are_the_same_in_cpp_stay_apart():

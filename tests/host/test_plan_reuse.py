@@ -1,5 +1,8 @@
 """Plans that are called again: what may change, and what must be refused before anything is launched."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, Lock
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +11,7 @@ from cuda.bindings import driver
 
 import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend, Shared
-from tilewright.backends.gpu import GpuBackend
+from tilewright.backends.gpu import CudaError, GpuBackend
 from tilewright.planner import planning
 
 
@@ -180,6 +183,37 @@ def test_the_gpu_backend_asks_the_driver_whose_a_stream_is(monkeypatch):
         backend.check_stream(stream)
     with pytest.raises(ValueError, match=r"stream=0x6 belongs to another GPU.*pass a stream of GPU 1"):
         backend.check_stream(6)
+
+
+def test_threads_share_one_pool_of_workspaces(monkeypatch):
+    backend = object.__new__(GpuBackend)
+    backend.device, backend.context, backend._pool, backend._making_pool = 0, driver.CUcontext(), None, Lock()
+    done, full = (driver.CUresult.CUDA_SUCCESS,), (driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY, 0)
+    both, pools, freed = Barrier(2), [], []
+
+    def create(properties):
+        with suppress(BrokenBarrierError):
+            both.wait(0.2)  # a second thread would come to the same place
+        pools.append(driver.CUmemoryPool())
+        return *done, pools[-1]
+
+    monkeypatch.setattr(driver, "cuMemPoolCreate", create)
+    for name in ("cuCtxPushCurrent", "cuCtxPopCurrent", "cuMemPoolSetAttribute"):
+        monkeypatch.setattr(driver, name, lambda *_: done)
+    monkeypatch.setattr(driver, "cuMemAllocFromPoolAsync", lambda n, *_: full if n > 64 else (*done, 4096))
+    monkeypatch.setattr(driver, "cuGetErrorString", lambda status: (*done, b"no memory"))
+    monkeypatch.setattr(driver, "cuMemFreeAsync", lambda address, stream: freed.append(address))
+
+    def use(_):
+        with backend.workspace(64, 0) as address:
+            return address
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(use, range(2))) == freed == [4096, 4096]
+    assert len(pools) == 1
+    with pytest.raises(CudaError, match="allocating 65 bytes for copies of operands, which kernel='mma' does without"):
+        backend.workspace(65, 0).__enter__()
+    assert len(freed) == 2
 
 
 def test_gpu_arrays_are_passed_by_their_own_addresses(backend):

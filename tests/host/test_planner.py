@@ -189,7 +189,7 @@ NOT_FP32 = "multiplies bf16 by bf16 or fp16 by fp16, and a is fp32, b is fp32"
         (
             "512x512x512 nt bf16 by 8",
             H200,
-            f"wgmma: {WGMMA}; each call copies a and b (1048576 bytes) first, since a is aligned to 8 bytes and TMA "
+            f"wgmma: {WGMMA}; each call copies a and b first, since a is aligned to 8 bytes and TMA "
             f"needs 16; b is aligned to 8 bytes and TMA needs 16",
         ),
         (
@@ -276,16 +276,28 @@ def test_notice_of_copies_comes_once_and_says_what_is_copied(caplog, unnoticed):
         a = Matrix(dtypes.bf16, k, 1)
         choose(replace(problem("1000x1000x1024 nt bf16"), k=k, a=a), H200)
     assert [record.getMessage() for record in caplog.records] == [
-        "each call copies a (2048000 bytes) first, since a has row stride 1001 (2002 bytes) and TMA needs a positive "
+        "each call copies a first, since a has row stride 1001 (2002 bytes) and TMA needs a positive "
         "multiple of 16 bytes up to 1099511627775"
     ]
+
+
+def test_copies_take_no_more_memory_than_the_operands():
+    asked = problem("8192x8192x8192 nn bf16")
+    for stride in (8193, 0):
+        assert choose(replace(asked, a=Matrix(dtypes.bf16, stride, 1)), H200).copied.copies
+    row = replace(asked, m=1 << 20, k=1 << 16, a=Matrix(dtypes.bf16, 0, 1))  # 128 KiB, of which the copy makes 128 GiB
+    chosen = choose(row, H200)
+    assert chosen.kernel.name == "mma"
+    assert "wgmma does not take it: a has row stride 0" in chosen.reason
+    with pytest.raises(ValueError, match=r"kernel='wgmma' does not take .* a has row stride 0"):
+        choose(row, H200, kernel="wgmma")
 
 
 def test_what_was_asked_for_copies_too_and_rungs_do_not():
     asked = problem("64x64x64 nt bf16 by 4")
     named, given = choose(asked, H200, kernel="wgmma"), choose(asked, H200, config=WgmmaConfig(stages=3))
     for choice, how in ((named, "kernel="), (given, "config=")):
-        assert choice.reason.startswith(f"wgmma: asked for by {how}; each call copies a and b (16384 bytes) first")
+        assert choice.reason.startswith(f"wgmma: asked for by {how}; each call copies a and b first")
         assert [copy.operand for copy in choice.copied.copies] == ["a", "b"]
     with pytest.raises(ValueError, match="rows of a do not all start on 16: pad them; use kernel='auto'"):
         choose(asked, H200, kernel="wgmma_stmatrix")

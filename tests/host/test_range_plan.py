@@ -175,6 +175,13 @@ def test_the_reasons_are_those_of_the_choices(backend):
     assert nothing.reason == "out has no elements, so nothing runs"
 
 
+def test_the_reasons_of_copies_are_as_few_as_those_of_other_operands(backend):
+    plan = tw.plan(f16(7, 1001), f16(1001, 1024), m=range(2, 400), backend=backend)
+    lines = plan.reason.splitlines()
+    assert any("each call copies a first, since a has row stride 1001" in line for line in lines)
+    assert len(lines) < 20
+
+
 def test_a_table_that_changes_changes_no_choice_of_the_range(backend, monkeypatch):
     plan = tw.plan(f16(7, 512), f16(512, 512), m=range(1, 65), backend=backend)
     config = tw.WgmmaConfig(128, 64, 3, epilogue="direct", overlap=False)

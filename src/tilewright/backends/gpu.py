@@ -95,6 +95,7 @@ class GpuBackend:
         self.hardware = self._read_hardware()
         self._functions: dict[bytes, Any] = {}
         self._pool: Any = None
+        self._making_pool = threading.Lock()
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "GpuExecutable":
         """Prebuild launch configuration, parameters and tensor-map caches of a loaded kernel."""
@@ -169,8 +170,8 @@ class GpuBackend:
         handle = driver.CUstream(stream)
         with self.current():
             allocated = driver.cuMemAllocFromPoolAsync(nbytes, self._workspace_pool(), handle)
-            what = f"allocating {nbytes} bytes for copies of operands that TMA cannot address (aligned ones need none)"
-            address = int(checked(allocated, what))
+            call = f"allocating {nbytes} bytes for copies of operands, which kernel='mma' does without,"
+            address = int(checked(allocated, call))
             try:
                 yield address
             finally:
@@ -178,17 +179,18 @@ class GpuBackend:
 
     def _workspace_pool(self) -> Any:
         """The pool of workspaces, which keeps its memory: to map it anew after each synchronization would take long."""
-        if self._pool is None:
-            properties = driver.CUmemPoolProps()
-            properties.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-            properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-            properties.location.id = self.device
-            pool = checked(driver.cuMemPoolCreate(properties), "cuMemPoolCreate")
-            attribute = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-            most = driver.cuuint64_t(2**64 - 1)
-            checked(driver.cuMemPoolSetAttribute(pool, attribute, most), "cuMemPoolSetAttribute")
-            self._pool = pool
-        return self._pool
+        with self._making_pool:
+            if self._pool is None:
+                properties = driver.CUmemPoolProps()
+                properties.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+                properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+                properties.location.id = self.device
+                pool = checked(driver.cuMemPoolCreate(properties), "cuMemPoolCreate")
+                attribute = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+                most = driver.cuuint64_t(2**64 - 1)
+                checked(driver.cuMemPoolSetAttribute(pool, attribute, most), "cuMemPoolSetAttribute")
+                self._pool = pool
+            return self._pool
 
     @property
     def memory(self) -> "_StreamMemory":

@@ -47,6 +47,12 @@ class _Mangled:
         """A name at the present place."""
         return self._nested() if self._skips("N") else self._simple()
 
+    def _learn(self, name: str) -> None:
+        """Keep what a substitution may stand for."""
+        if len(name) > 2 * _LONGEST:
+            raise _NotUnderstood("abbreviations that grow without end")
+        self._known.append(name)
+
     def _skips(self, text: str) -> bool:
         """Whether a text comes next; it is then read."""
         found = self._text.startswith(text, self._at)
@@ -60,7 +66,7 @@ class _Mangled:
         name = f"std::{self._source_name()}" if self._skips("St") else self._source_name()
         if not self._text.startswith("I", self._at):
             return name
-        self._known.append(name)
+        self._learn(name)
         return name + self._template_arguments()
 
     def _nested(self) -> str:
@@ -69,7 +75,7 @@ class _Mangled:
         name, is_new = "", False
         while not self._skips("E"):
             if is_new:
-                self._known.append(name)
+                self._learn(name)
             is_new = self._next() != "S"
             if not is_new:
                 name = self._substitution()
@@ -127,7 +133,7 @@ class _Mangled:
             name += self._template_arguments()
         else:
             name = self.name()
-        self._known.append(name)
+        self._learn(name)
         return name
 
     def _source_name(self) -> str:

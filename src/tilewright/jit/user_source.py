@@ -30,7 +30,7 @@ _EXPRESSION = re.compile(r"[<>:]")
 _MISSING = re.compile(r'cannot open source file "([^"]+)"')
 _HOST = re.compile(r'(?:identifier|has no member) "(cuda[A-Z]\w*|cout|cerr|vector|string|chrono)" ?(?:is undefined)?')
 """Errors about names that only host code has."""
-_TEMPLATE = re.compile(r"\btemplate\s*<([^;{}]*?)>([^;{}<>]*?)\b__global__\b([^;{}]*?)\b(\w+)\s*\([^(]*$")
+_TEMPLATE = re.compile(r"\btemplate\s*<")
 _ATTRIBUTE = re.compile(r"\b__\w+__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
@@ -66,6 +66,7 @@ class UserSource:
         """The module, with `name` the entry's if an instantiation is named, such as "scale<float, 4>".
 
         Raises:
+            ArgumentValueError: for characters that are no Unicode.
             CompilationError: with NVRTC's own messages.
             CompilerMissing: without NVRTC.
         """
@@ -78,6 +79,13 @@ class UserSource:
             *(f"-I{folder}" for folder in folders),
             *(f"-D{definition}" for definition in self.definitions),
         )
+        try:
+            "".join([self.name, self.text, instantiation, *options]).encode()
+        except UnicodeEncodeError as error:
+            raise ArgumentValueError(
+                f"{error.object[error.start]!r} is no character, and stands in the source, its path, the entry, or the "
+                "definitions or folders: leave it out"
+            ) from error
 
         def make() -> CompiledKernel:
             start = time.perf_counter()
@@ -107,9 +115,13 @@ class UserSource:
         """An instantiation of each kernel that is a template, as an example: "scan<128>"."""
         found = []
         for head in re.split(r"[;{}]", _ATTRIBUTE.sub("", cuda_code(self.text))):
-            if match := _TEMPLATE.search(head):
-                parameters = [each for each in match[1].split(",") if "=" not in each and "..." not in each]
-                found.append(f"{match[4]}<{', '.join(map(_example, parameters))}>")
+            before, _, after = head.partition("__global__")
+            named = re.findall(r"\w+", after.rpartition("(")[0])
+            if named and (start := _TEMPLATE.search(before)):
+                declared, closed, between = before[start.end() :].rpartition(">")
+                if closed and "<" not in between:
+                    parameters = [each for each in declared.split(",") if "=" not in each and "..." not in each]
+                    found.append(f"{named[-1]}<{', '.join(map(_example, parameters))}>")
         return found
 
     def _included(self, folders: Sequence[str]) -> list[object] | None:
@@ -139,7 +151,10 @@ class UserSource:
                     return None  # a file of this name may come to be there
                 for path in (os.path.join(folder, name) for folder in own):
                     if path not in found and os.path.isfile(path):
-                        body = Path(path).read_text(encoding="utf-8", errors="replace")
+                        try:
+                            body = Path(path).read_text(encoding="utf-8", errors="replace")
+                        except OSError:  # NVRTC says so
+                            return None
                         found[path] = hashlib.sha256(body.encode()).hexdigest()
                         pending.append((os.path.dirname(path), body))
         return [sorted(found.items()), [(folder, os.stat(folder).st_mtime_ns) for folder in toolkit]]

@@ -14,6 +14,9 @@ from tilewright.rounding import round_up
 ROW_BYTES = 128
 """Rows of a copy begin on multiples of this many bytes: TMA reads others more slowly (docs/performance-log.md)."""
 
+UNCOUNTED_BYTES = 1 << 26
+"""A workspace may always have so many bytes, and else as many as the operands together."""
+
 
 class Copy(NamedTuple):
     """The copy of an operand: a problem that stores it as `out`, `offset` bytes into the workspace."""
@@ -51,11 +54,16 @@ class Copied(NamedTuple):
         if not self.copies:
             return ""
         named = " and ".join(copy.operand for copy in self.copies)
-        return f"each call copies {named} ({self.nbytes} bytes) first, since {'; '.join(self.reasons)}"
+        return f"each call copies {named} first, since {'; '.join(self.reasons)}"
 
 
 def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | None:
-    """The problem with copies of those operands whose layout the kernel refuses; None if it refuses for more."""
+    """The problem with copies of those operands whose layout the kernel refuses; None if it refuses for more.
+
+    None also if the copies take much memory, and more than the operands: those of a broadcast operand may be any
+    number of times as large as itself.
+    """
+    asked = problem
     copies: dict[str, Copy] = {}
     reasons, nbytes = [], 0
     while (refusal := kernel.refuses(problem, hardware)) is not None:
@@ -67,6 +75,8 @@ def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | Non
         reasons.append(refusal.reason)
         nbytes += making.batch_count * making.m * making.out.row_stride * matrix.dtype.nbytes
         problem = problem.with_operands({name: matrix})
+    if nbytes > UNCOUNTED_BYTES and nbytes > asked.minimum_bytes:
+        return None
     return Copied(problem, tuple(copies.values()), nbytes, tuple(reasons))
 
 

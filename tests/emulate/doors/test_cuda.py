@@ -1,5 +1,7 @@
 """CUDA C++ in `tilewright.check` and on the command line, compiled by NVRTC with headers, macros and the cache."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -196,6 +198,32 @@ def test_a_template_that_nobody_instantiates_is_named_with_an_example():
         tw.check(there, x, block=2, entry="scan")
     with pytest.raises(ValueError, match="mix is a template"):
         tw.check(there, x, block=2, entry="mix")
+
+
+def test_text_that_declares_no_template_is_read_once():
+    for text in ("template<a>" * 3000 + "__global__ " * 3000, "template<" * 9000 + "__global__ f(", "__global__ f("):
+        assert UserSource("k.cu", text).templates == []
+
+
+@pytest.mark.parametrize(
+    "given", [{"define": {"NAME": "\ud800"}}, {"entry": "add<\ud800>"}, {"kernel": SOURCE + "// \ud800"}]
+)
+def test_what_is_no_text_is_refused(given):
+    kernel = given.pop("kernel", SOURCE)
+    with pytest.raises(ValueError, match=r"'\\ud800' is no character, .*: leave it out"):
+        tw.check(kernel, block=1, **given)
+
+
+def test_a_header_that_cannot_be_read_is_left_to_the_compiler(source, monkeypatch):
+    read = Path.read_text
+
+    def refuse(path, **how):
+        if path.name == "factor.h":
+            raise PermissionError(path)
+        return read(path, **how)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert check(source, np.zeros(32, np.float32), block=32, entry="add").verified
 
 
 def test_files_that_are_none(tmp_path):

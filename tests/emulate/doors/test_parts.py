@@ -2,13 +2,14 @@
 
 import ctypes
 from dataclasses import replace
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from support.compilers import needing
-from tilewright.checking.doors import cuda_runtime
+from tilewright.checking.doors import cuda_runtime, triton
 from tilewright.checking.doors.cuda_runtime import Runtime
 from tilewright.checking.doors.dlpack import NARROW, Exported, as_if_on_gpu, memory_of, tensor_of
 from tilewright.checking.doors.tma_bits import descriptors_in
@@ -160,3 +161,18 @@ def test_compilers_are_skipped_only_where_they_are_not_installed_and_not_require
     monkeypatch.setenv("TILEWRIGHT_DOORS", "required")
     with pytest.raises(ModuleNotFoundError, match="no_such_compiler"):
         needing("no_such_compiler")
+
+
+@pytest.mark.parametrize(("first", "shape", "strides"), [(0, [9, 64], [64, 1]), (4, [4, 64], [-64, 1])])
+def test_a_descriptor_of_triton_stays_in_its_tensor(first, shape, strides):
+    base = np.zeros((8, 64), np.float16)[first:]
+    facts = {"fp4_padded": False, "block_size": [4, 64], "swizzle": 3}
+
+    def described(shape, strides):
+        arguments = triton._Arguments(iter([facts]))
+        arguments.add("a", "tensordesc<fp16[4,64]>", SimpleNamespace(base=base, shape=shape, strides=strides))
+        return arguments
+
+    assert described([4, 64], [64, 1]).labels == ["a", "a.shape[0]", "a.shape[1]", "a.strides[0]", "a.strides[1]"]
+    with pytest.raises(ValueError, match=r"a is a descriptor .*, which leave its tensor of shape \[[48], 64\]"):
+        described(shape, strides)

@@ -19,11 +19,11 @@ import numpy as np
 
 from tilewright.checking.doors.door import Call, Perform, extents
 from tilewright.checking.doors.user_code import Compiler, Place
-from tilewright.checking.host_memory import TensorMap, arguments_of, host_array
+from tilewright.checking.host_memory import TensorMap, arguments_of, host_array, span_of
 from tilewright.checking.launch import Launch, Source, launch_of
 from tilewright.checking.wording import PYTHON, TRITON_WORDS
 from tilewright.emulator.semantics.swizzle import SWIZZLE_SPANS
-from tilewright.errors import ArgumentTypeError, UnsupportedError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.hardware import MAX_SMEM_BYTES
 from tilewright.reference import Array
 
@@ -239,10 +239,17 @@ class _Arguments:
             raise UnsupportedError(f"{name} is a descriptor of im2col or of padded fp4: pass one of tiles of elements")
         base = _array(descriptor.base, name)
         strides = [stride * base.itemsize for stride in descriptor.strides]
+        described = np.lib.stride_tricks.as_strided(base, descriptor.shape, strides)
+        (low, high), (first, last) = span_of(base), span_of(described)
+        if first < low or high < last:
+            raise ArgumentValueError(
+                f"{name} is a descriptor of shape {list(descriptor.shape)} and strides {list(descriptor.strides)}, "
+                f"which leave its tensor of shape {list(base.shape)}: pass one of all that memory"
+            )
         self._append(
             name,
             TensorMap(
-                np.lib.stride_tricks.as_strided(base, descriptor.shape, strides),
+                described,
                 facts["block_size"],
                 SWIZZLE_SPANS[facts["swizzle"]],
                 oob_fill="nan" if getattr(descriptor, "padding", "zero") == "nan" else "zeros",
