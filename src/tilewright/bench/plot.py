@@ -29,9 +29,7 @@ def pyplot(path: Path) -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise UnavailableError(
-            "--plot needs matplotlib, which is not installed: pip install 'tilewright[plot]'"
-        ) from None
+        raise UnavailableError("--plot needs matplotlib, which is not installed: pip install matplotlib") from None
     matplotlib.use("agg")
     matplotlib.rcParams["text.parse_math"] = False  # a name with dollars is a name
     matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text, for search and screen readers

@@ -87,14 +87,16 @@ def tune(
     hardware = _hardware(to.gpu, measures)
     kept = store(label(hardware))
     record: dict[str, Any] = {"gpu": kept.gpu, "table": str(kept.path), "products": [], "interrupted": False}
+    show: Callable[[str], None] = (lambda _: None) if as_json else console().print
     if to.imported is not None:
         record["imported"] = _import(to.imported, kept)
+        show(f"{to.imported}: entries read: {record['imported']}")
     problems = [(shape, tunable(problem_of(shape, bias, activation), hardware)) for shape in wanted]
-    show = (lambda *_: None) if as_json else console().print
     _measure(problems, kept, record, again=again, jobs=jobs, show=show)
     table = kept.table()
     if to.export is not None:
         write_whole(to.export, encode(table, kept.gpu))
+        show(f"{to.export}: entries written: {len(table)}")
     if to.listed:
         record["entries"] = [entry.as_dict() for entry in table.entries()]
         if not as_json:
