@@ -81,6 +81,20 @@ def test_a_captured_graph_keeps_its_workspace(torch, product, by_hand):
         assert torch.equal(others[0], others[1])
 
 
+@pytest.mark.parametrize("ranged", [False, True])
+def test_the_first_call_may_be_captured(torch, product, ranged):
+    a, b, expected = product
+    out = torch.empty_like(expected)
+    plan = tw.plan(a, b, m=range(290, 311)) if ranged else tw.plan(a, b, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        plan(a, b, out=out)
+    out.fill_(float("nan"))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert is_close(torch, out, expected)
+
+
 def test_arrays_in_host_memory(gpu, product):
     a, b, expected = (tensor.float().cpu().numpy().astype(np.float16) for tensor in product)
     plan = tw.plan(a, b)

@@ -28,6 +28,9 @@ class AbsentGpu:
         """Copy nothing: there are no addresses."""
         yield {}
 
+    def prepare_workspace(self) -> None:
+        """Nothing is needed."""
+
     @contextmanager
     def workspace(self, nbytes: int, stream: int) -> Iterator[int]:
         """No memory: nothing is launched."""

@@ -91,6 +91,9 @@ class EmulatedBackend:
         with self._turn, mirrored(operands, self.memory) as addresses:
             yield addresses
 
+    def prepare_workspace(self) -> None:
+        """Nothing is needed."""
+
     @contextmanager
     def workspace(self, nbytes: int, stream: int) -> Iterator[int]:
         """Fresh memory between redzones, for callers that have the operands `resident`."""

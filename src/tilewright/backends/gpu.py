@@ -164,6 +164,10 @@ class GpuBackend:
         with self.current(), mirrored(host, _StreamMemory(stream)) as moved:
             yield {name: operand.pointer for name, operand in operands.items()} | dict(moved)
 
+    def prepare_workspace(self) -> None:
+        """Make the pool."""
+        self._workspace_pool()
+
     @contextmanager
     def workspace(self, nbytes: int, stream: int) -> Iterator[int]:
         """Memory from a pool of this backend's own, in the order of the stream."""

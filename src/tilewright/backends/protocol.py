@@ -47,6 +47,9 @@ class Backend(Protocol):
     def resident(self, operands: Mapping[str, Operand], stream: int) -> AbstractContextManager[Mapping[str, int]]:
         """The operands' addresses on this backend. Operands elsewhere are copied in, and `out` back at the end."""
 
+    def prepare_workspace(self) -> None:
+        """Make what `workspace` needs and what may not be made while a stream is captured."""
+
     def workspace(self, nbytes: int, stream: int) -> AbstractContextManager[int]:
         """The address of memory for the launches on `stream` within the context, aligned to 256 bytes.
 

@@ -109,6 +109,7 @@ class CopyingExecutable:
         self, copied: Copied, makers: Sequence[Executable], multiply: Executable, backend: Backend, exchanged: bool
     ):
         """makers: the copies' executables, in order. exchanged: whether `multiply` takes a as b."""
+        backend.prepare_workspace()
         self._multiply, self._backend, self._nbytes = multiply, backend, copied.nbytes
         roles = [OPERANDS.index(copy.operand) for copy in copied.copies]
         if exchanged:
