@@ -39,6 +39,9 @@ class RecordingBackend:
     def resident(self, operands, stream):
         yield {name: operand.pointer for name, operand in operands.items()}
 
+    def prepare_workspace(self):
+        pass
+
     @contextmanager
     def workspace(self, nbytes, stream):
         yield 1 << 40
