@@ -98,7 +98,7 @@ def test_arguments_take_the_types_of_their_parameters(ptx):
              (1, "f32[4]", "a 4-byte integer"),
              (1, "4294967296", "a 4-byte integer"), (2, "f32[4]", "a number such as 1.5"), (2, "f64:1", "a number"),
              (3, "f32:1", "a number"),
-             (4, "256", "a 1-byte integer"), (5, "bytes:00", "bytes:HEX of 16 bytes"), (5, "5", "bytes:HEX of 16"),
+             (4, "256", "a 1-byte integer"), (5, "bytes:00", "tilewright.Struct"), (5, "5", "bytes:HEX of 16"),
              (6, "1.5", "a 2-byte integer"), (7, "f32[4]", "tensormap"),
              (1, "tensormap(b=f32[8,8], box=[8,8])", "a 4-byte"),
              ]  # fmt: skip

@@ -125,7 +125,7 @@ def test_the_rule_of_an_overwrite_is_about_threads_that_read_too(reports):
 
 
 MESSAGES = {
-    "in_place_shift": r"which thread 0 of CTA 0 reads without order: a barrier, at least __syncwarp",
+    "in_place_shift": r"which thread 0 of CTA 0 reads .*: a barrier, __syncwarp\(\) if only .*, else __syncthreads\(\)",
     "block_reduction": r"reads shared address \w+ \(sums.*\), which thread .* without order: .*__syncthreads\(\), must",
     "flag_between_blocks": r"which thread \d+ of CTA \d writes without order: .*acquire of \.gpu scope",
     "peer_written_while_it_reads": r"which thread \d+ of CTA \d reads without order: a barrier of the cluster must",

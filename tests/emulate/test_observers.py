@@ -102,6 +102,21 @@ def test_what_is_no_observer_is_refused_by_its_place():
         Device(observers=[Observer(), Duck()])  # type: ignore[list-item]
 
 
+def test_a_method_that_is_nearly_an_event_is_refused():
+    class Misspelt(Observer):
+        def store(self, *event):
+            pass
+
+    class Helped(Observer):
+        store = 3
+
+        def line_of(self, site):
+            return site
+
+    with pytest.raises(ArgumentTypeError, match=r"observers\[1\] has a method 'store', .* mean 'stored'\?"):
+        Device(observers=[Helped(), Misspelt()])
+
+
 def test_observers_without_brackets_are_refused():
     with pytest.raises(ArgumentTypeError, match=r"must be a sequence of them, such as \[observer\]"):
         Device(observers=Observer())

@@ -181,6 +181,9 @@ MAP = tw.TensorMap(np.zeros((8, 16), np.float32), (8, 16))
         (bytes(192), {188: X}, ValueError, r"arguments\[0\]\[188\] takes 8 bytes from 188 on, and the structure ends"),
         (bytes(192), {128: MAP}, ValueError, r"\[128\] takes 128 bytes from 128 on, and the structure ends after 192"),
         (bytes(192), {-8: X}, ValueError, r"arguments\[0\]: the offset=-8 must be an integer from 0 on"),
+        (bytes(192), {1: X}, ValueError, r"\[1\] puts an address at 1, and a pointer lies at a multiple of 8"),
+        (Params(), {144: X}, ValueError, r"puts an address into a field of 4 bytes at 144, and a pointer takes a"),
+        (numpy_params(1), {144: X}, ValueError, r"puts an address into a field of 4 bytes at 144"),
         (bytes(192), {0: MAP, 120: X}, ValueError, r"arguments\[0\]\[120\] and arguments\[0\]\[0\] overlap in"),
         (bytes(192), {0: 5}, TypeError, r"arguments\[0\]\[0\] is a int: put a NumPy array, a torch"),
         (bytes(192), [X], TypeError, r"arguments\[0\]: places=.* must be a dictionary, of arrays by the names"),
@@ -192,6 +195,17 @@ def test_structures_that_are_refused(data, places, error, message):
     with pytest.raises(error, match=message) as raised:
         tw.check(compile_ptx(SOURCE), tw.Struct(data, places), grid=1, block=128)
     assert isinstance(raised.value, tw.TilewrightError)
+
+
+def test_host_addresses_in_plain_bytes_are_told_of_struct():
+    memory = np.zeros(8, np.float32)
+    for pair in (Pointers(0, 5 << 50), bytes(Pointers(0, 5 << 50))):
+        (report,) = tw.check(compile_ptx(TAKE), pair, grid=1, block=1, schedules=0).reports
+        assert "outside every allocation" in report["message"]
+        assert "Pass a tilewright.Struct" in report["message"]
+    struct = tw.Struct(Pointers(0, 5 << 50), {"factors": memory})
+    (report,) = tw.check(compile_ptx(TAKE), struct, grid=1, block=1, schedules=0).reports
+    assert "Pass a tilewright.Struct" not in report["message"]
 
 
 def test_a_structure_of_ctypes_has_the_size_of_its_parameter():

@@ -158,6 +158,12 @@ def test_a_tensor_without_strides_or_memory_is_refused_also_when_its_type_is_kno
             read(wrong, "a")
 
 
+def test_a_scalar_is_not_an_array():
+    for read in (adopt, describe):
+        with pytest.raises(TilewrightError, match="b is a float16, which is a scalar: pass a NumPy"):
+            read(np.float16(3), "b")
+
+
 def test_a_class_is_not_an_array():
     for kind in (np.ndarray, GpuArray, Shared):
         with pytest.raises(TilewrightError, match="a is a type, which exports no array interface: pass"):

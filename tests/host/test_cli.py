@@ -61,9 +61,12 @@ def test_doctor_multiplies_and_finds_no_failure(tmp_path, monkeypatch):
         (("inspect", "mma", "--dtype", "fp32"), ["fp32"]),
         (
             ("check", "nope"),
-            ["'nope' does not exist: use all, ladder,", "PTX file such as ./kernel.ptx, or one of wgmma, mma"],
+            [
+                "'nope' does not exist: use all, ladder,",
+                "FILE.ptx, FILE.cu, FILE.py:NAME, ./FILE) or one of wgmma, mma",
+            ],
         ),
-        (("check", "sim"), ["KERNEL='sim' does not exist: did you mean simt", "? Use all,", "./kernel.ptx", "one of"]),
+        (("check", "sim"), ["KERNEL='sim' does not exist: did you mean simt", "? Use all,", "FILE.cu", "one of"]),
         (("check", "kernel.ptx"), ["kernel.ptx cannot be read", "No such file"]),
         (("check", "kernel.ptx", 8, 8, 8), ["M is 8", "--arg"]),
         (("check", "mma", "--grid", 4, "--shared-bytes", 64), ["--grid, --shared-bytes", "'mma'", ".ptx"]),

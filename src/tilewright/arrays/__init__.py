@@ -7,6 +7,8 @@ the caller has imported it.
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tilewright.arrays.cuda_interface import CUDA_INTERFACE
 from tilewright.arrays.cupy import CUPY
 from tilewright.arrays.dlpack import DLPACK
@@ -40,8 +42,9 @@ def _found(array: Any, argument: str) -> Library:
         for interface in (CUDA_INTERFACE, DLPACK):
             if interface.has(array):
                 return interface
+    lack = "is a scalar" if isinstance(array, np.generic) else "exports no array interface"
     raise ArgumentTypeError(
-        f"{argument} is a {type(array).__name__}, which exports no array interface: pass a NumPy, torch, CuPy or JAX "
+        f"{argument} is a {type(array).__name__}, which {lack}: pass a NumPy, torch, CuPy or JAX "
         f"array, or anything with __dlpack__ or __cuda_array_interface__"
     )
 

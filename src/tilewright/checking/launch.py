@@ -8,6 +8,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.backends.emulation_limit import share_together
 from tilewright.checking.arguments import Arguments
 from tilewright.checking.asynchrony import Asynchrony, asynchronies
@@ -17,9 +19,10 @@ from tilewright.checking.parameters import fit
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Results, Run, ignored, run_under_each
 from tilewright.checking.time_limit import TimeLimit
-from tilewright.checking.wording import Wording, in_words
+from tilewright.checking.wording import HOST_ADDRESSES, Wording, in_words
 from tilewright.emulator import Counters, Coverage, Device, Kernel
 from tilewright.emulator.checks.reporting.waivers import Waiver
+from tilewright.emulator.memory import WHOSE
 from tilewright.emulator.ptx.parser import COMPILED, source_files
 from tilewright.errors import ArgumentValueError
 from tilewright.reference import Array
@@ -138,6 +141,8 @@ class Launch:
         """
         arguments, kernel = self.arguments, self.kernel
         initial = arguments.initial(seed)
+        has_bytes = any(isinstance(item, bytes | np.void) for item in arguments.items)
+        remedies = dict(self.remedies) | ({WHOSE: HOST_ADDRESSES} if has_bytes else {})
         findings = Findings(self.title or kernel.name, Path(self.source.name).name, waivers=waivers, coverage=coverage)
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
@@ -146,7 +151,7 @@ class Launch:
             memory_bytes = arguments.nbytes + SPARE_BYTES
             device = Device(memory_bytes=memory_bytes, ignore=ignore, printed=printed, **options)
             addresses = {name: _upload(device, array, arguments.buffers[name].skew) for name, array in initial.items()}
-            findings.named = lambda text: in_words(_named(text, addresses, initial), self.remedies)
+            findings.named = lambda text: in_words(_named(text, addresses, initial), remedies)
 
             def run() -> tuple[Results, Counters | None]:
                 loaded = device.load(self.source.text, kernel.name)

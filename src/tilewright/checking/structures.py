@@ -23,8 +23,8 @@ class Struct:
 
     data: all its bytes: a ctypes.Structure, a NumPy scalar of a structured dtype, or bytes.
     places: what lies where in it. A place is the name of a field ("outer.inner" in a nested structure) or an offset in
-    bytes. A NumPy array or a torch tensor on the CPU puts its address there, in 8 bytes; None is a null pointer; a
-    TensorMap puts its 128 bytes there, or its address into a field of 8.
+    bytes, for a pointer a multiple of 8. A NumPy array or a torch tensor on the CPU puts its address there, in 8 bytes;
+    None is a null pointer; a TensorMap puts its 128 bytes there, or its address into a field of 8.
     """
 
     data: "bytes | ctypes.Structure | np.generic"
@@ -83,6 +83,8 @@ def filled(label: str, struct: Struct, parts: Mapping[str, tuple[Place, Item]]) 
             raise ArgumentValueError(
                 f"{name} takes {size} bytes from {place.offset} on, and {room}: name a fitting place"
             )
+        if size == ADDRESS_BYTES and place.size is None:
+            _require_pointer_at(name, struct.data, place.offset)
         for byte in range(place.offset, end):
             if taken.setdefault(byte, name) != name:
                 raise ArgumentValueError(f"{name} and {taken[byte]} overlap in {label}: give each a place of its own")
@@ -102,9 +104,27 @@ def _bytes_of(label: str, struct: Struct) -> bytes:
     )
 
 
+def _require_pointer_at(name: str, data: Any, offset: int) -> None:
+    """Refuse an offset where no pointer lies, as far as the type of the data says it."""
+    if offset % ADDRESS_BYTES:
+        raise ArgumentValueError(
+            f"{name} puts an address at {offset}, and a pointer lies at a multiple of {ADDRESS_BYTES}: give the offset "
+            "of one, or the name of a field"
+        )
+    kind, start, size = _type_of(data), 0, 0
+    while holding := [each for each in _fields(kind).values() if 0 <= offset - start - each[0] < each[1]]:
+        inside, size, kind = holding[0]
+        start += inside
+    if _is_number(kind) and (start, size) != (offset, ADDRESS_BYTES):
+        raise ArgumentValueError(
+            f"{name} puts an address into a field of {size} bytes at {start}, and a pointer takes a field of "
+            f"{ADDRESS_BYTES}: give the offset of one, or its name"
+        )
+
+
 def _field(label: str, data: Any, name: str) -> tuple[int, int]:
     """Offset and size of a field, by its name."""
-    kind: Any = data.dtype if isinstance(data, np.generic) else type(data)
+    kind = _type_of(data)
     start = size = 0
     for part in name.split("."):
         fields = _fields(kind)
@@ -117,6 +137,17 @@ def _field(label: str, data: Any, name: str) -> tuple[int, int]:
         offset, size, kind = fields[part]
         start += offset
     return start, size
+
+
+def _type_of(data: Any) -> Any:
+    return data.dtype if isinstance(data, np.generic) else type(data)
+
+
+def _is_number(kind: Any) -> bool:
+    """Whether a type is of numbers, and no structure, array or opaque bytes."""
+    if isinstance(kind, np.dtype):
+        return kind.kind in "biufc"
+    return isinstance(kind, type) and issubclass(kind, ctypes._SimpleCData)
 
 
 def _fields(kind: Any) -> dict[str, tuple[int, int, Any]]:

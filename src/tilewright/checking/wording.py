@@ -53,12 +53,16 @@ COMMAND_LINE = Wording(
     quoted=shlex.quote,
     given="--arg is given {times}",
     address="f32[1024]:random or the like, ptr:NAME, tensormap(...) or an integer",
-    structure="a structure: bytes:HEX of {size} bytes",
+    structure="a structure: bytes:HEX of {size} bytes (with pointers in it, a tilewright.Struct in Python)",
     typed={2: ", or f16:1.5 or bf16:1.5", 4: ", or f32:1.5", 128: ", or tensormap(...)"},
 )
 
+HOST_ADDRESSES = "is it of the host, in the bytes of a structure? Pass a tilewright.Struct, which puts arrays in there"
+"""What is asked about an address far from every allocation where a structure was passed as plain bytes."""
+
 TRITON_WORDS = {
     "a flag with __threadfence() on either side": 'a flag, written with sem="release" and read with sem="acquire"',
+    "__syncwarp() if only this warp shares it, else __syncthreads()": "such as tl.debug_barrier()",
     "at least __syncwarp()": "such as tl.debug_barrier()",
     "__syncwarp()": "tl.debug_barrier()",
     "__syncthreads()": "tl.debug_barrier()",

@@ -34,7 +34,7 @@ from tilewright.emulator.machine.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.machine.bound.images import Images
 from tilewright.emulator.machine.bound.multicasts import Multicasts
 from tilewright.emulator.machine.machine import Machine
-from tilewright.emulator.machine.observer import Observer
+from tilewright.emulator.machine.observer import Observer, misspelt
 from tilewright.emulator.machine.wave import Launch, Wave
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.program.compile import compiled, parsed, text_of
@@ -107,6 +107,11 @@ class Device:
                 raise ArgumentTypeError(
                     f"observers[{index}] is {observer!r} and must be an Observer: derive its class from "
                     "tilewright.emulator.Observer"
+                )
+            for name, event in misspelt(observer):
+                raise ArgumentTypeError(
+                    f"observers[{index}] has a method {name!r}, which is no event and would never be told: did you "
+                    f"mean {event!r}? Rename it"
                 )
         if asynchrony not in POLICIES:
             raise ArgumentValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")

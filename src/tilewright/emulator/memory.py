@@ -27,6 +27,8 @@ REDZONE = 256
 """Bytes around each global allocation that belong to no allocation."""
 _NULL_BYTES = 1 << 20
 """The size of the range from address 0 that counts as an index from a null pointer."""
+WHOSE = "is it a pointer of this device?"
+"""The question about an address far from every allocation."""
 _FAR = 1 << 32
 """The distance from an allocation, in bytes, from which an address no longer counts as a wrong index into it."""
 POISON = 0xFF
@@ -182,10 +184,10 @@ class GlobalMemory(FlatMemory):
             return f"it is a null pointer{f' and {GLOBAL_BASE + offset} bytes' if GLOBAL_BASE + offset else ''}"
         allocations = [item for item in self.allocations if not item.internal]
         if not allocations:
-            return "there is no live allocation"
+            return f"there is no live allocation: {WHOSE}"
         nearest = min(allocations, key=lambda item: max(item.start - offset, offset - item.end + 1))
         if max(nearest.start - offset, offset - nearest.end) > _FAR:
-            return "it is far from every allocation, so no index into one: is it a pointer of this device?"
+            return f"it is far from every allocation, so no index into one: {WHOSE}"
         if offset < nearest.start:
             relation = f"{_bytes(nearest.start - offset)} before"
         elif offset >= nearest.end:

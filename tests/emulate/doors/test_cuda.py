@@ -134,7 +134,7 @@ def test_what_does_not_compile_is_shown_by_the_compiler_itself(source):
     [
         ({}, ValueError, "has 3 entries: choose with entry='NAME'"),
         ({"entry": "none"}, ValueError, "entry='none' names none of them"),
-        ({"entry": "scale<int>"}, tw.CompilationError, "cannot determine which instance"),
+        ({"entry": "scale<int>"}, tw.TilewrightError, "cannot determine which instance"),
         ({"entry": "add", "tile": 3}, TypeError, "tile=3 is not an argument of a check of CUDA C++"),
         ({"entry": "add", "define": "N=3"}, TypeError, "define='N=3' must be macros by name"),
         ({"entry": "add", "include": "/none"}, ValueError, "include='/none' is no folder: name one with headers"),
@@ -190,6 +190,8 @@ def test_a_template_that_nobody_instantiates_is_named_with_an_example():
         with pytest.raises(ValueError, match=rf"is a template: instantiate it with entry='{example}' or the like"):
             tw.check(TEMPLATES, np.ones(1, np.float32), block=1, entry=entry)
     assert UserSource("k.cu", TEMPLATES).templates == ["scan<128>", "mix<float, float, true>"]
+    with pytest.raises(ValueError, match=r"(?s)has no entry.*'scan<128>' or the like\nmix is a template"):
+        tw.check(TEMPLATES, block=1, entry="nope")
     x = np.ones(2, np.float32)
     assert tw.check(TEMPLATES, x, block=2, entry="scan<128>", schedules=0).verified
     assert set(x) == {128}
@@ -224,6 +226,22 @@ def test_a_header_that_cannot_be_read_is_left_to_the_compiler(source, monkeypatc
 
     monkeypatch.setattr(Path, "read_text", refuse)
     assert check(source, np.zeros(32, np.float32), block=32, entry="add").verified
+
+
+@pytest.mark.parametrize(("entry", "said"), [("scam<2>", '"scam" is undefined'), ("scan<2, 3>", "which instance")])
+def test_an_instantiation_of_nothing_names_what_is_there(entry, said):
+    names = r"\n  simple\n  scan<128>\n  mix<float, float, true>$"
+    with pytest.raises(ValueError, match=rf"(?s)^entry='{entry}' names no kernel of .*{said}[^\n]*:{names}"):
+        tw.check(TEMPLATES + "__global__ void simple() {}", block=1, entry=entry)
+
+
+def test_a_source_of_one_line_is_no_path():
+    x = np.zeros(1, np.float32)
+    assert tw.check("__global__ void f(float* x) { x[0] = 1; }", x, block=1, schedules=0).verified
+    assert x[0] == 1
+    ptx = ".version 8.0 .target sm_90 .address_size 64 .visible .entry f() { ret; }"
+    with pytest.raises(ValueError, match=r"^kernel has no entry"):  # directives are read up to the end of the line
+        tw.check(ptx, block=1)
 
 
 def test_files_that_are_none(tmp_path):

@@ -1,5 +1,6 @@
 """PTX of any compiler: its text, or the path of a file with it."""
 
+import re
 from pathlib import Path
 
 from tilewright.checking.doors.door import Call, Perform
@@ -7,6 +8,9 @@ from tilewright.checking.host_memory import arguments_of
 from tilewright.checking.launch import Source, launch_of
 from tilewright.checking.wording import PYTHON
 from tilewright.errors import ArgumentTypeError
+
+_OF_A_SOURCE = re.compile(r"\n|\b__global__\b|\.version\s+\d|\.entry\s")
+"""What a source has, even on one line, and a path has not."""
 
 
 class PtxDoor:
@@ -20,6 +24,11 @@ class PtxDoor:
         """Launch the kernel of that name."""
         call.refuse_options("PTX")
         launch_module(_source(call.kernel), call.entry, call, perform)
+
+
+def is_source(text: str) -> bool:
+    """Whether a text is a source, CUDA C++ or PTX, and not the path of one."""
+    return not text.strip() or bool(_OF_A_SOURCE.search(text))
 
 
 def launch_module(source: Source, entry: str | None, call: Call, perform: Perform, title: str = "") -> None:
@@ -42,7 +51,7 @@ def launch_module(source: Source, entry: str | None, call: Call, perform: Perfor
 def _source(kernel: object) -> Source:
     if isinstance(kernel, bytes):
         kernel = kernel.decode(errors="replace")
-    if isinstance(kernel, Path) or (isinstance(kernel, str) and kernel.strip() and "\n" not in kernel):
+    if isinstance(kernel, Path) or (isinstance(kernel, str) and not is_source(kernel)):
         return Source.read(Path(kernel))
     if not isinstance(kernel, str):
         raise ArgumentTypeError(

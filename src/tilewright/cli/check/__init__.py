@@ -182,7 +182,7 @@ def _check_kernels(
     if name in COVERED:
         chosen = [EVERY_KERNEL[each] for each in (KERNELS if name == "all" else LADDER)]
     else:
-        chosen = [kernel_named(name, "KERNEL", "all, ladder, the path of a PTX file such as ./kernel.ptx,")]
+        chosen = [kernel_named(name, "KERNEL", "all, ladder, a file (FILE.ptx, FILE.cu, FILE.py:NAME, ./FILE)")]
     checks = checks_of(chosen, **product.wanted())
     count = len(checks)
     for number, each in enumerate(checks):

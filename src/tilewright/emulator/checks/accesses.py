@@ -238,8 +238,11 @@ class AccessChecks:
         rank, thread = divmod(column, self._ground.topology.threads)
         if rank != self._ground.topology.cta[lane] % self._ground.topology.cluster_size:
             return "a barrier of the cluster"
-        within_warp = thread // WARP == self._ground.topology.thread[lane] // WARP
-        return f"a barrier, {'at least __syncwarp()' if within_warp else 'such as __syncthreads()'},"
+        if thread // WARP != self._ground.topology.thread[lane] // WARP:
+            return "a barrier, such as __syncthreads(),"
+        if self._ground.topology.threads <= WARP:
+            return "a barrier, at least __syncwarp(),"
+        return "a barrier, __syncwarp() if only this warp shares it, else __syncthreads(),"
 
     def _find_unwritten(self, kind: str, site: int, lanes: Indices, where: Indices, unwritten: Mask) -> None:
         """Report an atomic of memory that nothing has written; a load may leave its registers unused."""

@@ -4,8 +4,10 @@ A subclass of `Observer` overrides the events that it wants to hear; docs/emulat
 counters are observers.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import partial
+from inspect import getattr_static
 from typing import Any
 
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
@@ -176,6 +178,14 @@ class Observer:
 
 
 EVENTS = tuple(name for name in vars(Observer) if not name.startswith("_"))
+
+
+def misspelt(observer: Observer) -> Iterator[tuple[str, str]]:
+    """The public methods of an observer whose names are nearly those of events, each with the event."""
+    for name in dir(observer):
+        if name not in EVENTS and not name.startswith("_") and callable(getattr_static(observer, name, None)):
+            for event in get_close_matches(name, EVENTS, 1, cutoff=0.85):
+                yield name, event
 
 
 class Observers(Observer):
