@@ -60,7 +60,7 @@ class Subject:
         """The products that a mutant has to get right."""
         m, n, k = self.shape
         if k == 0:
-            return self.shape, (m, n + 1, 0)
+            return self.shape, (m, n + 2, 0)  # in which pairs of columns are aligned, too
         if self.rung:
             return self.shape, (m, n, self.rung.tile_k)
         others = getattr(self.config, "split_k", 1) - 1  # CTAs with a k-block each
