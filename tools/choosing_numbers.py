@@ -84,7 +84,7 @@ def thresholds() -> list[str]:
     row = math.exp(sum(map(math.log, rates)) / len(rates))
     beyond = "below the threshold", "with both extents from 256 on"
     return [
-        "| the tree | the best Config measured with the property, over the best one without it |",
+        "| the tree | how much quicker the best Config with the property is than the best one without it |",
         "|---|---|",
         f"| m = 1: a GEMV | `wgmma` is {row:.2f} times as quick as cuBLAS ({len(one)} products). |",
         f"| min(m, n) < 64: a thin kernel | Tiles of at most 128x64: {gain(thin, small)} {beyond[0]}; "

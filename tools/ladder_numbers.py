@@ -154,6 +154,7 @@ def index() -> list[str]:
     aside = " and ".join(name for name, rung in LADDER.items() if rung.side_step)
     about = [
         f"All figures are at {_shape_text(YARDSTICK)}, and each gain is over the rung before.",
+        "Where a gain is below 1, a new line begins with a simpler kernel (mma_warp), or the idea pays only later.",
         f"{aside} are side branches; later rungs are not compared with them.",
     ]
     return [*lines, *about, *_provenance([record])]
