@@ -25,8 +25,13 @@ def test_import_loads_nothing_heavy(statement, allowed):
     assert not loaded & ((HEAVY | {"typer", "rich"}) - allowed)
 
 
-def test_planning_loads_what_it_needs():
-    """Of a first call with a kernel on disk, importing is most; none of these is needed for `wgmma`."""
+def test_planning_loads_what_it_needs(tmp_path, monkeypatch):
+    """Of a first call with a kernel on disk, importing is most; none of these is needed for `wgmma`.
+
+    Where something was tuned, the digest of all kernels is needed.
+    """
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("TILEWRIGHT_CACHE_PATH", raising=False)
     plan = """
 import numpy as np
 import tilewright as tw
