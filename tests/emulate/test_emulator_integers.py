@@ -119,9 +119,9 @@ CASES = {
         int(part(a, 0, 8, True) < part(b, 0, 8)) << 24 | c & 0xFFFFFF
     ),
     "vadd.s32.u32.s32.sat %d, %a.b2, %b.h1;": lambda a, b, c: part(a, 2, 8) + part(b, 1, 16, True),
-    "vadd.u32.u32.u32.sat %d, %a, %b;": lambda a, b, c: clamp(a + b, 32, False),
+    "vsub.u32.u32.u32.sat %d, %a, %b;": lambda a, b, c: clamp(a - b, 32, False),
     "vsub.s32.s32.u32.sat %d.b1, %a, %b.b3, %c;": lambda a, b, c: (
-        clamp(signed(a) - part(b, 3, 8), 8, True) << 8 | c & 0xFFFF00FF
+        min(signed(a) - part(b, 3, 8) & U64, 0x7F) << 8 | c & 0xFFFF00FF
     ),
     "vabsdiff.u32.s32.s32 %d, %a, %b;": lambda a, b, c: abs(signed(a) - signed(b)),
     "vmin.s32.s32.u32.sat.max %d, %a, %b, %c;": lambda a, b, c: max(saturated(min(signed(a), b)), signed(c)),
@@ -129,15 +129,17 @@ CASES = {
         max(part(a, 0, 16, True), part(b, 0, 8, True)) + signed(c)
     ),
     "vset.s32.u32.ge.add %d, %a, %b.h1, %c;": lambda a, b, c: c + (signed(a) >= part(b, 1, 16)),
-    "vset.u32.u32.ne %d.h1, %a.b0, %b.b1, %c;": lambda a, b, c: (part(a, 0, 8) != part(b, 1, 8)) << 16 | c & 0xFFFF,
-    "vshl.u32.u32.u32.sat.clamp %d, %a, %b;": lambda a, b, c: clamp(a << min(b, 32), 32, False),
+    "vset.u32.u32.ne %d.b3, %a.b0, %b.b1, %c;": lambda a, b, c: (part(a, 0, 8) != part(b, 1, 8)) << 24 | c & 0xFFFFFF,
+    "vshl.u32.u32.u32.sat.clamp %d, %a, %b;": lambda a, b, c: clamp(signed(a << min(b, 32), 34), 32, False),
     "vshl.s32.s32.u32.wrap.add %d, %a, %b, %c;": lambda a, b, c: (signed(a) << (b & 31)) + c,
     "vshr.s32.s32.u32.clamp %d.h0, %a, %b, %c;": lambda a, b, c: signed(a) >> min(b, 32) & 0xFFFF | c & 0xFFFF0000,
-    "vmad.u32.u32.u32.sat %d, %a, %b, %c;": lambda a, b, c: clamp(a * b + c, 32, False),
-    "vmad.u32.u32.u32.shr15 %d, %a.h0, %b.h1, %c;": lambda a, b, c: part(a, 0, 16) * part(b, 1, 16) + c >> 15,
+    "vmad.u32.u32.u32.sat %d, %a, %b, %c;": lambda a, b, c: clamp(signed(a) * signed(b) + signed(c), 32, False),
+    "vmad.u32.u32.u32.shr15 %d, %a.h0, %b.h1, %c;": lambda a, b, c: (
+        (part(a, 0, 16) * part(b, 1, 16) + signed(c) & U64) >> 15
+    ),
     "vmad.s32.s32.s32.sat %d, -%a, %b, %c;": lambda a, b, c: saturated(signed(c) - signed(a) * signed(b)),
     "vmad.s32.s32.u32.sat.shr7 %d, %a.b1, %b, -%c;": lambda a, b, c: saturated(
-        part(a, 1, 8, True) * b + (signed(~c & U32) + 1) >> 7
+        part(a, 1, 8, True) * signed(b) - signed(c) >> 7
     ),
     "vmad.s32.s32.s32.po %d, %a, %b, %c;": lambda a, b, c: signed(a) * signed(b) + c + 1,
     "vmad.s32.u32.u32 %d, -%a, -%b, %c;": lambda a, b, c: a * b + c,

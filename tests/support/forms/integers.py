@@ -115,13 +115,13 @@ _FIELDS = ("", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1")
 
 
 def _scalar_video():
-    """Arithmetic on a word or a part of one, of each sign, with every way to treat the result: some 1,900 forms."""
+    """Arithmetic on a word or a part of one, of each sign, with every way to treat the result: some 2,100 forms."""
     for name, d, a, b in product(("vadd", "vsub", "vabsdiff", "vmin", "vmax"), _WORDS, _WORDS, _WORDS):
-        yield from _treated(f"{name}.{d}.{a}.{b}", ".sat", "b32 b32", d)
+        yield from _treated(f"{name}.{d}.{a}.{b}", ".sat", "b32 b32")
     for relation, a, b in product(("eq", "ne", "lt", "le", "gt", "ge"), _WORDS, _WORDS):
-        yield from _treated(f"vset.{a}.{b}.{relation}", "", "b32 b32", "u32")
+        yield from _treated(f"vset.{a}.{b}.{relation}", "", "b32 b32")
     for name, mode, d, a in product(("vshl", "vshr"), ("clamp", "wrap"), _WORDS, _WORDS):
-        yield from _treated(f"{name}.{d}.{a}.u32", f".{mode}", "b32 b32:count", d)
+        yield from _treated(f"{name}.{d}.{a}.u32", f".{mode}", "b32 b32:count")
     for a, b in product(_WORDS, _WORDS):
         d = "s32" if "s32" in (a, b) else "u32"
         for sat, scale in product(("", ".sat"), ("", ".shr7", ".shr15")):
@@ -133,11 +133,10 @@ def _scalar_video():
                 yield written(f"vmad.{d}.{a}.{b}.po{sat}{scale} %d0, {sources}, %a2;", "b32", "b32 b32 b32")
 
 
-def _treated(text, mode, sources, kind):
+def _treated(text, mode, sources):
     """A scalar instruction on whole words and on parts, saturated, merged, and with second operations.
 
-    mode: the modifiers of shifts; .sat for those that may saturate without one. A second minimum or maximum follows
-    only what fits 32 bits: the manual leaves open what it sees of more.
+    mode: the modifiers of shifts; .sat for those that may saturate without one.
     """
     may_saturate = mode == ".sat" or text.startswith("vsh")
     mode = "" if mode == ".sat" else mode
@@ -147,9 +146,8 @@ def _treated(text, mode, sources, kind):
         for field in _FIELDS[1:]:
             yield written(f"{text}{sat}{mode} %d0{field}, %a0, %a1{field}, %a2;", "b32", f"{sources} b32")
         yield written(f"{text}{sat}{mode}.add %d0, %a0.h1, %a1, %a2;", "b32", f"{sources} b32")
-        if sat:
-            yield written(f"{text}{sat}{mode}.min %d0, %a0, %a1, %a2;", "b32", f"{sources} b32")
-            yield written(f"{text}{sat}{mode}.max %d0, %a0, %a1, %a2;", "b32", f"{sources} b32")
+        yield written(f"{text}{sat}{mode}.min %d0, %a0, %a1, %a2;", "b32", f"{sources} b32")
+        yield written(f"{text}{sat}{mode}.max %d0, %a0, %a1, %a2;", "b32", f"{sources} b32")
 
 
 def _choices():

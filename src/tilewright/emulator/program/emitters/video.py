@@ -33,7 +33,7 @@ def _video_parts(w: BlockWriter, i: Instruction) -> None:
 
 @emits("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vset", "vshl", "vshr")
 def _video(w: BlockWriter, i: Instruction) -> None:
-    kinds, signed = (i.modifiers[:2], "u32") if i.opcode == "vset" else (i.modifiers[1:3], i.modifiers[0])
+    kinds = i.modifiers[:2] if i.opcode == "vset" else i.modifiers[1:3]
     a, b = (_field(w, operand, kind) for operand, kind in zip(i.operands[1:3], kinds, strict=True))
     second = next((modifier for modifier in i.modifiers if modifier in ("add", "min", "max")), "")
     bits, number = _field_of(i.operands[0])
@@ -44,8 +44,8 @@ def _video(w: BlockWriter, i: Instruction) -> None:
         operation += ".wrap" if "wrap" in i.modifiers else ".clamp"
     elif operation == "vset":
         operation = i.modifiers[2]
-    limits = _limits(signed, bits) if "sat" in i.modifiers else None
-    c = w.read(i.operands[3], DTYPES[signed]) if len(i.operands) == 4 else w.constant(0, "u4")
+    limits = _limits(i.modifiers[0], 32 if i.opcode in ("vshl", "vshr") else bits) if "sat" in i.modifiers else None
+    c = w.read(i.operands[3], DTYPES[i.modifiers[0]]) if len(i.operands) == 4 else w.constant(0, "u4")
     arguments = f"{operation!r}, {a}, {b}, {limits}, {second!r}, {(bits, number)}, {c}"
     w.assign(_word(i.operands[0]), f"video({arguments})", "u4")
 
@@ -61,8 +61,9 @@ def _video_multiply(w: BlockWriter, i: Instruction) -> None:
     negated = "product" if of_a != of_b else "c" if of_c else ""
     is_signed = "s32" in i.modifiers[1:3] or bool(negated)
     shift = next((int(modifier[3:]) for modifier in i.modifiers if modifier.startswith("shr")), 0)
+    limits = _limits("s32" if is_signed else "u32", 32) if "sat" in i.modifiers else None
     c = w.read(_word(i.operands[3]), "u4")
-    arguments = f"{c}, {negated!r}, {'po' in i.modifiers}, {is_signed}, {shift}, {'sat' in i.modifiers}"
+    arguments = f"{c}, {negated!r}, {'po' in i.modifiers}, {limits}, {is_signed}, {shift}"
     w.assign(i.operands[0], f"multiply_add({a}, {b}, {arguments})", "u4")
 
 
