@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from emulate.nvrtc import compile_ptx
-from tilewright.emulator import Device, EmulatorError, Misaligned, UnsupportedInstruction
+from tilewright.emulator import Device, EmulatorError, Misaligned, OutOfBounds, UnsupportedInstruction
 from tilewright.emulator.semantics.elements import element_dtype
 from tilewright.emulator.semantics.reductions import BULK_REDUCTIONS
 
@@ -152,6 +152,17 @@ def test_reductions_of_tensors(rank, operation, kind):
     assert not device.reports
     expected = reduced(operation, kind, old, value)
     np.testing.assert_array_equal(device.read(target, old.nbytes), expected.view(np.uint8))
+
+
+@pytest.mark.planted_fault
+def test_a_row_is_reduced_in_whole_pieces_of_16_bytes():
+    """As by an H200: here two elements past the array."""
+    device = Device(memory_bytes=1 << 20)
+    target, values = device.upload(np.zeros(18, np.uint32)), device.upload(np.ones(64, np.float64))
+    tensor_map = device.tensor_map(dtype="u32", address=target, shape=(18,), strides=(), box=(32,))
+    source = TENSOR.replace("RANK", "1").replace("PLACE", "0").replace("FORM", "add")
+    with pytest.raises(OutOfBounds, match="past the end of the allocation of 72 bytes"):
+        device.launch(device.load(compile_ptx(source)), (1,), (32,), [tensor_map, values])
 
 
 HEADER = ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry e() {\n"

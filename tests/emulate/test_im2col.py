@@ -86,6 +86,27 @@ def test_a_store_scatters_pixels_and_drops_those_past_the_last_image(operation):
 
 
 @pytest.mark.parametrize(
+    ("kind", "images", "place", "step", "byte", "value"),
+    [
+        ("store", (6, 2), (1, 1), 1, 760, 0xC6),
+        ("store", (6, 2), (2, 1), 2, 856, 0xC5),
+        ("store", (6, 4, 2), (1, 1, 1), 1, 3144, 0x42),
+        ("reduce", (6, 2), (1, 1), 1, 760, 0x44),
+        ("reduce", (6, 4, 4, 2), (2, 2, 2, 1), 2, 15768, 0x94),
+    ],
+)
+def test_a_pixel_is_stored_in_whole_pieces_of_16_bytes(kind, images, place, step, byte, value):
+    """An H200 stores two channels more than the 18 that there are; these bytes are its first ones."""
+    axes = len(images) - 1
+    case = Columns(
+        kind, "u32", 0, (18, *images), (12, 9), ((12, *place),), "add" if kind == "reduce" else "",
+        (1, *(step,) * axes, 1), lower=(0,) * axes, upper=(-1,) * axes,
+    )  # fmt: skip
+    tensor, before = emulate(case.launch())[0], case.launch().buffers[0]
+    assert tensor[GUARD_BYTES + byte] == value != before[GUARD_BYTES + byte]
+
+
+@pytest.mark.parametrize(
     ("case", "message"),
     [
         (columns(places=((0, 5, 0, 0),)), r"corner is at w 5, outside its bounding box, -1 to 3"),

@@ -15,7 +15,6 @@ from tilewright.emulator.machine.operation import GlobalRegion, Operation, Share
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import GLOBAL_BASE, Bytes, first_difference
 from tilewright.emulator.semantics.boxes import (
-    as_stored,
     bytes_read,
     chunks_in_bounds,
     extents,
@@ -131,7 +130,7 @@ class BulkCopies:
                     f"{self._wave.words.describe(site)} stores a box at {tuple(box)}: an H200 stops with an "
                     "illegal instruction where a store begins before its tensor; only loads may"
                 )
-            written = as_stored(tensor_map) if reduction is None else tensor_map
+            written = tensor_map.as_stored
             operands.check_tiles(site, written, np.array([box]), np.array([offset]))
             place = cta * access.topology.shared_stride + offset
             if reduction is not None:

@@ -74,8 +74,3 @@ def chunks_in_bounds(tensor_map: AnyMap, box: Sequence[int]) -> npt.NDArray[np.b
     if isinstance(tensor_map, Im2colMap):
         return im2col.chunks_in_bounds(tensor_map, box)
     return tma.chunks_in_bounds(tensor_map, box)
-
-
-def as_stored(tensor_map: AnyMap) -> AnyMap:
-    """The map by which stores are clipped to the tensor."""
-    return tensor_map if isinstance(tensor_map, Im2colMap) else tensor_map.as_stored

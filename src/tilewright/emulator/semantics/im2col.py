@@ -126,7 +126,7 @@ def store_tile(
     Arguments as for tma.store_tile.
     """
     tile = shared.view(CHUNK)[chunk_indices(tensor_map, shared, source, shared_address)].view(np.uint8)
-    found = _column(tensor_map, column)
+    found = _column(tensor_map.as_stored, column)
     if not found.pixels.size or not found.nbytes:
         return 0
     where, taken = _bytes_of(found) - arena_base, np.ascontiguousarray(tile[found.pixels, found.channels])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import prod
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +30,42 @@ _SWIZZLE_UNIT = 32
 
 
 @dataclass(frozen=True)
-class TensorMap:
-    """A tensor in global memory and the box of it that one TMA instruction moves.
-
-    Dimensions run from the innermost, which is contiguous, to the outermost.
+class _Tensor:
+    """A tensor in global memory; dimensions run from the innermost, which is contiguous, to the outermost.
 
     address: the address of the first element.
     element_type: one of ELEMENT_TYPES.
     shape: elements per dimension.
     strides: bytes from one index to the next in dimensions 1 and up (so one fewer than the rank).
+    """
+
+    address: int
+    element_type: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @cached_property
+    def element_bytes(self) -> int:
+        """Bytes of an element: 1, 2, 4 or 8."""
+        return element_dtype(self.element_type).itemsize
+
+    @cached_property
+    def as_stored(self) -> Self:
+        """The tensor that stores and reductions are clipped to: rows end with a whole piece of 16 bytes.
+
+        This was observed on an H200; the manual does not say it. If a row is not a multiple of 16 bytes, the tile's
+        next bytes are stored after it.
+        """
+        per_piece = 16 // self.element_bytes
+        return replace(self, shape=(round_up(self.shape[0], per_piece), *self.shape[1:]))
+
+
+@dataclass(frozen=True)
+class TensorMap(_Tensor):
+    """A tensor in global memory and the box of it that one TMA instruction moves.
+
+    Members that it does not describe are those of a tensor.
+
     box: elements per dimension that are traversed.
     swizzle: span in bytes, one of SWIZZLE_SPANS.
     element_strides: a stride per dimension: of the box's elements, one in this many is moved; dimension 0 ignores it.
@@ -48,10 +75,6 @@ class TensorMap:
     Raises ValueError where cuTensorMapEncodeTiled would refuse.
     """
 
-    address: int
-    element_type: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int = 0
     element_strides: tuple[int, ...] = ()
@@ -62,11 +85,6 @@ class TensorMap:
         for d, side in enumerate(self.box):
             require(1 <= side <= 256, f"box[{d}]", side, "must be in 1..256")
         _require_row(self, "box[0]", self.box[0])
-
-    @cached_property
-    def element_bytes(self) -> int:
-        """Bytes of an element: 1, 2, 4 or 8."""
-        return element_dtype(self.element_type).itemsize
 
     @cached_property
     def steps(self) -> tuple[int, ...]:
@@ -91,19 +109,9 @@ class TensorMap:
         """
         return prod(self.tile[1:]) * max(self.box[0] * self.element_bytes, self.swizzle)
 
-    @cached_property
-    def as_stored(self) -> "TensorMap":
-        """The tensor that stores are clipped to: rows end with a whole piece of 16 bytes.
-
-        This was observed on an H200; the manual does not say it. If a row is not a multiple of 16 bytes, the tile's
-        next bytes are stored after it.
-        """
-        per_piece = 16 // self.element_bytes
-        return replace(self, shape=(round_up(self.shape[0], per_piece), *self.shape[1:]))
-
 
 @dataclass(frozen=True)
-class Im2colMap:
+class Im2colMap(_Tensor):
     """Images in global memory and the pixels of them that one TMA instruction moves, with a part of their channels.
 
     Dimensions run from the innermost: channels, which are contiguous, width, then height and depth if there are any,
@@ -117,10 +125,6 @@ class Im2colMap:
     Raises ValueError where cuTensorMapEncodeIm2col would refuse.
     """
 
-    address: int
-    element_type: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
     lower: tuple[int, ...]
     upper: tuple[int, ...]
     channels: int
@@ -144,11 +148,6 @@ class Im2colMap:
         require(1 <= self.channels <= 256, "channels_per_pixel", self.channels, "must be in 1..256")
         require(1 <= self.pixels <= 1024, "pixels_per_column", self.pixels, "must be in 1..1024")
         _require_row(self, "channels_per_pixel", self.channels)
-
-    @cached_property
-    def element_bytes(self) -> int:
-        """Bytes of an element: 1, 2, 4 or 8."""
-        return element_dtype(self.element_type).itemsize
 
     @cached_property
     def box(self) -> tuple[int, ...]:
