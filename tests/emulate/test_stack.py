@@ -31,6 +31,23 @@ def test_lanes_allocate_as_much_as_they_like():
     assert len(expected) == LANES
 
 
+def test_the_stack_grows_downwards():
+    """As an H200's: what is allocated first ends where the stack does."""
+    body = """
+  .reg .b64 %end, %place, %again;
+  cvt.u64.u32 %o, %t; mad.lo.u64 %o, %o, 8, 16;
+  stacksave.u64 %end; alloca.u64 %place, %o, 16;
+  stackrestore.u64 %end; alloca.u64 %again, 16, 16; sub.u64 %D, %again, %place;"""
+    expected = [-(-(8 * lane + 16) // 16) * 16 - 16 for lane in range(LANES)]
+    assert expected[:3] == [0, 16, 16]
+    assert evaluate(body, integer_inputs(), 64) == expected
+
+
+def test_an_allocation_is_aligned_to_8_bytes_at_least():
+    body = "alloca.u64 %C, 3, 1; alloca.u64 %D, 3, 4; sub.u64 %D, %C, %D;"
+    assert set(evaluate(body, integer_inputs(), 64)) == {8}
+
+
 def test_a_loop_that_restores_never_runs_out():
     body = """
   .reg .b64 %place, %end; .reg .b32 %n;

@@ -160,7 +160,7 @@ def _allocate(w: BlockWriter, i: Instruction) -> None:
         raise ValueError(f"the alignment {align}, which is not a power of two up to {STACK_BYTES}")
     dtype = DTYPES[i.modifiers[-1]]
     size = w.read(i.operands[1], dtype)
-    start = w.variable(f"m.stack.allocate({w.site}, g, {size}, {align}, {w.active}).astype({dtype})")
+    start = w.variable(f"m.stack.allocate({w.site}, g, {size}, {max(align, 8)}, {w.active}).astype({dtype})")
     w.assign(i.operands[0], start, dtype)
 
 
