@@ -5,7 +5,10 @@ Run under ncu as `python -m support.profiles FILE`: launches all on the GPU and 
 
 import itertools
 import json
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -252,6 +255,24 @@ def _rungs():
 
 
 PROFILES = tuple(_all())
+
+
+@contextmanager
+def counted_aside(profiles, processes=None):
+    """Emulate profiles in other processes, as many as cores by default, while this one does something else.
+
+    Gives a function of a profile that waits for its counters, a dict.
+    """
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+    try:
+        running = {profile.name: pool.submit(_counted, profile) for profile in profiles}
+        yield lambda profile: running[profile.name].result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _counted(profile):
+    return profile.count().as_dict()
 
 
 def main():

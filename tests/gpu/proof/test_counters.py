@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.profiles import PROFILES
+from support.profiles import PROFILES, counted_aside
 from support.proof import EQUAL
 
 TESTS = Path(__file__).parents[2]
@@ -92,21 +92,25 @@ _OF_BYPASS = (
 
 
 @pytest.fixture(scope="module")
-def hardware(proof, tmp_path_factory):
-    """ncu's values: name of the profile -> metric -> number. Skips where ncu may not count, and says so on record."""
+def both(proof, tmp_path_factory):
+    """A function of a profile that gives its counters, and ncu's values: name of the profile -> metric -> number.
+
+    The emulator runs while ncu does. Skips where ncu may not count, and says so on record.
+    """
     folder = tmp_path_factory.mktemp("ncu")
-    measured, reason = _measure(folder / "log.csv", folder / "launched.json")
-    proof.attach("counters", ncu=reason, table=[])
-    if not measured:
-        pytest.skip(reason)
-    return measured
-
-
-def _measure(log, launched):
-    """The values, and what is to be said about them."""
     ncu = _find_ncu()
-    if ncu is None:
-        return {}, "ncu is not installed"
+    with counted_aside(PROFILES if ncu else ()) as counted:
+        measured, reason = {}, "ncu is not installed"
+        if ncu:
+            measured, reason = _measure(ncu, folder / "log.csv", folder / "launched.json")
+        proof.attach("counters", ncu=reason, table=[])
+        if not measured:
+            pytest.skip(reason)
+        yield counted, measured
+
+
+def _measure(ncu, log, launched):
+    """The values, and what is to be said about them."""
     command = [
         ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--log-file", str(log),
         "--metrics", ",".join(_METRICS), sys.executable, "-m", "support.profiles", str(launched),
@@ -148,11 +152,12 @@ def _rows(text):
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: type(profile).__name__)
-def test_the_counters_are_the_hardwares(profile, hardware, proof):
+def test_the_counters_are_the_hardwares(profile, both, proof):
+    emulator, hardware = both
     if profile.name not in hardware:
         proof.add("counters", profile.name, "failed on the GPU")
         pytest.fail("it did not run on the GPU")
-    counted, measured = profile.count().as_dict(), hardware[profile.name]
+    counted, measured = emulator(profile), hardware[profile.name]
     said = {EQUAL: [], "explained": [], "different": []}
     compared = [comparison for comparison in COMPARISONS if _is_meant(comparison, profile, counted, measured)]
     for comparison in compared:
