@@ -4,7 +4,6 @@ Source: PTX ISA, "Texture Instructions" and "Surface Instructions"; CUDA program
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,7 @@ from tilewright.emulator.machine.access import modify
 from tilewright.emulator.machine.bound.images import Bound, Image, Texture
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import GLOBAL_BASE
-
-_FRACTIONS = 256
-"""The weights of a linear filter are multiples of one in so many (CUDA programming guide, "Linear Filtering")."""
+from tilewright.emulator.semantics import linear_filter
 
 
 class ImageAccess:
@@ -183,13 +180,16 @@ class ImageAccess:
             numbers = [np.floor(axis).astype(np.int64) for axis in scaled]
             texels = self._texels(site, texture, lanes, layer, numbers)
             return [_bits(texels[:, channel], texture) for channel in range(texture.image.channels)]
-        low = [np.floor(axis - 0.5).astype(np.int64) for axis in scaled]
-        weights = [np.rint((axis - 0.5 - at) * _FRACTIONS) / _FRACTIONS for axis, at in zip(scaled, low, strict=True)]
+        fixed = [linear_filter.fixed(axis) for axis in scaled]
+        if texture.address == "clamp":  # ahead of the split into texel and weight, as on an H200
+            last = [linear_filter.ONE * (extent - 1) for extent in texture.image.extents]
+            fixed = [np.clip(axis, 0, most) for axis, most in zip(fixed, last, strict=True)]
+        low, upper = zip(*(np.divmod(axis, linear_filter.ONE) for axis in fixed), strict=True)
         total = np.zeros((lanes.size, texture.image.channels))
-        for corner in product((0, 1), repeat=len(low)):
-            weight = np.prod([part if up else 1 - part for part, up in zip(weights, corner, strict=True)], axis=0)
-            at = [start + up for start, up in zip(low, corner, strict=True)]
+        for corner, weight in linear_filter.corner_weights(upper).items():
+            at = [start + side for start, side in zip(low, corner, strict=True)]
             total += weight[:, None] * self._texels(site, texture, lanes, layer, at).astype(np.float64)
+        total /= linear_filter.ONE
         return [_bits(total[:, channel], texture) for channel in range(texture.image.channels)]
 
     def _scaled(self, texture: Texture, axis: Array, dimension: int) -> npt.NDArray[np.float64]:
