@@ -122,6 +122,17 @@ def test_reductions_of_a_surface():
     assert not device.reports
 
 
+@pytest.mark.parametrize("layer", [-1, 2, 3])
+def test_clamp_takes_the_last_layer_for_every_number_beyond(layer):
+    """The number is unsigned; results of an H200."""
+    texels = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
+    read = "out[t] = surf2DLayeredread<float>(s, 4 * t, 1, x, cudaBoundaryModeClamp)"
+    assert on_surface(read, texels, x=layer, threads=2, layered=True)[1][:2].tolist() == [10, 11]
+    write = "surf2DLayeredwrite(99.0f, s, 4 * t, 1, x, cudaBoundaryModeClamp)"
+    after, _, _ = on_surface(write, texels, x=layer, threads=2, layered=True)
+    assert np.argwhere(after == 99).tolist() == [[2, 1, 0], [2, 1, 1]]
+
+
 def test_extents_are_asked_for():
     body = 'asm volatile("suq.width.b32 %0, [%2]; suq.height.b32 %1, [%2];" : "=r"(x), "=r"(y) : "l"(s)); '
     _, out, _ = on_surface(body + "out[0] = x; out[1] = y", np.zeros((2, 5), np.float32), threads=1)
@@ -170,6 +181,9 @@ def test_what_is_not_emulated_is_refused_by_name():
     for expression in ("texCubemap<float4>(t, c.x, c.y, c.z)", "tex2DLod<float4>(t, c.x, c.y, c.z)"):
         with pytest.raises(UnsupportedInstruction, match=r"no emulation of \.(cube|level)"):
             looked_up(expression, FLOATS, [(0, 0)])
+    asked = 'asm volatile("suq.array_size.b32 %0, [%1];" : "=r"(x) : "l"(s)); out[t] = x'
+    with pytest.raises(UnsupportedInstruction, match=r"no emulation of \.array_size"):
+        on_surface(asked, np.zeros((2, 5), np.float32), 1, layered=True)
 
 
 @pytest.mark.parametrize(

@@ -57,12 +57,12 @@ class ImageAccess:
         return found
 
     def query(self, site: int, group: Group, handle: Array, what: str, active: Active) -> Array:
-        """txq and suq: an extent in texels, or the number of layers."""
+        """txq and suq: an extent in texels."""
         found = np.zeros(group.size, np.uint32)
         for bound, chosen in self._bound(site, group, handle, active):
             image = bound.image if isinstance(bound, Texture) else bound
             extents = dict(zip(("width", "height", "depth"), image.extents, strict=False))
-            found[chosen] = image.layers if what == "array_size" else extents.get(what, 0)
+            found[chosen] = extents.get(what, 0)
         return found
 
     def load(
@@ -248,12 +248,12 @@ class ImageAccess:
             if isinstance(image, Texture):
                 raise EmulatorError(f"{self._at(site)} takes a surface, and the handle is that of a texture")
             self._require_geometry(site, image, geometry)
-            places = [lanes_of(each, group.size)[chosen].view(np.int32).astype(np.int64) for each in coordinates]
+            given = [lanes_of(each, group.size)[chosen] for each in coordinates]
+            layer = [given.pop(0).view(np.uint32).astype(np.int64)] if image.layers else []
             row = image.extents[0] * image.texel_bytes
             limits = [row - width + 1, *image.extents[1:]]
-            if image.layers:
-                places, limits = [*places[1 : len(limits) + 1], places[0]], [*limits, image.layers]
-            places = places[: len(limits)]
+            places = [each.view(np.int32).astype(np.int64) for each in given[: len(limits)]] + layer
+            limits += [image.layers] * len(layer)
             within = np.all([(at >= 0) & (at < limit) for at, limit in zip(places, limits, strict=True)], axis=0)
             if outside == "clamp":
                 places = [np.clip(at, 0, max(limit - 1, 0)) for at, limit in zip(places, limits, strict=True)]
