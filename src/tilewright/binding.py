@@ -96,7 +96,8 @@ def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: 
         )
     if out.overlaps_itself():
         raise ArgumentValueError(
-            f"out with shape {out.shape} and strides {out.strides} names some memory twice: pass an out without overlap"
+            f"out with shape {out.shape} and strides of {out.strides} elements names some memory twice: pass an out "
+            "without overlap"
         )
     low, high = out.byte_range()
     for name, operand in operands.items():

@@ -1,13 +1,14 @@
 """What is compared with hardware assembles, runs here, and leaves no report of the checks."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from support.columns import COLUMNS
 from support.forms import FORMS
-from support.images import IMAGES
+from support.images import IMAGES, LANES
 from support.launches import emulate
 from support.tiles import TILES
 
@@ -33,6 +34,14 @@ def test_every_form_runs(kind):
             late = emulate(launch, checks=False, asynchrony="lazy")
             assert not case.differences(late, results, emulate), case.name
     assert written > len(CASES[kind]) / 2
+
+
+def test_no_surface_depends_on_the_order_of_threads():
+    for look in (look for look in IMAGES["surface"] if look.writes):
+        launch = look.launch()
+        given, found = launch.buffers
+        turned = replace(launch, buffers=(given.reshape(LANES, -1)[::-1].reshape(-1), found))
+        assert np.array_equal(emulate(launch, checks=False)[2], emulate(turned, checks=False)[2]), look.name
 
 
 @pytest.mark.parametrize("kind", CASES)

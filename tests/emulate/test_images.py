@@ -3,37 +3,9 @@
 import numpy as np
 import pytest
 
+from emulate.lookups import FLOATS, ONE, first, looked_up
 from emulate.nvrtc import compile_ptx
 from tilewright.emulator import Device, EmulatorError, Misaligned, OutOfBounds, UnsupportedInstruction
-
-LOOKUPS = """
-extern "C" __global__ void lookup(float4* out, cudaTextureObject_t t, const float4* at) {
-  float4 c = at[threadIdx.x];
-  out[threadIdx.x] = LOOKUP;
-}
-"""
-FLOATS = np.array([[1, 2, 4], [8, 16, 32]], np.float32)
-
-
-def looked_up(expression, texels, places, dimensions=2, layered=False, **how):
-    """The results of a lookup at places (x, y, z, w), one for each thread; `c` names the thread's place."""
-    device = Device(memory_bytes=1 << 22)
-    at = np.zeros((len(places), 4), np.float32)
-    for row, place in zip(at, places, strict=True):
-        row[: len(place)] = place
-    image = device.images.make(np.asarray(texels), dimensions, layered=layered)
-    out = device.allocate(at.nbytes)
-    kernel = device.load(compile_ptx(LOOKUPS.replace("LOOKUP", expression)))
-    device.launch(kernel, 1, len(at), [out, device.images.texture(image, **how), device.upload(at)])
-    assert not device.reports
-    return device.read(out, at.nbytes).view(np.float32).reshape(-1, 4)
-
-
-def first(*arguments, **how):
-    return looked_up(*arguments, **how)[:, 0].tolist()
-
-
-ONE = "make_float4(tex2D<float>(t, c.x, c.y), 0, 0, 0)"
 
 
 def test_the_nearest_texel_is_that_in_which_the_place_lies():
@@ -47,19 +19,6 @@ def test_normalized_coordinates_wrap_and_mirror():
     assert first(ONE, FLOATS, places, normalized=True) == [2, 4, 8, 32]
     assert first(ONE, FLOATS, places, normalized=True, address="wrap") == [2, 1, 32, 16]
     assert first(ONE, FLOATS, places, normalized=True, address="mirror") == [2, 4, 8, 2]
-
-
-def test_a_linear_filter_weighs_the_neighbors_of_the_place_less_a_half():
-    places = [(0.5, 0.5), (1, 0.5), (1, 1), (1.75, 0.5), (0, 0), (3, 2)]
-    assert first(ONE, FLOATS, places, filter="linear") == [1, 1.5, (1 + 2 + 8 + 16) / 4, 2.5, 1, 32]
-    assert first(ONE, FLOATS, places, filter="linear", address="border") == [1, 1.5, 6.75, 2.5, 0.25, 8]
-
-
-def test_the_weights_have_eight_bits():
-    ramp = np.array([0, 256], np.float32)
-    one = "make_float4(tex1D<float>(t, c.x), 0, 0, 0)"
-    found = first(one, ramp, [(0.5 + 1 / 256,), (0.5 + 1.4 / 256,), (0.5 + 1.6 / 256,)], 1, filter="linear")
-    assert found == [1, 1, 2]
 
 
 def test_channels_layers_depth_and_types():
@@ -163,6 +122,17 @@ def test_reductions_of_a_surface():
     assert not device.reports
 
 
+@pytest.mark.parametrize("layer", [-1, 2, 3])
+def test_clamp_takes_the_last_layer_for_every_number_beyond(layer):
+    """The number is unsigned; results of an H200."""
+    texels = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
+    read = "out[t] = surf2DLayeredread<float>(s, 4 * t, 1, x, cudaBoundaryModeClamp)"
+    assert on_surface(read, texels, x=layer, threads=2, layered=True)[1][:2].tolist() == [10, 11]
+    write = "surf2DLayeredwrite(99.0f, s, 4 * t, 1, x, cudaBoundaryModeClamp)"
+    after, _, _ = on_surface(write, texels, x=layer, threads=2, layered=True)
+    assert np.argwhere(after == 99).tolist() == [[2, 1, 0], [2, 1, 1]]
+
+
 def test_extents_are_asked_for():
     body = 'asm volatile("suq.width.b32 %0, [%2]; suq.height.b32 %1, [%2];" : "=r"(x), "=r"(y) : "l"(s)); '
     _, out, _ = on_surface(body + "out[0] = x; out[1] = y", np.zeros((2, 5), np.float32), threads=1)
@@ -211,6 +181,9 @@ def test_what_is_not_emulated_is_refused_by_name():
     for expression in ("texCubemap<float4>(t, c.x, c.y, c.z)", "tex2DLod<float4>(t, c.x, c.y, c.z)"):
         with pytest.raises(UnsupportedInstruction, match=r"no emulation of \.(cube|level)"):
             looked_up(expression, FLOATS, [(0, 0)])
+    asked = 'asm volatile("suq.array_size.b32 %0, [%1];" : "=r"(x) : "l"(s)); out[t] = x'
+    with pytest.raises(UnsupportedInstruction, match=r"no emulation of \.array_size"):
+        on_surface(asked, np.zeros((2, 5), np.float32), 1, layered=True)
 
 
 @pytest.mark.parametrize(

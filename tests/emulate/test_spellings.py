@@ -110,3 +110,8 @@ def test_a_table_of_functions_refuses_only_the_kernels_that_use_it():
     assert device.read(out, 128).view(np.int32).tolist() == list(range(32))
     with pytest.raises(UnsupportedInstruction, match=r"_ZTV\w+ is the address of a function"):
         device.load(ptx, "calls")
+
+
+def test_a_module_may_stand_on_one_line():
+    text = ".version 8.6 .target sm_90a .address_size 64 .visible .entry k(.param .u64 a) { ret; }"
+    assert Device(memory_bytes=1 << 20).load(text).name == "k"

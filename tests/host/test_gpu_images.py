@@ -71,7 +71,8 @@ def test_a_texture_has_its_options():
     (array,) = double.of("cuArray3DCreate")
     assert array.Flags == driver.CUDA_ARRAY3D_TEXTURE_GATHER
     _, texture, _ = double.of("cuTexObjectCreate")
-    assert texture.addressMode == [driver.CUaddress_mode.CU_TR_ADDRESS_MODE_MIRROR] * 3
+    mirror, clamp = (getattr(driver.CUaddress_mode, f"CU_TR_ADDRESS_MODE_{mode}") for mode in ("MIRROR", "CLAMP"))
+    assert texture.addressMode == [mirror, mirror, clamp]
     assert texture.filterMode == driver.CUfilter_mode.CU_TR_FILTER_MODE_LINEAR
     assert texture.flags == driver.CU_TRSF_NORMALIZED_COORDINATES
     GpuImage(Picture(np.zeros(5, np.int16), 1, texture={}), double := Recording(), checked)

@@ -2,8 +2,10 @@
 
 import json
 import re
+from functools import partialmethod
 
 import pytest
+from rich.progress import Progress
 
 from support.commands import invoke
 from tilewright.cli import output
@@ -107,3 +109,24 @@ def test_bench_shows_a_record_whole(tmp_path, terminal, width):
     for text in ("692", "1455"):  # also as what the board did
         assert shown.count(text) == 4
     assert " ".join(shown).count("failed quack: TypeError: [bold] is no dtype") == 2
+
+
+def shown_bar(capfd, monkeypatch, start, share):
+    """What a terminal of 80 columns shows of a bar, without colors and movements."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(Progress, "update", partialmethod(Progress.update, refresh=True))
+    with output.progress("emulating 1024x1024x1024 fp32 nt with bias and gelu", start) as bar:
+        bar(share)
+    return re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", capfd.readouterr().err)
+
+
+def test_a_bar_fits_a_terminal(capfd, monkeypatch):
+    shown = shown_bar(capfd, monkeypatch, 0.25, 0.5)
+    assert re.search(r"25% elapsed \d:\d\d:\d\d left (\d|-):(\d|-){2}:(\d|-){2}", shown)
+    assert " 50% " in shown
+    assert "gelu" in shown
+
+
+def test_a_bar_without_a_share_claims_no_percentage(capfd, monkeypatch):
+    assert "%" not in shown_bar(capfd, monkeypatch, None, 0.0)

@@ -59,7 +59,9 @@ def test_compile_makes_each_kernel_once_and_finds_it_again(folder):
     assert len(list(folder.glob("*.kernel"))) == first["compiled"]
     again = in_json(*arguments)
     assert (again["compiled"], again["kernels"]) == (0, first["kernels"])
-    assert "64 products on an H200 take" in invoke(*arguments).stdout
+    assert f"64 products on an H200 take {len(first['kernels'])} kernels:" in invoke(*arguments).stdout
+    one = ("compile", "--shape", "1,512,256", "--gpu", "h200")
+    assert "1 product on an H200 takes 1 kernel:" in invoke(*one).stdout
 
 
 def test_compile_takes_suites_and_epilogues():

@@ -22,7 +22,7 @@ class GpuImage:
         if picture.texture is None:
             self.handle, self._end = int(checked(driver.cuSurfObjectCreate(resource), "cuSurfObjectCreate")), "Surf"
         else:
-            described = self._described(**picture.texture)
+            described = self._described(picture.dimensions, **picture.texture)
             created = driver.cuTexObjectCreate(resource, described, None)
             self.handle, self._end = int(checked(created, "cuTexObjectCreate")), "Tex"
 
@@ -66,10 +66,15 @@ class GpuImage:
         linear.format, linear.numChannels = self._format, self._channels
         return resource
 
-    def _described(self, filter="point", address="clamp", normalized=False, read="element"):
-        """The driver's description of a texture with the options of Images.texture."""
+    def _described(self, dimensions, filter="point", address="clamp", normalized=False, read="element"):
+        """The driver's description of a texture with the options of Images.texture.
+
+        Axes that the image lacks are clamped. With a border there, an H200 halves what a linear filter gives in one
+        dimension: it takes the border for the row above the only one.
+        """
         driver, texture = self._driver, self._driver.CUDA_TEXTURE_DESC()
-        texture.addressMode = [getattr(driver.CUaddress_mode, f"CU_TR_ADDRESS_MODE_{address.upper()}")] * 3
+        modes = [address] * dimensions + ["clamp"] * (3 - dimensions)
+        texture.addressMode = [getattr(driver.CUaddress_mode, f"CU_TR_ADDRESS_MODE_{mode.upper()}") for mode in modes]
         texture.filterMode = getattr(driver.CUfilter_mode, f"CU_TR_FILTER_MODE_{filter.upper()}")
         texture.flags = driver.CU_TRSF_NORMALIZED_COORDINATES if normalized else 0
         if read == "element" and self._texels.dtype.kind in "ui":

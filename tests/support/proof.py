@@ -18,6 +18,8 @@ def emulator_digest():
 
 
 _SHOWN = 6
+_EXAMPLES = 10
+"""Of each form that differs."""
 
 
 class Proof:
@@ -32,7 +34,7 @@ class Proof:
         """Note one form: its outcome is `EQUAL` or says what happened instead."""
         self._outcomes[part][outcome] += 1
         if outcome != EQUAL:
-            self._differing[part].append({"form": name, "outcome": outcome, "examples": list(examples)[:4]})
+            self._differing[part].append({"form": name, "outcome": outcome, "examples": list(examples)[:_EXAMPLES]})
 
     def attach(self, part, **extra):
         """Keep further data of a part, such as a table."""

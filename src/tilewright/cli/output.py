@@ -86,7 +86,10 @@ class Bar(Protocol):
 
 @contextmanager
 def progress(description: str, start: float | None = None) -> Iterator[Bar]:
-    """A bar with the time left on a terminal's stderr, from `start` on; without a start, from the first share on."""
+    """A bar with the time left on a terminal's stderr, from `start` on; without a start, from the first share on.
+
+    Until then the bar moves back and forth. A long description takes several lines of a narrow terminal.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -96,18 +99,21 @@ def progress(description: str, start: float | None = None) -> Iterator[Bar]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
     stderr = Console(stderr=True)
+    whole = Column(no_wrap=True)
     columns = (
-        "{task.description}", BarColumn(20), TaskProgressColumn(), TextColumn("elapsed"), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
+        TextColumn("{task.description}", table_column=Column()), BarColumn(20, table_column=whole),
+        TaskProgressColumn(table_column=whole), TextColumn("elapsed"), TimeElapsedColumn(whole), TextColumn("left"),
+        TimeRemainingColumn(table_column=whole),
     )  # fmt: skip
     with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as shown:
         begun = None if start is None else 1.0  # the duration is unknown until there is a share
         task = shown.add_task(description, total=begun, completed=start or 0)  # type: ignore[arg-type]
 
         def bar(share: float, doing: str | None = None) -> None:
-            shown.update(task, total=1.0, completed=share, description=doing)
+            shown.update(task, total=1.0 if share else begun, completed=share, description=doing)
 
         yield bar
 

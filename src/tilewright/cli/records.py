@@ -10,6 +10,8 @@ import typer
 
 from tilewright.errors import ArgumentValueError
 
+_OWNERS = {"rungs": "tilewright ladder", "products": "tilewright bench"}
+"""The commands that write records, by a key that only theirs have."""
 DEEPEST = 50
 """The most levels of a record, of which ours have ten; what reads and writes JSON counts levels on Python's stack."""
 
@@ -33,6 +35,10 @@ def read(path: Path, written_by: str, schema: Any) -> dict[str, Any]:
     try:
         TypeAdapter(schema).validate_python(record)
     except ValidationError as error:
+        owner = next((owner for key, owner in _OWNERS.items() if isinstance(record, dict) and key in record), "")
+        if owner and not written_by.startswith(owner):
+            shown = f"record {path} is one of the command `{owner}`, so `{owner} {path}` shows it"
+            raise ArgumentValueError(f"{shown}; here, {remedy}") from None
         found = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, found["loc"]))
         place = f", at {where}" if where else ""

@@ -39,6 +39,9 @@ _WHEELS = (
 )
 """The packages that have a header, by the beginning of its name: of CUDA 13, and of CUDA 12."""
 
+_WHOLE = {"cub/cub.cuh": "cub/block/block_reduce.cuh"}
+"""Headers of a whole library, host code included, and an example of what device code takes of it."""
+
 
 @functools.cache
 def toolkit_folders() -> tuple[str, ...]:
@@ -77,8 +80,10 @@ def _bundled() -> list[str]:
     return [str(root), str(root / "cccl")]
 
 
-def advice(missing: Sequence[str]) -> str:
-    """What to do about headers that cannot be found, a line for each; empty for none."""
+def advice(missing: Sequence[str], text: str) -> str:
+    """What to do about the headers that cannot be found of those that a source includes; empty for none."""
+    if whole := [name for name in _WHOLE if name in text and name not in missing]:
+        return f"\n{whole[0]} has host code, too: include what you use of it, such as <{_WHOLE[whole[0]]}>"
     return "".join(f"\n{name} cannot be found: {_remedy(name)}" for name in missing)
 
 

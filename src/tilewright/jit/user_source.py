@@ -92,7 +92,7 @@ class UserSource:
             made = compiler.translate(self.text, self.name, {}, options, instantiation)
             if not made.ptx:
                 missing = dict.fromkeys(_MISSING.findall(made.log))
-                said = f"{self.name} does not compile:\n{_first_errors(made.log)}{advice([*missing])}"
+                said = f"{self.name} does not compile:\n{_first_errors(made.log)}{advice([*missing], self.text)}"
                 if host := _HOST.search(made.log):
                     said += f"\n{host[1]} is of the host: {DEVICE_ALONE}; entry names the kernel if there are several"
                 raise CompilationError(said, made.log)

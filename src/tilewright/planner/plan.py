@@ -247,7 +247,7 @@ class Plan:
     def _refuse_to_allocate(self) -> Any:
         strides = self._slots[-1].signature[2]
         raise ArgumentValueError(
-            f"out is missing, and the plan was made for one with strides {tuple(strides)}: pass out="
+            f"out is missing, and the plan was made for one with strides of {tuple(strides)} elements: pass out="
         )
 
     def check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:

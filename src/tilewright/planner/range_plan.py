@@ -83,7 +83,7 @@ class RangePlan:
         raise ArgumentValueError(f"a has shape {shape}, and the plan is for 2-D arrays of m={self.rows} rows: {remedy}")
 
     def __repr__(self) -> str:
-        return f"<RangePlan: m={self.rows}, {self.kernels} kernels; {self.reason}>"
+        return f"<RangePlan: m={self.rows}, {self.kernels} kernel{'s' * (self.kernels != 1)}; {self.reason}>"
 
 
 def _joined(reasons: Mapping[int, str]) -> str:
@@ -118,7 +118,8 @@ def refuse_others(problem: Problem, expected: Problem) -> None:
 
 
 def _said(matrix: Matrix) -> str:
-    return f"{matrix.dtype} with strides {matrix.row_stride, matrix.column_stride}, aligned to {matrix.alignment} bytes"
+    strides = matrix.row_stride, matrix.column_stride
+    return f"{matrix.dtype} with strides of {strides} elements, aligned to {matrix.alignment} bytes"
 
 
 def check_rows(rows: Any, operands: Mapping[str, Operand], *, kernel: str, config: Any, tune: bool) -> range:

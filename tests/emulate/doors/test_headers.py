@@ -143,6 +143,7 @@ def test_ndebug_turns_assertions_off():
     [
         ("cuda_fp16.h", "pip install nvidia-cuda-runtime"),
         ("cuda/barrier", "pip install nvidia-cuda-cccl"),
+        ("cub/cub.cuh", "pip install nvidia-cuda-cccl"),
         ("crt/mma.h", "pip install nvidia-cuda-"),
         ("curand_kernel.h", "pip install nvidia-curand"),
         ("cute/tensor.hpp", "pip install nvidia-cutlass brings it"),
@@ -155,6 +156,12 @@ def test_what_is_missing_is_named_with_who_has_it(without_a_toolkit, monkeypatch
     with pytest.raises(tw.CompilationError) as refusal:
         tw.check(f"#include <{name}>\n__global__ void nothing() {{}}\n", block=1)
     assert f"\n{name} cannot be found: {remedy}" in str(refusal.value)
+
+
+@pytest.mark.skipif(not brings_headers(), reason="this NVRTC brings no headers")
+def test_the_header_of_all_of_cub_is_not_for_device_code():
+    with pytest.raises(tw.CompilationError, match=r"cub/cub\.cuh has host code, too: .* <cub/block/block_reduce\.cuh>"):
+        tw.check("#include <cub/cub.cuh>\n__global__ void nothing() {}\n", block=1)
 
 
 @pytest.mark.skipif(not brings_headers(), reason="this NVRTC brings no headers")

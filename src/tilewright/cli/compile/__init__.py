@@ -85,8 +85,10 @@ def compile(
     if as_json:
         print_json(record)
     else:
+        one = len(products) == 1
         console().print(
-            f"{len(products):,} products on an {hardware.name} take {len(units)} kernels: {ahead.compiled} compiled, "
+            f"{len(products):,} product{'' if one else 's'} on an {hardware.name} take{'s' * one} "
+            f"{len(units)} kernel{'s' * (len(units) != 1)}: {ahead.compiled} compiled, "
             f"{len(ahead.kernels) - ahead.compiled} were there, {len(ahead.failures)} failed; {record['seconds']:.1f} s"
         )
         for name, error in record["failures"].items():

@@ -4,7 +4,6 @@ Source: PTX ISA, "Texture Instructions" and "Surface Instructions"; CUDA program
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,7 @@ from tilewright.emulator.machine.access import modify
 from tilewright.emulator.machine.bound.images import Bound, Image, Texture
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import GLOBAL_BASE
-
-_FRACTIONS = 256
-"""The weights of a linear filter are multiples of one in so many (CUDA programming guide, "Linear Filtering")."""
+from tilewright.emulator.semantics import linear_filter
 
 
 class ImageAccess:
@@ -60,12 +57,12 @@ class ImageAccess:
         return found
 
     def query(self, site: int, group: Group, handle: Array, what: str, active: Active) -> Array:
-        """txq and suq: an extent in texels, or the number of layers."""
+        """txq and suq: an extent in texels."""
         found = np.zeros(group.size, np.uint32)
         for bound, chosen in self._bound(site, group, handle, active):
             image = bound.image if isinstance(bound, Texture) else bound
             extents = dict(zip(("width", "height", "depth"), image.extents, strict=False))
-            found[chosen] = image.layers if what == "array_size" else extents.get(what, 0)
+            found[chosen] = extents.get(what, 0)
         return found
 
     def load(
@@ -183,13 +180,16 @@ class ImageAccess:
             numbers = [np.floor(axis).astype(np.int64) for axis in scaled]
             texels = self._texels(site, texture, lanes, layer, numbers)
             return [_bits(texels[:, channel], texture) for channel in range(texture.image.channels)]
-        low = [np.floor(axis - 0.5).astype(np.int64) for axis in scaled]
-        weights = [np.rint((axis - 0.5 - at) * _FRACTIONS) / _FRACTIONS for axis, at in zip(scaled, low, strict=True)]
+        fixed = [linear_filter.fixed(axis) for axis in scaled]
+        if texture.address == "clamp":  # ahead of the split into texel and weight, as on an H200
+            last = [linear_filter.ONE * (extent - 1) for extent in texture.image.extents]
+            fixed = [np.clip(axis, 0, most) for axis, most in zip(fixed, last, strict=True)]
+        low, upper = zip(*(np.divmod(axis, linear_filter.ONE) for axis in fixed), strict=True)
         total = np.zeros((lanes.size, texture.image.channels))
-        for corner in product((0, 1), repeat=len(low)):
-            weight = np.prod([part if up else 1 - part for part, up in zip(weights, corner, strict=True)], axis=0)
-            at = [start + up for start, up in zip(low, corner, strict=True)]
+        for corner, weight in linear_filter.corner_weights(upper).items():
+            at = [start + side for start, side in zip(low, corner, strict=True)]
             total += weight[:, None] * self._texels(site, texture, lanes, layer, at).astype(np.float64)
+        total /= linear_filter.ONE
         return [_bits(total[:, channel], texture) for channel in range(texture.image.channels)]
 
     def _scaled(self, texture: Texture, axis: Array, dimension: int) -> npt.NDArray[np.float64]:
@@ -248,12 +248,12 @@ class ImageAccess:
             if isinstance(image, Texture):
                 raise EmulatorError(f"{self._at(site)} takes a surface, and the handle is that of a texture")
             self._require_geometry(site, image, geometry)
-            places = [lanes_of(each, group.size)[chosen].view(np.int32).astype(np.int64) for each in coordinates]
+            given = [lanes_of(each, group.size)[chosen] for each in coordinates]
+            layer = [given.pop(0).view(np.uint32).astype(np.int64)] if image.layers else []
             row = image.extents[0] * image.texel_bytes
             limits = [row - width + 1, *image.extents[1:]]
-            if image.layers:
-                places, limits = [*places[1 : len(limits) + 1], places[0]], [*limits, image.layers]
-            places = places[: len(limits)]
+            places = [each.view(np.int32).astype(np.int64) for each in given[: len(limits)]] + layer
+            limits += [image.layers] * len(layer)
             within = np.all([(at >= 0) & (at < limit) for at, limit in zip(places, limits, strict=True)], axis=0)
             if outside == "clamp":
                 places = [np.clip(at, 0, max(limit - 1, 0)) for at, limit in zip(places, limits, strict=True)]

@@ -188,8 +188,8 @@ red             : async relaxed cluster [shared::cluster] COUNTED add u32|s32|u6
 tex             : 1d v4 u32|s32|f32 s32|f32                         : {D} A
 tex             : 2d|3d|a1d|a2d v4 u32|s32|f32 f32                  : {D} A
 tld4            : r|g|b|a 2d|a2d v4 u32|s32|f32 f32                 : {D} A
-txq             : width|height|depth|array_size b32                 : b32 A
-suq             : width|height|depth|array_size b32                 : b32 A
+txq             : width|height|depth b32                            : b32 A
+suq             : width|height|depth b32                            : b32 A
 suld            : b IMAGES [CACHE] [v2|v4] b8|b16|b32|b64 [OUTSIDE] : {T+} A
 sust            : b IMAGES [CACHE] [v2|v4] b8|b16|b32|b64 [OUTSIDE] : A {T+}
 sured           : b add 1d|2d|3d u32|s32|u64 [OUTSIDE]                : A {T}

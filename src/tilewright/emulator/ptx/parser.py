@@ -32,7 +32,9 @@ _PATH = re.compile(r"[^\n]+\.ptx")
 _CUDA = re.compile(r"^[ \t]*#[ \t]*include\b|\bextern\s+\"C\"|\b__(?:global|device|shared)__\b|^[ \t]*template\b", re.M)
 COMPILED = "the PTX that `nvcc -ptx -lineinfo` or nvrtcGetPTX makes"
 """The expected input, for messages about text that is not PTX."""
-_HEADER = re.compile(r"\.(?:version|target|address_size|file|pragma)\b[^\n]*")
+_HEADER = re.compile(
+    r"\.version\s+[\d.]+|\.target\s+[\w.-]+(?:\s*,\s*[\w.-]+)*|\.address_size\s+\d+|\.file\b[^\n]*|\.pragma\b[^\n;]*;?"
+)
 _SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}")
 _FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak)\s*)*\.(entry|func)\b")
 _DEVICE_FUNCTION = re.compile(

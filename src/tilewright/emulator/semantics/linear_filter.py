@@ -1,0 +1,48 @@
+"""The linear filter of textures, as an H200 computes it.
+
+The CUDA programming guide ("Linear Filtering") gives weights of eight bits. No manual says how coordinates and products
+of weights are rounded: this follows from results of an H200.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.emulator.lanes import Indices
+
+ONE = 256
+"""The sum of the weights of a lookup."""
+_X, _Y, _Z = range(3)
+
+
+def fixed(places: npt.NDArray[np.float64]) -> Indices:
+    """Places along an axis as multiples of 1/ONE of a texel, rounded to the nearest, from the middle of the first.
+
+    places: in texels, so that 0.5 is the middle of the first.
+    """
+    return np.asarray(np.floor((places - 0.5) * ONE + 0.5).astype(np.int64))
+
+
+def corner_weights(upper: Sequence[Indices]) -> dict[tuple[int, ...], Indices]:
+    """The weights of the texels around each place, by 0 (lower) or 1 (upper) along each axis; they add up to ONE.
+
+    upper: along one to three axes, x first, the weight of the upper texels in 0..ONE - 1.
+    The whole is split along x, then along z, then along y. The upper part is rounded to the nearest, and the lower part
+    is what remains. A half is rounded up, except along y at the lower x.
+    """
+    corners: dict[tuple[int, ...], Indices] = {(): np.full(upper[_X].shape, ONE)}
+    for axis in (_X, _Z, _Y):
+        if axis < len(upper):
+            corners = {
+                (*corner, side): part
+                for corner, weight in corners.items()
+                for side, part in enumerate(_split(weight, upper[axis], up=axis != _Y or corner[_X] == 1))
+            }
+    return {(x, *others[::-1]): weight for (x, *others), weight in corners.items()}
+
+
+def _split(weight: Indices, upper: Indices, up: bool) -> tuple[Indices, Indices]:
+    """The lower and the upper part of a weight; up: whether a half of the upper part is rounded up."""
+    part = (weight * upper + ONE // 2 - (not up)) // ONE
+    return weight - part, part
