@@ -77,15 +77,18 @@ def test_every_argument_is_about_a_mutant_and_few_are_needed():
 
 
 @pytest.mark.planted_fault
-@pytest.mark.parametrize(("change", "expected"), [("", None), ("+ 1", "cluster-exit"), ("- 1", "Deadlock")])
+@pytest.mark.parametrize(("change", "expected"), [("", None), ("- 1", "cluster-exit"), ("+ 1", "Deadlock")])
 def test_a_cluster_ends_without_an_arrival_left_over_or_missing(change, expected, monkeypatch):
-    """The consumers of the production kernel release just the slots that will be filled again (rule 16)."""
-    header, count = "mainloop/wgmma_consumer.cuh", "k_blocks - Config::stages"
+    """The producer of the production kernel waits at the end for the release of every slot, and no more (rule 16)."""
+    header, drained = (
+        "mainloop/pipeline.cuh",
+        "for (int slot = 0; slot < Config::stages; ++slot) {\n        wait_empty(at);",
+    )
     text = package_headers()[header]
-    assert count in text
+    assert text.count(drained) == 1
     (subject,) = (subject for subject in SUBJECTS if subject.name == "wgmma tma, overlap, cluster 2x1")
     unit = subject.unit
-    monkeypatch.setitem(package_headers(), header, text.replace(count, f"{count} {change}"))
+    monkeypatch.setitem(package_headers(), header, text.replace(drained, drained.replace("stages", f"stages {change}")))
     found = finding(subject, compile(unit, H200.arch).ptx)
     assert (found and found.partition(",")[0]) == expected
 

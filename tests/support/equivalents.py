@@ -191,7 +191,7 @@ EQUIVALENTS = (
     Equivalent(
         "wgmma",
         "drop griddepcontrol.wait",
-        ("wait_for_earlier_grids();", "consume(storage, pipeline, place, tiles, map_out, parameters);"),
+        ("wait_for_earlier_grids();", "consume(storage, pipeline, place, tiles, map_out, parameters, warp / 4);"),
         _PRODUCER_HAS_WAITED,
     ),
     *(

@@ -38,21 +38,21 @@
 
 namespace tilewright {
 
-// A consumer warpgroup: it multiplies its rows of each tile and writes the results to out.
+// Consumer warpgroup number `index`: it multiplies its rows of each tile and writes the results to
+// out.
 template <class Config>
 __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline<Config>& pipeline,
                                         const ClusterPlace<Config>& place,
                                         const TileLoop<Config>& tiles, const TensorMap* map_out,
-                                        const GemmParameters& parameters) {
+                                        const GemmParameters& parameters, int index) {
   constexpr int row_blocks = Config::row_blocks, last = row_blocks - 1;
-  const int index = threadIdx.x / 128;  // of this consumer
   const int warp = threadIdx.x / 32 % 4;
   uint32_t staging = 0;
   if constexpr (Config::tma_epilogue) {
     staging = shared_address(storage.staging) +
               (index * 4 + warp) * Config::store_buffers * Config::store_bytes;
   }
-  Consumer<Config> consumer(storage, pipeline, index, tiles.count() * tiles.k_blocks);
+  Consumer<Config> consumer(storage, pipeline, index);
   WarpOutput<Config> output(parameters, map_out, staging);
   auto locate = [&](uint32_t tile_index) {
     const auto tile = tiles.locate(tile_index);
@@ -149,7 +149,7 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
     if constexpr (place.size == 1) cta_sync<0, Config::threads>();
     if constexpr (Config::moves_registers) acquire_registers<Config::consumer_registers>();
     pipeline.join_as_consumer(place);
-    consume(storage, pipeline, place, tiles, map_out, parameters);
+    consume(storage, pipeline, place, tiles, map_out, parameters, warp / 4);
   }
 }
 

@@ -38,10 +38,19 @@ struct WgmmaOperand {
 
   // The descriptor of a matrix that starts at `address`, which is aligned to an atom.
   static __device__ __forceinline__ uint64_t descriptor(uint32_t address) {
-    constexpr uint64_t leading = mn_major ? panel_bytes / 16 : 1;
-    constexpr uint64_t stride = atom_bytes / 16;
-    constexpr uint64_t swizzle_128 = 1;
-    return (address & 0x3FFFF) >> 4 | leading << 16 | stride << 32 | swizzle_128 << 62;
+    return with_high_word(low_word(address));
+  }
+
+  // Its words. Only the low one depends on the address, which is below 256 KiB, and distances are
+  // added to it alone.
+  static __device__ __forceinline__ uint32_t low_word(uint32_t address) {
+    constexpr uint32_t leading = mn_major ? panel_bytes / 16 : 1;
+    return (address >> 4) + (leading << 16);
+  }
+  static __device__ __forceinline__ uint64_t with_high_word(uint32_t low) {
+    constexpr uint32_t stride = atom_bytes / 16;
+    constexpr uint32_t swizzle_128 = 1;
+    return static_cast<uint64_t>(stride | swizzle_128 << 30) << 32 | low;
   }
 };
 

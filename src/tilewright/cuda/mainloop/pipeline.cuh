@@ -56,17 +56,34 @@ class Pipeline {
     fence_mbarrier_init();
   }
 
-  // Producer: waits until the slot is empty and announces its bytes. Returns the barrier that the
-  // copies signal.
-  __device__ __forceinline__ uint32_t begin_fill(const Position& at) const {
+  // Producer: waits until the slot is empty.
+  __device__ __forceinline__ void wait_empty(const Position& at) const {
     const uint32_t previous = at.parity ^ 1;
     if constexpr (Place::shares) {
       mbarrier_wait_cluster(empty + 8 * at.slot, previous);
     } else {
       mbarrier_wait(empty + 8 * at.slot, previous);
     }
+  }
+
+  // Producer: waits until the slot is empty and announces its bytes. Returns the barrier that the
+  // copies signal.
+  __device__ __forceinline__ uint32_t begin_fill(const Position& at) const {
+    wait_empty(at);
     mbarrier_arrive_expect_tx(full + 8 * at.slot, Config::stage_bytes);
     return full + 8 * at.slot;
+  }
+
+  // Producer, after its last fill: waits until no CTA of the cluster arrives here anymore (rule
+  // 16).
+  __device__ __forceinline__ void drain(Position at) const {
+    if constexpr (Place::shares) {
+#pragma unroll 1
+      for (int slot = 0; slot < Config::stages; ++slot) {
+        wait_empty(at);
+        at.advance();
+      }
+    }
   }
 
   // Consumer: all its threads call this once before `release`.

@@ -20,12 +20,7 @@ class Consumer {
 
   const Pipeline<Config>& pipeline;
   RingPosition<Config::stages> position;
-  int awaited;    // slots that the producers still wait for; no arrival is left over (rule 16)
-  uint64_t a, b;  // descriptors of this warpgroup's operands in slot 0
-
-  __device__ __forceinline__ void release(int slot) {
-    if (awaited-- > 0) pipeline.release(slot);
-  }
+  uint32_t a, b;  // low words of the descriptors of this warpgroup's operands in slot 0
 
   // One row block times the slot's tile of B.
   __device__ __forceinline__ void multiply(float (&accumulators)[values], int row_block,
@@ -33,11 +28,12 @@ class Consumer {
     const uint32_t slot = position.slot * (Config::stage_bytes / 16);
 #pragma unroll
     for (int span = 0; span < Config::k_spans; ++span) {
-      const uint64_t a_span = a + slot + span * (A::bytes / 16) + row_block * A::block_step;
-      const uint64_t b_span = b + slot + span * (B::bytes / 16);
+      const uint32_t a_span = a + slot + span * (A::bytes / 16) + row_block * A::block_step;
+      const uint32_t b_span = b + slot + span * (B::bytes / 16);
 #pragma unroll
       for (int k16 = 0; k16 < 4; ++k16) {
-        Wgmma::mma(accumulators, a_span + k16 * A::k16_step, b_span + k16 * B::k16_step,
+        Wgmma::mma(accumulators, A::with_high_word(a_span + k16 * A::k16_step),
+                   B::with_high_word(b_span + k16 * B::k16_step),
                    accumulate || span > 0 || k16 > 0);
       }
     }
@@ -45,13 +41,13 @@ class Consumer {
   }
 
  public:
-  // Consumer number `index`, of `k_blocks` in all.
+  // Consumer number `index`.
   __device__ __forceinline__ Consumer(const Storage<Config>& storage, const Pipeline<Config>& ring,
-                                      int index, int k_blocks)
-      : pipeline(ring), awaited(k_blocks - Config::stages) {
+                                      int index)
+      : pipeline(ring) {
     const uint32_t slot = shared_address(storage.slots);
-    a = A::descriptor(slot) + index * row_blocks * A::block_step;
-    b = B::descriptor(slot + Config::a_bytes);
+    a = A::low_word(slot) + index * row_blocks * A::block_step;
+    b = B::low_word(slot) + Config::a_bytes / 16;
   }
 
   // The product of one tile. At the end the wgmmas of the last k-block are still under way, one
@@ -73,7 +69,7 @@ class Consumer {
       const int previous = position.slot;
       if constexpr (Config::wait_depth == 0) {
         wgmma_wait<0>();
-        release(previous);
+        pipeline.release(previous);
       }
       position.advance();
       pipeline.wait_full(position);
@@ -82,7 +78,7 @@ class Consumer {
       for (int i = 0; i < row_blocks; ++i) multiply(accumulators[i], i, true);
       if constexpr (Config::wait_depth == 1) {
         wgmma_wait<row_blocks>();
-        release(previous);
+        pipeline.release(previous);
       }
     }
   }
@@ -95,7 +91,7 @@ class Consumer {
 #pragma unroll
     for (int i = 0; i < row_blocks - pending; ++i) wgmma_results(accumulators[i]);
     if constexpr (pending == 0 && Config::split_k == 1) {
-      release(position.slot);
+      pipeline.release(position.slot);
       position.advance();
     }
   }

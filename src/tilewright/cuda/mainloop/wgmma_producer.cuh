@@ -117,6 +117,7 @@ __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline
     }
   });
   launch_next_grid();
+  pipeline.drain(position);
 }
 
 }  // namespace tilewright

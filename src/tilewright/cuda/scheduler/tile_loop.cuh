@@ -47,13 +47,7 @@ class TileLoop {
     k_blocks = Config::split_k == 1 ? all : (all - place.part - 1) / Config::split_k + 1;
   }
 
-  // How many tiles this CTA computes.
-  __device__ __forceinline__ int count() const {
-    const uint32_t first = blockIdx.x / Place::size, step = gridDim.x / Place::size;
-    return all() <= first ? 0 : (all() - first - 1) / step + 1;
-  }
-
-  // Calls body(index) for each.
+  // Calls body(index) for each tile that this CTA computes.
   template <class Body>
   __device__ __forceinline__ void for_each_tile(Body body) const {
     for (uint32_t i = blockIdx.x / Place::size; i < all(); i += gridDim.x / Place::size) body(i);
