@@ -80,6 +80,10 @@ _SUMS = (
     "the arrival has nothing to release: what the phase hands over is written by st.async, whose complete_tx releases "
     "it at .cluster scope (st.async)"
 )
+_HAS_A_TILE = (
+    "the copy is for a producer without any tile, and a launch has no more clusters than tiles (launch_shape): the "
+    "branch beside it is never taken"
+)
 _PRODUCER_HAS_WAITED = (
     "a consumer accesses global memory only after a slot is full, where the producer arrived after its own wait; and "
     "that wait makes visible to the whole grid what the earlier grids wrote (griddepcontrol)"
@@ -193,6 +197,15 @@ EQUIVALENTS = (
         "drop griddepcontrol.wait",
         ("wait_for_earlier_grids();", "consume(storage, pipeline, place, tiles, map_out, parameters, warp / 4);"),
         _PRODUCER_HAS_WAITED,
+    ),
+    Equivalent(
+        "wgmma",
+        "shift: parity starts flipped",
+        (
+            "for (uint32_t i = blockIdx.x / Place::size; i < all(); i += gridDim.x / Place::size) body(i);",
+            "tiles.for_each_tile([&](uint32_t index) {",
+        ),
+        _HAS_A_TILE,
     ),
     *(
         Equivalent(kernel, "weaken barrier.cluster.arrive to .relaxed", ("cluster_sync();", caller), _INITIALIZATIONS)

@@ -127,13 +127,13 @@ SUBJECTS = (
     _rung("wgmma_stmatrix", (256, 512, 320), "bf16"),
     _wgmma("tma, overlap", 128, 64, 3),
     _wgmma("tma, overlap, two row blocks", 256, 64, 2, (520, 136, 392)),
-    _wgmma("tma, overlap, cluster 2x1", 128, 64, 3, cluster_m=2),
-    _wgmma("tma, overlap, cluster 1x2", 128, 64, 3, cluster_n=2),
+    _wgmma("tma, overlap, cluster 2x1", 128, 64, 3, (264, 72, 456), cluster_m=2),
+    _wgmma("tma, overlap, cluster 1x2", 128, 64, 3, (392, 136, 456), cluster_n=2),
     _wgmma("tma, wait depth 1", 128, 64, 4, overlap=False, wait_depth=1),
-    _wgmma("direct, overlap, cluster 2x1", 128, 64, 3, epilogue="direct", cluster_m=2),
+    _wgmma("direct, overlap, cluster 2x1", 128, 64, 3, (264, 72, 456), epilogue="direct", cluster_m=2),
     _wgmma("direct, wait depth 1, fp32", 128, 64, 3, out_dtype="fp32", epilogue="direct", overlap=False, wait_depth=1),
     _wgmma("one consumer, swap_ab", 64, 64, 3, (136, 264, 456), swap_ab=True, epilogue="direct"),
-    _wgmma("three consumers, cluster 1x2", 192, 64, 2, (392, 136, 392), cluster_n=2, prefetch=2),
+    _wgmma("three consumers, cluster 1x2", 192, 64, 5, (392, 136, 392), cluster_n=2, prefetch=2),
     _wgmma("direct, split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False, epilogue="direct"),
     Subject("copy", "copy", CopyConfig(8, 64), "bf16", (20, 70, 0)),
     _rung("smem_tiles", (37, 41, 101)),
@@ -143,6 +143,8 @@ SUBJECTS = (
     _rung("warp_tiles", (128, 128, 64)),
 )  # fmt: skip
 """Every kernel of the registry that synchronizes, in variants that do so differently.
+
+CTAs of a cluster do not end with the last slot of their ring: what waits for all slots goes round its end.
 
 The code of wgmma_hilbert is that of wgmma_async_store.
 """

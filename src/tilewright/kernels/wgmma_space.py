@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import log2
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,9 +151,12 @@ class Space:
         tiles_m = ceil_div(m, tiling.tile_m * tiling.cluster_m)
         tiles_n = ceil_div(n, tiling.tile_n * tiling.cluster_n)
         size = tiling.cluster_m * tiling.cluster_n * tiling.split_k
-        several = tiles_m * tiles_n * batch_count > self._hardware.clusters(size) and tiling.split_k == 1
-        # Few columns are all walked while their rows are at hand, few rows the other way around.
-        group_m = 1 if tiles_n <= 8 and tiles_n < tiles_m else 16 if tiles_m <= 16 else 8
+        at_once = self._hardware.clusters(size)
+        several = tiles_m * tiles_n * batch_count > at_once and tiling.split_k == 1
+        # Few columns are all walked while their rows are at hand.
+        few_columns = tiles_n <= 8 and tiles_n < tiles_m
+        shape = tiling.tile_n * tiling.cluster_n / (tiling.tile_m * tiling.cluster_m)
+        group_m = 1 if few_columns else _band_height(at_once * shape)
         prefetch = PREFETCH if tiles_m == 1 or tiles_n == 1 else 0
         return self._config(index, several, group_m, prefetch)
 
@@ -184,6 +188,14 @@ class Space:
     def _with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
         """A Config with as many stages as fit; with its own if none do."""
         return replace(config, stages=self._stages(config) or config.stages)
+
+
+def _band_height(tiles: float) -> int:
+    """The height of bands in which a wave reads the fewest rows and columns: it is about as high as wide.
+
+    tiles: of a wave, times the width of a tile over its height.
+    """
+    return min(32, 1 << max(0, round(log2(tiles) / 2)))
 
 
 def tiles_of(configs: Sequence[WgmmaConfig], hardware: Hardware) -> Tiles:
