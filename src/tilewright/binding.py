@@ -1,7 +1,6 @@
 """From the operands of a call to its Problem: broadcasting, merging of dimensions, orientation, checks."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
@@ -158,7 +157,8 @@ def _with_axis(operand: Operand, axis: int) -> Operand:
 
 
 def _matrix(view: Operand) -> Matrix:
-    return Matrix(view.dtype, view.strides[-2], view.strides[-1], view.strides[:-2], view.alignment)
+    strides = view.strides
+    return Matrix(view.dtype, strides[-2], strides[-1], strides[:-2], view.alignment)
 
 
 def _merge_batch(problem: Problem) -> Problem:
@@ -179,7 +179,7 @@ def _merge_batch(problem: Problem) -> Problem:
         name: matrix._replace(batch_strides=tuple(strides[name] for _, strides in dims))
         for name, matrix in matrices.items()
     }
-    return replace(problem.with_operands(merged), batch=tuple(extent for extent, _ in dims))
+    return problem.with_operands(merged)._replace(batch=tuple(extent for extent, _ in dims))
 
 
 def _fold_batch_into_rows(problem: Problem) -> Problem:
@@ -197,7 +197,7 @@ def _fold_batch_into_rows(problem: Problem) -> Problem:
         name: matrix._replace(row_stride=steps.get(name, matrix.row_stride), batch_strides=matrix.batch_strides[:-1])
         for name, matrix in problem.operands()
     }
-    return replace(problem.with_operands(folded), m=problem.m * problem.batch[-1], batch=problem.batch[:-1])
+    return problem.with_operands(folded)._replace(m=problem.m * problem.batch[-1], batch=problem.batch[:-1])
 
 
 def _column_major(problem: Problem) -> bool:

@@ -19,7 +19,7 @@ CLUSTERED = [name for name, kernel in RUNGS.items() if kernel.cluster_m > 1]
 @pytest.mark.parametrize("operand", ["a", "b"])
 @pytest.mark.parametrize("stride", [-512, 0, 8, 2**31, 2**31 + 64])
 def test_row_strides_that_wmma_load_does_not_take_are_refused(operand, stride):
-    problem = replace(product(WMMA_GMEM), **{operand: Matrix(fp16, stride, 1)})
+    problem = product(WMMA_GMEM)._replace(**{operand: Matrix(fp16, stride, 1)})
     refusal = WMMA_GMEM.refuses(problem, H200)
     assert f"16 to 2147483647 elements, and {operand} has row stride {stride}: copy {operand}" in refusal.reason
 
@@ -27,7 +27,7 @@ def test_row_strides_that_wmma_load_does_not_take_are_refused(operand, stride):
 @pytest.mark.parametrize("operand", ["a", "b"])
 @pytest.mark.parametrize("stride", [16, 2**31 - 8])
 def test_row_strides_that_wmma_load_takes_are_not(operand, stride):
-    problem = replace(product(WMMA_GMEM), **{operand: Matrix(fp16, stride, 1)})
+    problem = product(WMMA_GMEM)._replace(**{operand: Matrix(fp16, stride, 1)})
     assert WMMA_GMEM.refuses(problem, H200) is None
 
 

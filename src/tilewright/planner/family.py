@@ -5,7 +5,6 @@ was checked, bound and chosen for one member holds for the others.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tilewright.arrays import describe
@@ -89,7 +88,7 @@ class Family:
     def plan(self, member: Member, *, alpha: float, beta: float | None, stream: Any) -> Plan | None:
         """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
         backend, hardware = self._backend, self._backend.hardware
-        problem = replace(self._problem, m=member.rows)
+        problem = self._problem._replace(m=member.rows)
         choice = self._choice(problem) if self._holds else None
         if choice is None:
             return None
