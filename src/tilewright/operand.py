@@ -69,7 +69,7 @@ class Operand(NamedTuple):
 def byte_range(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], nbytes: int) -> tuple[int, int]:
     """The half-open range of addresses of a strided array (strides in elements)."""
     low = high = 0
-    for extent, stride in zip(shape, strides, strict=True):
+    for extent, stride in zip(shape, strides):  # noqa: B905 (without `strict` it takes a third less)
         if extent == 0:
             return pointer, pointer
         if stride > 0:
