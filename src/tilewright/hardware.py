@@ -62,6 +62,9 @@ class Hardware:
     cuda_core_clock: float
     rates: Rates
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # each plan asks several times; GPUs of one name are rarely in one process
+
     @property
     def capability(self) -> int:
         """Compute capability times ten: 90 for `sm_90a`."""

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from unittest import mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.model import cost
 from tilewright.planner.choose import choose
 from tilewright.problem import Epilogue, Matrix, Problem
 
@@ -315,3 +317,16 @@ def test_what_no_other_layout_would_change_gets_no_notice(caplog, unnoticed, ask
     caplog.set_level(logging.WARNING, "tilewright")
     choose(asked, gpu, kernel=kernel)
     assert not caplog.records
+
+
+def test_strides_that_the_model_takes_for_equal_share_a_choice(monkeypatch):
+    asked = problem("512x776x512 nt bf16")
+
+    def chosen(row_stride):
+        return choose(asked._replace(a=Matrix(dtypes.bf16, row_stride, 1)), H200).config
+
+    first = chosen(1024)
+    monkeypatch.setattr(cost, "times", mock.Mock(side_effect=AssertionError("asked again")))
+    assert chosen(1088) == first  # 17 lines of 128 bytes
+    with pytest.raises(AssertionError, match="asked again"):
+        chosen(1032)
