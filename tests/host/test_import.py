@@ -50,7 +50,8 @@ choice = choose(binding.problem, AbsentGpu().hardware)
 assert choice.kernel.name == "wgmma"
 choice.launches(AbsentGpu().hardware)
 """
-    unneeded = {"importlib.metadata", "tempfile", "filelock", "numpy.ma", "tilewright.kernels.ladder"}
+    unneeded = {"importlib.metadata", "tempfile", "filelock", "logging", "numpy.ma", "numpy.typing"}
+    unneeded |= {"tilewright.kernels.ladder"}
     unneeded |= {f"tilewright.kernels.{name}" for name in ("mma", "simt", "copy", "tiled")}
     assert not modules_after(plan) & (unneeded | (HEAVY - {"numpy", "tilewright.kernels"}))
 

@@ -117,7 +117,7 @@ def test_a_config_that_is_asked_for_has_a_public_name(kernel):
 
 
 def test_clusters_larger_than_the_gpu_are_no_candidates_and_are_refused():
-    wgmma, problem, small = KERNELS["wgmma"], product(bf16, 512, 512, 512), replace(H200, sm_count=1)
+    wgmma, problem, small = KERNELS["wgmma"], product(bf16, 512, 512, 512), H200._replace(sm_count=1)
     configs = wgmma.configs(problem, small)
     assert configs
     assert all(wgmma.assemble(config, problem, small).shape.grid == 1 for config in configs)

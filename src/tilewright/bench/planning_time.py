@@ -74,8 +74,12 @@ class Product:
     def plan_weights(self, number: int) -> Any:
         """Plan for the b of this number of WEIGHTS."""
         k, n = WEIGHTS[number]
-        a, b, out = self._memory[: 64 * k], self._memory[: k * n], self.out.ravel()[: 64 * n]
+        a, b, out = self._memory[: 64 * k], self._memory[: k * n], self._results[: 64 * n]
         return plan(a.reshape(64, k), b.reshape(k, n), out=out.reshape(64, n), backend=self._backend)
+
+    @cached_property
+    def _results(self) -> Any:
+        return self._empty((64 * max(n for _, n in WEIGHTS),))
 
     @cached_property
     def _memory(self) -> Any:

@@ -17,15 +17,17 @@ the some 32 Configs measured of a product, the one it picks has 0.966 of the bes
 
 from functools import lru_cache
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:  # which takes longer to import than this module
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[np.float64]"
 
 
 class Costs(NamedTuple):
@@ -118,7 +120,7 @@ class Tiles(NamedTuple):
     split_k: Array
     consumers: Array
     clusters_at_once: Array
-    swapped: NDArray[np.bool_]
+    swapped: "NDArray[np.bool_]"
 
 
 class Prepared(NamedTuple):
@@ -300,7 +302,7 @@ class Ranking:
         return of_depth(self._prepared, k, row_bytes)
 
 
-def _along(swapped: NDArray[np.bool_], of_m: Array, of_n: Array) -> tuple[Array, Array]:
+def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:
     """What Tiles have along m and along n of the product."""
     return np.where(swapped, of_n, of_m), np.where(swapped, of_m, of_n)
 
