@@ -16,7 +16,7 @@ the some 32 Configs measured of a product, the one it picks has 0.966 of the bes
 """
 
 from functools import lru_cache
-from math import inf
+from math import ceil, inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -126,14 +126,15 @@ class Tiles(NamedTuple):
 class Prepared(NamedTuple):
     """What of the times of Tiles does not depend on the product; "along" m and n as the product stands.
 
-    overlaps: whether the parts of a step overlap. along: the extents along m and along n that a cluster makes in a
-    round. clocks: a tile's extents times `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and
-    if m > n. step: the fourth powers of a step's parts but for L2's, or the whole step. finest: the largest k that is
-    split too finely, and `finest_k` the largest of these. one, outside, again, wave: numbers, once for each way.
+    turns: what `_in_turns` takes of each way, if the parts of a step do not overlap. along: the extents along m and
+    along n that a cluster makes in a round. clocks: a tile's extents times `Costs.outside`. apart: the clocks of
+    `Costs.apart` if m < n, if m = n, and if m > n. step: the fourth powers of a step's parts but for L2's. finest: the
+    largest k that is split too finely, and `finest_k` the largest of these. one, outside, again, wave: numbers, once
+    for each way.
     """
 
     tiles: Tiles
-    overlaps: bool
+    turns: tuple[tuple[float, ...], ...]
     along: Array
     clocks: Array
     apart: tuple[Array, Array, Array]
@@ -153,18 +154,6 @@ class Prepared(NamedTuple):
     costs: Costs
 
 
-class Depth(NamedTuple):
-    """What of the times of Tiles is known from k and the strides.
-
-    steps: us of a clock per step. dram: us for each row of A and column of B.
-    """
-
-    steps: Array
-    l2_work: Array
-    energy: Array
-    dram: float
-
-
 def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs | None = None) -> Prepared:
     """Times of `tiles` of a kernel that multiplies elements of `dtype` with `unit`, by its own Costs or by others."""
     costs = costs or costs_of(unit, dtype, gpu)
@@ -174,11 +163,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     smem = tile_m / 64 * (64 + tile_n) * costs.smem
     fill = (tile_m + tile_n) * 64 * dtype.nbytes / costs.fill
     handover = costs.handover * (64 / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
-    overlaps = unit == "wgmma"
-    if overlaps:
-        step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
-    else:
-        step = np.sqrt(np.sqrt(_fourth(multiply + fill)))
+    step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
@@ -188,20 +173,24 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
     a_larger, b_larger = _along(tiles.swapped, *apart)
     finest = tiles.tile_k * (tiles.split_k - 1)
+    step_k, step_clock = tiles.tile_k * tiles.split_k, tiles.tile_k / 64 / costs.clock
+    fixed = costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave
+    along = np.array(_along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n))
+    in_turns = (*along, tiles.clusters_at_once, step_k, step_clock, np.sqrt(np.sqrt(_fourth(multiply + fill))), fixed)
     return Prepared(
         tiles,
-        overlaps,
-        np.array(_along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n)),
+        () if unit == "wgmma" else tuple(zip(*(each.tolist() for each in in_turns), strict=True)),
+        along,
         np.array(_along(tiles.swapped, tile_m * costs.outside, tile_n * costs.outside)),
         (b_larger, apart[1], a_larger),
         step=step,
         l2_work=size * l2_rows,
-        step_k=tiles.tile_k * tiles.split_k,
-        step_clock=tiles.tile_k / 64 / costs.clock,
+        step_k=step_k,
+        step_clock=step_clock,
         finest=finest,
         finest_k=float(finest.max(initial=0)),
         energy=energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
-        fixed=costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave,
+        fixed=fixed,
         one=np.ones_like(tile_m),
         outside=np.full_like(tile_m, costs.outside),
         again=np.full_like(tile_m, (1 + costs.again) ** 2),
@@ -211,51 +200,35 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     )
 
 
-# Each operation on arrays takes half a microsecond, and every new shape waits for them. So results are reused, and a
-# number becomes an array first, of no dimensions, since NumPy takes as long again to see what another number is.
-
-
-def of_depth(prepared: Prepared, k: int, row_bytes: int) -> Depth:
-    """Times of products with this k, which take infinitely long where it is split too finely.
+def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Array:
+    """The time in us of each way to cut `batch_count` products, infinite if it splits k too finely.
 
     row_bytes: from one row of 64 elements along k to the next, or what of 128 divides that.
     """
-    costs, number = prepared.costs, np.array(k, np.float64)
-    steps: Array = number / prepared.step_k
+    dram = (prepared.dram * k * batch_count * (m + n)) ** 2
+    if prepared.turns:
+        return np.array([_in_turns(way, m, n, k, batch_count, dram) for way in prepared.turns])
+    # Each operation on arrays takes 0.7 us, and every new shape waits for them. So results are reused, and a number
+    # becomes an array first, of no dimensions, since NumPy takes as long again to see what another number is.
+    costs, one, at_once = prepared.costs, prepared.one, prepared.tiles.clusters_at_once
+    extents, depth = np.array(((m,), (n,)), np.float64), np.array(k, np.float64)
+    tiles: Array = extents / prepared.along
+    np.ceil(tiles, out=tiles)
+    clusters: Array = tiles[0] * tiles[1]
+    if batch_count > 1:
+        clusters *= batch_count
+    waves = clusters / at_once
+    np.ceil(waves, out=waves)
+    steps: Array = depth / prepared.step_k
     np.ceil(steps, out=steps)
     steps *= prepared.step_clock
     if k <= prepared.finest_k:
         steps = np.where(k <= prepared.finest, np.inf, steps)
     l2_work = prepared.l2_work
     if row_bytes % 128:
-        l2_work = l2_work * (1 + (costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0))
-    return Depth(steps, l2_work, prepared.energy * number, prepared.dram * k)
-
-
-def times(prepared: Prepared, depth: Depth, m: int, n: int, batch_count: int = 1) -> Array:
-    """The time in us of each way to cut `batch_count` products of m rows and n columns."""
-    extents = np.array(((m,), (n,)), np.float64)
-    tiles: Array = extents / prepared.along
-    np.ceil(tiles, out=tiles)
-    at_once = prepared.tiles.clusters_at_once
-    clusters: Array = tiles[0] * tiles[1]
-    if batch_count > 1:
-        clusters *= batch_count
-    waves = clusters / at_once
-    np.ceil(waves, out=waves)
-    dram = np.array((depth.dram * batch_count * (m + n)) ** 2)
-    step: Array
-    if not prepared.overlaps:  # then nothing else has a cost
-        step = prepared.step * waves
-        step *= depth.steps
-        step *= step
-        step += dram
-        np.sqrt(step, out=step)
-        step += prepared.fixed
-        return step
-    one = prepared.one
-    step = np.minimum(clusters, at_once)
-    step *= depth.l2_work
+        l2_work = l2_work * np.array(1 + (costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0))
+    step: Array = np.minimum(clusters, at_once)
+    step *= l2_work
     step *= step
     step *= step
     step += prepared.step
@@ -269,12 +242,12 @@ def times(prepared: Prepared, depth: Depth, m: int, n: int, batch_count: int = 1
     tiles *= prepared.outside
     outside = np.minimum(tiles, prepared.clocks, out=tiles)
     step += outside[0] + outside[1]
-    step *= depth.steps
+    step *= steps
     step *= step
-    again *= dram
+    again *= np.array(dram)
     step += again
     np.sqrt(step, out=step)
-    clusters *= depth.energy
+    clusters *= prepared.energy * depth
     np.maximum(step, clusters, out=step)
     step += prepared.fixed
     waves *= prepared.wave
@@ -282,24 +255,28 @@ def times(prepared: Prepared, depth: Depth, m: int, n: int, batch_count: int = 1
     return step
 
 
+def _in_turns(way: tuple[float, ...], m: int, n: int, k: int, batch_count: int, dram: float) -> float:
+    """The time of one way where nothing overlaps and nothing else has a cost: of a few, quicker than arrays."""
+    along_m, along_n, at_once, step_k, step_clock, step, fixed = way
+    waves = ceil(ceil(m / along_m) * ceil(n / along_n) * batch_count / at_once)
+    busy = step * waves * (ceil(k / step_k) * step_clock)
+    return sqrt(busy * busy + dram) + fixed
+
+
 class Ranking:
-    """Ways to cut products on one GPU; a product is m, n, k, how many batches, and `row_bytes` as in `of_depth`."""
+    """Ways to cut products on one GPU; a product is what `times` takes."""
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
         self._prepared = prepare(tiles, unit, dtype, gpu)
 
     def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Array:
-        """The predicted time of each way in us, infinite if it splits k too finely."""
-        return times(self._prepared, self._depth(k, row_bytes), m, n, batch_count)
+        """The predicted time of each way in us."""
+        return times(self._prepared, m, n, k, batch_count, row_bytes)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
     def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> int:
         """The index of the quickest way, the first of equals."""
         return int(self.times(m, n, k, batch_count, row_bytes).argmin())
-
-    @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
-    def _depth(self, k: int, row_bytes: int) -> Depth:
-        return of_depth(self._prepared, k, row_bytes)
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:
