@@ -29,7 +29,7 @@ from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
 from tilewright.kernels.wgmma_space import tiles_of  # noqa: E402
-from tilewright.model.cost import COSTS, Array, Costs, Tiles, prepare, size, times  # noqa: E402
+from tilewright.model.cost import COSTS, Array, Costs, Tiles, prepare, times  # noqa: E402
 
 RECORD = ROOT / "results" / "calibration_h200.json"
 
@@ -149,7 +149,7 @@ def predict(measured: Measured, costs: Costs) -> Array:
     """The time of each Config in us."""
     m, n, k, batch = measured.shape
     prepared = prepare(measured.tiles, "wgmma", bf16, measured.hardware, costs)
-    return times(size(prepared, n, k, batch, 2 * k), m)  # rows of both operands lie along k in layout nt
+    return times(prepared, m, n, k, batch, 2 * k)  # rows of both operands lie along k in layout nt
 
 
 def evaluate(measured: list[Measured], costs: Costs) -> Quality:

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Hashable
-from functools import cache, partial
+from functools import cache
 from typing import Any, overload
 
 from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError
 from tilewright.operand import HOST
-from tilewright.planner.call_arguments import scalars
+from tilewright.planner.call_arguments import Arrays, scalars
 from tilewright.planner.choose import check_names
 from tilewright.planner.family import Families, Member
 from tilewright.planner.plan import Plan
@@ -147,26 +147,24 @@ def plan(
             kernel=kernel, config=config, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return untraced
+    call, scale, addend_scale = _call(a, b, c, bias, out, alpha, beta)
     member = family = None
     if m is None and not tune:
-        alpha, factor = scalars(c, alpha, beta)
-        arrays = (a, b, c if factor != 0 else None, bias, out)
-        member = Member.of(arrays, (alpha != 0, activation, out_dtype, kernel, config, backend))
+        member = Member.of(call, (scale != 0, activation, out_dtype, kernel, config, backend))
         family = member and _families.find(member)
         if member and family:
-            made = family.plan(member, alpha=alpha, beta=None if c is None else factor, stream=stream)
+            made = family.plan(member, alpha=scale, beta=addend_scale, stream=stream)
             if made is not None:
                 return made
-    request = _request(
-        a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
-        kernel=kernel, config=config, backend=backend, stream=stream,
-    )  # fmt: skip
+    request = _request(call, scale, addend_scale, activation, out_dtype, kernel, config, backend, stream)
     if m is not None:
         rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
-        return range_plan_of(request, rows, partial(
-            _request, alpha=alpha, beta=beta, activation=activation, out_dtype=out_dtype, kernel=kernel, config=config,
-            backend=request.backend,
-        ))  # fmt: skip
+
+        def request_of(a: Any, b: Any, c: Any, *, bias: Any, out: Any, stream: Any) -> Request:
+            of_call = _call(a, b, c, bias, out, alpha, beta)
+            return _request(*of_call, activation, out_dtype, kernel, config, request.backend, stream)
+
+        return range_plan_of(request, rows, request_of)
     if tune:
         from tilewright.tuning import ensure_tuned  # the driver is not needed otherwise
 
@@ -177,33 +175,31 @@ def plan(
     return planned
 
 
+def _call(
+    a: Any, b: Any, c: Any, bias: Any, out: Any, alpha: float, beta: float | None
+) -> tuple[Arrays, float, float | None]:
+    """The arrays that a call reads or writes, and its alpha and beta, None without c."""
+    alpha, factor = scalars(c, alpha, beta)
+    return Arrays.of(a, b, c if factor != 0 else None, bias, out), alpha, None if c is None else factor
+
+
 def _request(
-    a: Any,
-    b: Any,
-    c: Any = None,
-    *,
+    call: Arrays,
     alpha: float,
     beta: float | None,
-    bias: Any,
     activation: str | None,
-    out: Any,
     out_dtype: Any,
     kernel: str,
     config: Any,
     backend: str | Backend,
     stream: Any,
 ) -> Request:
-    alpha, factor = scalars(c, alpha, beta)
-    arrays = {"a": a, "b": b}
-    for name, array in (("c", c if factor != 0 else None), ("bias", bias), ("out", out)):
-        if array is not None:
-            arrays[name] = array
-    operands = operands_of(arrays, out_dtype)
+    operands = operands_of(call, out_dtype)
     chosen = _backend(backend, operands["a"].device)
     check_names(kernel, config)
     return Request.of(
-        arrays, operands, chosen, activation=activation, kernel=kernel, config=config, stream=stream,
-        alpha=alpha, beta=None if c is None else factor,
+        call, operands, chosen, activation=activation, kernel=kernel, config=config, stream=stream, alpha=alpha,
+        beta=beta,
     )  # fmt: skip
 
 

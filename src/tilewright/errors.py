@@ -1,4 +1,4 @@
-"""The errors that tilewright raises for its caller, all of them a `TilewrightError`."""
+"""The errors that tilewright raises for its caller, all of them a `TilewrightError`, and the warnings that it logs."""
 
 
 class TilewrightError(Exception):
@@ -23,6 +23,13 @@ class UnsupportedError(TilewrightError, NotImplementedError):
 
 class UnavailableError(TilewrightError, RuntimeError):
     """The machine or its state forbids it: no GPU, a missing package, an emulation that takes too long."""
+
+
+def warn(message: str, *values: object) -> None:
+    """Log a warning, with `values` for the % fields of the message."""
+    import logging  # late: few processes have a warning, and it takes 2 ms
+
+    logging.getLogger("tilewright").warning(message, *values, stacklevel=2)
 
 
 def message_of(error: Exception) -> str | None:

@@ -1,9 +1,8 @@
-"""The GPUs as frozen dataclasses of data-sheet facts; the models and the planner read only these."""
+"""The GPUs as named tuples of data-sheet facts; the models and the planner read only these."""
 
 import re
-from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.errors import ArgumentValueError
@@ -38,8 +37,7 @@ SECTOR_BYTES = 32
 """The piece in which global memory and L2 are read and written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(NamedTuple):
     """Facts of one GPU.
 
     arch: the architecture that NVRTC compiles for.
@@ -61,6 +59,9 @@ class Hardware:
     tensor_clock: float
     cuda_core_clock: float
     rates: Rates
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # each plan asks several times; GPUs of one name are rarely in one process
 
     @property
     def capability(self) -> int:
@@ -124,8 +125,8 @@ def standing_for(arch: str) -> Hardware:
     entry = next((gpu for gpu in (H200, *GPUS.values()) if gpu.arch == arch), None)
     if entry is not None:
         return entry
-    unnamed = replace(A100, name="unnamed GPU", arch=arch)
-    return replace(unnamed, smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES))
+    unnamed = A100._replace(name="unnamed GPU", arch=arch)
+    return unnamed._replace(smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES))
 
 
 def named(name: str, argument: str) -> Hardware:

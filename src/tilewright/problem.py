@@ -1,7 +1,6 @@
 """The Problem: shapes, layouts, dtypes and epilogue of one product. It knows no kernel and holds no data."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -69,15 +68,14 @@ class Matrix(NamedTuple):
         )
         if step != 1:
             return self.dtype.nbytes
-        nbytes, width = self.dtype.nbytes, self.alignment
-        for stride in (other, *self.batch_strides):
-            while stride * nbytes % width:
-                width //= 2
-        return max(width, nbytes)
+        nbytes = self.dtype.nbytes
+        bits = self.alignment | other * nbytes
+        for stride in self.batch_strides:
+            bits |= stride * nbytes
+        return max(bits & -bits, nbytes)  # the lowest bit: the largest power of two that divides them all
 
 
-@dataclass(frozen=True, slots=True)
-class Epilogue:
+class Epilogue(NamedTuple):
     """The operation on a sum before it is stored: activation(alpha * sum + beta * c + bias).
 
     c, bias: the ADDENDS' places in memory, None if they are not read.
@@ -101,8 +99,7 @@ class Epilogue:
         return Epilogue(self.c and self.c.transposed, self.bias and self.bias.transposed, self.activation)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """The product out = activation(alpha * a @ b + beta * c + bias), for every index of `batch`.
 
     a is (m, k), b is (k, n), out, c and bias are (m, n), as in EXTENTS; broadcast dimensions have stride 0. The
@@ -116,7 +113,7 @@ class Problem:
     b: Matrix
     out: Matrix
     batch: tuple[int, ...] = ()
-    epilogue: Epilogue = field(default_factory=Epilogue)
+    epilogue: Epilogue = Epilogue()
 
     @property
     def batch_count(self) -> int:
@@ -168,8 +165,8 @@ class Problem:
         """The same problem with other matrices for the named operands."""
         added = {name: matrix for name, matrix in matrices.items() if name in ADDENDS}
         multiplied = {name: matrix for name, matrix in matrices.items() if name not in ADDENDS}
-        epilogue = replace(self.epilogue, **added) if added else self.epilogue  # type: ignore[arg-type]
-        return replace(self, epilogue=epilogue, **multiplied)  # type: ignore[arg-type]
+        epilogue = self.epilogue._replace(**added) if added else self.epilogue  # type: ignore[arg-type]
+        return self._replace(epilogue=epilogue, **multiplied)  # type: ignore[arg-type]
 
     @property
     def transposed(self) -> "Problem":

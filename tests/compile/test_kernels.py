@@ -95,7 +95,7 @@ HALF_MN = problem("tn", bf16, bf16)
 HALF_ODD = problem("nt", bf16, bf16, alignment=2)
 SINGLE = problem("nt", fp32, fp32)
 SINGLE_MN = problem("tn", fp32, fp32)
-SUMLESS = replace(HALF, k=0)
+SUMLESS = HALF._replace(k=0)
 
 ILLEGAL = {
     **{
@@ -130,7 +130,7 @@ ILLEGAL = {
         (HALF, WgmmaConfig(tile_n=24)),
         (HALF, WgmmaConfig(tile_n=32, split_k=4, overlap=False)),
         (problem("nt", bf16, fp32), WgmmaConfig(overlap=False)),
-        (replace(HALF, out=Matrix(bf16, 1042, 2)), WgmmaConfig()),
+        (HALF._replace(out=Matrix(bf16, 1042, 2)), WgmmaConfig()),
         (HALF, WgmmaConfig(swap_ab=True)),
         (problem("nt", bf16, fp32), WgmmaConfig(epilogue="direct")),
         (HALF, WgmmaConfig(split_k=2)),

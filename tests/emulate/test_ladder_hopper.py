@@ -1,6 +1,5 @@
 """What each rung on wgmma demonstrates, as the emulator counts it; every number is derived, none copied."""
 
-import dataclasses
 from functools import cache
 
 import ml_dtypes
@@ -36,7 +35,7 @@ def multiply(name, config=None, **options):
     """The counters of one M x N x K product of small integers on two SMs, which is right and breaks no rule."""
     numbers = np.random.default_rng(0)
     a, b = (numbers.integers(-2, 3, (rows, K)).astype(ml_dtypes.bfloat16) for rows in (M, N))
-    backend = EmulatedBackend(dataclasses.replace(H200, sm_count=2), **options)
+    backend = EmulatedBackend(H200._replace(sm_count=2), **options)
     plan = tw.plan(a, b.T, kernel=name, config=config, backend=backend)
     out, counters = plan.counted(a, b.T)
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(ml_dtypes.bfloat16)
@@ -180,7 +179,7 @@ def test_fewer_ctas_that_make_no_more_waves():
     """512 tiles on 132 SMs are four waves, and of 128 CTAs too; 64 clusters of two likewise."""
     for name in PERSISTENT:
         kernel = HOPPER[name]
-        problem = dataclasses.replace(product(kernel), m=4096, n=4096)
+        problem = product(kernel)._replace(m=4096, n=4096)
         constants = kernel.constants(configs_of(name)[0], problem)
         shape = kernel.launch_shape(constants, problem, H200)
         assert (shape.grid, shape.cluster) == (128, kernel.cluster_m)

@@ -1,5 +1,7 @@
 """From operands to the Problem: the Problem, evaluated on raw memory, must be what `numpy.matmul` computes."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -180,3 +182,37 @@ def test_vector_bytes_of_float32_rows(offset, row_stride, expected):
     problem = problem_of(a=a, b=f32(6, 5), out=f32(4, 5))
     assert problem.a.vector_bytes("column") == expected
     assert problem.a.vector_bytes("row") == 4
+
+
+@SETTINGS
+@given(st.data())
+def test_plain_products_are_bound_as_all_others_are(data):
+    shapes = {"a": (2, 3), "b": (3, 4), "out": (2, 4)}
+    extents = {side: data.draw(st.integers(1, 6)) for side in (2, 3, 4)}
+    arrays = {
+        name: data.draw(strided(tuple(extents[side] for side in shape), distinct=name == "out"))
+        for name, shape in shapes.items()
+    }
+    changed = data.draw(st.sampled_from(("", "", "", "shared", "dtype", "shape", "read-only", "bias")))
+    if changed == "shared":
+        arrays["out"] = np.zeros((8, 8), np.float32)[: extents[2], : extents[4]]
+        arrays["a"] = arrays["out"].base[: extents[2], : extents[3]]
+    elif changed == "dtype":
+        arrays["b"] = arrays["b"].astype(np.float16)
+    elif changed == "shape":
+        arrays["b"] = arrays["b"][1:]
+    elif changed == "read-only":
+        arrays["out"].flags.writeable = False
+    elif changed == "bias":
+        arrays["bias"] = np.zeros(extents[4], np.float32)
+    activation = data.draw(st.sampled_from((None, None, "gelu", "none", ["relu"])))
+
+    def bound():
+        try:
+            return binding_of(activation, **arrays)
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+
+    with mock.patch("tilewright.binding._plain", return_value=None):
+        expected = bound()
+    assert bound() == expected

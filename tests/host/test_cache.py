@@ -1,6 +1,5 @@
 """The kernel cache under concurrency, corruption and interruption, with a compiler that only pretends."""
 
-import dataclasses
 import logging
 import os
 import signal
@@ -58,9 +57,9 @@ def test_every_ingredient_changes_the_key(change, compiler, folder, monkeypatch)
     before = kernels.key(unit, arch)
     match change:
         case "name":
-            unit = dataclasses.replace(unit, name="other")
+            unit = unit._replace(name="other")
         case "text":
-            unit = dataclasses.replace(unit, text="other")
+            unit = unit._replace(text="other")
         case "header":
             headers["toy.cuh"] += "// edited\n"
             source.headers_digest.cache_clear()
@@ -159,7 +158,7 @@ def test_an_entry_under_the_wrong_name_is_not_believed(compiler, folder):
 
 @given(st.text(st.characters(codec="utf-8")), st.binary(), st.lists(st.text(st.characters(codec="utf-8"))))
 def test_decoding_inverts_encoding(ptx, cubin, warnings):
-    kernel = dataclasses.replace(KERNEL, ptx=ptx, cubin=cubin, warnings=tuple(warnings))
+    kernel = KERNEL._replace(ptx=ptx, cubin=cubin, warnings=tuple(warnings))
     assert decode_entry(encode_entry(kernel, "key"), "key") == kernel
 
 

@@ -38,18 +38,20 @@ import tilewright as tw
 from tilewright.backends.absent import AbsentGpu
 from tilewright.jit.compile import nvrtc_version
 from tilewright.planner.choose import choose
+from tilewright.planner.call_arguments import Arrays
 from tilewright.planner.request import operands_of
 from tilewright.binding import bind
 
 tw.plan
 nvrtc_version()
 a, b, out = (np.empty((64, 64), np.float16) for _ in range(3))
-binding = bind(operands_of({"a": a, "b": b, "out": out}, None), activation=None)
+binding = bind(operands_of(Arrays.of(a, b, None, None, out), None), activation=None)
 choice = choose(binding.problem, AbsentGpu().hardware)
 assert choice.kernel.name == "wgmma"
 choice.launches(AbsentGpu().hardware)
 """
-    unneeded = {"importlib.metadata", "tempfile", "filelock", "numpy.ma", "tilewright.kernels.ladder"}
+    unneeded = {"importlib.metadata", "tempfile", "filelock", "logging", "numpy.ma", "numpy.typing"}
+    unneeded |= {"tilewright.kernels.ladder"}
     unneeded |= {f"tilewright.kernels.{name}" for name in ("mma", "simt", "copy", "tiled")}
     assert not modules_after(plan) & (unneeded | (HEAVY - {"numpy", "tilewright.kernels"}))
 

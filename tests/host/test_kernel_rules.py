@@ -54,7 +54,7 @@ def test_no_tile_is_larger_than_the_room_for_the_last():
     most_rows = max(gpu.smem_bytes for gpu in (A100, H200)) // row_bytes
     assert MAX_EXTENT - 1 + most_rows < 2**31
     tall = SimtConfig(tile_m=1024, tile_n=32, tile_k=8, warp_m=128, thread_n=16)
-    KERNELS["simt"].check(tall, replace(product(fp32), a=Matrix(fp32, 65, 1, alignment=4), b=Matrix(fp32, 65, 1)), H200)
+    KERNELS["simt"].check(tall, product(fp32)._replace(a=Matrix(fp32, 65, 1, alignment=4), b=Matrix(fp32, 65, 1)), H200)
     assert MAX_EXTENT - 1 + tall.tile_m < 2**31
 
 
@@ -68,7 +68,7 @@ def test_no_tile_is_larger_than_the_room_for_the_last():
     ],
 )
 def test_what_tma_cannot_address_could_be_avoided(changes):
-    assert KERNELS["wgmma"].refuses(replace(product(bf16), **changes), H200).avoidable
+    assert KERNELS["wgmma"].refuses(product(bf16)._replace(**changes), H200).avoidable
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_config_that_is_asked_for_has_a_public_name(kernel):
 
 
 def test_clusters_larger_than_the_gpu_are_no_candidates_and_are_refused():
-    wgmma, problem, small = KERNELS["wgmma"], product(bf16, 512, 512, 512), replace(H200, sm_count=1)
+    wgmma, problem, small = KERNELS["wgmma"], product(bf16, 512, 512, 512), H200._replace(sm_count=1)
     configs = wgmma.configs(problem, small)
     assert configs
     assert all(wgmma.assemble(config, problem, small).shape.grid == 1 for config in configs)
@@ -134,7 +134,7 @@ def test_more_tiles_than_a_grid_has_are_refused():
 
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 def test_every_activation_is_a_type_of_the_epilogue(activation):
-    problem = replace(product(bf16), epilogue=Epilogue(activation=activation))
+    problem = product(bf16)._replace(epilogue=Epilogue(activation=activation))
     functor = KERNELS["mma"].constants(MmaConfig(), problem).epilogue.Activation.spelling
     assert f"struct {functor} {{" in package_headers()["epilogue/activation.cuh"]
 

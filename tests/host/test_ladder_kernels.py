@@ -1,7 +1,5 @@
 """What the ladder's kernels refuse before anything is compiled, and which Configs they offer."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ CLUSTERED = [name for name, kernel in RUNGS.items() if kernel.cluster_m > 1]
 @pytest.mark.parametrize("operand", ["a", "b"])
 @pytest.mark.parametrize("stride", [-512, 0, 8, 2**31, 2**31 + 64])
 def test_row_strides_that_wmma_load_does_not_take_are_refused(operand, stride):
-    problem = replace(product(WMMA_GMEM), **{operand: Matrix(fp16, stride, 1)})
+    problem = product(WMMA_GMEM)._replace(**{operand: Matrix(fp16, stride, 1)})
     refusal = WMMA_GMEM.refuses(problem, H200)
     assert f"16 to 2147483647 elements, and {operand} has row stride {stride}: copy {operand}" in refusal.reason
 
@@ -27,7 +25,7 @@ def test_row_strides_that_wmma_load_does_not_take_are_refused(operand, stride):
 @pytest.mark.parametrize("operand", ["a", "b"])
 @pytest.mark.parametrize("stride", [16, 2**31 - 8])
 def test_row_strides_that_wmma_load_takes_are_not(operand, stride):
-    problem = replace(product(WMMA_GMEM), **{operand: Matrix(fp16, stride, 1)})
+    problem = product(WMMA_GMEM)._replace(**{operand: Matrix(fp16, stride, 1)})
     assert WMMA_GMEM.refuses(problem, H200) is None
 
 
@@ -61,17 +59,17 @@ def launch(kernel, hardware):
 @pytest.mark.parametrize("name", CLUSTERED)
 def test_a_cluster_needs_as_many_sms_as_ctas(name):
     kernel = RUNGS[name]
-    refusal = kernel.refuses(product(kernel), replace(H200, sm_count=1))
+    refusal = kernel.refuses(product(kernel), H200._replace(sm_count=1))
     assert f"{name} launches clusters of 2 CTAs" in refusal.reason
     assert "H200 has 1" in refusal.reason
-    two = replace(H200, sm_count=2)
+    two = H200._replace(sm_count=2)
     assert kernel.refuses(product(kernel), two) is None
     assert launch(kernel, two).grid == 2
 
 
 @pytest.mark.parametrize("name", ["wgmma_basic", "wgmma_persistent", "wgmma_lean_barriers"])
 def test_rungs_without_clusters_run_on_one_sm(name):
-    one = replace(H200, sm_count=1)
+    one = H200._replace(sm_count=1)
     assert RUNGS[name].refuses(product(RUNGS[name]), one) is None
     assert launch(RUNGS[name], one).grid > 0
 

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from dataclasses import replace
+from unittest import mock
 
 import pytest
 
@@ -14,6 +14,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.model import cost
 from tilewright.planner.choose import choose
 from tilewright.problem import Epilogue, Matrix, Problem
 
@@ -253,7 +254,7 @@ def unnoticed(monkeypatch):
 
 def strided(stride):
     """A product whose A and B no TMA can address, and which is too small for copies to pay."""
-    return replace(problem("64x64x16 nt bf16 by 8"), a=Matrix(dtypes.bf16, stride, 3))
+    return problem("64x64x16 nt bf16 by 8")._replace(a=Matrix(dtypes.bf16, stride, 3))
 
 
 def test_notice_of_a_slower_kernel_comes_once_for_each_refusal_whatever_its_numbers(caplog, unnoticed):
@@ -274,7 +275,7 @@ def test_notice_of_copies_comes_once_and_says_what_is_copied(caplog, unnoticed):
     caplog.set_level(logging.WARNING, "tilewright")
     for k in (1001, 1003):
         a = Matrix(dtypes.bf16, k, 1)
-        choose(replace(problem("1000x1000x1024 nt bf16"), k=k, a=a), H200)
+        choose(problem("1000x1000x1024 nt bf16")._replace(k=k, a=a), H200)
     assert [record.getMessage() for record in caplog.records] == [
         "each call copies a first, since a has row stride 1001 (2002 bytes) and TMA needs a positive "
         "multiple of 16 bytes up to 1099511627775"
@@ -284,8 +285,8 @@ def test_notice_of_copies_comes_once_and_says_what_is_copied(caplog, unnoticed):
 def test_copies_take_no_more_memory_than_the_operands():
     asked = problem("8192x8192x8192 nn bf16")
     for stride in (8193, 0):
-        assert choose(replace(asked, a=Matrix(dtypes.bf16, stride, 1)), H200).copied.copies
-    row = replace(asked, m=1 << 20, k=1 << 16, a=Matrix(dtypes.bf16, 0, 1))  # 128 KiB, of which the copy makes 128 GiB
+        assert choose(asked._replace(a=Matrix(dtypes.bf16, stride, 1)), H200).copied.copies
+    row = asked._replace(m=1 << 20, k=1 << 16, a=Matrix(dtypes.bf16, 0, 1))  # 128 KiB, of which the copy makes 128 GiB
     chosen = choose(row, H200)
     assert chosen.kernel.name == "mma"
     assert "wgmma does not take it: a has row stride 0" in chosen.reason
@@ -316,3 +317,16 @@ def test_what_no_other_layout_would_change_gets_no_notice(caplog, unnoticed, ask
     caplog.set_level(logging.WARNING, "tilewright")
     choose(asked, gpu, kernel=kernel)
     assert not caplog.records
+
+
+def test_strides_that_the_model_takes_for_equal_share_a_choice(monkeypatch):
+    asked = problem("512x776x512 nt bf16")
+
+    def chosen(row_stride):
+        return choose(asked._replace(a=Matrix(dtypes.bf16, row_stride, 1)), H200).config
+
+    first = chosen(1024)
+    monkeypatch.setattr(cost, "times", mock.Mock(side_effect=AssertionError("asked again")))
+    assert chosen(1088) == first  # 17 lines of 128 bytes
+    with pytest.raises(AssertionError, match="asked again"):
+        chosen(1032)

@@ -33,10 +33,14 @@ ARRAYS = [
 ]
 
 
+def slot_of(array):
+    """The slot of an a like this one."""
+    return Slot.of(0, describe(array, "a")[0], adopt(array, "a"))
+
+
 def verdicts(expected, given):
     """Whether `given` fits a slot made of `expected`: to the reader, in words without and with the alignment."""
-    operand = adopt(expected, "a")
-    slot = Slot.of("a", expected, operand)
+    slot = slot_of(expected)
     signature, pointer = describe(given, "a")
     read = reader([slot], is_torch(expected))([given, None, None, None, None])
     aligned = pointer - pointer % 16  # as well as can be
@@ -69,7 +73,7 @@ def test_quick_ways_refuse_what_the_slow_one_raises_for():
     torch = pytest.importorskip("torch")
     x = torch.zeros(8, 8)
     grad, negated = torch.zeros(8, 8, requires_grad=True), torch._neg_view(torch.zeros(8, 8))
-    slot = Slot.of("a", x, adopt(x, "a"))
+    slot = slot_of(x)
     guard = tensor_guard([x])
     for wrong in (grad, negated):
         with pytest.raises((NotImplementedError, ValueError)):

@@ -3,7 +3,6 @@
 import ctypes
 import random
 from contextlib import nullcontext
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -156,7 +155,7 @@ def test_other_kernels_are_tuned_over_their_configs(dtype, hardware, kernel):
 
 def test_a_product_that_no_kernel_takes_is_refused():
     with pytest.raises(UnsupportedError, match="no kernel takes"):
-        tune(product(), PretendedStand(lambda config: 1.0, hardware=replace(A100, arch="sm_70")), InstantPool())
+        tune(product(), PretendedStand(lambda config: 1.0, hardware=A100._replace(arch="sm_70")), InstantPool())
 
 
 def test_progress_never_goes_back_and_ends_at_one():

@@ -1,14 +1,13 @@
 """Stand-ins for GPUs and their arrays, for what is decided before anything runs."""
 
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 
 from tilewright.hardware import A100
 from tilewright.operand import HOST
 
-V100 = replace(A100, name="V100", arch="sm_70", smem_bytes=98_304)
+V100 = A100._replace(name="V100", arch="sm_70", smem_bytes=98_304)
 """A GPU older than every kernel: no cp.async, no bf16."""
 
 

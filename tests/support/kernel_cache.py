@@ -1,6 +1,5 @@
 """A kernel cache with a compiler that only pretends, and the fixtures for it."""
 
-import dataclasses
 import multiprocessing
 import time
 from pathlib import Path
@@ -48,7 +47,7 @@ class PretendCompiler:
         with self.notes.open("a") as file:
             file.write("compiled\n")
         time.sleep(self.seconds)
-        return dataclasses.replace(KERNEL, name=unit.name, arch=arch, nvrtc_version=self.version)
+        return KERNEL._replace(name=unit.name, arch=arch, nvrtc_version=self.version)
 
     @property
     def compilations(self) -> int:

@@ -1,6 +1,5 @@
 """Whether the emulator reports a mutant: it runs on a small product, under every order of asynchronous completion."""
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -31,7 +30,7 @@ from tilewright.kernels.wgmma_config import WgmmaConfig
 RECORD = Path(__file__).parents[2] / "results" / "mutation_score.json"
 """What tools/mutation_score.py wrote last."""
 
-TWO_SMS = dataclasses.replace(H200, sm_count=2)
+TWO_SMS = H200._replace(sm_count=2)
 """So few that persistent CTAs go through several tiles each."""
 
 SCHEDULES = (("eager", 0), ("lazy", 0), ("random", 1), ("random", 2))
@@ -189,7 +188,7 @@ class _Substituting(EmulatedBackend):
         self._ptx = ptx
 
     def prepare(self, compiled, shape, arguments):
-        return super().prepare(dataclasses.replace(compiled, ptx=self._ptx), shape, arguments)
+        return super().prepare(compiled._replace(ptx=self._ptx), shape, arguments)
 
 
 class _Counted(Asynchrony):

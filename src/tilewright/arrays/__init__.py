@@ -49,9 +49,13 @@ def _found(array: Any, argument: str) -> Library:
     )
 
 
-def adopt(array: Any, argument: str) -> Operand:
-    """The Operand of an array, or an ArgumentTypeError or ArgumentValueError that names `argument`."""
-    operand = library_of(array, argument).adopt(array, argument)
+def adopt(array: Any, argument: str, pointer: int | None = None) -> Operand:
+    """The Operand of an array, or an ArgumentTypeError or ArgumentValueError that names `argument`.
+
+    pointer: the array's address, if `describe` has read it.
+    """
+    library = library_of(array, argument)
+    operand = library.adopt(array, argument) if pointer is None else library.adopt_at(pointer, array, argument)
     refuse_null(operand.pointer, operand.shape, argument)
     if operand.pointer % operand.dtype.nbytes:
         raise ArgumentValueError(

@@ -25,6 +25,10 @@ class Library:
         """The Operand of an array, or an error that names `argument`."""
         raise NotImplementedError
 
+    def adopt_at(self, pointer: int, array: Any, argument: str) -> Operand:
+        """The Operand of an array whose address is known, for libraries that are slow to tell it."""
+        return self.adopt(array, argument)
+
     def describe(self, array: Any, argument: str) -> tuple[Signature, int]:
         """Signature and address of an array; errors name `argument`. The array may be one that was never adopted."""
         operand = self.adopt(array, argument)

@@ -24,6 +24,10 @@ class NumpySubclasses(Library):
 
     def adopt(self, array: Any, argument: str) -> Operand:
         """The Operand of an array; refuses masked and byte-swapped ones."""
+        return self.adopt_at(array.ctypes.data, array, argument)
+
+    def adopt_at(self, pointer: int, array: Any, argument: str) -> Operand:
+        """The same of an array whose address is known."""
         masked = sys.modules.get("numpy.ma")  # np.ma would import it
         if masked is not None and isinstance(array, masked.MaskedArray):
             raise ArgumentTypeError(
@@ -38,7 +42,7 @@ class NumpySubclasses(Library):
         if dtype is None:
             dtype = self._dtypes[kind] = dtypes.parse(kind, f"{argument}.dtype")
         strides = strides_in_elements(array.shape, array.strides, dtype, argument)
-        return Operand(array.ctypes.data, array.shape, strides, dtype, HOST, array.flags.writeable, array)
+        return Operand(pointer, array.shape, strides, dtype, HOST, array.flags.writeable, array)
 
 
 class NumpyLibrary(NumpySubclasses):

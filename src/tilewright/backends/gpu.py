@@ -5,7 +5,6 @@ import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -217,7 +216,7 @@ class GpuBackend:
         sm_count = self._attribute("MULTIPROCESSOR_COUNT")
         smem_bytes = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
         if known := recognize(name):
-            return replace(known, sm_count=sm_count, smem_bytes=smem_bytes)
+            return known._replace(sm_count=sm_count, smem_bytes=smem_bytes)
         return Hardware(
             name=name.removeprefix("NVIDIA "),
             arch=HOPPER if capability == 90 else f"sm_{capability}",

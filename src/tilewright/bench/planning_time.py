@@ -2,9 +2,9 @@
 
     python -m tilewright.bench.planning_time --json results/planning_time.json
 
-A new m is what a server meets at every step; new strides share nothing with an earlier call. On a GPU with torch, this
-times `tilewright.plan` and `tilewright.matmul` as they are. Elsewhere it plans NumPy arrays for GPUs that are not
-there, and the time leaves out loading the kernel, tensor maps and the launch.
+A new m is what a server meets at every step; new strides, or a new n and k, share nothing with an earlier call. On a
+GPU with torch, this times `tilewright.plan` and `tilewright.matmul` as they are. Elsewhere it plans NumPy arrays for
+GPUs that are not there, and the time leaves out loading the kernel, tensor maps and the launch.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,6 +32,9 @@ CASES = (("bfloat16", H200), ("bfloat16", A100), ("float32", H200))
 
 K = N = 64
 
+WEIGHTS = [(K + 8 * (number % 1001), N + 8 * (number % 300)) for number in range(5000)]
+"""Pairs of k and n: more pairs, and more k, than any cache keeps; few n, since each may need a kernel of its own."""
+
 
 class Product:
     """Products with any of ROWS rows on a GPU: the one that there is, or one that is not there."""
@@ -45,6 +48,8 @@ class Product:
         most = ROWS[-1]
         self.a, self.b, self.out = (self._empty(shape) for shape in ((most, K), (K, N), (most, N)))
         plan(self.a, self.b, out=self.out, backend=self._backend, m=ROWS)  # compiles what they need
+        for number in range(len(WEIGHTS)):
+            self.plan_weights(number)
 
     @property
     def kernel(self) -> str:
@@ -66,9 +71,19 @@ class Product:
         spaced = self._memory[: rows * apart].reshape(rows, apart)[:, :K]
         return plan(spaced, self.b, out=self.out[:rows], backend=self._backend)
 
+    def plan_weights(self, number: int) -> Any:
+        """Plan for the b of this number of WEIGHTS."""
+        k, n = WEIGHTS[number]
+        a, b, out = self._memory[: 64 * k], self._memory[: k * n], self._results[: 64 * n]
+        return plan(a.reshape(64, k), b.reshape(k, n), out=out.reshape(64, n), backend=self._backend)
+
+    @cached_property
+    def _results(self) -> Any:
+        return self._empty((64 * max(n for _, n in WEIGHTS),))
+
     @cached_property
     def _memory(self) -> Any:
-        return self._empty((64 * (K + 8 * len(ROWS)),))
+        return self._empty((max(64 * (K + 8 * len(ROWS)), *(k * n for k, n in WEIGHTS)),))
 
 
 def calls(products: Mapping[str, Product]) -> dict[str, Callable[[], Any]]:
@@ -78,6 +93,7 @@ def calls(products: Mapping[str, Product]) -> dict[str, Callable[[], Any]]:
         found[f"plan of a new m, {kernel}"] = _with_next(product.plan, ROWS)
         found[f"matmul of a new m, {kernel}"] = _with_next(product.matmul, ROWS)
         found[f"plan of new strides, {kernel}"] = _with_next(product.plan_strides, range(len(ROWS)))
+        found[f"plan of a new n and k, {kernel}"] = _with_next(product.plan_weights, range(len(WEIGHTS)))
     return found
 
 

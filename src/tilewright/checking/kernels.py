@@ -1,6 +1,5 @@
 """Checks of tilewright's own kernels: a product of random matrices, verified against float64."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +84,7 @@ def checks_of(
     Raises:
         ArgumentValueError: with every kernel's reason if no kernel takes it, or if it needs too much memory or time.
     """
-    hardware = dataclasses.replace(H200, sm_count=SMS)
+    hardware = H200._replace(sm_count=SMS)
     checks, refusals = [], []
     for kernel in kernels:
         shapes = [shape] if shape else [*SHAPES, *whole_tiles(kernel)]

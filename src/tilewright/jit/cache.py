@@ -10,13 +10,13 @@ import contextlib
 import functools
 import hashlib
 import json
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.errors import warn
 from tilewright.hardware import HOPPER
 from tilewright.jit import compile as compiler
 from tilewright.jit.compile import CompiledKernel
@@ -25,8 +25,6 @@ from tilewright.jit.source import TranslationUnit, headers_digest
 
 if TYPE_CHECKING:
     import filelock  # imported late: only what is compiled takes a lock
-
-logger = logging.getLogger(__name__)
 
 # Increment this when the layout of an entry changes, or the result of `compile` for the same options. The fields
 # of CompiledKernel are part of the key anyway.
@@ -160,7 +158,7 @@ class KernelCache:
                 continue  # the usual miss, or a directory that cannot be read
             except CorruptEntry as error:
                 if report:
-                    logger.warning("the cache entry %s is corrupt: %s; it is compiled again", path, error)
+                    warn("the cache entry %s is corrupt: %s; it is compiled again", path, error)
                     if folder == self.directory:
                         self._move_to_quarantine(path)
         return None
@@ -170,7 +168,7 @@ class KernelCache:
         reason = distrusted(folder, any_owner=folder != self.directory)
         if reason and folder not in self._warned_of:
             self._warned_of.add(folder)
-            logger.warning("the kernel cache %s is not used, since others' code could be in it: %s", folder, reason)
+            warn("the kernel cache %s is not used, since others' code could be in it: %s", folder, reason)
         return not reason
 
     def _move_to_quarantine(self, path: Path) -> None:
@@ -211,7 +209,7 @@ class KernelCache:
         except (OSError, NotImplementedError) as error:  # filelock raises the second one without flock
             if not self._warned_of_disk:
                 self._warned_of_disk = True
-                logger.warning(
+                warn(
                     "the kernel cache %s cannot be written (%s): every process compiles its kernels again; "
                     "set TILEWRIGHT_CACHE_DIR to a directory that can be written",
                     self.directory,

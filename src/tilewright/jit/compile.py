@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -30,9 +29,9 @@ OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v", "
 SOURCE_ROOT = "/tilewright/"
 
 _INSTALL = "install it with: pip install 'tilewright[cu13]' (driver 580 or later), or 'tilewright[cu12]'"
-_ERROR_LINE = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error", re.MULTILINE)
+_ERROR_LINE = r"(?m)^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error"
 # Compiler warnings and numbered ptxas remarks: setmaxnreg ignored (C7508), wgmma serialized (C7510 to C7518).
-_WARNING_LINE = re.compile(r"^.*(?:\bwarning\s*[#:]|\(C7\d{3}\)).*$", re.MULTILINE | re.IGNORECASE)
+_WARNING_LINE = r"(?mi)^.*(?:\bwarning\s*[#:]|\(C7\d{3}\)).*$"
 
 
 class CompilerMissing(UnavailableError):
@@ -50,8 +49,7 @@ class CompilationError(TilewrightError, RuntimeError):
         return CompilationError, (str(self), self.log)
 
 
-@dataclass(frozen=True)
-class CompiledKernel:
+class CompiledKernel(NamedTuple):
     """One kernel compiled for one architecture, with the resources that ptxas reported.
 
     `registers` counts 32-bit registers per thread; `spill_bytes` adds stores and loads; `stack_bytes` is per
@@ -152,7 +150,7 @@ def compiled_kernel(name: str, arch: str, made: Translation, seconds: float) -> 
         static_smem_bytes=max(map(int, re.findall(r"(\d+) bytes smem", made.log)), default=0),
         compile_seconds=seconds,
         nvrtc_version=nvrtc_version(),
-        warnings=tuple(line.strip() for line in _WARNING_LINE.findall(made.log)),
+        warnings=tuple(line.strip() for line in re.findall(_WARNING_LINE, made.log)),
     )
 
 
@@ -172,7 +170,7 @@ def _checked(result: tuple[Any, ...]) -> Any:
 
 def _explain_failure(unit: TranslationUnit, headers: dict[str, str], arch: str, status: str, log: str) -> str:
     sources = {SOURCE_ROOT + name: text for name, text in {f"{unit.name}.cu": unit.text, **headers}.items()}
-    places = dict.fromkeys((m["file"], int(m["line"])) for m in _ERROR_LINE.finditer(log))
+    places = dict.fromkeys((m["file"], int(m["line"])) for m in re.finditer(_ERROR_LINE, log))
     excerpts = [_excerpt(file, sources[file], line) for file, line in places if file in sources]
     return "\n\n".join([f"compiling {unit.name} for {arch} failed with {status}", log, *excerpts])
 
@@ -266,9 +264,9 @@ def _wheel(name: str) -> _Wheel | None:
 
     importlib.metadata says the same, and takes 20 ms to import.
     """
-    metadata = re.compile(rf"{name}-(?P<version>[^-]+)\.dist-info")
     for folder in sys.path:
         with contextlib.suppress(OSError):
-            for match in filter(None, map(metadata.fullmatch, os.listdir(folder or "."))):
-                return _Wheel(match["version"], Path(folder))
+            for entry in os.listdir(folder or "."):
+                if entry.startswith(f"{name}-") and entry.endswith(".dist-info"):
+                    return _Wheel(entry.removeprefix(f"{name}-").removesuffix(".dist-info"), Path(folder))
     return None

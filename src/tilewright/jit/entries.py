@@ -1,7 +1,6 @@
 """The files of the kernel cache: their format, and what keeps a reader from believing a file that is none of ours."""
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
@@ -19,8 +18,8 @@ ROOT = 0
 """The user whom every other one trusts."""
 
 _BINARY_FIELDS = ("ptx", "cubin")
-METADATA_FIELDS = tuple(field.name for field in dataclasses.fields(CompiledKernel) if field.name not in _BINARY_FIELDS)
-_KINDS = {field.name: field.type for field in dataclasses.fields(CompiledKernel)}
+METADATA_FIELDS = tuple(name for name in CompiledKernel._fields if name not in _BINARY_FIELDS)
+_KINDS = CompiledKernel.__annotations__
 
 
 class CorruptEntry(Exception):

@@ -8,21 +8,18 @@ import functools
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 
 Major = Literal["K", "MN"]
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
-_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_STRING_OR_COMMENT = r'(?s)("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/'
 
 
-@dataclass(frozen=True)
-class CudaType:
+class CudaType(NamedTuple):
     """The name of a CUDA C++ type; as a constant of a Config it becomes `using name = spelling;`."""
 
     spelling: str
@@ -31,8 +28,7 @@ class CudaType:
 Constant = bool | int | CudaType
 
 
-@dataclass(frozen=True)
-class TranslationUnit:
+class TranslationUnit(NamedTuple):
     """One CUDA source ready for NVRTC.
 
     `name` is the entry point, `headers` the names of the package headers that `text` reaches by #include.
@@ -71,7 +67,7 @@ def translation_unit(
     """
     names = [entry, kernel_template, *constants, *(name for _, name in parameters)]
     for name in names:
-        if not _IDENTIFIER.match(name):
+        if not (name.isascii() and name.isidentifier()):
             raise ArgumentValueError(
                 f"{name!r} in translation unit {entry!r} is not a C++ identifier; name it with letters, digits and _"
             )
@@ -223,7 +219,7 @@ def headers_digest(names: tuple[str, ...]) -> str:
 
 def cuda_code(text: str) -> str:
     """CUDA C++ without its comments."""
-    return _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
+    return re.sub(_STRING_OR_COMMENT, lambda match: match[1] or " ", text)
 
 
 @functools.cache

@@ -34,8 +34,7 @@ class ConfigError(ArgumentValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpilogueConstants:
+class EpilogueConstants(NamedTuple):
     """The constants that cuda/epilogue/epilogue.cuh reads; Activation is a functor type."""
 
     Output: DType
@@ -97,12 +96,9 @@ class Constants:
 
     def by_name(self) -> dict[str, Constant]:
         """The fields by name as CUDA knows them, including those of the epilogue."""
-        return _by_name(self) | _by_name(self.epilogue)
-
-
-def _by_name(constants: Constants | EpilogueConstants) -> dict[str, Constant]:
-    values = ((field.name, getattr(constants, field.name)) for field in fields(constants) if field.name != "epilogue")
-    return {name: CudaType(value.cuda) if isinstance(value, DType) else value for name, value in values}
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "epilogue"}
+        values = own | self.epilogue._asdict()
+        return {name: CudaType(value.cuda) if isinstance(value, DType) else value for name, value in values.items()}
 
 
 class Launch(NamedTuple):

@@ -1,12 +1,11 @@
 """The reason why a kernel does not take a problem, or TMA does not take an operand."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.problem import MAX_BATCH_DIMS, Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A reason in words, and the operand to blame if another layout of it would be taken."""
 
     reason: str

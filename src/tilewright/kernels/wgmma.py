@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import isfinite
+from math import gcd, isfinite
 from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -400,11 +400,11 @@ def _most_accumulators(problem: Problem) -> tuple[int, int]:
 
 
 def _row_bytes(problem: Problem) -> int:
-    """From one row of TMA's boxes to the next: of a, or of b if a's rows begin on lines of L2."""
+    """From one row of TMA's boxes to the next: of a, or of b if a's begin on lines of L2; what of it is in 128."""
     a, b, _ = _operands(problem)
     assert isinstance(a, tma.TmaFactor)
     assert isinstance(b, tma.TmaFactor)
-    return (b if a.tensor.strides[0] % 128 == 0 else a).tensor.strides[0]
+    return gcd(128, (b if a.tensor.strides[0] % 128 == 0 else a).tensor.strides[0])
 
 
 def _has_pairs(matrix: Matrix | None, columns: int) -> bool:

@@ -16,16 +16,18 @@ the some 32 Configs measured of a product, the one it picks has 0.966 of the bes
 """
 
 from functools import lru_cache
-from math import inf
-from typing import NamedTuple
+from math import ceil, inf, sqrt
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:  # which takes longer to import than this module
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[np.float64]"
 
 
 class Costs(NamedTuple):
@@ -118,48 +120,38 @@ class Tiles(NamedTuple):
     split_k: Array
     consumers: Array
     clusters_at_once: Array
-    swapped: NDArray[np.bool_]
+    swapped: "NDArray[np.bool_]"
 
 
 class Prepared(NamedTuple):
     """What of the times of Tiles does not depend on the product; "along" m and n as the product stands.
 
-    along_m, along_n: the extents that a cluster makes in a round. clocks_m, clocks_n: a tile's extents times
-    `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and if m > n.
+    turns: what `_in_turns` takes of each way, if the parts of a step do not overlap. along: the extents along m and
+    along n that a cluster makes in a round. clocks: a tile's extents times `Costs.outside`. apart: the clocks of
+    `Costs.apart` if m < n, if m = n, and if m > n. step: the fourth powers of a step's parts but for L2's. finest: the
+    largest k that is split too finely, and `finest_k` the largest of these. one, outside, again, wave: numbers, once
+    for each way.
     """
 
     tiles: Tiles
-    along_m: Array
-    along_n: Array
-    clocks_m: Array
-    clocks_n: Array
+    turns: tuple[tuple[float, ...], ...]
+    along: Array
+    clocks: Array
     apart: tuple[Array, Array, Array]
     step: Array
     l2_work: Array
     step_k: Array
     step_clock: Array
+    finest: Array
+    finest_k: float
     energy: Array
     fixed: Array
+    one: Array
+    outside: Array
+    again: Array
+    wave: Array
     dram: float
     costs: Costs
-
-
-class Sized(NamedTuple):
-    """What of the times of Tiles is known from n, k, the batches and the strides: all but m.
-
-    clusters: along n, of all batches. outside: the clocks of columns outside an operand. steps: us of a clock per step.
-    a_again: what multiplies the square of DRAM's time if A is larger. dram: us for each row of A and column of B.
-    """
-
-    prepared: Prepared
-    n: int
-    clusters: Array
-    outside: Array
-    steps: Array
-    l2_work: Array
-    energy: Array
-    a_again: Array
-    dram: float
 
 
 def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs | None = None) -> Prepared:
@@ -171,129 +163,125 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     smem = tile_m / 64 * (64 + tile_n) * costs.smem
     fill = (tile_m + tile_n) * 64 * dtype.nbytes / costs.fill
     handover = costs.handover * (64 / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
-    if unit == "wgmma":
-        step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
-    else:
-        step = _fourth(multiply + fill)
+    step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
     energy = 2e-6 * tile_m * tile_n / costs.power * (1 + costs.delivery * (tile_m + tile_n) / (tile_m * tile_n))
     l2_rows = (tile_m / tiles.cluster_n + tile_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
     epilogue = elements / tiles.consumers / 8192 * costs.epilogue
-    along_m, along_n = _along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n)
-    clocks_m, clocks_n = _along(tiles.swapped, tile_m * costs.outside, tile_n * costs.outside)
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
     a_larger, b_larger = _along(tiles.swapped, *apart)
+    finest = tiles.tile_k * (tiles.split_k - 1)
+    step_k, step_clock = tiles.tile_k * tiles.split_k, tiles.tile_k / 64 / costs.clock
+    fixed = costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave
+    along = np.array(_along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n))
+    in_turns = (*along, tiles.clusters_at_once, step_k, step_clock, np.sqrt(np.sqrt(_fourth(multiply + fill))), fixed)
     return Prepared(
         tiles,
-        along_m,
-        along_n,
-        clocks_m,
-        clocks_n,
+        () if unit == "wgmma" else tuple(zip(*(each.tolist() for each in in_turns), strict=True)),
+        along,
+        np.array(_along(tiles.swapped, tile_m * costs.outside, tile_n * costs.outside)),
         (b_larger, apart[1], a_larger),
         step=step,
         l2_work=size * l2_rows,
-        step_k=tiles.tile_k * tiles.split_k,
-        step_clock=tiles.tile_k / 64 / costs.clock,
+        step_k=step_k,
+        step_clock=step_clock,
+        finest=finest,
+        finest_k=float(finest.max(initial=0)),
         energy=energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
-        fixed=costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave,
+        fixed=fixed,
+        one=np.ones_like(tile_m),
+        outside=np.full_like(tile_m, costs.outside),
+        again=np.full_like(tile_m, (1 + costs.again) ** 2),
+        wave=np.full_like(tile_m, costs.wave),
         dram=dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
         costs=costs,
     )
 
 
-def size(prepared: Prepared, n: int, k: int, batch_count: int, row_bytes: int) -> Sized:
-    """Times of `batch_count` products of any (m, k) and (k, n).
+def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Array:
+    """The time in us of each way to cut `batch_count` products, infinite if it splits k too finely.
 
-    row_bytes: from one row of 64 elements along k to the next. Ways that split k too finely take infinitely long.
+    row_bytes: from one row of 64 elements along k to the next, or what of 128 divides that.
     """
-    tiles, costs = prepared.tiles, prepared.costs
-    across = np.ceil(n / prepared.along_n)
-    misaligned = 1.0 if row_bytes % 128 == 0 else 1 + (costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
-    return Sized(
-        prepared,
-        n,
-        clusters=across * batch_count,
-        outside=np.minimum((across * prepared.along_n - n) * costs.outside, prepared.clocks_n),
-        steps=np.where(
-            np.ceil(k / tiles.tile_k) < tiles.split_k, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock
-        ),
-        l2_work=prepared.l2_work * misaligned,
-        energy=prepared.energy * k,
-        a_again=_again(across, costs),
-        dram=prepared.dram * k * batch_count,
-    )
-
-
-def times(sized: Sized, m: int) -> Array:
-    """The time in us of each way to cut products of m rows."""
-    # Each operation on the arrays takes half a microsecond, and every new shape waits for this: results are reused.
-    prepared = sized.prepared
-    tiles, costs = prepared.tiles, prepared.costs
-    along: Array = m / prepared.along_m
-    np.ceil(along, out=along)
-    clusters = along * sized.clusters
-    waves = clusters / tiles.clusters_at_once
+    dram = (prepared.dram * k * batch_count * (m + n)) ** 2
+    if prepared.turns:
+        return np.array([_in_turns(way, m, n, k, batch_count, dram) for way in prepared.turns])
+    # Each operation on arrays takes 0.7 us, and every new shape waits for them. So results are reused, and a number
+    # becomes an array first, of no dimensions, since NumPy takes as long again to see what another number is.
+    costs, one, at_once = prepared.costs, prepared.one, prepared.tiles.clusters_at_once
+    extents, depth = np.array(((m,), (n,)), np.float64), np.array(k, np.float64)
+    tiles: Array = extents / prepared.along
+    np.ceil(tiles, out=tiles)
+    clusters: Array = tiles[0] * tiles[1]
+    if batch_count > 1:
+        clusters *= batch_count
+    waves = clusters / at_once
     np.ceil(waves, out=waves)
-    step = np.minimum(clusters, tiles.clusters_at_once)
-    step *= sized.l2_work
+    steps: Array = depth / prepared.step_k
+    np.ceil(steps, out=steps)
+    steps *= prepared.step_clock
+    if k <= prepared.finest_k:
+        steps = np.where(k <= prepared.finest, np.inf, steps)
+    l2_work = prepared.l2_work
+    if row_bytes % 128:
+        l2_work = l2_work * np.array(1 + (costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0))
+    step: Array = np.minimum(clusters, at_once)
+    step *= l2_work
     step *= step
     step *= step
     step += prepared.step
     np.sqrt(step, out=step)
     np.sqrt(step, out=step)
     step *= waves
-    dram = (sized.dram * (m + sized.n)) ** 2
-    again = sized.a_again if m > sized.n else _again(along, costs)
-    step += prepared.apart[(m > sized.n) - (m < sized.n) + 1] * (waves == 1)
-    along *= prepared.along_m
-    along -= m
-    along *= costs.outside
-    np.minimum(along, prepared.clocks_m, out=along)
-    along += sized.outside
-    step += along
-    step *= sized.steps
+    step += prepared.apart[(m > n) - (m < n) + 1] * (waves == one)
+    again = np.where(tiles[int(m > n)] == one, one, prepared.again)  # by how many read each of the larger operand
+    tiles *= prepared.along
+    tiles -= extents
+    tiles *= prepared.outside
+    outside = np.minimum(tiles, prepared.clocks, out=tiles)
+    step += outside[0] + outside[1]
+    step *= steps
     step *= step
-    step += again * dram
+    again *= np.array(dram)
+    step += again
     np.sqrt(step, out=step)
-    clusters *= sized.energy
+    clusters *= prepared.energy * depth
     np.maximum(step, clusters, out=step)
     step += prepared.fixed
-    waves *= costs.wave
+    waves *= prepared.wave
     step += waves
     return step
 
 
+def _in_turns(way: tuple[float, ...], m: int, n: int, k: int, batch_count: int, dram: float) -> float:
+    """The time of one way where nothing overlaps and nothing else has a cost: of a few, quicker than arrays."""
+    along_m, along_n, at_once, step_k, step_clock, step, fixed = way
+    waves = ceil(ceil(m / along_m) * ceil(n / along_n) * batch_count / at_once)
+    busy = step * waves * (ceil(k / step_k) * step_clock)
+    return sqrt(busy * busy + dram) + fixed
+
+
 class Ranking:
-    """Ways to cut products on one GPU; a product is its m, n, k, number of batches, and `row_bytes` as in `size`."""
+    """Ways to cut products on one GPU; a product is what `times` takes."""
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
         self._prepared = prepare(tiles, unit, dtype, gpu)
 
     def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Array:
-        """The predicted time of each way in us, infinite if it splits k too finely."""
-        return times(self._sized(n, k, batch_count, row_bytes), m)
+        """The predicted time of each way in us."""
+        return times(self._prepared, m, n, k, batch_count, row_bytes)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
     def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> int:
         """The index of the quickest way, the first of equals."""
         return int(self.times(m, n, k, batch_count, row_bytes).argmin())
 
-    @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
-    def _sized(self, n: int, k: int, batch_count: int, row_bytes: int) -> Sized:
-        """What can be known before m, which changes more often."""
-        return size(self._prepared, n, k, batch_count, row_bytes)
 
-
-def _along(swapped: NDArray[np.bool_], of_m: Array, of_n: Array) -> tuple[Array, Array]:
+def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:
     """What Tiles have along m and along n of the product."""
     return np.where(swapped, of_n, of_m), np.where(swapped, of_m, of_n)
-
-
-def _again(tiles: Array, costs: Costs) -> Array:
-    """What multiplies the square of DRAM's time if so many tiles read each element of the larger operand."""
-    return np.where(tiles == 1, 1.0, (1 + costs.again) ** 2)
 
 
 def _fourth(value: Array) -> Array:

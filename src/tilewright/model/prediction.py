@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tilewright.hardware import Hardware, Unit
-from tilewright.model.cost import STREAMED, Tiles, costs_of, prepare, size, times
+from tilewright.model.cost import STREAMED, Tiles, costs_of, prepare, times
 from tilewright.problem import Problem
 
 Power = Literal["settled", "recorded", "burst"]
@@ -42,15 +42,16 @@ class Prediction(NamedTuple):
 def predict(
     problem: Problem, tiles: Tiles, unit: Unit, gpu: Hardware, row_bytes: int = 128, power: Power = "settled"
 ) -> Prediction:
-    """The time of `problem`, cut in the one way of `tiles`; row_bytes: as in `size`.
+    """The time of `problem`, cut in the one way of `tiles`; row_bytes: as in `times`.
 
     It is that of `times`, or what DRAM takes at least for each operand once.
     """
     costs, batch_count = costs_of(unit, problem.a.dtype, gpu), problem.batch_count
     prepared = prepare(tiles, unit, problem.a.dtype, gpu, costs._replace(power=costs.power * _POWER[power]))
-    us = times(size(prepared, problem.n, problem.k, batch_count, row_bytes), problem.m).item()
+    us = times(prepared, problem.m, problem.n, problem.k, batch_count, row_bytes).item()
     streamed = problem.minimum_bytes / (STREAMED * gpu.memory_bandwidth / 1e6) + prepared.fixed.item() + costs.wave
-    clusters = (np.ceil(problem.m / prepared.along_m) * np.ceil(problem.n / prepared.along_n)).item() * batch_count
+    along_m, along_n = prepared.along
+    clusters = (np.ceil(problem.m / along_m) * np.ceil(problem.n / along_n)).item() * batch_count
     waves = ceil(clusters / tiles.clusters_at_once.item())
     padded = waves * gpu.sm_count * (tiles.tile_m * tiles.tile_n / tiles.split_k).item()
     return Prediction(

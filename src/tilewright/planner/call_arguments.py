@@ -1,12 +1,34 @@
-"""The scalars and the stream of a call: their valid values, and the values that launches use."""
+"""The arrays, the scalars and the stream of a call: their valid values, and the values that launches use."""
 
 import ctypes
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+from tilewright.arrays import describe
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
+from tilewright.operand import Signature
+from tilewright.problem import OPERANDS
 
 _FP32_MAX = 3.4028234663852886e38
+
+
+class Arrays(NamedTuple):
+    """The arrays of a call in the order of OPERANDS, each read once; None and 0 for those that are not there."""
+
+    arrays: Sequence[Any]
+    signatures: Sequence[Signature | None]
+    pointers: list[int]
+
+    @classmethod
+    def of(cls, *arrays: Any) -> "Arrays":
+        """Read the arrays, of which a and b must be there; raises what `describe` raises."""
+        signatures: list[Signature | None] = [None] * len(OPERANDS)
+        pointers = [0] * len(OPERANDS)
+        for position, array in enumerate(arrays):
+            if array is not None or position < 2:
+                signatures[position], pointers[position] = describe(array, OPERANDS[position])
+        return cls(arrays, signatures, pointers)
 
 
 def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:

@@ -1,20 +1,17 @@
 """The choice of a kernel and a Config for a problem, with the reason."""
 
-import logging
 import re
 from collections.abc import Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError, warn
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch, fields_of
 from tilewright.kernels.registry import KERNELS, considered, kernel_named
 from tilewright.planner import tuned
 from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
-
-log = logging.getLogger("tilewright")
 
 
 class Choice(NamedTuple):
@@ -95,7 +92,7 @@ def _notice(message: str) -> None:
     kind = re.sub(r"\d+", "", message)
     if kind not in _noticed:
         _noticed.add(kind)
-        log.warning(message)
+        warn(message)
 
 
 def check_names(kernel: str, config: Any) -> None:

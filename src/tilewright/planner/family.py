@@ -5,7 +5,6 @@ was checked, bound and chosen for one member holds for the others.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tilewright.arrays import describe
@@ -13,15 +12,14 @@ from tilewright.backends.protocol import Backend
 from tilewright.binding import Binding
 from tilewright.jit.cache import in_memory
 from tilewright.kernels.kernel import Launch
-from tilewright.operand import Signature
 from tilewright.planner import tuned
-from tilewright.planner.call_arguments import stream_handle
+from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.planner.choose import Choice, choose
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.planning import out_allocator
 from tilewright.planner.request import Request
 from tilewright.planner.slots import OUT, A, B, Slot
-from tilewright.problem import OPERANDS, Problem
+from tilewright.problem import Problem
 from tilewright.rounding import round_up
 
 MOST = 256
@@ -32,32 +30,24 @@ MOST_CHOICES = 4096
 
 
 class Member(NamedTuple):
-    """A call as one of a family: `family` names what it shares with the others, and `rows` is its own.
-
-    arrays, signatures, pointers: in the order of OPERANDS, None and 0 for those that are not there.
-    """
+    """A call as one of a family: `family` names what it shares with the others, and `rows` is its own."""
 
     family: Hashable
     rows: int
-    arrays: Sequence[Any]
-    signatures: Sequence[Signature | None]
-    pointers: list[int]
+    call: Arrays
 
     @classmethod
-    def of(cls, arrays: Sequence[Any], options: Hashable) -> "Member | None":
+    def of(cls, call: Arrays, options: Hashable) -> "Member | None":
         """The member that a call is; None if its arrays do not show which dimension is m.
 
         a is 2-D with two rows or more; c, bias and out have as many, or c and bias one dimension.
         options: what else a Plan depends on.
         """
-        rows = 0
-        signatures: list[Signature | None] = [None] * len(OPERANDS)
-        pointers, forms = [0] * len(OPERANDS), [options]
-        for position, array in enumerate(arrays):
-            if array is None:
+        rows, pointers, forms = 0, call.pointers, [options]
+        for position, signature in enumerate(call.signatures):
+            if signature is None:
                 forms.append(None)
                 continue
-            signature, pointer = describe(array, OPERANDS[position])
             dtype, shape, strides, device, writable = signature
             extents: tuple[int | None, ...] = shape
             if position == A:
@@ -69,9 +59,9 @@ class Member(NamedTuple):
                     extents = (None, shape[1])
                 elif len(shape) != 1 or position == OUT:
                     return None
-            signatures[position], pointers[position] = signature, pointer
+            pointer = pointers[position]
             forms.append((dtype, extents, strides, device, writable, pointer & -pointer & 15))
-        return cls(tuple(forms), rows, arrays, signatures, pointers)
+        return cls(tuple(forms), rows, call)
 
 
 class Family:
@@ -93,12 +83,12 @@ class Family:
             and (request.kernel, request.config) == ("auto", None)
             and request.backend.name != "emulator"  # which refuses long products
         )
-        return cls(problem, plan.slots, request.backend, "out" not in request.arrays) if holds else None
+        return cls(problem, plan.slots, request.backend, request.call.arrays[OUT] is None) if holds else None
 
     def plan(self, member: Member, *, alpha: float, beta: float | None, stream: Any) -> Plan | None:
         """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
         backend, hardware = self._backend, self._backend.hardware
-        problem = replace(self._problem, m=member.rows)
+        problem = self._problem._replace(m=member.rows)
         choice = self._choice(problem) if self._holds else None
         if choice is None:
             return None
@@ -107,7 +97,7 @@ class Family:
         if compiled is None or not backend.has_loaded(compiled):
             return None
         slots = [self._resized(slot, member) for slot in self._slots]
-        arrays, allocate = member.arrays, None
+        arrays, pointers, allocate = member.call.arrays, member.call.pointers, None
         if self._allocates:
             allocate = out_allocator(arrays[A], slots[-1])
             arrays = (*arrays[:OUT], allocate())
@@ -118,13 +108,13 @@ class Family:
             Prepared(choice, compiled, backend.prepare(compiled, launch.shape, launch.arguments)),
             slots,
             arrays,
-            member.pointers,
+            pointers,
             alpha=alpha,
             beta=beta,
             allocate=allocate,
         )
         if allocate is None:
-            plan.check_overlap(arrays, member.pointers)
+            plan.check_overlap(arrays, pointers)
         if stream is not None:
             stream_handle(stream, backend)
         return plan
@@ -167,7 +157,7 @@ class Family:
         position, signature, alignment, shape, strides, dtype = slot
         if position != B and len(shape) == 2:
             shape = (member.rows, shape[1])
-        return Slot(position, member.signatures[position] or signature, alignment, shape, strides, dtype)
+        return Slot(position, member.call.signatures[position] or signature, alignment, shape, strides, dtype)
 
 
 class Families:

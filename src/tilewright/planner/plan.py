@@ -15,7 +15,7 @@ from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.call_arguments import scalars, stream_handle
 from tilewright.planner.choose import Choice
 from tilewright.planner.direct_call import DirectCall, direct_call
-from tilewright.planner.slots import OUT, C, Slot, reader
+from tilewright.planner.slots import OUT, C, Reader, Slot, reader
 from tilewright.problem import EXCHANGED, OPERANDS
 
 _CALLS_TO_DIRECT = 1
@@ -68,7 +68,8 @@ class Plan:
         self._device, self._in_place = out.device, backend.reads_in_place(out.device)
         self._slots = tuple(slots)
         tensors = all(is_torch(array) for array in arrays if array is not None)
-        self._read = reader(self._slots, tensors)
+        self._reader: Reader | None = None  # building it costs more than a call
+        self._tensors = tensors
         self._out_form = out.shape, out.strides, out.dtype
         self._allocate = allocate
         library = library_of(arrays[OUT], "out")
@@ -157,7 +158,7 @@ class Plan:
             result = self._direct(arrays[0], arrays[1], arrays[OUT])
             if result is not None:
                 return result
-        pointers = self._read(arrays)
+        pointers = (self._reader or self._read())(arrays)
         return None if pointers is None else self.launch(arrays, pointers, alpha, beta, stream)[0]
 
     def _call(self, arrays: tuple[Any, ...], alpha: float | None, beta: float | None, stream: Any) -> tuple[Any, Any]:
@@ -177,7 +178,7 @@ class Plan:
                 f"alpha={alpha}: this plan was made for alpha {'other than' if self._multiplies else 'of'} 0 (a and b "
                 f"are not read where it is 0): make another plan"
             )
-        pointers = self._read(arrays)
+        pointers = (self._reader or self._read())(arrays)
         if pointers is None:
             pointers = self._read_checking(arrays)
         return self.launch(arrays, pointers, alpha, beta, stream)
@@ -216,6 +217,11 @@ class Plan:
             if self._calls_to_direct < 0:
                 self._direct = self._make_direct(arrays)
         return out, counters
+
+    def _read(self) -> Reader:
+        """The Reader of the slots, built at the first use: a Plan that is called once does not need it."""
+        self._reader = found = reader(self._slots, self._tensors)
+        return found
 
     def _make_direct(self, arrays: Sequence[Any]) -> DirectCall | None:
         """Build the shortest way for tensors like `arrays`, which fit; a Plan that is called once does not need it."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.arrays import library_of
+from tilewright.arrays import describe, library_of
 from tilewright.backends.protocol import Executable
 from tilewright.errors import UnavailableError
 from tilewright.jit.cache import build, in_memory
@@ -17,7 +17,7 @@ from tilewright.planner.copies import CopyingExecutable
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
 from tilewright.planner.request import Request
-from tilewright.planner.slots import Slot
+from tilewright.planner.slots import OUT, A, Slot
 from tilewright.problem import OPERANDS
 
 
@@ -43,17 +43,22 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
         prepared = Prepared(choice, compiled, executable)
         if launch.exchanged:
             binding = binding.exchanged
-    arrays, operands, allocate = request.arrays, request.operands, None
-    if "out" not in arrays:
-        allocate = out_allocator(arrays["a"], operands["out"])
-        arrays = arrays | {"out": allocate()}
+    (arrays, signatures, pointers), operands, allocate = request.call, request.operands, None
+    if arrays[OUT] is None:
+        allocate = out_allocator(arrays[A], operands["out"])
+        out = allocate()
+        arrays, signatures = (*arrays[:OUT], out), (*signatures[:OUT], describe(out, "out")[0])
     return Plan(
         binding,
         backend,
         prepared,
-        [Slot.of(name, arrays[name], operands[name]) for name in OPERANDS if name in arrays],
-        [arrays.get(name) for name in OPERANDS],
-        [operands[name].pointer if name in arrays else 0 for name in OPERANDS],
+        [
+            Slot.of(position, signature, operands[OPERANDS[position]])
+            for position, signature in enumerate(signatures)
+            if signature is not None
+        ],
+        arrays,
+        pointers,
         alpha=request.alpha,
         beta=request.beta,
         allocate=allocate,

@@ -8,16 +8,20 @@ from tilewright.backends.protocol import Backend
 from tilewright.binding import Binding, bind, result_shape
 from tilewright.errors import ArgumentTypeError
 from tilewright.operand import Operand, contiguous_strides
-from tilewright.planner.call_arguments import stream_handle
-from tilewright.problem import Problem
+from tilewright.planner.call_arguments import Arrays, stream_handle
+from tilewright.problem import OPERANDS, Problem
 
 
-def operands_of(arrays: dict[str, Any], out_dtype: Any) -> dict[str, Operand]:
+def operands_of(call: Arrays, out_dtype: Any) -> dict[str, Operand]:
     """The Operands of a call's arrays; without an out, one that has no memory yet.
 
     Raises a TypeError if out's dtype is not `out_dtype`, and what `adopt` raises.
     """
-    operands = {name: adopt(array, name) for name, array in arrays.items()}
+    operands = {
+        name: adopt(array, name, pointer)
+        for name, array, pointer in zip(OPERANDS, call.arrays, call.pointers, strict=True)
+        if array is not None
+    }
     wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
     a = operands["a"]
     if "out" not in operands:
@@ -31,10 +35,10 @@ def operands_of(arrays: dict[str, Any], out_dtype: Any) -> dict[str, Operand]:
 class Request(NamedTuple):
     """A product of arrays on a backend. `alpha` and `beta` are the call's; beta is None without c.
 
-    arrays: by name, those that are read, and out if it is given. kernel, config: as `plan` takes them.
+    call: the arrays that are read, and out if it is given. kernel, config: as `plan` takes them.
     """
 
-    arrays: dict[str, Any]
+    call: Arrays
     operands: dict[str, Operand]
     binding: Binding
     backend: Backend
@@ -47,7 +51,7 @@ class Request(NamedTuple):
     @classmethod
     def of(
         cls,
-        arrays: dict[str, Any],
+        call: Arrays,
         operands: dict[str, Operand],
         backend: Backend,
         *,
@@ -62,7 +66,7 @@ class Request(NamedTuple):
         binding = bind(operands, activation=activation, multiplies=alpha != 0)
         if stream is not None:
             stream_handle(stream, backend)
-        return cls(arrays, operands, binding, backend, kernel, config, stream, alpha, beta)
+        return cls(call, operands, binding, backend, kernel, config, stream, alpha, beta)
 
     @property
     def problem(self) -> Problem:
@@ -71,7 +75,7 @@ class Request(NamedTuple):
 
     def is_capturing(self) -> bool:
         """Whether the stream of a launch is being captured into a graph."""
-        device, a = self.operands["a"].device, self.arrays["a"]
+        device, a = self.operands["a"].device, self.call.arrays[0]
         if self.stream is None:
             handle = library_of(a, "a").stream_reader(device)(a, device)
         else:

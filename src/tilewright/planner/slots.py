@@ -33,11 +33,9 @@ class Slot(NamedTuple):
     dtype: DType
 
     @classmethod
-    def of(cls, name: str, array: Any, operand: Operand) -> "Slot":
-        """The slot that arrays like `array` fit."""
-        signature, _ = describe(array, name)
-        form = operand.alignment, operand.shape, operand.strides, operand.dtype
-        return cls(OPERANDS.index(name), signature, *form)
+    def of(cls, position: int, signature: Signature, operand: Operand) -> "Slot":
+        """The slot that arrays of this signature fit, which are aligned as the operand."""
+        return cls(position, signature, operand.alignment, operand.shape, operand.strides, operand.dtype)
 
     @property
     def device(self) -> int:

@@ -5,11 +5,9 @@ then come those in the directories of TILEWRIGHT_CACHE_PATH, and the package's o
 """
 
 import json
-import logging
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache, cached_property
 from hashlib import sha256
@@ -17,14 +15,12 @@ from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.errors import ArgumentValueError, UnavailableError, warn
 from tilewright.hardware import Hardware
 from tilewright.jit.cache import default_cache
 from tilewright.kernels.kernel import fields_of, values_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.problem import ADDENDS, Matrix, Problem
-
-log = logging.getLogger("tilewright")
 
 FORMAT = 2
 """The format of the files; others are refused."""
@@ -95,8 +91,7 @@ def _alignment(matrix: Matrix) -> int:
     return strides if matrix.alignment >= 16 else min(strides, matrix.alignment)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A tuned choice: for products of `key` and m rows, `kernel` with the fields of its Config took `us`.
 
     date: when that was measured, in ISO 8601; of two entries for one product the later one counts.
@@ -114,8 +109,9 @@ class Entry:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "key"}
-        return {"m": self.m, **self.key._asdict(), **values}
+        values = self._asdict()
+        key = values.pop("key")
+        return {"m": self.m, **key._asdict(), **values}
 
     @classmethod
     def from_dict(cls, values: Any) -> "Entry":
@@ -347,7 +343,7 @@ class Store:
         except ArgumentValueError as error:
             damaged = self.path.with_suffix(".damaged")
             os.replace(self.path, damaged)
-            log.warning("%s; it is kept as %s, and a new table begun", error, damaged)
+            warn("%s; it is kept as %s, and a new table begun", error, damaged)
             return Table()
 
     def _load(self, path: Path) -> Table:
@@ -356,7 +352,7 @@ class Store:
         except OSError:
             return Table()  # the usual case: nothing was tuned
         except ArgumentValueError as error:
-            log.warning("tuned Configs are not used: %s", error)
+            warn("tuned Configs are not used: %s", error)
             return Table()
 
 
@@ -413,4 +409,4 @@ def changed_fields(config: Any, other: Any) -> str:
 
 @cache
 def _ignored(error: str) -> None:
-    log.warning("a tuned Config is not used: %s", error)
+    warn("a tuned Config is not used: %s", error)

@@ -1,7 +1,7 @@
 """The common base of the ladder's kernels: fixed sizes, one layout, one tile of out for each CTA."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from tilewright.dtypes import DType
@@ -126,7 +126,7 @@ class LadderKernel(Kernel):
     def features(self, problem: Problem) -> LadderFeatures:
         """The element type and the epilogue; the layout is the kernel's own."""
         epilogue = EpilogueConstants.of(problem)
-        return LadderFeatures(problem.a.dtype, epilogue if self.whole_tiles else replace(epilogue, store_elements=1))
+        return LadderFeatures(problem.a.dtype, epilogue if self.whole_tiles else epilogue._replace(store_elements=1))
 
     def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
         """The constants that the rung's idea adds: those of its Config, and what a subclass adds."""
