@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -199,6 +199,37 @@ class Look:
             )
         return found
 
+    def explained(self, emulated, hardware, run):
+        """Why the results may differ as they do; empty if they may not.
+
+        A linear filter rounds averages of all texels but float32. How it rounds a half is in no manual.
+        """
+        one, other = (self._in_steps(self._results(buffers[1])) for buffers in (emulated, hardware))
+        rounds = (self.texture or {}).get("filter") == "linear" and self.dtype != "float32"
+        if not rounds or (emulated[2] != hardware[2]).any():
+            return ""
+        if ((one != other) & (one + other != 2 * self._average(run))).any():
+            return ""
+        return f"the other way of rounding a half, in {np.count_nonzero(one != other)} of {one.size} results"
+
+    def _average(self, run):
+        """Averages of the texels before they are rounded, in steps: of float32 they are exact."""
+        dtype, launch = np.dtype(self.dtype), self.launch()
+        most = 1 if dtype.kind == "f" else np.iinfo(dtype).max
+        texels = np.maximum(self.texels.astype(np.float32), -most if dtype.kind == "i" else -np.inf)
+        picture = replace(launch.pictures[0], texels=texels, texture=dict(self.texture or {}, read="element"))
+        averages = self._results(run(replace(launch, pictures=(picture,)))[1]).astype(np.float64)
+        return averages * self._steps / most
+
+    def _in_steps(self, values):
+        values = values.astype(np.float64) * self._steps
+        return np.rint(values) if self._steps > 1 else values
+
+    @property
+    def _steps(self):
+        """Steps from 0 to 1 of what a linear filter makes of integers; 1 for floats."""
+        return {"u": 65535, "i": 32767}.get(np.dtype(self.dtype).kind, 1)
+
     def _place(self, lane):
         """The coordinates of a lane in words."""
         given = self.launch().buffers[0].reshape(LANES, 48)[lane, :16]
@@ -257,7 +288,7 @@ def _addresses():
 
 
 def _filtered():
-    """Linear filters, bit for bit: their weights are integers, and sums of the floats here are exact."""
+    """Linear filters, bit for bit but for halves: their weights are integers, and sums of the floats are exact."""
     for geometry, how in product(AXES, ADDRESSING):
         linear = {**how, "filter": "linear"}
         yield _lookup(geometry, "float32", 1, linear, even=True, places="weights")
