@@ -82,4 +82,5 @@ def test_only_a_half_that_is_rounded_the_other_way_is_explained(dtype, place, ne
     lane, channel = place
     assert outcome(place, even) == EQUAL
     assert outcome(place, odd) == EXPLAINED
+    assert outcome(place, np.nextafter(np.float32(odd), np.float32(0))) == "different"
     assert outcome(place, 2 * even - odd) == outcome((lane + 1, channel), odd) == "different"
