@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from emulate.lookups import FLOATS, ONE, first
+from emulate.lookups import FLOATS, ONE, first, looked_up
 from tilewright.emulator.semantics.linear_filter import corner_weights
 
 LINE = "make_float4(tex1D<float>(t, c.x), 0, 0, 0)"
@@ -51,9 +51,13 @@ def test_products_of_weights_are_rounded_as_on_an_h200(upper, lower_row, upper_r
         ((207, 100, 142), (-52.375, -52.375, 107.75, 107.75, 119.125, 119.125, 18.625, 18.625), 67.009765625),
         ((226, 49, 92), (-19.625, -86.125, 71.25, -97.625, -123.0, -89.75, 119.375, 16.125), -68.765625),
         ((52, 89, 146), (-101.75, -2.25, -19.125, -106.25, -121.25, 2.125, 124.625, 60.875), -42.43310546875),
+        # Halves along x.
+        ((192, 22, 18), (-19.125, -106.25, 95.625, -87.75, 124.625, 60.875, -2.0, -35.5), 78.8466796875),
+        ((36, 92, 32), (-121.25, 2.125, 124.625, 60.875, -5.375, -84.875, -109.5, 117.625), -27.77587890625),
+        ((37, 27, 128), (105.875, 111.625, 23.375, 84.875, -21.375, 91.875, -117.25, -6.375), 91.62890625),
     ],
 )
-def test_in_three_dimensions_y_is_split_last_as_on_an_h200(upper, texels, found):
+def test_in_three_dimensions_z_is_split_first_and_y_last_as_on_an_h200(upper, texels, found):
     """texels: by x, y and z."""
     volume = np.array(texels, np.float32).reshape(2, 2, 2).T
     place = [0.5 + weight / 256 for weight in upper]
@@ -69,12 +73,43 @@ def test_clamp_moves_the_place_before_its_weights_are_split():
         assert outside == at_the_edge
 
 
-def test_integers_read_as_floats_are_near_an_h200():
-    """Where its texels are rounded is not known; this result of an H200 differs by 2^-15 of itself."""
-    texels = np.array([[-97, 60], [127, -125]], np.int8)
-    place = (0.5 + 139 / 256, 0.5 + 32 / 256)
-    (found,) = first(ONE, texels, [place], filter="linear", read="normalized")
-    assert found == pytest.approx(-0.08594012260437012, rel=2**-14)
+@pytest.mark.parametrize(
+    ("dtype", "upper", "texels", "found"),
+    [
+        ("float16", (0, 142), (-37.625, 99.25, 27.125, 102.5), 38.3125),
+        ("float16", (78, 0), (104.625, -35.5, 121.5, 13.875), 109.75),
+        ("float16", (38, 218), (-56.0, -71.375, -96.25, 26.0), -57.875),
+        ("uint8", (17, 0), (238, 209, 152, 90), 59698 / 65535),
+        ("uint8", (0, 201), (7, 170, 7, 170), 34690 / 65535),
+        ("uint16", (53, 0), (21330, 21330, 36845, 36845), 24542 / 65535),
+        ("uint16", (0, 48), (55851, 15210, 55851, 15210), 48231 / 65535),
+        ("int8", (0, 0), (24, 46, 14, 110), 6192 / 32767),
+        ("int8", (0, 0), (-72, -72, 120, 120), -18577 / 32767),
+        ("int8", (108, 0), (78, 78, -12, -12), 10328 / 32767),
+        ("int8", (139, 32), (-97, 127, 60, -125), -2816 / 32767),
+        ("int16", (51, 0), (3679, 22121, 6618, -3951), 4265 / 32767),
+        ("int16", (194, 0), (-1631, -28033, 832, 18667), 235 / 32767),
+    ],
+)
+def test_the_average_is_rounded_as_on_an_h200(dtype, upper, texels, found):
+    """texels: by x and y. Integers are averaged exactly, also those of 8 bits, and then rounded to 16 bits."""
+    image = np.ascontiguousarray(np.array(texels, dtype).reshape(2, 2).T)
+    place = [0.5 + weight / 256 for weight in upper]
+    read = "element" if dtype == "float16" else "normalized"
+    assert first(ONE, image, [place], filter="linear", read=read) == [np.float32(found)]
+
+
+@pytest.mark.parametrize(
+    ("low", "place"),
+    # An H200 gathered there at normalized coordinates, in 8 texels, half a texel below.
+    [(5, 0.6247676610946655), (5, 0.6247880458831787), (3, 0.37476980686187744), (7, 0.8748124837875366)],
+)
+def test_a_gather_takes_the_texels_of_a_filter_whose_coordinate_is_rounded(low, place):
+    """Each place is less than 1/512 of a texel below the middle of a texel; further below, the texels are others."""
+    ramp = np.tile(np.arange(9, dtype=np.float32), (2, 1))
+    middle = 8 * place + 0.5
+    gathered = looked_up("tex2Dgather<float4>(t, c.x, c.y, 0)", ramp, [(middle, 1), (low + 0.5 - 1.1 / 512, 1)])
+    assert gathered.tolist() == [[low, low + 1, low + 1, low], [low - 1, low, low, low - 1]]
 
 
 def test_the_weights_of_every_place_add_up():

@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 EQUAL = "equal"
+EXPLAINED = "explained"
 
 _EMULATOR = Path(__file__).parents[2] / "src" / "tilewright" / "emulator"
 
@@ -15,6 +16,18 @@ def emulator_digest():
     """A digest of the emulator's sources, for which alone a record holds."""
     sources = (path.relative_to(_EMULATOR).as_posix() + path.read_text() for path in sorted(_EMULATOR.rglob("*.py")))
     return sha256("".join(sources).encode()).hexdigest()
+
+
+def compared(case, emulated, hardware, explain, run):
+    """The outcome of a case, and sentences about its differences.
+
+    explain: takes both results and `run`, and gives the reason why they may differ, if there is one; or None.
+    """
+    differences = case.differences(emulated, hardware, run)
+    if not differences:
+        return EQUAL, []
+    reason = explain and explain(emulated, hardware, run)
+    return (EXPLAINED, [reason, *differences]) if reason else ("different", differences)
 
 
 _SHOWN = 6

@@ -9,4 +9,4 @@ from support.images import IMAGES
     ("kind", "look"), [(kind, look) for kind, looks in IMAGES.items() for look in looks], ids=lambda value: ""
 )
 def test_an_image_gives_the_same_texels(kind, look, prove):
-    prove(kind, look)
+    prove(kind, look, look.explained)

@@ -50,7 +50,8 @@ class ImageAccess:
         ):
             if channel >= texture.image.channels:
                 raise EmulatorError(f"{self._at(site)} gathers channel {channel} of {texture.image.channels}")
-            low = [np.floor(self._scaled(texture, axis, d) - 0.5).astype(np.int64) for d, axis in enumerate(axes)]
+            fixed = [linear_filter.fixed(self._scaled(texture, axis, d)) for d, axis in enumerate(axes)]
+            low = [axis // linear_filter.ONE for axis in fixed]
             for number, (right, down) in enumerate(((0, 1), (1, 1), (1, 0), (0, 0))):
                 texels = self._texels(site, texture, lanes, layer, [low[0] + right, low[1] + down])
                 found[number][chosen] = _bits(texels[:, channel], texture)
@@ -185,12 +186,12 @@ class ImageAccess:
             last = [linear_filter.ONE * (extent - 1) for extent in texture.image.extents]
             fixed = [np.clip(axis, 0, most) for axis, most in zip(fixed, last, strict=True)]
         low, upper = zip(*(np.divmod(axis, linear_filter.ONE) for axis in fixed), strict=True)
-        total = np.zeros((lanes.size, texture.image.channels))
+        average = np.zeros((lanes.size, texture.image.channels))
         for corner, weight in linear_filter.corner_weights(upper).items():
             at = [start + side for start, side in zip(low, corner, strict=True)]
-            total += weight[:, None] * self._texels(site, texture, lanes, layer, at).astype(np.float64)
-        total /= linear_filter.ONE
-        return [_bits(total[:, channel], texture) for channel in range(texture.image.channels)]
+            average += weight[:, None] * self._texels(site, texture, lanes, layer, at).astype(np.float64)
+        found = linear_filter.rounded(average / linear_filter.ONE, texture.image.dtype)
+        return list(found.T.astype(np.float32).view(np.uint32))
 
     def _scaled(self, texture: Texture, axis: Array, dimension: int) -> npt.NDArray[np.float64]:
         """Coordinates along an axis in texels; far outside they are brought near, where it makes no difference."""
@@ -210,7 +211,10 @@ class ImageAccess:
         numbers: list[Indices],
         outside: str | None = None,
     ) -> Array:
-        """Texels by their numbers along each axis: (lanes, channels), floats where the texture gives them."""
+        """Texels by their numbers along each axis: (lanes, channels).
+
+        Integers that count as floats from -1 to 1 lack the lowest, which is -1 like the next.
+        """
         image, within = texture.image, np.ones(lanes.size, np.bool_)
         index, unit = np.zeros(lanes.size, np.int64), 1
         for number, extent in zip(numbers, image.extents, strict=True):
@@ -224,10 +228,9 @@ class ImageAccess:
             self._wave.tell.accessed(site, "tex", "global", lanes, read, image.texel_bytes, chosen)
             found = self._wave.access.memory.bytes[read[:, None] + np.arange(image.texel_bytes)].view(image.dtype)
             texels[slice(None) if chosen is None else chosen] = found
-        if not texture.as_float or image.dtype.kind == "f":
-            return texels
-        most = (1 << 8 * image.dtype.itemsize - (image.dtype.kind == "i")) - 1
-        return np.asarray(np.maximum(texels / np.float64(most), -1.0))
+        if texture.as_float and image.dtype.kind == "i":
+            return np.asarray(np.maximum(texels, -np.iinfo(texels.dtype).max))
+        return texels
 
     # Surfaces --------------------------------------------------------------------------------------------------------
 
@@ -280,10 +283,12 @@ class ImageAccess:
 
 
 def _bits(values: Array, texture: Texture) -> Array:
-    """Channels as 32 bits: floats, or integers extended by their sign."""
-    if texture.as_float:
-        return values.astype(np.float32).view(np.uint32)
-    return values.astype(np.int64).astype(np.uint32)
+    """A channel of texels as 32 bits: floats, or integers extended by their sign."""
+    if not texture.as_float:
+        return values.astype(np.int64).astype(np.uint32)
+    if values.dtype.kind != "f":
+        values = values / np.float64(np.iinfo(values.dtype).max)
+    return values.astype(np.float32).view(np.uint32)
 
 
 def _mask(chosen: Indices, size: int) -> Mask:
