@@ -86,7 +86,7 @@ SPLIT_K = (
         c="fp16", activation="gelu",
     ),
     Variant(
-        "wgmma", WgmmaConfig(256, 48, 3, split_k=2, epilogue="direct", overlap=False), "fp16", "mn16", "mn16", 16,
+        "wgmma", WgmmaConfig(256, 80, 3, split_k=2, epilogue="direct", overlap=False), "fp16", "mn16", "mn16", 16,
         "fp16", c="fp16", bias="fp32", n_multiple=8, addend_pairs=True,
     ),
     Variant(
@@ -143,7 +143,7 @@ WGMMA = (
         bias="fp32", n_multiple=8,
     ),
     Variant(
-        "wgmma", WgmmaConfig(128, 64, 4, cluster_n=2), "bf16", "mn16", "mn16", 16, "fp16",
+        "wgmma", WgmmaConfig(128, 112, 4, cluster_n=2), "bf16", "mn16", "mn16", 16, "fp16",
         activation="gelu_tanh", n_multiple=8,
     ),
     Variant(
@@ -180,7 +180,7 @@ WGMMA = (
         bias="bf16", n_multiple=8, addend_pairs=True,
     ),
     Variant(
-        "wgmma", WgmmaConfig(128, 40, 3, cluster_m=4, epilogue="direct"), "bf16", "k16", "mn16", 4, "bf16",
+        "wgmma", WgmmaConfig(128, 104, 3, cluster_m=4, epilogue="direct"), "bf16", "k16", "mn16", 4, "bf16",
         c="bf16", activation="silu", n_multiple=2, addend_pairs=True,
     ),
     Variant(

@@ -41,11 +41,11 @@ struct WgmmaOperand {
     return with_high_word(low_word(address));
   }
 
-  // Its words. Only the low one depends on the address, which is below 256 KiB, and distances are
-  // added to it alone.
+  // Its words. Only the low one depends on the address, and distances are added to it alone. In a
+  // cluster, upper bits of a shared address are the number of the CTA.
   static __device__ __forceinline__ uint32_t low_word(uint32_t address) {
     constexpr uint32_t leading = mn_major ? panel_bytes / 16 : 1;
-    return (address >> 4) + (leading << 16);
+    return (address & 0x3FFFF) >> 4 | leading << 16;
   }
   static __device__ __forceinline__ uint64_t with_high_word(uint32_t low) {
     constexpr uint32_t stride = atom_bytes / 16;
