@@ -46,32 +46,32 @@ def problem(text):
 
 
 CHOICES = (
-    ("4096x4096x4096 nt bf16", H200, WgmmaConfig()),
-    ("4096x4096x4096 nn bf16", H200, WgmmaConfig()),
-    ("4096x4096x4096 tt fp16", H200, WgmmaConfig()),
+    ("4096x4096x4096 nt bf16", H200, WgmmaConfig(group_m=16)),
+    ("4096x4096x4096 nn bf16", H200, WgmmaConfig(group_m=16)),
+    ("4096x4096x4096 tt fp16", H200, WgmmaConfig(group_m=16)),
     ("8192x8192x8192 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=200, stages=3, epilogue="direct")),
     (
         "4096x4096x4096 nt bf16",
         H100_PCIE,
-        WgmmaConfig(tile_m=256, tile_n=200, stages=3, cluster_m=2, group_m=16, epilogue="direct"),
+        WgmmaConfig(tile_m=256, tile_n=200, stages=3, cluster_m=2, group_m=4, epilogue="direct"),
     ),
-    ("4096x4096x4096 nt bf16", H20, WgmmaConfig(tile_m=256, tile_n=144, group_m=16)),
-    ("2048x11008x4096 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=176, group_m=16)),
+    ("4096x4096x4096 nt bf16", H20, WgmmaConfig(tile_m=256, tile_n=144, group_m=8)),
+    ("2048x11008x4096 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=176, group_m=8)),
     ("2048x4096x11008 nt bf16", H200, WgmmaConfig(group_m=16)),
     (
         "1000x1000x1000 nt bf16",
         H200,
         WgmmaConfig(
-            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=16, epilogue="direct", overlap=False, wait_depth=1
+            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=4, epilogue="direct", overlap=False, wait_depth=1
         ),
     ),
     (
         "1024x1024x1024 nt bf16",
         H200,
-        WgmmaConfig(tile_n=64, stages=9, group_m=16, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=64, stages=9, group_m=8, epilogue="direct", overlap=False, wait_depth=1),
     ),
     ("2048x2048x2048 tn bf16", H200, WgmmaConfig(group_m=1, epilogue="direct", overlap=False, wait_depth=1)),
-    ("3000x3000x3000 nt bf16", H200, WgmmaConfig(tile_m=192, tile_n=192, stages=3, cluster_m=2, group_m=16)),
+    ("3000x3000x3000 nt bf16", H200, WgmmaConfig(tile_m=192, tile_n=192, stages=3, cluster_m=2, group_m=8)),
     (
         "16x28672x8192 nt bf16",
         H200,
@@ -107,7 +107,7 @@ CHOICES = (
         "512x512x512 nt bf16",
         H200,
         WgmmaConfig(
-            tile_m=64, tile_n=32, stages=9, group_m=16, epilogue="direct", overlap=False, wait_depth=1, tile_k=128
+            tile_m=64, tile_n=32, stages=9, group_m=8, epilogue="direct", overlap=False, wait_depth=1, tile_k=128
         ),
     ),
     (
@@ -116,25 +116,25 @@ CHOICES = (
         WgmmaConfig(tile_n=128, stages=7, group_m=16, epilogue="direct", overlap=False, wait_depth=1),
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
-    ("4096x4096x4096 nt bf16 -> fp32", H200, WgmmaConfig(epilogue="direct", overlap=False, wait_depth=1)),
-    ("2048x5120x5120 nt bf16 + bias gelu", H200, WgmmaConfig(tile_m=256, tile_n=160, group_m=16)),
+    ("4096x4096x4096 nt bf16 -> fp32", H200, WgmmaConfig(group_m=16, epilogue="direct", overlap=False, wait_depth=1)),
+    ("2048x5120x5120 nt bf16 + bias gelu", H200, WgmmaConfig(tile_m=256, tile_n=160, group_m=8)),
     (
         "1000x1001x1024 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_n=72, stages=9, group_m=16, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=72, stages=9, group_m=8, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "1000x1001x1024 nt bf16 relu",
         H200,
-        WgmmaConfig(tile_n=72, stages=9, group_m=16, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=72, stages=9, group_m=8, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "1024x1020x1024 nt bf16",
         H200,
-        WgmmaConfig(tile_n=64, stages=9, group_m=16, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=64, stages=9, group_m=8, epilogue="direct", overlap=False, wait_depth=1),
     ),
-    ("4096x4096x4096 nt bf16 by 8", H200, WgmmaConfig()),
-    ("4096x4096x4096 nn bf16 by 2", H200, WgmmaConfig()),
+    ("4096x4096x4096 nt bf16 by 8", H200, WgmmaConfig(group_m=16)),
+    ("4096x4096x4096 nn bf16 by 2", H200, WgmmaConfig(group_m=16)),
     ("64x12288x4100 nt bf16 by 8", H200, MmaConfig(tile_m=64, tile_n=64)),
     ("64x64x64 nn bf16 by 4", H200, MmaConfig(tile_m=64, tile_n=64)),
     ("4096x4096x0 nt bf16", H200, CopyConfig()),
