@@ -174,7 +174,7 @@ def test_a_record_without_a_part_that_is_shown_is_refused(gpu, tmp_path, monkeyp
                 path.write_text(json.dumps(record))
                 assert "is not a record" in error("ladder", path), key
             part[key] = kept
-    assert f"one of the command `tilewright ladder`, so `tilewright ladder {path}` shows it" in error("bench", path)
+    assert f"is one of another command: use `tilewright ladder {path}` to see it" in error("bench", path)
     rung["road"] = "another road"
     path.write_text(json.dumps(record))
     invoke("ladder", path, "--plot", tmp_path / "ladder.svg")

@@ -206,6 +206,12 @@ EQUIVALENTS = (
             "tiles.for_each_tile([&](uint32_t index) {",
         ),
         _HAS_A_TILE,
+        subjects=(
+            "wgmma tma, overlap, cluster 2x1",
+            "wgmma tma, overlap, cluster 1x2",
+            "wgmma direct, overlap, cluster 2x1",
+            "wgmma three consumers, cluster 1x2",
+        ),
     ),
     *(
         Equivalent(kernel, "weaken barrier.cluster.arrive to .relaxed", ("cluster_sync();", caller), _INITIALIZATIONS)

@@ -37,8 +37,9 @@ def read(path: Path, written_by: str, schema: Any) -> dict[str, Any]:
     except ValidationError as error:
         owner = next((owner for key, owner in _OWNERS.items() if isinstance(record, dict) and key in record), "")
         if owner and not written_by.startswith(owner):
-            shown = f"record {path} is one of the command `{owner}`, so `{owner} {path}` shows it"
-            raise ArgumentValueError(f"{shown}; here, {remedy}") from None
+            raise ArgumentValueError(
+                f"record {path} is one of another command: use `{owner} {path}` to see it, or {remedy}"
+            ) from None
         found = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, found["loc"]))
         place = f", at {where}" if where else ""
