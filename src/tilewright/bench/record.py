@@ -22,7 +22,13 @@ from tilewright.bench.session import Settings, machine
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.sensors import board_facts
 
-SOURCES = ("cuda/**/*.cuh", "kernels/**/*.py", "jit/source.py", "planner/**/*.py", "model/**/*.py", "tuning/**/*.py")
+MODELS = ("cost", "l2", "prediction", "raster", "traffic")
+"""The models that the planner asks."""
+
+SOURCES = (
+    *("cuda/**/*.cuh", "kernels/**/*.py", "jit/source.py", "planner/**/*.py", "tuning/**/*.py"),
+    *(f"model/{name}.py" for name in MODELS),
+)
 """What decides which kernel runs, tuned or not, and how it is written."""
 
 PEERS = ("nvmath-python", "triton", "quack-kernels")
