@@ -34,7 +34,7 @@ from tilewright.measure.statistics import Interval  # noqa: E402
 
 PAGE = "docs/performance.md"
 PROOF, LIMIT_SECONDS = "results/proof.json", 540
-PROTOCOLS = ProtocolOptions(rounds=6, cycles=6, slice_seconds=0.4, idle_seconds=0.3)
+PROTOCOLS = ProtocolOptions(rounds=6, cycles=6, slice_seconds=0.3, idle_seconds=0.2)
 
 
 def command() -> str:

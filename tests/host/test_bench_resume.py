@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ from support.commands import error, invoke
 from support.contenders import MACHINE, FakeContender, FakeInputs, fake_machine
 from support.hostile import mutant
 from tilewright.bench import record, session, suites
+from tilewright.bench.claims import Claims
 from tilewright.bench.inputs import Shape
 from tilewright.cli import app
 from tilewright.measure.protocol import Settled
@@ -199,6 +201,57 @@ def test_a_contender_that_breaks_the_gpu_ends_the_run_and_its_product_is_left(ma
     asked = cut_after(monkeypatch, 9)
     bench(*SHAPES, *QUICK, "--resume", path)
     assert [shape.m for shape in asked] == [1024, 2048, 512]
+
+
+# ---------------------------------------------------------------- several processes at once
+
+
+def record_of(path, claims):
+    conditions = {"shapes": [{"m": m, "n": 8, "k": 8} for m in (1, 2, 3)], "date": "today", "command": "bench"}
+    return record.Record.begin(conditions, 1.0, path, claims)
+
+
+def test_two_processes_measure_different_products_of_one_record(path):
+    """Locks of one process exclude each other, so two Claims stand for two processes."""
+    first, second = (record_of(path, Claims(path)) for _ in range(2))
+    taken = [first.attempt(), second.attempt(), first.attempt(but={Shape(1, 8, 8)})]
+    assert [shape.m for shape in taken] == [1, 2, 3]
+    assert second.attempt() is None  # what is left is under way
+    first.choices(taken[0])["quack"] = {"tile": 1}
+    second.choices(taken[1])["quack"] = {"tile": 2}
+    second.add(taken[1], {**asdict(taken[1]), "interrupted": False}, 3.0)
+    first.add(taken[0], {**asdict(taken[0]), "interrupted": True}, 2.0)
+    first.add(taken[2], {**asdict(taken[2]), "interrupted": False}, 1.0)
+    assert second.attempt() == taken[0]  # the first gave it back
+    found = content(path)
+    assert [(product["m"], product["session"]) for product in found["products"]] == [(1, 0), (2, 1), (3, 0)]
+    assert found["choices"] == {"1x8x8 bf16 nt": {"quack": {"tile": 1}}, "2x8x8 bf16 nt": {"quack": {"tile": 2}}}
+    assert found["left"] == ["1x8x8 bf16 nt"]
+    assert found["tries"] == {"1x8x8 bf16 nt": 2, "2x8x8 bf16 nt": 1, "3x8x8 bf16 nt": 1}
+    assert len(found["sessions"]) == 2
+
+
+CLAIMING = """
+import sys
+from pathlib import Path
+from tilewright.bench.claims import Claims
+
+claims = Claims(Path(sys.argv[1]))
+print(claims.take("a product"), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_claim_ends_with_its_process(path):
+    with subprocess.Popen(
+        [sys.executable, "-c", CLAIMING, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "True\n"
+        mine = Claims(path)
+        assert mine.take("another product")
+        assert not mine.take("a product")
+        other.kill()
+    assert mine.take("a product")
 
 
 # ---------------------------------------------------------------- the best peer

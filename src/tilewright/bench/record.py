@@ -1,4 +1,4 @@
-"""The record of a benchmark, which one session makes or several sessions add to.
+"""The record of a benchmark, which one session makes or several sessions add to, also at the same time.
 
 A product is measured within one session, so that ratios are only formed between times of one session. The file is
 replaced by a complete one after each product and each tuning, so an end at any time loses one product at most.
@@ -9,14 +9,15 @@ import json
 import os
 import tempfile
 from collections import UserDict
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from tilewright.bench.claims import Claims
 from tilewright.bench.inputs import Shape
 from tilewright.bench.session import Settings, machine
 from tilewright.errors import ArgumentValueError
@@ -55,26 +56,41 @@ _MUST_AGREE = {
 
 
 class Record:
-    """A record under way. `content` is its JSON, and `path` its file, if it has one."""
+    """A record under way. `content` is its JSON, and `path` its file, if it has one.
 
-    def __init__(self, content: dict[str, Any], session: dict[str, Any], path: Path | None, estimate: float):
-        self.content, self.path, self._estimate = content, path, estimate
-        self._session: dict[str, Any] | None = session
+    claims: of the processes that add to the record at the same time, such as one for each GPU of a machine; None if
+    this one alone writes it. Each change begins with what the others have written.
+    """
+
+    def __init__(
+        self,
+        content: dict[str, Any],
+        session: dict[str, Any],
+        path: Path | None,
+        estimate: float,
+        claims: Claims | None = None,
+    ):
+        self.content, self.path, self._estimate, self._claims = content, path, estimate, claims
+        self._session, self._session_number = session, -1
         self.shapes = [Shape(**shape) for shape in content["shapes"]]
 
     @classmethod
-    def begin(cls, conditions: dict[str, Any], estimate: float, path: Path | None = None) -> "Record":
+    def begin(
+        cls, conditions: dict[str, Any], estimate: float, path: Path | None = None, claims: Claims | None = None
+    ) -> "Record":
         """A record without products; `estimate` is how many seconds a product takes."""
         parts = {"interrupted": False, "left": [], "sessions": [], "choices": {}, "tries": {}, "products": []}
-        return cls({**conditions, **parts}, _session_facts(conditions), path, estimate)
+        return cls({**conditions, **parts}, _session_facts(conditions), path, estimate, claims)
 
     @classmethod
-    def resume(cls, known: dict[str, Any], conditions: dict[str, Any], estimate: float, path: Path) -> "Record":
+    def resume(
+        cls, known: dict[str, Any], conditions: dict[str, Any], estimate: float, path: Path, claims: Claims
+    ) -> "Record":
         """A known record, for another session. A ValueError names what is not as in the sessions before."""
         for name, (subject, remedy) in _MUST_AGREE.items():
             if known[name] != conditions[name]:
                 raise ArgumentValueError(f"{path} {_difference(subject, known[name], conditions[name])}: {remedy}")
-        return cls({**known, "interrupted": False}, _session_facts(conditions), path, estimate)
+        return cls({**known, "interrupted": False}, _session_facts(conditions), path, estimate, claims)
 
     @property
     def left(self) -> list[Shape]:
@@ -98,61 +114,97 @@ class Record:
 
     def choices(self, shape: Shape) -> "Choices":
         """What tuners chose for a product, by contender; each new choice is written at once."""
-        return Choices(self.content["choices"].setdefault(_key(shape), {}), self.write)
 
-    def attempt(self, shape: Shape) -> None:
-        """Note that a product is begun, so that one that ends the process does not come first again.
+        def keep(contender: str, choice: Any) -> None:
+            with self._changing():
+                self.content["choices"].setdefault(_key(shape), {})[contender] = choice
 
-        The first of them adds the session to the record.
+        return Choices(self.content["choices"].get(_key(shape), {}), keep)
+
+    def attempt(self, but: Container[Shape] = ()) -> Shape | None:
+        """The next product to be measured here, which is none of `but` and none that another process measures.
+
+        The record notes that it is begun, so that one that ends the process does not come first again. The first of
+        them adds the session to the record. None: there is nothing left to do.
         """
-        if self._session is not None:
-            self.content["sessions"] = [*self.content["sessions"], self._session]
-            self._session = None
-        self.content["tries"][_key(shape)] = self.content["tries"].get(_key(shape), 0) + 1
-        self.write()
+        with self._changing():
+            for shape in self.left:
+                if shape not in but and (self._claims is None or self._claims.take(_key(shape))):
+                    break
+            else:
+                return None
+            if self._session_number < 0:
+                self._session_number = len(self.content["sessions"])
+                self.content["sessions"].append(self._session)
+            self.content["tries"][_key(shape)] = self.content["tries"].get(_key(shape), 0) + 1
+            return shape
 
     def add(self, shape: Shape, product: dict[str, Any], seconds: float) -> None:
         """Add a product, which took that long; it replaces an incomplete one of the same shape."""
-        product |= {"session": len(self.content["sessions"]) - 1, "seconds": seconds}
-        others = [each for each in self.content["products"] if _shape_of(each) != shape]
+        product |= {"session": self._session_number, "seconds": seconds}
         order = {each: number for number, each in enumerate(self.shapes)}
-        self.content["products"] = sorted([*others, product], key=lambda each: order.get(_shape_of(each), len(order)))
-        self.content["interrupted"] = product["interrupted"]
-        self.write()
+        with self._changing():
+            others = [each for each in self.content["products"] if _shape_of(each) != shape]
+            ordered = sorted([*others, product], key=lambda each: order.get(_shape_of(each), len(order)))
+            self.content["products"], self.content["interrupted"] = ordered, product["interrupted"]
+        if self._claims is not None:
+            self._claims.give_back(_key(shape))
+
+    def interrupt(self) -> None:
+        """Note that the session was interrupted."""
+        with self._changing():
+            self.content["interrupted"] = True
+
+    def leave(self) -> None:
+        """Leave to others what is not measured yet."""
+        if self._claims is not None:
+            self._claims.give_all_back()
 
     def write(self) -> None:
         """Replace the file, if there is one, by a complete one. An OSError leaves the old one."""
-        self.content["left"] = [_key(each) for each in self.left]
-        if self.path is None:
-            return
-        target = self.path.resolve()  # keeps a link
-        text = json.dumps(self.content, indent=1) + "\n"
-        if target.exists() and not target.is_file():  # such as /dev/null, which must stay what it is
-            target.write_text(text, encoding="utf-8")
-            return
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.")
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(temporary, target.stat().st_mode & 0o777 if target.exists() else 0o644)
-            os.replace(temporary, target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+        with self._changing():
+            pass
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Change `content` in a `with` block, from what other processes have written to what they will read."""
+        with nullcontext() if self._claims is None else self._claims.exclusive:
+            if self._claims is not None and self.path is not None and self.path.is_file():
+                self.content = json.loads(self.path.read_text(encoding="utf-8"))
+            yield
+            self.content["left"] = [_key(each) for each in self.left]
+            if self.path is not None:
+                _replace(self.path.resolve(), json.dumps(self.content, indent=1) + "\n")  # resolve keeps a link
+
+
+def _replace(target: Path, text: str) -> None:
+    """Give a file another text, whole or not at all."""
+    if target.exists() and not target.is_file():  # such as /dev/null, which must stay what it is
+        target.write_text(text, encoding="utf-8")
+        return
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, target.stat().st_mode & 0o777 if target.exists() else 0o644)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 class Choices(UserDict[str, Any]):
-    """A part of a record that is written whenever a choice is added."""
+    """What tuners chose for a product, by contender. `keep` is called with each new choice."""
 
-    def __init__(self, known: dict[str, Any], write: Callable[[], None]):
+    def __init__(self, known: dict[str, Any], keep: Callable[[str, Any], None]):
         super().__init__()
-        self.data, self._write = known, write
+        self.data, self._keep = dict(known), keep
 
     def __setitem__(self, contender: str, choice: Any) -> None:
         if self.data.get(contender) != choice:
             self.data[contender] = choice
-            self._write()
+            self._keep(contender, choice)
 
 
 def conditions(shapes: Sequence[Shape], settings: Settings, suite: str | None, tilewright: str) -> dict[str, Any]:

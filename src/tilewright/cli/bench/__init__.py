@@ -54,6 +54,7 @@ def bench(
     Examples:
       tilewright bench llama-7b
       tilewright bench proof --against best --resume proof.json --time-limit 540
+      CUDA_VISIBLE_DEVICES=1 tilewright bench proof --against best --resume proof.json  # beside it, on another GPU
       tilewright bench squares --contender tilewright --contender cublas
       tilewright bench --shape 8192,8192,8192 --protocol burst
       tilewright bench squares --configs all --output record.json
@@ -109,12 +110,19 @@ def _record(shapes: "list[Shape]", settings: "Settings", suite: str | None, to: 
     from tilewright.bench.record import Record, conditions
 
     here, estimate = conditions(shapes, settings, suite, __version__), settings.seconds()
-    if to.resume is None or not to.resume.exists():
-        return Record.begin(here, estimate, to.resume or to.output)
+    if to.resume is None:
+        return Record.begin(here, estimate, to.output)
+    from tilewright.bench.claims import Claims
     from tilewright.cli.bench.schema import Resumable
 
-    known = records.read(to.resume, "tilewright bench --resume", Resumable)
-    return Record.resume(known, here, estimate, to.resume)
+    claims = Claims(to.resume)
+    with claims.exclusive:  # of two processes that find no record, one begins it
+        if to.resume.exists():
+            known = records.read(to.resume, "tilewright bench --resume", Resumable)
+            return Record.resume(known, here, estimate, to.resume, claims)
+        record = Record.begin(here, estimate, to.resume, claims)
+        record.write()
+        return record
 
 
 def _measure(record: "Record", settings: "Settings", to: RecordOptions) -> "list[Outcome]":
@@ -124,16 +132,19 @@ def _measure(record: "Record", settings: "Settings", to: RecordOptions) -> "list
     from tilewright.cli.bench.table import show
 
     outcomes: list[Outcome] = []
-    begun, left, total = time.monotonic(), record.left, len(record.shapes)
+    begun, total = time.monotonic(), len(record.shapes)
+    tried: set[Shape] = set()
     _say_progress(record)
     try:
-        for number, shape in enumerate(left):
+        while True:
             spent = time.monotonic() - begun
             if outcomes and to.time_limit is not None and spent + record.longest_seconds > to.time_limit:
                 break
-            done = (total - len(left) + number) / total
+            if (shape := record.attempt(but=tried)) is None:
+                break
+            tried.add(shape)
+            done = 1 - len(record.left) / total
             with progress(f"{shape}", done) as bar:
-                record.attempt(shape)
                 started = time.monotonic()
                 try:
                     outcome = session.measure(shape, settings, _part(bar, done, 1 / total), record.choices(shape))
@@ -151,7 +162,9 @@ def _measure(record: "Record", settings: "Settings", to: RecordOptions) -> "list
                 break
             _say_progress(record)
     except KeyboardInterrupt:
-        record.content["interrupted"] = True
+        record.interrupt()
+    finally:
+        record.leave()
     return outcomes
 
 

@@ -190,7 +190,7 @@ class RecordOptions:
         typer.Option(
             "--resume",
             help="Go on with the record in this file, or begin one: give the same command until nothing is left. What "
-            "is measured stays, and so does what peers' tuners chose.",
+            "is measured stays, and so does what peers' tuners chose. Several processes may do so at once, one a GPU.",
             metavar="RECORD",
         ),
     ] = None
