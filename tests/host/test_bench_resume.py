@@ -340,7 +340,7 @@ def test_what_is_no_record_to_go_on_with_is_refused(machine, path, begun):
     assert "are both the place of the record: leave one out" in both
     assert f"{begun} and --shape" not in both
     old = path.with_name("old.json")
-    shutil.copy(Path(__file__).parents[2] / "results" / "peers.json", old)
+    shutil.copy(Path(__file__).parents[2] / "results" / "wgmma_vs_cublas.json", old)
     assert "is not a record" in error(*options, "--resume", old)
     assert "--resume is for measuring" in error("bench", begun, "--resume", path)
     assert "--self-check is against the contender itself, and --against=best" in error(

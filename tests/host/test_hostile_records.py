@@ -35,7 +35,7 @@ def counted():
 
 @pytest.fixture
 def original(kind, counted):
-    files = {"timed ladder": "ladder_8192", "bench": "peers", "sweep": "wgmma_vs_cublas"}
+    files = {"timed ladder": "ladder_8192", "bench": "proof", "sweep": "wgmma_vs_cublas"}
     return small(json.loads((RESULTS / f"{files[kind]}.json").read_text()) if kind in files else counted)
 
 
