@@ -161,8 +161,8 @@ def plan(
         rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
 
         def request_of(a: Any, b: Any, c: Any, *, bias: Any, out: Any, stream: Any) -> Request:
-            of_call = _call(a, b, c, bias, out, alpha, beta)
-            return _request(*of_call, activation, out_dtype, kernel, config, request.backend, stream)
+            arrays = Arrays.of(a, b, c if addend_scale else None, bias, out)
+            return _request(arrays, scale, addend_scale, activation, out_dtype, kernel, config, request.backend, stream)
 
         return range_plan_of(request, rows, request_of)
     if tune:

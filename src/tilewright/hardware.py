@@ -61,7 +61,8 @@ class Hardware(NamedTuple):
     rates: Rates
 
     def __hash__(self) -> int:
-        return hash(self.name)  # each plan asks several times; GPUs of one name are rarely in one process
+        # Each plan asks several times; GPUs of one name are rarely in one process. A plain tuple has another hash.
+        return hash(self.name)
 
     @property
     def capability(self) -> int:

@@ -1,11 +1,15 @@
 """The model of the machine against figures measured on an H200 (random data, settled unless stated)."""
 
+from random import Random
+
+import numpy as np
 import pytest
 
 from tilewright.dtypes import bf16, fp32
-from tilewright.hardware import GPUS, H20, H200
+from tilewright.hardware import A100, GPUS, H20, H200
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.model.cost import Tiles, prepare, times
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.problem import Matrix, Problem
 
@@ -138,3 +142,20 @@ def test_an_empty_sum_costs_the_launch_and_the_writing():
     prediction = kernel.predict(kernel.best(problem, H200), problem, H200)
     assert prediction.tflops == 0
     assert prediction.seconds > 3e-6 + 2 * 2048**2 / H200.memory_bandwidth
+
+
+@pytest.mark.parametrize(
+    ("unit", "dtype", "gpu"), [("mma", bf16, A100), ("mma", bf16, H200), ("cuda_cores", fp32, H200)]
+)
+def test_where_nothing_overlaps_plain_numbers_give_the_times_of_the_arrays(unit, dtype, gpu):
+    rng = Random(5)
+    ways = [(tile, 16 * rng.randint(1, 16), 32) for tile in (64, 128, 192, 256)]
+    tile_m, tile_n, tile_k = np.array(ways, np.float64).T
+    one, apart = np.ones(len(ways)), np.zeros(len(ways), bool)
+    tiles = Tiles(tile_m, tile_n, tile_k, one, one, one, one, one * gpu.sm_count, apart)
+    plain = prepare(tiles, unit, dtype, gpu)
+    step = np.array([(way[5]) ** 4 for way in plain.turns])
+    arrays = plain._replace(turns=(), step=step)
+    for _ in range(200):
+        product = (*(rng.randint(1, 9000) for _ in range(3)), rng.randint(1, 9))
+        np.testing.assert_allclose(times(plain, *product), times(arrays, *product), rtol=1e-12)

@@ -82,6 +82,25 @@ def test_strides_addends_and_outs_are_those_of_the_arrays(backend, step):
     assert [call[1:3] for call in backend.launched] == [(1.0, 2.0)] * len(rows)
 
 
+def test_alpha_and_beta_are_the_defaults_of_its_calls():
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(shape, np.float32) for shape in ((8, 16), (16, 24), (8, 24)))
+    backend, alpha = EmulatedBackend(), np.array(0.5)
+    plan = tw.plan(a, b, c, alpha=alpha, beta=2.0, m=range(1, 9), backend=backend)
+    alpha[...] = 0.0  # read once
+    for m in (1, 3):
+        expected = tw.matmul(a[:m], b, c[:m], alpha=0.5, beta=2.0, backend=backend)
+        np.testing.assert_array_equal(plan(a[:m], b, c[:m]), expected)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_where_beta_is_zero_c_may_be_left_out_or_not(first):
+    a, b, c = np.ones((8, 16), np.float32), np.ones((16, 24), np.float32), np.ones((8, 24), np.float32)
+    plan = tw.plan(a, b, c, beta=0.0, m=range(1, 9), backend=EmulatedBackend())
+    for given in (first, 1 - first):
+        np.testing.assert_array_equal(plan(*((a, b, c) if given else (a, b))), a @ b)
+
+
 def test_the_results_are_those_of_matmul():
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape, np.float32).astype(np.float16) for shape in ((40, 72), (72, 48)))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tilewright.jit import compile as compiler
 from tilewright.jit.cache import default_cache
+from tilewright.jit.source import cuda_code
 
 OWN = str(Path(__file__).parent / "include")
 """The folder with our own headers."""
@@ -41,6 +42,8 @@ _WHEELS = (
 
 _WHOLE = {"cub/cub.cuh": "cub/block/block_reduce.cuh"}
 """Headers of a whole library, host code included, and an example of what device code takes of it."""
+
+_INCLUDED = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)[>\"]", re.MULTILINE)
 
 
 @functools.cache
@@ -81,10 +84,12 @@ def _bundled() -> list[str]:
 
 
 def advice(missing: Sequence[str], text: str) -> str:
-    """What to do about the headers that cannot be found of those that a source includes; empty for none."""
-    if whole := [name for name in _WHOLE if name in text and name not in missing]:
-        return f"\n{whole[0]} has host code, too: include what you use of it, such as <{_WHOLE[whole[0]]}>"
-    return "".join(f"\n{name} cannot be found: {_remedy(name)}" for name in missing)
+    """What to do about the headers that a source includes and that cannot be found or used; empty for none."""
+    included = _INCLUDED.findall(cuda_code(text))
+    found = [f"{name} cannot be found: {_remedy(name)}" for name in missing]
+    whole = [name for name in _WHOLE if name in included and name not in missing]
+    found += [f"{name} has host code, too: include what you use of it, such as <{_WHOLE[name]}>" for name in whole]
+    return "".join(f"\n{line}" for line in found)
 
 
 def _remedy(name: str) -> str:

@@ -14,7 +14,7 @@ _FP32_MAX = 3.4028234663852886e38
 
 
 class Arrays(NamedTuple):
-    """The arrays of a call in the order of OPERANDS, each read once; None and 0 for those that are not there."""
+    """The arrays of a call in the order of OPERANDS, as read; None and 0 for those that are not there."""
 
     arrays: Sequence[Any]
     signatures: Sequence[Signature | None]

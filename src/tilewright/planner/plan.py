@@ -158,7 +158,7 @@ class Plan:
             result = self._direct(arrays[0], arrays[1], arrays[OUT])
             if result is not None:
                 return result
-        pointers = (self._reader or self._read())(arrays)
+        pointers = (self._reader or self._make_reader())(arrays)
         return None if pointers is None else self.launch(arrays, pointers, alpha, beta, stream)[0]
 
     def _call(self, arrays: tuple[Any, ...], alpha: float | None, beta: float | None, stream: Any) -> tuple[Any, Any]:
@@ -178,7 +178,7 @@ class Plan:
                 f"alpha={alpha}: this plan was made for alpha {'other than' if self._multiplies else 'of'} 0 (a and b "
                 f"are not read where it is 0): make another plan"
             )
-        pointers = (self._reader or self._read())(arrays)
+        pointers = (self._reader or self._make_reader())(arrays)
         if pointers is None:
             pointers = self._read_checking(arrays)
         return self.launch(arrays, pointers, alpha, beta, stream)
@@ -218,8 +218,8 @@ class Plan:
                 self._direct = self._make_direct(arrays)
         return out, counters
 
-    def _read(self) -> Reader:
-        """The Reader of the slots, built at the first use: a Plan that is called once does not need it."""
+    def _make_reader(self) -> Reader:
+        """Make the Reader of the slots, built at the first use: a Plan that is called once does not need it."""
         self._reader = found = reader(self._slots, self._tensors)
         return found
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.errors import ArgumentValueError, UnavailableError, warn
 from tilewright.jit.pool import CompilerPool, compilations
 from tilewright.planner.request import Request
 from tilewright.planner.tuned import Store, label, store
@@ -52,7 +52,7 @@ def ensure_tuned(request: Request) -> None:
         try:
             kept.add([found.entry], replaces=True)
         except UnavailableError as error:
-            log.warning("%s", error)
+            warn("%s", error)
 
 
 def _has(kept: Store, problem: Problem) -> bool:

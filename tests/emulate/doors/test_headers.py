@@ -164,6 +164,13 @@ def test_the_header_of_all_of_cub_is_not_for_device_code():
         tw.check("#include <cub/cub.cuh>\n__global__ void nothing() {}\n", block=1)
 
 
+def test_a_header_that_a_comment_names_is_not_advised_about():
+    with pytest.raises(tw.CompilationError) as raised:
+        tw.check("// not #include <cub/cub.cuh>\n#include <cutlass/no_such.h>\n__global__ void nothing() {}\n", block=1)
+    assert "cutlass/no_such.h cannot be found" in str(raised.value)
+    assert "host code" not in str(raised.value)
+
+
 @pytest.mark.skipif(not brings_headers(), reason="this NVRTC brings no headers")
 def test_a_header_of_cpp_has_another_name_for_device_code(without_a_toolkit):
     with pytest.raises(
