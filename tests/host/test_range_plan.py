@@ -1,5 +1,7 @@
 """Plans for a range of rows: what is compiled before, that nothing is afterwards, and what is refused."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -85,7 +87,8 @@ def test_strides_addends_and_outs_are_those_of_the_arrays(backend, step):
 def test_alpha_and_beta_are_the_defaults_of_its_calls():
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(shape, np.float32) for shape in ((8, 16), (16, 24), (8, 24)))
-    backend, alpha = EmulatedBackend(), np.array(0.5)
+    backend = EmulatedBackend()
+    alpha: Any = np.array(0.5)
     plan = tw.plan(a, b, c, alpha=alpha, beta=2.0, m=range(1, 9), backend=backend)
     alpha[...] = 0.0  # read once
     for m in (1, 3):
