@@ -12,9 +12,11 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from tilewright.bench.inputs import Shape
+from tilewright.cli.products import problem_of
 from tilewright.dtypes import bf16, fp16, fp32
 from tilewright.errors import ArgumentValueError
-from tilewright.hardware import H200
+from tilewright.hardware import GPUS, H200
 from tilewright.jit.cache import default_cache
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
@@ -23,6 +25,7 @@ from tilewright.planner.choose import choose
 from tilewright.planner.tuned import Entry, Key, Store, Table, bucket, decode, encode
 from tilewright.problem import Epilogue, Matrix, Problem
 
+SHIPPED = tuned._SHIPPED
 UNUSUAL = WgmmaConfig(128, 64, 3, epilogue="direct", overlap=False)
 
 
@@ -154,9 +157,12 @@ def test_tables_count_in_the_order_user_search_path_package(folder, monkeypatch,
     configs = {place: replace(UNUSUAL, stages=stages) for place, stages in (("user", 2), ("path", 3), ("package", 4))}
     monkeypatch.setenv("TILEWRIGHT_CACHE_PATH", str(tmp_path / "path"))
     monkeypatch.setattr(tuned, "_SHIPPED", tmp_path / "package")
-    for place, path in (("path", tmp_path / "path" / "tuned"), ("package", tmp_path / "package")):
-        path.mkdir(parents=True)
-        (path / tuned.file_name("H200-132")).write_text(encode(Table([entry(config=configs[place])]), "H200-132"))
+    for place, path in (
+        ("path", tmp_path / "path" / "tuned" / tuned.file_name("H200-132")),
+        ("package", tmp_path / "package" / "H200-132.json"),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(encode(Table([entry(config=configs[place])]), "H200-132"))
     default_cache.cache_clear()
     assert Store("H200-132").find(product()).made_config() == configs["path"]
     Store("H200-132").add([entry(config=configs["user"])])
@@ -199,7 +205,7 @@ BAD = {
 @pytest.mark.parametrize(("text", "reason"), BAD.items(), ids=[str(number) for number in range(len(BAD))])
 def test_a_file_that_is_no_table_is_refused_ignored_with_one_warning_and_kept(folder, caplog, text, reason):
     with pytest.raises(ArgumentValueError) as refusal:
-        decode(text, "H200-132")
+        decode(text, "H200-132", of_kernels=tuned.kernels_digest())
     assert str(refusal.value).startswith(reason)
     path = folder / "tuned" / tuned.file_name("H200-132")
     path.parent.mkdir()
@@ -264,3 +270,18 @@ def test_a_process_that_is_killed_leaves_a_whole_table(folder):
         assert {1000 * number + step for step in told} <= found
     Store("H200-132").add([entry(product(m=7))])
     assert 7 in {each.m for each in tuned.read(path)[1].entries()}
+
+
+def test_the_shipped_tables_are_for_these_kernels_and_are_used(folder, monkeypatch):
+    """After a change of the kernels: measure again, or remove them. tools/shipped_tables.py does both."""
+    monkeypatch.setattr(tuned, "_SHIPPED", SHIPPED)
+    for path in SHIPPED.glob("*.json"):
+        gpu, table = decode(path.read_text(encoding="utf-8"), of_kernels=tuned.kernels_digest())
+        (hardware,) = (each for each in GPUS.values() if tuned.label(each) == gpu)
+        assert path.name == f"{gpu}.json"
+        assert len(table)
+        for entry in table.entries():
+            n, k, _, layout, dtype, *_ = entry.key
+            problem = problem_of(Shape(entry.m, n, k, dtype, layout), bias=False, activation=None)
+            assert choose(problem, hardware).config == entry.made_config()
+            assert choose(problem, hardware, measured=False).config != entry.made_config()

@@ -22,6 +22,7 @@ from tilewright.bench.inputs import Shape
 from tilewright.bench.session import Settings, machine
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.sensors import board_facts
+from tilewright.planner.tuned import kernels_digest
 
 MODELS = ("cost", "l2", "prediction", "raster", "traffic")
 """The models that the planner asks."""
@@ -214,6 +215,7 @@ def conditions(shapes: Sequence[Shape], settings: Settings, suite: str | None, t
     return {
         **here,
         "sources": source_digest(),
+        "kernels": kernels_digest(),
         "versions": {"tilewright": tilewright, **here["versions"], **peers},
         "suite": suite,
         **json.loads(json.dumps(settings.as_dict())),

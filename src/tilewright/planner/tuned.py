@@ -29,7 +29,7 @@ LINE = 128
 """Rows that begin on lines of L2 are aligned as well as can be."""
 
 _SHIPPED = Path(__file__).parent / "tables"
-"""The package's own tables."""
+"""The package's own tables, made by tools/shipped_tables.py. They are for its own kernels, which a test shows."""
 
 LOOK_SECONDS = 0.1
 """How long a table of another process may stay unseen."""
@@ -212,11 +212,11 @@ def encode(table: Table, gpu: str) -> str:
     return f'{head}, "entries": [\n{lines}\n]}}\n'
 
 
-def decode(text: str, gpu: str | None = None) -> tuple[str, Table]:
+def decode(text: str, gpu: str | None = None, *, of_kernels: str | None = None) -> tuple[str, Table]:
     """The GPU and the Table of a file's text.
 
-    An ArgumentValueError says what is wrong with another text, or with one for other kernels, or for another GPU than
-    `gpu`.
+    An ArgumentValueError says what is wrong with another text, or with one for another GPU than `gpu` or for other
+    kernels than `of_kernels`, a digest; None is for any.
     """
     try:
         content = json.loads(text)
@@ -226,7 +226,7 @@ def decode(text: str, gpu: str | None = None) -> tuple[str, Table]:
         raise ArgumentValueError("it is not a table of tuned Configs: `tilewright tune --export` writes one")
     if content["format"] != FORMAT:
         raise ArgumentValueError(f"it has format {content['format']!r}, and this version reads {FORMAT}: tune again")
-    if content["kernels"] != kernels_digest():
+    if of_kernels not in (None, content["kernels"]):
         raise ArgumentValueError("it was measured with other kernels than this version's: tune again")
     if not isinstance(content["gpu"], str) or gpu not in (None, content["gpu"]):
         raise ArgumentValueError(f"it is for GPU {content['gpu']!r}, and this one is {gpu!r}: tune on this GPU")
@@ -245,12 +245,15 @@ def file_name(gpu: str) -> str:
     return f"{gpu}-{kernels_digest()[:16]}.json"
 
 
-def read(path: Path, gpu: str | None = None) -> tuple[str, Table]:
-    """The GPU and the Table in a file. Raises OSError, or an ArgumentValueError as `decode` does, with the path."""
+def read(path: Path, gpu: str | None = None, *, shipped: bool = False) -> tuple[str, Table]:
+    """The GPU and the Table in a file, which is for the present kernels, unless it is `shipped` with them.
+
+    Raises OSError, or an ArgumentValueError as `decode` does, with the path.
+    """
     if path.stat().st_size > MAX_BYTES:
         raise ArgumentValueError(f"{path} has more than {MAX_BYTES} bytes, so it is no table: name another")
     try:
-        return decode(path.read_text(encoding="utf-8"), gpu)
+        return decode(path.read_text(encoding="utf-8"), gpu, of_kernels=None if shipped else kernels_digest())
     except ValueError as error:
         raise ArgumentValueError(f"{path} cannot be used: {error}") from None
 
@@ -283,10 +286,9 @@ class Store:
         if (now := time.monotonic()) >= self._next_look:
             self._next_look = now + LOOK_SECONDS  # first, since another thread may want a new look meanwhile
             for folder, (stamp, _) in self._found.items():
-                # Most folders are not there, and the name of a file takes some 10 ms.
-                found = _stamp(folder / self.path.name) if os.path.isdir(folder) else ""
+                found = _stamp(self._file(folder)) if os.path.isdir(folder) else ""
                 if found != stamp:
-                    self._found[folder] = found, self._load(folder / self.path.name)
+                    self._found[folder] = found, self._load(folder)
             known = (self._unsaved, *(table for _, table in self._found.values()))
             self._tables = [table for table in known if table.extents]
         return self._tables
@@ -346,9 +348,13 @@ class Store:
             warn("%s; it is kept as %s, and a new table begun", error, damaged)
             return Table()
 
-    def _load(self, path: Path) -> Table:
+    def _file(self, folder: Path) -> Path:
+        """The table in a folder. The name of a shipped one needs no digest, which takes some 10 ms."""
+        return folder / (f"{self.gpu}.json" if folder == _SHIPPED else self.path.name)
+
+    def _load(self, folder: Path) -> Table:
         try:
-            return read(path, self.gpu)[1]
+            return read(self._file(folder), self.gpu, shipped=folder == _SHIPPED)[1]
         except OSError:
             return Table()  # the usual case: nothing was tuned
         except ArgumentValueError as error:
