@@ -113,6 +113,11 @@ def masked():
     return (np.ma.masked_array(f16(3, 4)), f16(4, 5)), {}
 
 
+@bad(TypeError, "out.dtype=float64 is not a supported dtype: pass an out of bf16, fp16, fp32")
+def float64_out():
+    return (f16(3, 4), f16(4, 5)), {"out": np.zeros((3, 5))}
+
+
 @bad(TypeError, "out_dtype=int8", "bf16, fp16, fp32", "convert")
 def unsupported_out_dtype():
     return (f16(3, 4), f16(4, 5)), {"out_dtype": "int8"}
