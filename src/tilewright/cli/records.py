@@ -35,8 +35,17 @@ def read(path: Path, written_by: str, schema: Any) -> dict[str, Any]:
     try:
         TypeAdapter(schema).validate_python(record)
     except ValidationError as error:
-        if isinstance(record, dict) and (other := _other(record, path, written_by)):
-            raise ArgumentValueError(f"record {path} is {other} {remedy}") from None
+        head = record if isinstance(record, dict) else {}
+        reader = next((reader for key, reader in _READERS.items() if key in head), "")
+        if reader and not written_by.startswith(reader):
+            raise ArgumentValueError(
+                f"record {path} is one of another command: use `{reader} {path}` to see it, or {remedy}"
+            ) from None
+        writer = str(head.get("command", "tilewright"))[:100]
+        if not reader and not writer.startswith("tilewright") and writer.isprintable():
+            raise ArgumentValueError(
+                f"record {path} is what `{writer}` wrote, which no command shows: {remedy}"
+            ) from None
         found = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, found["loc"]))
         if found["type"] == "missing":
@@ -46,17 +55,6 @@ def read(path: Path, written_by: str, schema: Any) -> dict[str, Any]:
         raise ArgumentValueError(f"record {path} is not a record{reason}: {remedy}") from None
     known: dict[str, Any] = record
     return known
-
-
-def _other(record: dict[str, Any], path: Path, written_by: str) -> str:
-    """What a record is that another program wrote, and where to see it; empty if it seems to be ours."""
-    reader = next((reader for key, reader in _READERS.items() if key in record), "")
-    if reader:
-        return "" if written_by.startswith(reader) else f"one of another command: use `{reader} {path}` to see it, or"
-    writer = str(record.get("command", "tilewright"))[:100]
-    if writer.startswith("tilewright") or not writer.isprintable():
-        return ""
-    return f"what `{writer}` wrote, which no command shows:"
 
 
 def _finite(text: str) -> float:
