@@ -147,8 +147,7 @@ def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) ->
         cores = "the CUDA cores" if unit == "cuda_cores" else "the tensor cores"
         limit = f"{cores} at {gpu.hardware.clock(unit) / 1e9:.2f} GHz"
     outcome.facts["time"] = (
-        f"{timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}), "
-        f"{tflops:.3g} TFLOP/s"
+        f"{timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}){_rate(tflops)}"
     )
     outcome.facts["share"] = f"{share:.1%} of the speed of light, which is {light.seconds * 1e6:.1f} us by {limit}"
 
@@ -227,10 +226,16 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     tflops = problem.flops / us / 1e6
     outcome.record.update({"predicted_time_us": us, "predicted_tflops": tflops})
     useful = f"{prediction.quantization:.1%}" if prediction.quantization >= 0.001 else "less than 0.1%"
-    # A product without a sum has no arithmetic.
-    rate, share = (f", {tflops:.3g} TFLOP/s", f" ({useful} of their arithmetic useful)") if problem.flops else ("", "")
-    outcome.facts["predicted"] = f"{us:.1f} us on an {hardware.name} for {product}{rate}, once its clocks have settled"
+    outcome.facts["predicted"] = (
+        f"{us:.1f} us on an {hardware.name} for {product}{_rate(tflops)}, once its clocks have settled"
+    )
+    share = f" ({useful} of their arithmetic useful)" if problem.flops else ""
     outcome.facts["because"] = f"tiles {prediction.tile_count:,}, waves {prediction.waves:,}{share}"
+
+
+def _rate(tflops: float) -> str:
+    """The rate as a further clause; nothing for a product without a sum, which has no arithmetic."""
+    return f", {tflops:.3g} TFLOP/s" if tflops else ""
 
 
 def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> Outcome:
