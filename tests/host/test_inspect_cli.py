@@ -34,3 +34,28 @@ def test_inspect_compiles_for_architectures_without_an_entry(kernel, arch):
     record = in_json("inspect", kernel, "--problem", "64,64,64", "--arch", arch, "--ptx")
     assert record["arch"] == arch
     assert f".target {arch}" in record["ptx"]
+
+
+CTAS_PER_SM = {
+    "register_tiles": (1, "registers"),
+    "warp_tiles": (2, "registers"),
+    "wmma_gmem": (4, "registers"),
+    "mma_warp": (32, "CTAs"),
+    "wgmma_basic": (8, "registers"),
+    "wgmma_larger_tile": (3, "registers"),
+    "wgmma_pipelined": (1, "shared memory"),
+}
+"""CTAs per SM of some rungs on Hopper, and what limits them."""
+
+
+@pytest.mark.parametrize("rung", CTAS_PER_SM)
+def test_inspect_tells_the_ctas_per_sm_and_their_limit(rung):
+    ctas, limit = CTAS_PER_SM[rung]
+    held = in_json("inspect", rung)["occupancy"]
+    assert held["ctas"] == ctas
+    assert limit in held["limits"]
+
+
+def test_inspect_leaves_the_occupancy_out_where_the_limits_are_unknown():
+    assert in_json("inspect", "simt", "--problem", "64,64,64", "--arch", "sm_110")["occupancy"] is None
+    assert "CTAs per SM" not in invoke("inspect", "simt", "--problem", "64,64,64", "--arch", "sm_110").stdout

@@ -72,6 +72,7 @@ def inspect(
     from tilewright.jit.cache import build
     from tilewright.jit.listing import instruction_mix, ptx_listing, resources, sass_listing
     from tilewright.kernels.registry import kernel_named
+    from tilewright.model.occupancy import LIMITS, occupancy
 
     shapes = DEFAULT_SHAPES if problem is None else (parse_shape(problem, "--problem"),)
     chosen, hardware = kernel_named(kernel, "KERNEL"), hardware_of(arch)
@@ -89,6 +90,9 @@ def inspect(
         listings["sass"] = sass_listing(compiled)
     kind, text = ("sass", listings["sass"]) if sass else ("ptx", compiled.ptx)
     mix = instruction_mix(text, "sass" if sass else "ptx")
+    smem_bytes = launch.smem_bytes + compiled.static_smem_bytes
+    known = hardware.capability in LIMITS
+    held = occupancy(hardware.capability, launch.block, compiled.registers, smem_bytes) if known else None
     record: dict[str, Any] = {
         **resources(compiled),
         "kernel": chosen.name,
@@ -104,6 +108,7 @@ def inspect(
         "threads": launch.block,
         "cluster": launch.cluster,
         "smem_bytes": launch.smem_bytes,
+        "occupancy": held and held.as_dict(),
         "instruction_mix": {kind: mix},
         **listings,
     }
@@ -116,6 +121,16 @@ def inspect(
             typer.echo(text)
     else:
         _show(record, kind, mix)
+
+
+def _occupancy(held: dict[str, Any] | None) -> dict[str, str]:
+    """CTAs and warps per SM, and what allows no more; nothing for a GPU whose limits are unknown."""
+    if held is None:
+        return {}
+    return {
+        "CTAs per SM": f"{held['ctas']}, limited by {' and '.join(held['limits'])}",
+        "warps per SM": f"{held['warps']} of {held['most_warps']} ({held['share']:.1%})",
+    }
 
 
 def _show(record: dict[str, Any], kind: str, mix: dict[str, int]) -> None:
@@ -134,6 +149,7 @@ def _show(record: dict[str, Any], kind: str, mix: dict[str, int]) -> None:
             "stack bytes": record["stack_bytes"],
             "SMEM bytes per CTA": record["smem_bytes"] + record["static_smem_bytes"],
             "threads per CTA": record["threads"],
+            **_occupancy(record["occupancy"]),
             "CTAs": record["grid"],
             "CTAs per cluster": record["cluster"],
             "cubin bytes": record["cubin_bytes"],

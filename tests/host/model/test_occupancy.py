@@ -1,0 +1,65 @@
+"""Occupancy against the published example, and against what ptxas and the data sheets say of our kernels."""
+
+import pytest
+
+from tilewright.errors import ArgumentValueError
+from tilewright.model.occupancy import LIMITS, occupancy
+
+
+def test_the_example_of_the_naive_kernel_to_the_digit():
+    """32 registers, 1024 threads, no shared memory of its own, 8 KiB of it per SM: min(2, 2, 8) = 2."""
+    found = occupancy(90, 1024, 32, carveout=8192)
+    assert (found.by_registers, found.by_warps, found.by_smem) == (2, 2, 8)
+    assert found.ctas == 2
+    assert found.share == 1.0
+    assert found.limits == ("registers", "warps")
+    assert 114 * found.ctas == 228
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "smem_bytes", "ctas", "limits"),
+    [
+        (1024, 48, 0, 1, ("registers",)),  # 49,152 of 65,536 registers
+        (1024, 33, 0, 1, ("registers",)),  # 40 are given to a warp's threads: two CTAs would need 81,920
+        (384, 168, 227 * 1024, 1, ("registers", "shared memory")),  # 12 warps, and 8 more would not fit
+        (128, 128, 48 * 1024, 4, ("registers", "shared memory")),
+        (128, 32, 0, 16, ("registers", "warps")),
+        (32, 16, 0, 32, ("CTAs",)),
+        (1, 16, 0, 32, ("CTAs",)),
+        (256, 24, 113 * 1024, 2, ("shared memory",)),
+        (256, 24, 113 * 1024 + 1, 1, ("shared memory",)),
+    ],
+)
+def test_what_limits_the_ctas_of_an_h100(threads, registers, smem_bytes, ctas, limits):
+    found = occupancy(90, threads, registers, smem_bytes)
+    assert found.ctas == ctas
+    assert found.limits == limits
+    assert found.as_dict()["warps"] == found.warps == ctas * -(-threads // 32)
+
+
+def test_registers_are_given_by_units_of_256_to_warps_by_fours():
+    """Of 80 registers a warp takes 2,560: 25 warps would fit into 65,536, and 24 do."""
+    found = occupancy(90, 32, 80)
+    assert found.by_registers == 24
+    assert occupancy(90, 800, 80).ctas == 0
+
+
+def test_of_volta_nothing_is_reserved():
+    assert occupancy(70, 256, 32, 48 * 1024).ctas == 2
+    assert occupancy(80, 256, 32, 82 * 1024).ctas == 1
+    assert occupancy(70, 1024, 32).by_smem == LIMITS[70].ctas
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((91, 32, 32), r"capability=91 is unknown: use one of 70, 75, 80"),
+        ((90, 0, 32), "threads=0 is not possible on an SM of 90: give 1 to 1024"),
+        ((90, 1025, 32), "threads=1025 is not possible"),
+        ((90, 32, 256), "registers=256 is not possible on an SM of 90: give 1 to 255"),
+        ((90, 32, 32, 227 * 1024 + 1), "smem_bytes=232449 is not possible on an SM of 90: give 0 to 232448"),
+    ],
+)
+def test_what_no_kernel_can_have_is_refused(arguments, message):
+    with pytest.raises(ArgumentValueError, match=message):
+        occupancy(*arguments)
