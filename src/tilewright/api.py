@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend
-from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, silence
 from tilewright.operand import HOST
 from tilewright.planner.call_arguments import Arrays, scalars
 from tilewright.planner.choose import check_names
@@ -229,7 +229,7 @@ def _backend(wanted: "str | Backend", device: int) -> Backend:
         raise UnavailableError(
             "backend='gpu' needs an NVIDIA GPU with its driver, and none is usable here; see `tilewright doctor`"
         )
-    return emulator()
+    return _without_gpu()
 
 
 def gpu_count() -> int:
@@ -239,6 +239,13 @@ def gpu_count() -> int:
     except ImportError:
         return 0
     return gpu.device_count()
+
+
+@cache
+def _without_gpu() -> Backend:
+    """The emulator of a process that has no GPU, on which no kernel could be slower than another."""
+    silence("tilewright.planner.choose")
+    return emulator()
 
 
 @cache

@@ -99,7 +99,8 @@ def parse(name: object, argument: str) -> DType:
     """The DType named by `argument`, or a TypeError that lists what is supported."""
     found = by_name(name)
     if found is None:
-        raise ArgumentTypeError(
-            f"{argument}={name} is not a supported dtype: use {NAMES} (an array of another: convert it first)"
-        )
+        remedy = f"use {NAMES} (an array of another: convert it first)"
+        if argument == "out.dtype":
+            remedy = f"pass an out of {NAMES}"
+        raise ArgumentTypeError(f"{argument}={name} is not a supported dtype: {remedy}")
     return found

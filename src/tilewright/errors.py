@@ -1,5 +1,7 @@
 """The errors that tilewright raises for its caller, all of them a `TilewrightError`, and the warnings that it logs."""
 
+import sys
+
 
 class TilewrightError(Exception):
     """Base of every error whose message tells the caller what is wrong and what to change.
@@ -26,10 +28,21 @@ class UnavailableError(TilewrightError, RuntimeError):
 
 
 def warn(message: str, *values: object) -> None:
-    """Log a warning, with `values` for the % fields of the message."""
+    """Log a warning under the name of the calling module, with `values` for the % fields of the message."""
     import logging  # late: few processes have a warning, and it takes 2 ms
 
-    logging.getLogger("tilewright").warning(message, *values, stacklevel=2)
+    logger = logging.getLogger(sys._getframe(1).f_globals["__name__"])
+    bare = not logger.hasHandlers()  # Python then prints the message alone
+    logger.warning(f"tilewright: {message}" if bare else message, *values, stacklevel=2)
+
+
+def silence(module: str) -> None:
+    """Log no warnings of a module from now on, unless the user has set a level for it."""
+    import logging
+
+    logger = logging.getLogger(module)
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.ERROR)
 
 
 def message_of(error: Exception) -> str | None:

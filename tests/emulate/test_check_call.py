@@ -177,7 +177,7 @@ X = np.zeros(64, np.float32)
             ValueError,
             r"3 kernel arguments are given and scale takes 4 arguments: give one for each\n",
         ),
-        ((X, X, X, 1.0), {}, ValueError, r"arguments\[2\]: parameter 3 of scale, \.u32 \w+, takes a 4-byte integer"),
+        ((X, X, X, 1.0), {}, ValueError, r"arguments\[2\]: parameter 3 of scale, \.u32, takes a 4-byte integer"),
         (
             (1.5, X, 1, 1.0),
             {},

@@ -120,7 +120,7 @@ def test_the_estimate_takes_what_runs_together_as_done(monkeypatch):
     assert ends(3, 0.02, 0.011) is None
     refusal = ends(3, 0.02, 0.009)
     assert "it would take the emulator about 103 s, and it stops at 100 s: less, or set" in refusal
-    assert "TILEWRIGHT_EMULATOR_SECONDS=207 to wait\n  after 3 s 2.00% is done" in refusal
+    assert "TILEWRIGHT_EMULATOR_SECONDS=207 to wait (twice the estimate)\n  after 3 s 2.00% is done" in refusal
     bound = ends(26, 0, 0.25)
     assert "it would take the emulator more than 104 s, and it stops at 100 s: less, or set" in bound
     assert "TILEWRIGHT_EMULATOR_SECONDS=inf to wait\n  after 26 s no thread has ended" in bound

@@ -14,17 +14,26 @@ FACTOR = ("--arg", "2.0")
     [
         ((), ["kernel.ptx has 2 entries", "--entry NAME", "\n  scale\n  nothing\n"]),
         (("--entry", "other"), ["--entry other names none of them", "\n  scale\n  nothing\n"]),
-        (("--entry", "scale", "--block", 128, *OUT), ["given once", ".u64 scale_param_0", ".f32 scale_param_1"]),
+        (
+            ("--entry", "scale", "--block", 128, *OUT),
+            ["given once", "parameter 1, .u64, takes f32[", "parameter 2, .f32, takes a"],
+        ),
         (("--entry", "scale", *OUT, *FACTOR), ["--block is missing"]),
-        (("--entry", "scale"), ["--block is missing", "takes 2 arguments: give one for each\n  .u64 ", "\n  .f32 "]),
+        (
+            ("--entry", "scale"),
+            ["--block is missing", "; --grid is 1 unless you", "2 arguments: give one for each\n  parameter 1, .u64, "],
+        ),
         (("--entry", "scale", "--block", "12x", *OUT, *FACTOR), ["--block='12x'", "positive numbers"]),
         (("--entry", "scale", "--block", 256, *OUT, *FACTOR), ["at most 128 threads"]),
         (("--entry", "scale", "--block", 128, "--shared-bytes", 300000, *OUT, *FACTOR), ["bytes of shared memory"]),
-        (("--entry", "scale", "--block", 128, *OUT, "--arg", "f64:1"), ["'f64:1'", ".f32 scale_param_1", "1.5"]),
-        (("--entry", "scale", "--block", 128, *OUT, *OUT), ["parameter 2 of scale", ".f32 scale_param_1", "1.5"]),
+        (
+            ("--entry", "scale", "--block", 128, *OUT, "--arg", "f64:1"),
+            ["'f64:1'", "parameter 2 of scale, .f32, takes", "1.5"],
+        ),
+        (("--entry", "scale", "--block", 128, *OUT, *OUT), ["parameter 2 of scale, .f32, takes", "1.5"]),
         (
             ("--entry", "scale", "--block", 128, "--arg", 1.5, *FACTOR),
-            ["--arg '1.5'", ".u64 scale_param_0", "ptr:NAME"],
+            ["--arg '1.5'", "parameter 1 of scale, .u64, takes", "ptr:NAME"],
         ),
         (("--entry", "nothing", "--block", 1, "--dtype", "fp16"), ["--dtype is for a product", "with --arg"]),
         (

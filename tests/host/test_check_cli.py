@@ -165,6 +165,8 @@ def test_interrupting_check_all_shows_what_was_found_until_then(monkeypatch):
     by_name = {found["kernel"]: found for found in record["results"]}
     assert (by_name["mma"]["verified"], by_name["simt"]["verified"]) == (True, None)
     assert by_name["simt"]["counters"]["totals"]
+    summary = invoke("check", "all", 9, 7, 5, "--schedules", 0, code=130).stdout.splitlines()[-1]
+    assert summary == "1 of 4 clean; ended early: simt; not run: wgmma, copy"
     text = invoke("check", "simt", 9, 7, 5, "--schedules", 0, code=130).stdout
     assert "ended early, nothing reported until then" in text
     assert "clean" not in text

@@ -1,8 +1,10 @@
 """The command line as a whole: help, errors, exit codes, and `tilewright doctor`."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +100,19 @@ def test_usage_errors_are_json_too(command, words):
     done = invoke(command, *words, "--json", code=2)
     (message,) = json.loads(done.stdout).values()
     assert done.stdout == json.dumps({"error": message}) + "\n"
-    assert "Usage" in done.stderr
+    assert done.stderr == f"tilewright: {message}\n`tilewright {command} --help` says what it takes\n"
     assert invoke(command, *words, code=2).stdout == ""
+
+
+def test_doctor_looks_at_every_package_that_is_needed():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    needed = {re.split("[<>=]", each)[0] for each in project["dependencies"]}
+    assert needed <= {finding["name"] for finding in in_json("doctor")["findings"]}
+
+
+def test_a_bad_value_of_an_option_is_named_in_our_words():
+    message = error("run", 5, 5, 5, "--dtype", "fp64")
+    assert message.startswith("tilewright: Invalid value for '--dtype': 'fp64' is not one of 'bf16'")
 
 
 def test_what_cannot_be_done_is_json_too():

@@ -113,6 +113,11 @@ def masked():
     return (np.ma.masked_array(f16(3, 4)), f16(4, 5)), {}
 
 
+@bad(TypeError, "out.dtype=float64 is not a supported dtype: pass an out of bf16, fp16, fp32")
+def float64_out():
+    return (f16(3, 4), f16(4, 5)), {"out": np.zeros((3, 5))}
+
+
 @bad(TypeError, "out_dtype=int8", "bf16, fp16, fp32", "convert")
 def unsupported_out_dtype():
     return (f16(3, 4), f16(4, 5)), {"out_dtype": "int8"}
@@ -325,7 +330,9 @@ def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
 )
 def test_durations_are_said_in_units_and_digits_that_tell_them_apart(monkeypatch, seconds, limit, said):
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", limit)
-    assert said in long_emulation("it", seconds, "wait")
+    refusal = long_emulation("it", seconds, "wait")
+    assert said in refusal
+    assert refusal.endswith("to wait (twice the estimate)")
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("wgmma", "bf16"), ("mma", "bf16"), ("simt", "fp32")])

@@ -71,6 +71,20 @@ def test_what_is_no_number_of_json_is_refused_wherever_it_stands(kind, text, ori
     assert "is not JSON" in error(kind.split()[-1], path)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sweep_h200", "one of another command: use `python tools/calibrate.py {path}` to see it, or name a file"),
+        ("calibration_h200", "one of another command: use `python tools/calibrate.py {path}` to see it"),
+        ("host_time", "what `python -m tilewright.bench.host_time --samples 25` wrote, which no command shows: name a"),
+        ("emulator_proof", "not a record: command is missing: name a file that `tilewright bench --output` wrote"),
+    ],
+)
+def test_a_record_of_another_program_is_named(name, said):
+    path = RESULTS / f"{name}.json"
+    assert f"record {path} is {said.format(path=path)}" in error("bench", path)
+
+
 @pytest.mark.parametrize("depth", [100, 100_000])
 def test_deep_records_are_refused(counted, tmp_path, depth):
     path = tmp_path / "record.json"

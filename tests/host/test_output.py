@@ -6,6 +6,7 @@ from functools import partialmethod
 
 import pytest
 from rich.progress import Progress
+from rich.table import Table
 
 from support.commands import invoke
 from tilewright.cli import output
@@ -64,8 +65,8 @@ def test_inspect_keeps_opcodes_whole(terminal, width):
     assert all(len(line) <= width for line in lines if not re.search("::|Config:", line))
 
 
-def test_facts_are_whole_in_the_narrowest_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "20")
+def test_facts_are_whole_in_the_narrowest_terminal(capsys, terminal):
+    terminal(20)
     output.console.cache_clear()
     output.facts({"predicted": "WgmmaConfig(tile_m=128,epilogue='direct')", "kernel": "wgmma"})
     output.console.cache_clear()
@@ -76,6 +77,23 @@ def test_facts_are_whole_in_the_narrowest_terminal(capsys, monkeypatch):
         "WgmmaConfig(tile_m=128,epilogue='direct')"
     )
     assert last.split() == ["kernel", "wgmma"]
+
+
+@pytest.mark.parametrize("show", ["facts", "table"])
+def test_outside_a_terminal_lines_are_neither_wrapped_nor_padded(capsys, show):
+    long, short = "a word " * 40, "short"
+    output.console.cache_clear()
+    if show == "facts":
+        output.facts({"why": long.strip(), "who": short})
+    else:
+        rows = Table.grid()
+        for word in (long, short):
+            rows.add_row("x", word)
+        output.print_table(rows)
+    output.console.cache_clear()
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith(long.strip())
+    assert second.endswith(short)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 10**6])
@@ -111,13 +129,14 @@ def test_bench_shows_a_record_whole(tmp_path, terminal, width):
     assert " ".join(shown).count("failed quack: TypeError: [bold] is no dtype") == 2
 
 
-def shown_bar(capfd, monkeypatch, start, share):
+def shown_bar(capfd, monkeypatch, start, *shares):
     """What a terminal of 80 columns shows of a bar, without colors and movements."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(Progress, "update", partialmethod(Progress.update, refresh=True))
     with output.progress("emulating 1024x1024x1024 fp32 nt with bias and gelu", start) as bar:
-        bar(share)
+        for share in shares:
+            bar(share)
     return re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", capfd.readouterr().err)
 
 
@@ -125,7 +144,15 @@ def test_a_bar_fits_a_terminal(capfd, monkeypatch):
     shown = shown_bar(capfd, monkeypatch, 0.25, 0.5)
     assert re.search(r"25% elapsed \d:\d\d:\d\d left (\d|-):(\d|-){2}:(\d|-){2}", shown)
     assert " 50% " in shown
-    assert "gelu" in shown
+    frames = [line for line in re.split(r"[\r\n]+", shown) if line.strip()]
+    assert all(line.startswith("emulating 1024x1024x1024") and "left" in line for line in frames)
+    assert max(map(len, frames)) <= 80
+
+
+def test_a_bar_goes_on_after_a_launch_that_is_not_the_last(capfd, monkeypatch):
+    shown = shown_bar(capfd, monkeypatch, None, 1.0, 0.25)
+    assert "100%" in shown
+    assert "left 0:00:00" not in shown.rpartition("25%")[2]
 
 
 def test_a_bar_without_a_share_claims_no_percentage(capfd, monkeypatch):

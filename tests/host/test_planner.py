@@ -248,7 +248,8 @@ def test_a_config_for_a_kernel_that_does_not_take_the_problem_is_what_the_error_
 
 @pytest.fixture
 def unnoticed(monkeypatch):
-    """No notice has been logged before."""
+    """No notice has been logged before, nor silenced by a product in the emulator."""
+    logging.getLogger("tilewright.planner.choose").setLevel(logging.NOTSET)
     monkeypatch.setattr("tilewright.planner.choose._noticed", set())
 
 

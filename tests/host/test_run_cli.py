@@ -1,9 +1,13 @@
 """`tilewright run`: what it multiplies, verifies, counts and predicts."""
 
+import subprocess
+import sys
+
 import pytest
 
 from support.commands import in_json, invoke
 from tilewright.checking.product import Product
+from tilewright.cli.run import _paced
 from tilewright.reference import Comparison
 
 
@@ -43,7 +47,7 @@ def test_run_tells_people_the_same():
     assert "64x64x64 fp16 nt -> fp32" in text
     assert "right: relative error" in text
     assert "over all 4,096 elements" in " ".join(text.split())
-    assert max(map(len, text.splitlines())) <= 80
+    assert not [line for line in text.splitlines() if line != line.rstrip()]
     assert "tensor flops" in text
 
 
@@ -75,3 +79,31 @@ def test_a_wrong_product_exits_with_1(monkeypatch):
     monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, float("nan"), 0.001, 9))
     assert in_json("run", 16, 16, 16, "--backend", "emulator", code=1)["relative_error"] is None
     assert "WRONG" in invoke("run", 16, 16, 16, "--backend", "emulator", code=1).stdout
+
+
+def test_a_product_without_a_sum_has_no_rate():
+    text = invoke("run", 5, 5, 0, "--backend", "emulator").stdout
+    assert "right: relative error 0.00e+00 against float64, over all 25 elements" in text
+    assert not any(word in text for word in ("bound", "TFLOP/s", "useful"))
+
+
+@pytest.mark.parametrize(("launches", "shown"), [(1, [0, 0.25, 0.4, 0.6]), (2, [0, 0.25, 0.25, 0.5])])
+def test_the_bar_of_an_emulation_goes_on_by_time_while_no_cta_ends(monkeypatch, launches, shown):
+    now, bars = [100.0], []
+    monkeypatch.setattr("tilewright.cli.run.time.monotonic", lambda: now[0])
+    told = _paced(bars.append, 8.0, launches)
+    for second, share in ((0, 0.0), (2, 0.0), (2, 0.4), (4, 0.6), (6.4, 0.7), (8, 0.7), (30, 0.9)):
+        now[0] = 100.0 + second
+        told(share)
+    assert bars[:4] == shown
+    assert bars[4] == pytest.approx(0.8)
+    assert bars[4] < bars[5] < bars[6] < 1
+
+
+def test_run_says_once_why_another_kernel_does_not_take_it():
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "run", "8", "8", "7", "--backend", "emulator"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.count("wgmma does not take it") == 1

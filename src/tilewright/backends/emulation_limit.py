@@ -74,7 +74,7 @@ def long_emulation(subject: str, seconds: float, remedy: str, at_least: bool = F
     how, enough = ("more than", "inf") if at_least else ("about", ceil(2 * seconds))
     return (
         f"{subject} would take the emulator {how} {_duration(seconds)}, and it stops at {limit}: "
-        f"{remedy}, or set {EMULATOR_LIMIT_VARIABLE}={enough} to wait"
+        f"{remedy}, or set {EMULATOR_LIMIT_VARIABLE}={enough} to wait{'' if at_least else ' (twice the estimate)'}"
     )
 
 

@@ -211,6 +211,8 @@ def launch_of(
     directives = kernel.program.entry.directives
     if block is None and "reqntid" not in directives:
         said = f"{words.name('block')} is missing and the PTX does not say it: give {words.written('block', 128)}"
+        if grid is None:
+            said += f"; {words.name('grid')} is 1 unless you give it"
         try:
             fit(arguments, kernel, words)
         except ArgumentValueError as error:  # the parameters too are said at once

@@ -1,5 +1,6 @@
 """The check of a launch's arguments against the kernel's parameters, by their types in the PTX."""
 
+import re
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,7 +28,10 @@ def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
     """
     parameters, count = kernel.parameters, len(arguments.items)
     if count != len(parameters):
-        wanted = "".join(f"\n  {name_of(parameter)} takes {taken_by(parameter, words)}" for parameter in parameters)
+        wanted = "".join(
+            f"\n  parameter {number}, {declared(parameter)}, takes {taken_by(parameter, words)}"
+            for number, parameter in enumerate(parameters, 1)
+        )
         given = words.given.format(count=count, times="once" if count == 1 else f"{count} times")
         raise ArgumentValueError(
             f"{given} and {in_cpp(kernel.name)} takes {len(parameters) or 'no'} "
@@ -41,15 +45,16 @@ def fit(arguments: Arguments, kernel: "Kernel", words: Wording) -> None:
         if not _fits(item, parameter):
             given = "" if (size := _nbytes(item)) is None else f" has {size} bytes"
             raise ArgumentValueError(
-                f"{label}{given}: parameter {number + 1} of {in_cpp(kernel.name)}, {name_of(parameter)}, takes "
+                f"{label}{given}: parameter {number + 1} of {in_cpp(kernel.name)}, {declared(parameter)}, takes "
                 f"{taken_by(parameter, words)}"
             )
 
 
-def name_of(parameter: "Parameter") -> str:
-    """The parameter as the PTX declares it."""
+def declared(parameter: "Parameter") -> str:
+    """The parameter as the PTX declares it, without a name that a compiler has made of the kernel's and a number."""
     count = "" if _is_scalar(parameter) else f"[{parameter.size // _width(parameter)}]"
-    return f".{parameter.type} {parameter.name}{count}"
+    name = "" if re.search(r"_param_\d+$", parameter.name) else f" {parameter.name}"
+    return f".{parameter.type}{name}{count}"
 
 
 def taken_by(parameter: "Parameter", words: Wording) -> str:

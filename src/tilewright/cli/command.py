@@ -105,9 +105,15 @@ class CommandLine(TyperGroup):
                 raise Ended from error.__context__
             raise
         except UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed already
+                raise
+            message = error.format_message().replace("Value error, ", "")  # pydantic's words
+            typer.echo(f"tilewright: {message}", err=True)
+            if (context := getattr(error, "ctx", None)) is not None:
+                typer.echo(f"`{context.command_path} --help` says what it takes", err=True)
             if self._in_json:
-                print_json({"error": error.format_message()})
-            raise
+                print_json({"error": message})
+            raise typer.Exit(BAD_REQUEST) from None
 
 
 class WithNegativeNumbers(TyperCommand):

@@ -17,7 +17,7 @@ from tilewright.cli.output import console, print_json
 
 Status = Literal["ok", "warn", "fail"]
 
-PACKAGES = ("numpy", "ml-dtypes", "cuda-core", "cuda-bindings", "typer", "rich", "filelock", "platformdirs")
+PACKAGES = ("numpy", "ml-dtypes", "cuda-core", "cuda-bindings", "typer", "rich", "pydantic", "filelock", "platformdirs")
 ARRAY_LIBRARIES = ("torch", "cupy", "jax")
 _INSTALL = "pip install 'tilewright[cu13]'"
 DRIVER_RELEASE = {12: 525, 13: 580}

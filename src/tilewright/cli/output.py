@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 LINE_COLUMNS = {
@@ -28,6 +29,11 @@ LINE_COLUMNS = {
     "mbarrier_waits": ("mbar", "waits"),
 }
 """The counters in the table of source lines, with short headings in two rows, so it fits a terminal."""
+
+UNWRAPPED = 1_000_000
+"""The columns of a line outside a terminal, more than any line takes."""
+FULLEST = 0.999
+"""The most of a bar that is shown as done before it ends."""
 
 _SCALES = ("", "k", "M", "G", "T", "P", "E")
 
@@ -60,12 +66,15 @@ def console() -> "Console":
     from rich.console import Console
 
     # A terminal wraps between words; elsewhere lines stay whole, for grep.
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    made = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    if not made.is_terminal:
+        made.width = UNWRAPPED
+    return made
 
 
 def terminal_width() -> int:
     """The columns of a line; outside a terminal, a line takes as many as it needs."""
-    return console().width if console().is_terminal else sys.maxsize
+    return console().width
 
 
 def paragraph(text: str, indent: int) -> None:
@@ -88,23 +97,30 @@ class Bar(Protocol):
 def progress(description: str, start: float | None = None) -> Iterator[Bar]:
     """A bar with the time left on a terminal's stderr, from `start` on; without a start, from the first share on.
 
-    Until then the bar moves back and forth. A long description takes several lines of a narrow terminal.
+    Until then the bar moves back and forth. It has one line: a description that is too long is cut.
     """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
     from rich.table import Column
+    from rich.text import Text
+
+    class Description(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(task.description, no_wrap=True, overflow="ellipsis")
 
     stderr = Console(stderr=True)
     whole = Column(no_wrap=True)
     columns = (
-        TextColumn("{task.description}", table_column=Column()), BarColumn(20, table_column=whole),
+        Description(table_column=Column()), BarColumn(12, table_column=whole),
         TaskProgressColumn(table_column=whole), TextColumn("elapsed"), TimeElapsedColumn(whole), TextColumn("left"),
         TimeRemainingColumn(table_column=whole),
     )  # fmt: skip
@@ -113,7 +129,8 @@ def progress(description: str, start: float | None = None) -> Iterator[Bar]:
         task = shown.add_task(description, total=begun, completed=start or 0)  # type: ignore[arg-type]
 
         def bar(share: float, doing: str | None = None) -> None:
-            shown.update(task, total=1.0 if share else begun, completed=share, description=doing)
+            # A bar that was full once would stop its clock, and another launch may follow.
+            shown.update(task, total=1.0 if share else begun, completed=min(share, FULLEST), description=doing)
 
         yield bar
 
@@ -161,16 +178,21 @@ def _total(value: Any) -> int:
 
 
 def facts(rows: dict[str, str]) -> None:
-    """Print names and sentences in two columns; sentences wrap at the terminal's width or 80 columns."""
-    from rich.table import Table
+    """Print names and sentences in two columns; sentences wrap at the width of a terminal, and nowhere else."""
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")  # nothing is cut, however narrow the terminal
+    room = max(map(len, rows)) + 2
     for name, text in rows.items():
-        grid.add_row(name, Text(text))
-    console().print(grid)
+        for line in textwrap.wrap(text, max(terminal_width() - room, 1), break_on_hyphens=False):
+            console().print(Text.assemble((name.ljust(room), "bold"), line), soft_wrap=True)
+            name = ""
+
+
+def print_table(table: "Table") -> None:
+    """Print a table of rich's; blanks at the ends of lines are left out."""
+    with console().capture() as captured:
+        console().print(table, soft_wrap=False)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def table(title: str, rows: dict[str, object]) -> None:

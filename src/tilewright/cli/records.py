@@ -10,8 +10,8 @@ import typer
 
 from tilewright.errors import ArgumentValueError
 
-_OWNERS = {"rungs": "tilewright ladder", "products": "tilewright bench"}
-"""The commands that write records, by a key that only theirs have."""
+_READERS = {"rungs": "tilewright ladder", "products": "tilewright bench", "columns": "python tools/calibrate.py"}
+"""The commands that show records, by a key that only theirs have."""
 DEEPEST = 50
 """The most levels of a record, of which ours have ten; what reads and writes JSON counts levels on Python's stack."""
 
@@ -35,15 +35,24 @@ def read(path: Path, written_by: str, schema: Any) -> dict[str, Any]:
     try:
         TypeAdapter(schema).validate_python(record)
     except ValidationError as error:
-        owner = next((owner for key, owner in _OWNERS.items() if isinstance(record, dict) and key in record), "")
-        if owner and not written_by.startswith(owner):
+        head = record if isinstance(record, dict) else {}
+        reader = next((reader for key, reader in _READERS.items() if key in head), "")
+        if reader and not written_by.startswith(reader):
             raise ArgumentValueError(
-                f"record {path} is one of another command: use `{owner} {path}` to see it, or {remedy}"
+                f"record {path} is one of another command: use `{reader} {path}` to see it, or {remedy}"
+            ) from None
+        writer = str(head.get("command", "tilewright"))[:100]
+        if not reader and not writer.startswith("tilewright") and writer.isprintable():
+            raise ArgumentValueError(
+                f"record {path} is what `{writer}` wrote, which no command shows: {remedy}"
             ) from None
         found = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, found["loc"]))
-        place = f", at {where}" if where else ""
-        raise ArgumentValueError(f"record {path} is not a record{place}: {found['msg']}: {remedy}") from None
+        if found["type"] == "missing":
+            reason = f": {where} is missing"
+        else:
+            reason = f"{where and f', at {where}'}: {found['msg'].removeprefix('Value error, ')}"
+        raise ArgumentValueError(f"record {path} is not a record{reason}: {remedy}") from None
     known: dict[str, Any] = record
     return known
 

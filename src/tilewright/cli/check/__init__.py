@@ -1,6 +1,6 @@
 """`tilewright check`: run kernels in the emulator under every order of asynchronous completion."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewright.checking.launch import Launch
     from tilewright.checking.result import CheckResult
     from tilewright.cli.output import Bar
+    from tilewright.kernels.kernel import Kernel
 
 
 class Format(StrEnum):
@@ -130,7 +131,7 @@ def check(
     elif written is not Format.text:
         _print_for_others(written, results)
     elif kernel in COVERED:
-        show_summary(results)
+        show_summary(results, list(_covered(kernel)))
     if results[-1].interrupted:
         raise typer.Exit(INTERRUPTED)
     if _verified(results) is False:
@@ -176,11 +177,10 @@ def _check_kernels(
     """Check the kernel of that name, or the kernels that it stands for."""
     from tilewright.checking.kernels import checks_of
     from tilewright.checking.result import CheckResult
-    from tilewright.kernels.ladder import LADDER
-    from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
+    from tilewright.kernels.registry import kernel_named
 
     if name in COVERED:
-        chosen = [EVERY_KERNEL[each] for each in (KERNELS if name == "all" else LADDER)]
+        chosen = list(_covered(name).values())
     else:
         chosen = [kernel_named(name, "KERNEL", "all, ladder, a file (FILE.ptx, FILE.cu, FILE.py:NAME, ./FILE)")]
     checks = checks_of(chosen, **product.wanted())
@@ -198,6 +198,14 @@ def _check_kernels(
                 raise
             result = CheckResult(each.kernel.name, about, verified=False, skipped=said)
         yield result
+
+
+def _covered(name: str) -> "Mapping[str, Kernel]":
+    """The kernels that a name of COVERED stands for."""
+    from tilewright.kernels.ladder import LADDER
+    from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
+
+    return {each: EVERY_KERNEL[each] for each in (KERNELS if name == "all" else LADDER)}
 
 
 def _set(bar: "Bar", number: int, count: int, share: float) -> None:

@@ -64,16 +64,17 @@ def _notes(result: "CheckResult") -> str:
     return ", ".join(f"{number} {what}{'s' * (number > 1)}" for what, number in numbers.items() if number)
 
 
-def show_summary(results: "Sequence[CheckResult]") -> None:
-    """Show how many of several kernels are clean, and the names of the others."""
+def show_summary(results: "Sequence[CheckResult]", names: "Sequence[str]") -> None:
+    """Show how many of the kernels of these names are clean, and the names of the others."""
     counts = {
         "clean": [result.kernel for result in results if result.verified],
         "reported": [result.kernel for result in results if result.verified is False],
-        "not run": [result.kernel for result in results if result.verified is None],
+        "ended early": [result.kernel for result in results if result.verified is None and result.error],
     }
+    counts["not run"] = [name for name in names if not any(name in others for others in counts.values())]
     clean, *others = counts.items()
     parts = [
-        f"{len(clean[1])} of {len(results)} clean",
+        f"{len(clean[1])} of {len(names)} clean",
         *(f"{what}: {', '.join(names)}" for what, names in others if names),
     ]
     paragraph("; ".join(parts), 0)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from tilewright.cli.output import console, paragraph
+from tilewright.cli.output import console, paragraph, print_table
 from tilewright.ladder.climb import left_out
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def show(record: dict[str, Any]) -> None:
     rungs, measured = record["rungs"], record["backend"] == "gpu"
     ran = timed_or_counted(rungs)
     if ran:
-        console().print(_measured_table(ran) if measured else _counted_table(ran), soft_wrap=False)
+        print_table(_measured_table(ran) if measured else _counted_table(ran))
     console().print()
     for reason, names in left_out(rungs):
         paragraph(f"Left out: {names}: {reason}", 0)

@@ -1,8 +1,9 @@
 """`tilewright run`: multiply real data, verify it, time it or count it, and say what happened."""
 
 import dataclasses
+import time
 from collections.abc import Callable
-from math import isfinite
+from math import exp, isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,12 +29,15 @@ from tilewright.cli.output import counter_rows, facts, print_json, progress, tab
 
 if TYPE_CHECKING:
     from tilewright.checking.product import Product
+    from tilewright.cli.output import Bar
     from tilewright.planner.plan import Plan
     from tilewright.reference import Comparison
 
 GPU_SHAPE = (4096, 4096, 4096)
 EMULATED_SHAPE = (1024, 1024, 1024)
 """The default shapes: the usual one on a GPU, and one that the emulator multiplies in seconds."""
+FIRM = 0.8
+"""The share of its estimated time after which the bar of an emulation slows down, since it may take longer."""
 
 
 @command
@@ -67,7 +71,9 @@ def run(
     shape = shape_of(m, n, k)
     from tilewright import dtypes
     from tilewright.checking.product import Product
+    from tilewright.errors import silence
 
+    silence("tilewright.planner.choose")  # the outcome says why
     on_gpu = wants_gpu(backend)
     kind = dtypes.parse(dtype.value, "--dtype")
     product = Product(
@@ -141,28 +147,48 @@ def _time(planned: "Plan", launch: Callable[[int], object], outcome: Outcome) ->
         cores = "the CUDA cores" if unit == "cuda_cores" else "the tensor cores"
         limit = f"{cores} at {gpu.hardware.clock(unit) / 1e9:.2f} GHz"
     outcome.facts["time"] = (
-        f"{timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}), "
-        f"{tflops:.3g} TFLOP/s"
+        f"{timing.median * 1e6:.1f} us (quartiles {timing.low * 1e6:.1f} to {timing.high * 1e6:.1f}){_rate(tflops)}"
     )
     outcome.facts["share"] = f"{share:.1%} of the speed of light, which is {light.seconds * 1e6:.1f} us by {limit}"
+
+
+def _paced(bar: "Bar", seconds: float, launches: int) -> Callable[[float], None]:
+    """What sets the bar of an emulation that takes about so many seconds, given the share of the CTAs that have ended.
+
+    CTAs that run together end together, so until then time tells. Of several launches, each has a share of its own.
+    """
+    begun: float | None = None  # the first launch, after the compilation
+
+    def paced(share: float) -> None:
+        nonlocal begun
+        begun = time.monotonic() if begun is None else begun
+        by_time = (time.monotonic() - begun) / seconds
+        if by_time > FIRM:
+            by_time = 1 - (1 - FIRM) * exp((FIRM - by_time) / (1 - FIRM))
+        bar(max(share, by_time) if launches == 1 else by_time)
+
+    return paced
 
 
 def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed: int) -> Outcome:
     """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator represents."""
     from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
-    from tilewright.backends.emulation_limit import refuse_long_emulation
+    from tilewright.backends.emulation_limit import emulation_seconds, refuse_long_emulation
+    from tilewright.hardware import H200
     from tilewright.planner.choose import choose
 
     small = product.resized(*shape)
-    with progress(f"emulating {small}") as report:
-        backend = EmulatedBackend(count_memory=True, progress=report)
-        config, reason = None, ""
+    with progress(f"emulating {small.m}x{small.n}x{small.k}") as bar:
+        config, reason, report = None, "", None
         small.require_memory()
         if not product.problem.is_empty:
-            choice = choose(product.problem, backend.hardware, kernel=kernel)
+            choice = choose(product.problem, H200, kernel=kernel)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
-            refuse_long_emulation(choice.kernel, config, small.problem, backend.hardware)
+            refuse_long_emulation(choice.kernel, config, small.problem, H200)
+            seconds = emulation_seconds(choice.kernel, config, small.problem, H200)
+            report = _paced(bar, seconds, len(choice.launches(H200)))
+        backend = EmulatedBackend(H200, count_memory=True, progress=report)
         operands = small.operands(seed)
         a, b, bias = operands["a"], operands["b"], operands.get("bias")
         planned = plan(
@@ -199,13 +225,17 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     us = (prediction.seconds + copies.seconds(hardware)) * 1e6
     tflops = problem.flops / us / 1e6
     outcome.record.update({"predicted_time_us": us, "predicted_tflops": tflops})
-    outcome.facts["predicted"] = (
-        f"{us:.1f} us on an {hardware.name} for {product}, {tflops:.3g} TFLOP/s, once its clocks have settled"
-    )
     useful = f"{prediction.quantization:.1%}" if prediction.quantization >= 0.001 else "less than 0.1%"
-    outcome.facts["because"] = (
-        f"tiles {prediction.tile_count:,}, waves {prediction.waves:,} ({useful} of their arithmetic useful)"
+    outcome.facts["predicted"] = (
+        f"{us:.1f} us on an {hardware.name} for {product}{_rate(tflops)}, once its clocks have settled"
     )
+    share = f" ({useful} of their arithmetic useful)" if problem.flops else ""
+    outcome.facts["because"] = f"tiles {prediction.tile_count:,}, waves {prediction.waves:,}{share}"
+
+
+def _rate(tflops: float) -> str:
+    """The rate as a further clause; nothing for a product without a sum, which has no arithmetic."""
+    return f", {tflops:.3g} TFLOP/s" if tflops else ""
 
 
 def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> Outcome:
@@ -238,6 +268,7 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
     compared = f"all {total:,} elements"
     if comparison.elements < total:
         compared = f"{comparison.elements:,} of {total:,} elements (sampled rows and columns)"
+    bound = f", bound {comparison.error_bound:.2e}" if product.k else ""  # that of rounding one addend says nothing
     return Outcome(
         record,
         facts
@@ -245,6 +276,6 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
             "kernel": f"{planned.kernel.name} as {planned.config}",
             "why": reason.removeprefix(f"{planned.kernel.name}: "),
             "result": f"{'right' if comparison.verified else 'WRONG'}: relative error {comparison.relative_error:.2e} "
-            f"against float64, bound {comparison.error_bound:.2e}, over {compared}",
+            f"against float64{bound}, over {compared}",
         },
     )

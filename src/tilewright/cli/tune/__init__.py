@@ -10,7 +10,7 @@ import typer
 from tilewright.cli.bench.options import ShapeOptions
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, command
 from tilewright.cli.options import ActivationOption, Jobs, Json, WithBias, require_writable
-from tilewright.cli.output import console, print_json, progress
+from tilewright.cli.output import console, print_json, print_table, progress
 from tilewright.cli.products import problem_of
 from tilewright.errors import ArgumentValueError, UnavailableError, message_of
 
@@ -218,4 +218,4 @@ def _list(entries: "list[Entry]", gpu: str) -> None:
             *map(str, (entry.m, key.n, key.k)), key.layout, key.dtype, key.epilogue, f"{entry.us:.2f}",
             repr(entry.made_config()), entry.date[:10],
         )  # fmt: skip
-    console().print(table)
+    print_table(table)
