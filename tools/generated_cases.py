@@ -55,9 +55,6 @@ def main() -> None:
         for first in range(0, count, CHUNK)
     ]
     name = _run(jobs, options.processes)
-    record = (
-        json.loads(RECORD.read_text()) if RECORD.exists() else {"command": "python tools/generated_cases.py --help"}
-    )
     run = {
         "on": name,
         "label": options.label,
@@ -67,8 +64,8 @@ def main() -> None:
         "cases": dict(sorted(counts.items())),
         "kernel_digest": kernel_digest(),
     }
-    record["runs"].append(run)
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    earlier = json.loads(RECORD.read_text())["runs"] if RECORD.exists() else []
+    RECORD.write_text(json.dumps({"runs": [*earlier, run]}, indent=1) + "\n")
     print(f"{counts.total()} cases are right ({name}, seed {options.seed})")
 
 
