@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from pictures.record import Request
-from tilewright.emulator.counts.memory import BANK_BYTES, BANKS
 from tilewright.hardware import SECTOR_BYTES
+from tilewright.model.memory.banks import BANK_BYTES, BANKS
 from tilewright.plots.panels import Box, blank, box, fill, lattice, note, text_on
 from tilewright.plots.style import BLUE, GRAY, GREEN, INK, ORANGE, PALE, PURPLE, RED, SMALL, TEXT
 

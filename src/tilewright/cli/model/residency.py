@@ -32,7 +32,7 @@ def occupancy(
 ) -> None:
     """How many CTAs an SM holds at once, and which resource allows no more.
 
-    `tilewright inspect KERNEL` prints it for a kernel. The picture shows it for every number of registers.
+    `inspect` prints it for a kernel. The picture shows it for every number of registers.
 
     \b
     Examples:
