@@ -12,7 +12,7 @@ from tilewright import dtypes
 from tilewright.arrays import adopt
 from tilewright.backends.gpu import backend
 from tilewright.binding import bind
-from tilewright.data import Data
+from tilewright.measure.data import Data
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.measure.protocol import Work

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.checking.memory import available_memory
-from tilewright.data import Data
+from tilewright.measure.data import Data
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware

@@ -9,7 +9,7 @@ from tilewright.ladder.result import RungResult
 
 if TYPE_CHECKING:
     from tilewright.bench.comparison import Comparison, Progress
-    from tilewright.data import Data
+    from tilewright.measure.data import Data
     from tilewright.measure.protocol import Protocol
 
 CYCLES = 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.options import DTypeName, Json, Layout, parse_shape, require_plot, require_writable
-from tilewright.data import Data
+from tilewright.measure.data import Data
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.data import Data
+from tilewright.measure.data import Data
 from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
