@@ -1,7 +1,7 @@
 """Compare the times that model/cost.py predicts with measured ones, and fit its Costs to them.
 
 A record is one like results/calibration_h200.json, what tools/sweep.py writes, or what `tilewright bench --configs all
---protocol burst` writes, of which the products of layout nt count. The model picks one of the Configs that were
+--protocol burst` writes. The model picks one of the Configs that were
 measured of a product.
 
 examples:
@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from math import isfinite, nan
+from math import gcd, isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,8 +39,8 @@ ERROR_WEIGHT = 0.25
 """Of the rms error of times in the loss; with much less, a fit spreads times apart only to make the softmax sharper."""
 
 Launch = tuple[WgmmaConfig, float]
-Shape = tuple[int, int, int, int]
-"""m, n, k and the number of products in a batch."""
+Shape = tuple[int, int, int, int, str]
+"""m, n, k, the number of products in a batch, and the layout."""
 
 
 class Measured(NamedTuple):
@@ -61,8 +61,8 @@ class Share(NamedTuple):
     shape: Shape
 
     def __str__(self) -> str:
-        m, n, k, batch = self.shape
-        product = f"{m}x{n}x{k}" if batch == 1 else f"{batch} of {m}x{n}x{k}"
+        m, n, k, batch, layout = self.shape
+        product = f"{layout} {m}x{n}x{k}" if batch == 1 else f"{batch} of {layout} {m}x{n}x{k}"
         return f"{self.mean:.4f}, at least {self.least:.3f} (at {product})"
 
 
@@ -108,7 +108,7 @@ def load(path: Path) -> list[Measured]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArgumentValueError(f"{path} is no record of measured Configs ({error!r}): see --help for two") from error
     if hardware is None or hardware.arch != "sm_90a" or not launches:
-        about = f"{len(launches)} products of layout nt with Configs of wgmma and cuBLAS, on {record['gpu']}"
+        about = f"{len(launches)} products with Configs of wgmma and cuBLAS, on {record['gpu']}"
         raise ArgumentValueError(f"{path} has {about}: measure with bench --configs all on a Hopper GPU of hardware.py")
     return [_measured(hardware, *each) for each in launches]
 
@@ -118,17 +118,25 @@ def _of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], floa
     for run in record["runs"]:
         products: dict[Shape, list[Launch]] = {}
         for m, n, k, *fields, us in run["launches"]:
-            products.setdefault((m, n, k, 1), []).append((WgmmaConfig(**dict(zip(names, fields, strict=True))), us))
+            products.setdefault((m, n, k, 1, "nt"), []).append(
+                (WgmmaConfig(**dict(zip(names, fields, strict=True))), us)
+            )
         for m, n, k, us in run["cublas"]:
-            yield (m, n, k, 1), products[m, n, k, 1], us
+            yield (m, n, k, 1, "nt"), products[m, n, k, 1, "nt"], us
 
 
 def _of_sweep(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
-    names = record["columns"]["launches"][4:-1]
+    names = record["columns"]["launches"][5:-1]
     products: dict[Shape, list[Launch]] = {}
-    for m, n, k, batch, *fields, us in record["launches"]:
-        products.setdefault((m, n, k, batch), []).append((WgmmaConfig(**dict(zip(names, fields, strict=True))), us))
+    for m, n, k, batch, layout, *fields, us in record["launches"]:
+        products.setdefault((m, n, k, batch, layout), []).append(
+            (WgmmaConfig(**dict(zip(names, fields, strict=True))), us)
+        )
     return ((shape, launches, nan) for shape, launches in products.items())
+
+
+def _config(names: list[str], fields: list[Any]) -> WgmmaConfig:
+    return WgmmaConfig(**dict(zip(names, fields, strict=True)))
 
 
 def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
@@ -136,8 +144,8 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
         timed = [(entry, entry["burst"]["time_us"]) for entry in product["contenders"] if entry.get("burst")]
         launches = [(WgmmaConfig(**entry["config"]), us) for entry, us in timed if entry.get("kernel") == "wgmma"]
         cublas = [us for entry, us in timed if entry["contender"] == "cublas"]
-        if launches and cublas and product["layout"] == "nt":
-            yield (product["m"], product["n"], product["k"], 1), launches, cublas[0]
+        if launches and cublas:
+            yield (product["m"], product["n"], product["k"], 1, product["layout"]), launches, cublas[0]
 
 
 def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float) -> Measured:
@@ -147,9 +155,10 @@ def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: 
 
 def predict(measured: Measured, costs: Costs) -> Array:
     """The time of each Config in us."""
-    m, n, k, batch = measured.shape
+    m, n, k, batch, layout = measured.shape
     prepared = prepare(measured.tiles, "wgmma", bf16, measured.hardware, costs)
-    return times(prepared, m, n, k, batch, 2 * k)  # rows of both operands lie along k in layout nt
+    row_bytes = gcd(2 * (k if layout[0] == "n" else m), 2 * (k if layout[1] == "t" else n))
+    return times(prepared, m, n, k, batch, row_bytes)
 
 
 def evaluate(measured: list[Measured], costs: Costs) -> Quality:

@@ -7,6 +7,7 @@ graphs, inputs past L2. Ctrl-C keeps what is done.
 examples:
   python tools/sweep.py sweep.json --seconds 120            as many products as fit into two minutes
   python tools/sweep.py sweep.json --seed 2 --most-rows 512   others, of few rows
+  python tools/sweep.py sweep.json --layouts nn tn            others, whose operands are stored otherwise
 """
 
 import argparse
@@ -38,6 +39,7 @@ from tilewright.tuning.stand import GpuStand  # noqa: E402
 FIELDS = (
     "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab", "stages", "overlap", "epilogue"
 )  # fmt: skip
+LAYOUTS = ("nt", "nn", "tn", "tt")
 BEST, RANDOM, RANKED = 12, 20, 240
 """Configs of a product: the best by the model, and random ones of those that it ranks next."""
 ROUNDS = 5
@@ -50,34 +52,44 @@ def main() -> None:
     parser.add_argument("record", type=Path, help="where the record is written")
     parser.add_argument("--seconds", type=float, default=120, help="after which no product is begun (default: 120)")
     parser.add_argument("--most-rows", type=int, default=8192, metavar="M", help="the largest m (default: 8192)")
+    parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["nt"], help="of the products (default: nt)")
     parser.add_argument("--seed", type=int, default=0, help="of the products and of the Configs (default: 0)")
     options = parser.parse_args()
     gpu, random, begun = backend(0), Random(options.seed), time.monotonic()
     launches: list[list[Any]] = []
     with CompilerPool(compilations()) as pool:
         while (elapsed := time.monotonic() - begun) < options.seconds:
-            problem = _problem(random, options.most_rows)
+            problem = _problem(random, options.most_rows, random.choice(options.layouts))
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {problem}", file=sys.stderr)
             try:
                 launches += _measured(problem, gpu, pool, random)
             except KeyboardInterrupt:
                 break
-            options.record.write_text(json.dumps(_record(gpu, launches, options.seed)) + "\n")
+            options.record.write_text(_text(_record(gpu, options.seed), launches))
 
 
-def _problem(random: Random, most_rows: int) -> Problem:
-    """A product of layout nt."""
+def _problem(random: Random, most_rows: int, layout: str) -> Problem:
+    """A product whose rows TMA can address."""
     while True:
         batch = random.choice((1, 1, 1, 1, 16, 64))
         n, k = (int(2 ** random.uniform(6, 14 if batch == 1 else 10)) for _ in range(2))
         m = int(2 ** random.uniform(0, most_rows.bit_length() - 1)) if batch == 1 else int(2 ** random.uniform(5, 10))
         n, k = -(-n // 8) * 8, -(-k // 8) * 8
+        if layout[0] == "t":
+            m = -(-m // 8) * 8
         if random.random() < 0.5:
             k = -(-k // 64) * 64
         if 1e7 < batch * m * n * k < MOST_FLOPS / 2:
             strides = ((m * k,), (n * k,), (m * n,)) if batch > 1 else ((), (), ())
-            a, b, out = Matrix(bf16, k, 1, strides[0]), Matrix(bf16, 1, k, strides[1]), Matrix(bf16, n, 1, strides[2])
+            a, b = (_stored(*each) for each in zip(layout, ((m, k), (k, n)), strides[:2], strict=True))
+            out = Matrix(bf16, n, 1, strides[2])
             return Problem(m, n, k, a, b, out, (batch,) if batch > 1 else ())
+
+
+def _stored(letter: str, shape: tuple[int, int], batch: tuple[int, ...]) -> Matrix:
+    """A packed matrix, or a transposed one."""
+    rows, columns = shape
+    return Matrix(bf16, columns, 1, batch) if letter == "n" else Matrix(bf16, 1, rows, batch)
 
 
 def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, random: Random) -> Iterator[list[Any]]:
@@ -102,18 +114,23 @@ def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, random: Ran
                 times[config].append(works[config].run(1) / works[config].launches * 1e6)
     for config, each in times.items():
         values = [getattr(config, name) for name in FIELDS]
-        yield [problem.m, problem.n, problem.k, problem.batch_count, *values, round(median(each), 3)]
+        yield [problem.m, problem.n, problem.k, problem.batch_count, problem.layout, *values, round(median(each), 3)]
 
 
-def _record(gpu: GpuBackend, launches: list[list[Any]], seed: int) -> dict[str, Any]:
+def _text(record: dict[str, Any], launches: list[list[Any]]) -> str:
+    """JSON with a line for each launch."""
+    rows = ",\n".join(map(json.dumps, launches))
+    return f'{json.dumps(record)[:-1]}, "launches": [\n{rows}\n]}}\n'
+
+
+def _record(gpu: GpuBackend, seed: int) -> dict[str, Any]:
     return {
         "gpu": gpu.hardware.name,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": " ".join(["python", "tools/sweep.py", *sys.argv[1:]]),
         "seed": seed,
         "digest": KERNELS["wgmma"].digest,
-        "columns": {"launches": ["m", "n", "k", "batch", *FIELDS, "us"]},
-        "launches": launches,
+        "columns": {"launches": ["m", "n", "k", "batch", "layout", *FIELDS, "us"]},
     }
 
 

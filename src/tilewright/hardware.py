@@ -35,6 +35,8 @@ MAX_SMEM_BYTES = 227 * 1024
 """The most shared memory of a block on any GPU so far: on Hopper and on Blackwell."""
 SECTOR_BYTES = 32
 """The piece in which global memory and L2 are read and written."""
+WGMMA_N = range(8, 257, 8)
+"""The columns of B that a wgmma takes."""
 
 
 class Hardware(NamedTuple):

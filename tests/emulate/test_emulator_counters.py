@@ -10,10 +10,10 @@ from emulate.nvrtc import compile_ptx
 from support.ring_gemm import RING_GEMM
 from tilewright.emulator import Device
 from tilewright.emulator.counts.counters import Counts
-from tilewright.emulator.counts.memory import shared_wavefronts
 from tilewright.emulator.ptx.lexical import short_names
 from tilewright.emulator.semantics.tensor_map import TensorMap
 from tilewright.emulator.semantics.tma import bytes_read
+from tilewright.model.memory.banks import shared_wavefronts
 
 COPY = """
 extern "C" __global__ void copy(float* out, const float* in, int stride) {

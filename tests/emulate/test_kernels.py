@@ -4,6 +4,7 @@ Outputs are poisoned and guarded; small integers must come out exactly, normal n
 """
 
 import os
+from dataclasses import replace
 from itertools import cycle, islice, product
 from math import ceil
 from random import Random
@@ -11,11 +12,14 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-import tilewright as tw
-from support.cases import COPYING, Memory, case_of_extents, cases, copied_cases, random_cases, variants_of
+from support.cases import COPYING, Case, case_of_extents, cases, copied_cases, random_cases, variants_of
+from support.memory import View
 from support.rungs import RUNGS
-from support.variants import VARIANTS
+from support.runs import multiply_emulated
+from support.variants import VARIANTS, Variant
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.kernels.registry import EVERY_KERNEL
+from tilewright.kernels.wgmma_config import WgmmaConfig
 
 BACKENDS = {
     "eager": EmulatedBackend(),
@@ -34,18 +38,6 @@ CASES_PER_RUNG = 24 * SCALE
 """Of a kernel of the ladder, under the kinds of asynchrony in turn."""
 
 
-def multiply(case, backend, **changes):
-    """Run a case through the public API and compare; `changes`: other keywords than the case's."""
-    memory = Memory(case)
-    a, b, c, out = (memory.arrays.get(name) for name in ("a", "b", "c", "out"))
-    keywords = memory.keywords() | changes
-    result = tw.matmul(a, b, c, bias=memory.arrays.get("bias"), out=out, backend=backend, **keywords)
-    assert result is out
-    memory.verify()
-    found = backend.device.reports
-    assert not found, str(found[0])
-
-
 @pytest.mark.parametrize("asynchrony", CASES)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_products_are_right_whenever_copies_and_products_complete(variant, asynchrony):
@@ -58,7 +50,7 @@ def test_products_are_right_whenever_copies_and_products_complete(variant, async
     )
     @given(cases(variant))
     def check(case):
-        multiply(case, BACKENDS[asynchrony])
+        multiply_emulated(case, BACKENDS[asynchrony])
 
     check()
 
@@ -68,7 +60,7 @@ def test_rungs_are_right_whenever_copies_and_products_complete(kernel):
     backends = cycle(BACKENDS.values())
     for case, backend in zip(random_cases(kernel, CASES_PER_RUNG, seed=3), backends, strict=False):
         try:
-            multiply(case, backend)
+            multiply_emulated(case, backend)
         except Exception as error:
             error.add_note(f"in {case}")
             raise
@@ -77,7 +69,7 @@ def test_rungs_are_right_whenever_copies_and_products_complete(kernel):
 @pytest.mark.parametrize("asynchrony", CASES)
 def test_products_of_copied_operands_are_right(asynchrony):
     for case in copied_cases(CASES[asynchrony] // 3, seed=4):
-        multiply(case, BACKENDS[asynchrony], **COPYING)
+        multiply_emulated(case, BACKENDS[asynchrony], **COPYING)
 
 
 @pytest.mark.parametrize("kernel", ["simt", "mma"])
@@ -90,4 +82,18 @@ def test_extents_of_zero_one_and_two(kernel):
         taken = list(islice(found, 3))
         assert taken, f"no translation unit takes {extents}"
         for case in taken:
-            multiply(case, BACKENDS["eager"])
+            multiply_emulated(case, BACKENDS["eager"])
+
+
+@pytest.mark.parametrize("config", [WgmmaConfig(128, 40, 3, epilogue="direct"), WgmmaConfig(64, 64, 2, split_k=4)])
+def test_rows_of_out_may_begin_at_any_element(config):
+    """Rows of an odd stride begin at all eight places of 16 bytes; tiles and out end inside of these."""
+    config = replace(config, epilogue="direct", overlap=config.split_k == 1)
+    for n, skew, c in product((1, 6, 9, 40, 83), (0, 3), (None, "bf16")):
+        variant = Variant("wgmma", config, "bf16", "k16", "k16", 2, "bf16", c)
+        a, b = View("bf16", (70, 200), (200, 1)), View("bf16", (200, n), (1, 200))
+        out = View("bf16", (70, n), (n + 1 + n % 2, 1), skew)
+        case = Case(variant, a, b, out, out if c else None, in_place=c is not None, beta=0.0 if c is None else 2.0)
+        features = EVERY_KERNEL["wgmma"].features(case.problem())
+        assert features.out_by_chunks or n == 1
+        multiply_emulated(case, BACKENDS["checked"])

@@ -63,7 +63,7 @@ def test_picks_are_compared_with_the_best_and_with_cublas(tmp_path):
     times = (2 * one, late)
     found = dict(zip(shapes, zip([rows] * 2, [each.tolist() for each in times], cublas, strict=True), strict=True))
     quality = calibrate.evaluate(loaded(tmp_path, record_of(found)), COSTS)
-    worst = (*shapes[1], 1)
+    worst = (*shapes[1], 1, "nt")
     assert tuple(quality.of_best) == (pytest.approx(0.5), pytest.approx(0.25), worst)
     assert tuple(quality.of_cublas) == (pytest.approx(math.sqrt(1.5 * 0.5)), pytest.approx(0.5), worst)
     assert quality.error == pytest.approx(0.5)
@@ -72,13 +72,15 @@ def test_picks_are_compared_with_the_best_and_with_cublas(tmp_path):
 def test_records_of_bench_are_read(tmp_path):
     record = json.loads((ROOT / "results/wgmma_vs_cublas.json").read_text())
     products = loaded(tmp_path, record)
-    assert [each.shape for each in products] == [(each["m"], each["n"], each["k"], 1) for each in record["products"]]
+    assert [each.shape for each in products] == [
+        (each["m"], each["n"], each["k"], 1, "nt") for each in record["products"]
+    ]
     for each, product in zip(products, record["products"], strict=True):
         times = {entry["contender"]: entry["burst"]["time_us"] for entry in product["contenders"]}
         assert each.cublas == times.pop("cublas")
         assert sorted(each.us) == sorted(times.values())
-    record["products"][0]["layout"] = "nn"
-    assert [each.shape for each in loaded(tmp_path, record)] == [each.shape for each in products[1:]]
+    record["products"][0]["layout"] = "tn"
+    assert loaded(tmp_path, record)[0].shape == (*products[0].shape[:-1], "tn")
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def variants_of(kernel: str):
     return tuple(variant for variant in (*VARIANTS, *LADDER_VARIANTS) if variant.kernel == kernel)
 
 
-def random_cases(kernel: str, count: int, seed: int):
+def random_cases(kernel: str, count: int, seed: int | str):
     """`count` cases of one kernel, its variants in turn."""
     random = Random(seed)
     variants = variants_of(kernel)

@@ -13,8 +13,8 @@ from matplotlib.patches import FancyArrowPatch, PathPatch, Rectangle
 from matplotlib.path import Path
 
 from pictures.record import Request
-from tilewright.emulator.counts.memory import BANK_BYTES, BANKS
 from tilewright.hardware import SECTOR_BYTES
+from tilewright.model.memory.banks import BANK_BYTES, BANKS
 
 BLUE, ORANGE, GREEN, RED, GRAY, PURPLE = "#3b7ea1", "#e69f00", "#4c9a2a", "#c8442e", "#9aa5ad", "#8e63a8"
 PALE = {BLUE: "#d3e5ef", ORANGE: "#fbe7bd", GREEN: "#d9ecd0", RED: "#f6d5cf", GRAY: "#e9ecee", PURPLE: "#e7dbee"}

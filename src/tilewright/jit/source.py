@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.hardware import WGMMA_N
 
 Major = Literal["K", "MN"]
 
@@ -119,7 +120,7 @@ def wgmma_wrapper(n: int, input_type: str, a_major: Major = "K", b_major: Major 
     matrix descriptors of A (64, 16) and B (16, n); with `accumulate` 0 the product overwrites `d`. Pass the
     text as `preamble` to `translation_unit`. PTX ISA: "wgmma.mma_async".
     """
-    if n not in range(8, 257, 8):
+    if n not in WGMMA_N:
         raise ArgumentValueError(f"n = {n}: wgmma takes n = 8, 16, ... 256; use one of these")
     if input_type not in ("bf16", "f16"):
         raise ArgumentValueError(f"input_type = {input_type!r}: wgmma m64nNk16 takes 'bf16' or 'f16'; use one of these")

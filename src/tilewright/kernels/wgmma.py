@@ -44,6 +44,7 @@ class WgmmaConstants(Constants):
     out_by_tma: bool
     output_bytes: int
     vector_stores: bool
+    chunk_stores: bool
     consumers: int
     row_blocks: int
     accumulators: int
@@ -89,6 +90,7 @@ class WgmmaFeatures(NamedTuple):
     out_by_tma: bool
     out_by_columns: bool
     out_by_vectors: bool
+    out_by_chunks: bool
     out_pairs: bool
     c_pairs: bool
     bias_pairs: bool
@@ -216,13 +218,15 @@ class WgmmaKernel(Kernel):
         halves = out.dtype.nbytes == 2
         by_columns = halves and out.column_stride != 1 and problem.m % 2 == 0 and out.vector_bytes("row") >= 4
         out_bytes, extent = (out.vector_bytes("row"), problem.m) if by_columns else (out.vector_bytes("column"), n)
+        by_vectors = halves and extent % 8 == 0 and out_bytes == 16
         return WgmmaFeatures(
             problem.layout,
             problem.a.dtype,
             *operands.mn_major,
             out_by_tma=isinstance(operands.out, tma.TmaTensor),
             out_by_columns=by_columns,
-            out_by_vectors=halves and extent % 8 == 0 and out_bytes == 16,
+            out_by_vectors=by_vectors,
+            out_by_chunks=halves and out.column_stride == 1 and not by_vectors,
             out_pairs=extent % 2 == 0 and out_bytes >= 2 * out.dtype.nbytes,
             c_pairs=_has_pairs(problem.epilogue.c, n),
             bias_pairs=_has_pairs(problem.epilogue.bias, n),
@@ -260,6 +264,7 @@ class WgmmaKernel(Kernel):
             out_by_tma=features.out_by_tma,
             output_bytes=features.epilogue.Output.nbytes,
             vector_stores=features.out_by_vectors and not tma_epilogue,
+            chunk_stores=features.out_by_chunks and not tma_epilogue,
             consumers=config.consumers,
             row_blocks=row_blocks,
             accumulators=accumulators,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import log2
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,7 +156,7 @@ class Space:
         # Few columns are all walked while their rows are at hand.
         few_columns = tiles_n <= 8 and tiles_n < tiles_m
         shape = tiling.tile_n * tiling.cluster_n / (tiling.tile_m * tiling.cluster_m)
-        group_m = 1 if few_columns else _band_height(at_once * shape)
+        group_m = 1 if few_columns else _band_height(tiles_m, at_once * shape)
         prefetch = PREFETCH if tiles_m == 1 or tiles_n == 1 else 0
         return self._config(index, several, group_m, prefetch)
 
@@ -190,12 +190,13 @@ class Space:
         return replace(config, stages=self._stages(config) or config.stages)
 
 
-def _band_height(tiles: float) -> int:
-    """The height of bands in which a wave reads the fewest rows and columns: it is about as high as wide.
+def _band_height(tiles_m: int, wave: float) -> int:
+    """The height of bands, equal but for rounding, in which a wave reads the fewest rows and columns.
 
-    tiles: of a wave, times the width of a tile over its height.
+    It is then about as high as wide. wave: its tiles, times the width of a tile over its height.
     """
-    return min(32, 1 << max(0, round(log2(tiles) / 2)))
+    bands = max(1, round(tiles_m / min(32.0, sqrt(wave))))
+    return ceil_div(tiles_m, bands)
 
 
 def tiles_of(configs: Sequence[WgmmaConfig], hardware: Hardware) -> Tiles:

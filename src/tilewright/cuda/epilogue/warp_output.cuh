@@ -36,7 +36,8 @@ struct Pair {
 // Config names: out_columns; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed
 // at once; tma_epilogue: through SMEM, with store_columns and store_buffers, rather than straight
 // from registers; vector_stores: out can be written 16 bytes at a time; out_by_columns: it is a
-// column of out, not a row, that is written in pairs and vectors.
+// column of out, not a row, that is written in pairs and vectors; chunk_stores: rows of out begin
+// anywhere, and are written in the chunks of 16 bytes that lie in them.
 template <class Config>
 class WarpOutput {
   using Output = typename Config::Output;
@@ -44,6 +45,7 @@ class WarpOutput {
   static constexpr int blocks = Config::out_columns / 8, pairs = blocks * 2;  // of a lane
   static_assert(!Config::vector_stores || Config::out_pairs);
   static_assert(!Config::out_by_columns || (Config::out_pairs && !Config::tma_epilogue));
+  static_assert(!Config::chunk_stores || !(Config::vector_stores || Config::out_by_columns));
 
   const GemmParameters& parameters;
   const TensorMap* map;  // of out; null without tma_epilogue
@@ -126,6 +128,17 @@ class WarpOutput {
     }
   }
 
+  // Eight of the 16 elements of 2 bytes in `both`, from number `first` on.
+  static __device__ __forceinline__ void straddle(uint32_t (&chunk)[4], uint32_t (&both)[8],
+                                                  int first) {
+#pragma unroll
+    for (int i = 0; i < 6; ++i) both[i] = first & 4 ? both[i + 2] : both[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) both[i] = first & 2 ? both[i + 1] : both[i];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) chunk[i] = __funnelshift_r(both[i], both[i + 1], first % 2 * 16);
+  }
+
   // Registers -> GMEM.
   __device__ __forceinline__ void store_from_registers(const Word (&words)[pairs],
                                                        const WarpTile& at) const {
@@ -158,6 +171,62 @@ class WarpOutput {
       for (; block < blocks; ++block) {
         store_pair(out, stride, inside - block * 8, words[block * 2 + half]);
         out += 8 * stride;
+      }
+    }
+  }
+
+  // A lane's 16-byte chunk of a row of out, of which the elements from `begin` to `end` are inside.
+  static __device__ __forceinline__ void store_chunk(Output* chunk, const uint32_t (&words)[4],
+                                                     int begin, int end) {
+    if (begin <= 0 && end >= 8) {
+      store_global(chunk, words);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const auto bits = static_cast<uint16_t>(words[i / 2] >> i % 2 * 16);
+      if (begin <= i && i < end) chunk[i] = __builtin_bit_cast(Output, bits);
+    }
+  }
+
+  // Registers -> GMEM, where a row of out may begin at any element. The four lanes of a row have a
+  // block of 8 columns each, and the first 16-byte boundary lies `ahead` columns after a block's
+  // begin. So a chunk is the end of one block and the first `ahead` elements of the next:
+  //
+  //     blocks     0 1 2 3 4 5 6 7 | 0 1 2 3 4 5 6 7 | 0 1 ...      of lanes 0, 1, 2, 3, 0, ...
+  //     chunks      |      0       |        1        |       2      with ahead = 1: of lane 0, 1, 2
+  //
+  // Chunk c ends in block c; the last one begins in the last block. Those at both ends of the tile
+  // are written in part.
+  __device__ __forceinline__ void store_chunks_from_registers(const Word (&words)[pairs],
+                                                              const WarpTile& at) const {
+    if constexpr (Config::has_c) __syncwarp();  // c may be out: all lanes have read their pairs
+    const Epilogue<Config> epilogue(parameters, at.batch);
+    const int previous_lane = lane / 4 * 4 + (lane + 3) % 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = at.row + lane / 4 + half * 8;
+      const int inside = minimum(columns_inside(row, at.column), Config::out_columns);
+      Output* const out = epilogue.at_row(row).out + at.column;
+      const int ahead = -static_cast<int>(reinterpret_cast<uint64_t>(out) / sizeof(Output)) & 7;
+      uint32_t last[4] = {};  // the lane's block of the turn before
+#pragma unroll
+      for (int block = 0; block <= blocks; block += 4) {
+        uint32_t next[4], both[8];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          next[i] = block + i < blocks ? words[(block + i) * 2 + half] : 0;
+        transpose_quad(next);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const uint32_t given = lane % 4 == 3 ? last[i] : next[i];
+          both[i] = __shfl_sync(0xFFFFFFFF, given, previous_lane);
+          both[i + 4] = last[i] = next[i];
+        }
+        const int column = (block + lane % 4 - 1) * 8 + ahead;
+        uint32_t chunk[4];
+        straddle(chunk, both, ahead);
+        store_chunk(out + column, chunk, -column, inside - column);
       }
     }
   }
@@ -248,6 +317,8 @@ class WarpOutput {
       store_through_smem(words, at);
     } else if constexpr (Config::out_by_columns) {
       store_columns_from_registers(words, at);
+    } else if constexpr (Config::chunk_stores) {
+      store_chunks_from_registers(words, at);
     } else {
       store_from_registers(words, at);
     }

@@ -1,7 +1,6 @@
 """Requests, sectors and wavefronts of memory accesses."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -10,15 +9,9 @@ from tilewright.emulator.lanes import WARP, Group, Indices
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.ptx.syntax import Entry
 from tilewright.hardware import SECTOR_BYTES
+from tilewright.model.memory.banks import BANK_BYTES, most_words_in_a_bank, rows_in_use, shared_wavefronts
+from tilewright.model.memory.coalescing import pieces_touched
 
-BANK_BYTES = 4
-BANKS = 32
-_ROW_BYTES = BANKS * BANK_BYTES
-_FEW = 64
-"""Rows from which it pays to look for patterns among them."""
-_FAR = 1 << 62
-_KEYS = np.random.default_rng(0).integers(1, 1 << 40, WARP)
-"""Factors that make a number of a row's offsets: equal rows have equal numbers, and others hardly ever do."""
 _OF_IMAGES = ("tex", "suld", "sust", "sured")
 """Accesses whose images a GPU lays out in a way of its own."""
 
@@ -50,14 +43,14 @@ class MemoryCounter(Observer):
         if space == "global":
             kind = "ld" if copies else kind
             counts.global_requests[kind] += len(by_warp)
-            counts.global_sectors[kind] += int(_distinct(by_warp, width, SECTOR_BYTES).sum())
+            counts.global_sectors[kind] += int(pieces_touched(by_warp, width, SECTOR_BYTES).sum())
             nbytes = np.count_nonzero(by_warp >= 0, axis=1) * width
             counts.global_ideal_sectors[kind] += int((-(-nbytes // SECTOR_BYTES)).sum())
             return
         counts.shared_requests[kind] += len(by_warp)
         if kind in ("ldmatrix", "stmatrix"):  # one pass moves one matrix
             passes = by_warp.reshape(-1, 8)
-            self._add_wavefronts(counts, kind, int(_most_words_in_a_bank(passes, width).sum()), _used(passes))
+            self._add_wavefronts(counts, kind, int(most_words_in_a_bank(passes, width).sum()), rows_in_use(passes))
         else:
             self._add_wavefronts(counts, kind, *shared_wavefronts(by_warp, width, kind == "ld"))
 
@@ -73,8 +66,8 @@ class MemoryCounter(Observer):
         counts = self._by_site[site]
         counts.shared_requests["cp.async"] += len(written)
         written, read = written.reshape(-1, lanes), read.reshape(-1, lanes)
-        passes = np.maximum(_most_words_in_a_bank(written, width), _most_words_in_a_bank(read, width, broadcast=False))
-        self._add_wavefronts(counts, "cp.async", int(passes.sum()), _used(written))
+        passes = np.maximum(most_words_in_a_bank(written, width), most_words_in_a_bank(read, width, broadcast=False))
+        self._add_wavefronts(counts, "cp.async", int(passes.sum()), rows_in_use(written))
 
     def _add_wavefronts(self, counts: Counts, kind: str, wavefronts: int, ideal: int) -> None:
         counts.shared_wavefronts[kind] += wavefronts
@@ -91,82 +84,3 @@ def rows_of_warps(group: Group, where: Indices, chosen: Indices | None) -> Indic
         tiles = np.where(warps.present, tiles, -1)
     rows: Indices = tiles.swapaxes(1, 2).reshape(-1, WARP)
     return rows
-
-
-def shared_wavefronts(by_warp: Indices, width: int, loads: bool) -> tuple[int, int]:
-    """Passes of accesses of `width` bytes at offsets (warps, 32), -1 for none; and the number without bank conflicts.
-
-    A pass serves each bank once; all lanes that read the same word are served together. 8-byte accesses go in halves of
-    a warp and 16-byte ones in quarters, since a pass moves at most 128 bytes. A pass of a load serves twice as many
-    lanes if all lanes of the warp that differ in bit 0 of their number, or all that differ in bit 1, have the same
-    address (documented by NVIDIA for compute capability 7.x).
-    """
-    parts = max(1, width // BANK_BYTES)
-    if parts == 1 or not loads:
-        return _passes(by_warp, width, parts)
-    paired = _pairs_coincide(by_warp)
-    alone, together = _passes(by_warp[~paired], width, parts), _passes(by_warp[paired], width, parts // 2)
-    return alone[0] + together[0], alone[1] + together[1]
-
-
-def _passes(by_warp: Indices, width: int, parts: int) -> tuple[int, int]:
-    """The wavefronts, and the number of parts of a warp that have an access at all."""
-    lanes = by_warp.reshape(-1, WARP // parts)
-    return int(_most_words_in_a_bank(lanes, width).sum()), _used(lanes)
-
-
-def _used(rows: Indices) -> int:
-    """The number of rows that have an access at all."""
-    return int((rows >= 0).any(axis=1).sum())
-
-
-def _pairs_coincide(by_warp: Indices) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """For each warp, whether lanes n and n ^ 1, or n and n ^ 2, have the same address wherever both are active."""
-    coincide = np.zeros(len(by_warp), np.bool_)
-    lanes = np.arange(WARP)
-    for bit in (1, 2):
-        other = by_warp[:, lanes ^ bit]
-        coincide |= ((by_warp == other) | (by_warp < 0) | (other < 0)).all(axis=1)
-    return coincide
-
-
-def _most_words_in_a_bank(offsets: Indices, width: int, broadcast: bool = True) -> Indices:
-    """The largest number of words in one bank, for each row; with broadcast, a word of many lanes counts once.
-
-    Most warps access memory alike, up to a shift by whole rows of banks: each pattern is counted once.
-    """
-    if len(offsets) < _FEW:
-        return _most_words(offsets, width, broadcast)
-    lowest = np.where(offsets < 0, _FAR, offsets).min(axis=1, keepdims=True) // _ROW_BYTES * _ROW_BYTES
-    patterns = np.where(offsets < 0, -1, offsets - lowest)
-    _, first, inverse = np.unique(patterns @ _KEYS[: offsets.shape[1]], return_index=True, return_inverse=True)
-    if 2 * first.size > len(offsets) or (patterns != patterns[first][inverse]).any():
-        return _most_words(offsets, width, broadcast)
-    return _most_words(patterns[first], width, broadcast)[inverse]
-
-
-def _most_words(offsets: Indices, width: int, broadcast: bool) -> Indices:
-    each = max(1, width // BANK_BYTES)
-    words = np.repeat(offsets // BANK_BYTES, each, axis=1) + np.tile(np.arange(each), offsets.shape[1])
-    words = np.sort(np.where(np.repeat(offsets < 0, each, axis=1), -1, words), axis=1)
-    counted = words >= 0
-    if broadcast:
-        counted[:, 1:] &= words[:, 1:] != words[:, :-1]
-    row = np.broadcast_to(np.arange(len(offsets))[:, None], words.shape)
-    counts = np.bincount((row * BANKS + words % BANKS)[counted], minlength=len(offsets) * BANKS)
-    result: Indices = counts.reshape(-1, BANKS).max(axis=1, initial=0)
-    return result
-
-
-def _distinct(offsets: Indices, width: int, unit: int) -> Indices:
-    """The number of `unit`-byte pieces that are touched, for each row of offsets (-1 for none).
-
-    Accesses wider than that, of whole tensor maps, begin at multiples of it.
-    """
-    each = max(1, width // unit)
-    pieces = np.repeat(offsets // unit, each, axis=1) + np.tile(np.arange(each), offsets.shape[1])
-    ordered = np.sort(np.where(np.repeat(offsets < 0, each, axis=1), -1, pieces), axis=1)
-    new = ordered >= 0
-    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    result: Indices = new.sum(axis=1)
-    return result

@@ -1,0 +1,131 @@
+"""A warp's addresses, given as an expression of `lane`: "lane * 4", "lane % 8 * 128 + lane // 8 * 16".
+
+The expression is parsed and walked, never evaluated as Python: it may have whole numbers, `lane`, arithmetic, bits,
+comparisons, a choice (`... if lane < 8 else None`, where None means no access) and the swizzles of TMA as functions.
+"""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import ArgumentValueError
+from tilewright.model.memory.banks import Indices
+from tilewright.model.memory.swizzle import SWIZZLES
+from tilewright.model.occupancy import WARP
+
+MOST_CHARACTERS = 400
+MOST_BYTES = 1 << 48
+"""Addresses lie below, and so does every value on the way: more than the memory of any GPU."""
+
+_OPERATIONS: dict[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+}
+_COMPARISONS: dict[type[ast.AST], Callable[[int, int], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_FUNCTIONS: dict[str, Callable[[int], int]] = {
+    **{f"swizzle{span}": swizzle for span, swizzle in SWIZZLES.items()},
+    "abs": abs,
+}
+ALLOWED = (
+    "whole numbers, lane, + - * // % & | ^ << >>, comparisons, `X if CONDITION else Y`, None for no access, and "
+    + ", ".join(f"{name}(X)" for name in _FUNCTIONS)
+)
+
+
+def addresses_of(expression: str, lanes: int = WARP) -> Indices:
+    """The addresses of a warp's 32 lanes in bytes, -1 for none; only the first `lanes` lanes access.
+
+    Raises an ArgumentValueError that names what the expression must not have, and where a value is impossible.
+    """
+    if not 1 <= lanes <= WARP:
+        raise ArgumentValueError(f"lanes={lanes} is no number of lanes: use 1 to {WARP}")
+    if len(expression) > MOST_CHARACTERS:
+        raise ArgumentValueError(f"the expression has {len(expression)} characters: use {MOST_CHARACTERS} at most")
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ArgumentValueError(f"{expression!r} is no expression: use {ALLOWED}") from None
+    found = np.full(WARP, -1, np.int64)
+    for lane in range(lanes):
+        value = _Walk(expression, lane).value(tree)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not 0 <= value < MOST_BYTES:
+            raise ArgumentValueError(
+                f"{expression!r} is {value} in lane {lane}: give a number of bytes from 0 on, or None"
+            )
+        found[lane] = value
+    return found
+
+
+class _Walk:
+    """The evaluation of an expression in one lane."""
+
+    def __init__(self, expression: str, lane: int) -> None:
+        self._expression, self._lane = expression, lane
+
+    def value(self, node: ast.AST) -> Any:
+        """The value of a part of the expression: an integer, a truth value, or None."""
+        match node:
+            case ast.Constant(int() | None as value):
+                return value
+            case ast.Name("lane"):
+                return self._lane
+            case ast.BinOp(left, operation, right) if type(operation) in _OPERATIONS:
+                return self._operate(operation, self._number(left), self._number(right))
+            case ast.UnaryOp(ast.USub(), operand):
+                return -self._number(operand)
+            case ast.UnaryOp(ast.Not(), operand):
+                return not self.value(operand)
+            case ast.BoolOp(operation, values):
+                combine = all if isinstance(operation, ast.And) else any
+                return combine(self.value(each) for each in values)
+            case ast.Compare(left, operations, others) if all(type(each) in _COMPARISONS for each in operations):
+                numbers = [self._number(each) for each in (left, *others)]
+                pairs = zip(operations, numbers, numbers[1:], strict=False)
+                return all(_COMPARISONS[type(each)](a, b) for each, a, b in pairs)
+            case ast.IfExp(condition, then, otherwise):
+                return self.value(then if self.value(condition) else otherwise)
+            case ast.Call(ast.Name(name), [argument], []) if name in _FUNCTIONS:
+                return _FUNCTIONS[name](self._number(argument))
+        raise ArgumentValueError(
+            f"{ast.unparse(node)!r} in {self._expression!r} is not understood: use {ALLOWED}"
+        )  # fmt: skip
+
+    def _number(self, node: ast.AST) -> int:
+        value = self.value(node)
+        if value is None:
+            raise ArgumentValueError(f"{self._expression!r} computes with None in lane {self._lane}: use None alone")
+        return int(value)
+
+    def _operate(self, operation: ast.AST, left: int, right: int) -> int:
+        try:
+            if isinstance(operation, ast.LShift | ast.RShift) and right >= MOST_BYTES.bit_length():
+                raise OverflowError
+            value = _OPERATIONS[type(operation)](left, right)
+        except (ZeroDivisionError, ValueError, OverflowError):
+            value = None
+        if value is None or abs(value) > MOST_BYTES:
+            raise ArgumentValueError(
+                f"{self._expression!r} has no usable value in lane {self._lane}: it divides by 0, shifts by an "
+                "impossible number or grows beyond 48 bits; choose other numbers"
+            )
+        return value

@@ -1,0 +1,96 @@
+"""The clocks of a wgmma.mma_async when the tensor cores have a queue of them: the slower of multiplying and reading.
+
+An instruction multiplies 64 rows of A by n columns of B over 32 bytes along k, whatever the type: 16 elements of bf16,
+32 of fp8, 8 of tf32. A type of half the width multiplies at twice the rate, so the clocks do not depend on the type.
+
+Sources: the measured clocks of an H800 are from "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture" (arXiv
+2402.13499), those of an H20 and the model from the wgmma latency article (docs/ladder/README.md).
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from tilewright.dtypes import bf16
+from tilewright.errors import ArgumentValueError
+from tilewright.hardware import GPUS, WGMMA_N, Hardware
+
+Source = Literal["smem", "registers"]
+"""Where a wgmma finds its A; B is always in SMEM."""
+
+ROWS = 64
+"""The rows of A of one wgmma."""
+K_BYTES = 32
+"""The bytes of a row of A along k that one wgmma takes."""
+SMEM_BYTES_PER_CLOCK = 128
+"""What the shared memory of an SM delivers: 32 banks of 4 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaTime:
+    """The clocks of one wgmma among many, on the four tensor cores of an SM.
+
+    n: columns of B. source: of A. multiply: clocks of the tensor cores. read_a, read_b: clocks of shared memory.
+    """
+
+    n: int
+    source: Source
+    multiply: float
+    read_a: float
+    read_b: float
+
+    @property
+    def read(self) -> float:
+        """Clocks in which shared memory delivers both operands."""
+        return self.read_a + self.read_b
+
+    @property
+    def clocks(self) -> float:
+        """Clocks from one instruction to the next: reading the next one's operands overlaps multiplying."""
+        return max(self.multiply, self.read)
+
+    @property
+    def bound(self) -> Literal["tensor cores", "shared memory"]:
+        """The part that takes longer."""
+        return "tensor cores" if self.multiply >= self.read else "shared memory"
+
+    @property
+    def share(self) -> float:
+        """The share of the tensor cores' rate that is left."""
+        return self.multiply / self.clocks
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        derived = ("read", "clocks", "bound", "share")
+        return {**asdict(self), **{name: getattr(self, name) for name in derived}}
+
+
+def wgmma_time(gpu: Hardware, n: int, source: Source = "smem") -> WgmmaTime:
+    """The time of a wgmma of n columns on a Hopper GPU.
+
+    Raises an ArgumentValueError for another GPU, an n that the instruction does not have, or an unknown source.
+    """
+    if gpu not in with_wgmma():
+        names = ", ".join(each.name for each in with_wgmma())
+        raise ArgumentValueError(f"gpu={gpu.name} has no wgmma, which Hopper alone has: use {names}")
+    if n not in WGMMA_N:
+        raise ArgumentValueError(f"n={n} is not an extent of wgmma: use 8, 16, 24 and so on up to 256")
+    if source not in get_args(Source):
+        raise ArgumentValueError(f"source={source!r} is unknown: use {' or '.join(get_args(Source))}")
+    elements = K_BYTES // bf16.nbytes
+    return WgmmaTime(
+        n,
+        source,
+        multiply=ROWS * n * elements / gpu.macs("wgmma", bf16),
+        read_a=ROWS * K_BYTES / SMEM_BYTES_PER_CLOCK if source == "smem" else 0.0,
+        read_b=n * K_BYTES / SMEM_BYTES_PER_CLOCK,
+    )
+
+
+def least_full_n(gpu: Hardware, source: Source = "smem") -> int:
+    """The least n at which shared memory keeps up with the tensor cores."""
+    return next(n for n in WGMMA_N if wgmma_time(gpu, n, source).bound == "tensor cores")
+
+
+def with_wgmma() -> list[Hardware]:
+    """The GPUs that have the instruction."""
+    return [gpu for gpu in GPUS.values() if any(unit == "wgmma" for unit, _, _ in gpu.rates)]
