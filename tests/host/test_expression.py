@@ -160,8 +160,8 @@ def test_an_operand_cannot_be_called_so(name):
 def test_types_are_checked():
     with pytest.raises(ArgumentTypeError, match="epilogue=3 is no text"):
         parse(3, ())
-    with pytest.raises(ArgumentTypeError, match="names are text"):
-        parse("acc", [3])
+    with pytest.raises(ArgumentTypeError, match="give it a text"):
+        parse("acc", [3])  # type: ignore[list-item]
 
 
 def test_cuda_is_written_from_the_tree_alone():

@@ -12,9 +12,9 @@ from tilewright import dtypes
 from tilewright.arrays import adopt
 from tilewright.backends.gpu import backend
 from tilewright.binding import bind
-from tilewright.measure.data import Data
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.measure.data import Data
 from tilewright.measure.protocol import Work
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.problem import Problem

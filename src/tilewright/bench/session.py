@@ -14,9 +14,9 @@ from typing import Any, Literal
 from tilewright.bench.comparison import Comparison, Progress, compare
 from tilewright.bench.contenders import OURS, Contender, Tilewright, is_ours
 from tilewright.bench.inputs import Inputs, Shape, torch_on_gpu
-from tilewright.measure.data import Data
 from tilewright.errors import ArgumentValueError
 from tilewright.jit.compile import nvrtc_version
+from tilewright.measure.data import Data
 from tilewright.measure.protocol import Burst, Protocol, Settled
 from tilewright.planner.choose import choose
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.checking.memory import available_memory
-from tilewright.measure.data import Data
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.measure.data import Data
 from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 

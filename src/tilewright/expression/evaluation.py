@@ -51,7 +51,7 @@ def evaluate(expression: Expression, values: Mapping[str, Bounded]) -> Bounded:
 def _evaluate(node: Node, values: Mapping[str, Bounded]) -> Bounded:
     match node:
         case Number(value):
-            return Bounded(np.float64(value), np.float64(0))
+            return Bounded(np.asarray(value), np.asarray(0.0))
         case Name(name):
             return values[name]
         case Operation(name, parts):

@@ -55,8 +55,8 @@ def parse(text: str, names: Collection[str]) -> Expression:
         check_name(name)
     if len(names) > MOST_OPERANDS:
         raise ArgumentValueError(
-            f"operands has {len(names)} arrays and an epilogue reads at most {MOST_OPERANDS}: join some of them, or "
-            f"compute with them after the product"
+            f"operands has {len(names)} arrays and an epilogue reads at most {MOST_OPERANDS}: add some of them "
+            f"up first, or compute with them after the product"
         )
     root = _Reader(_line_of(text), names).read()
     used = [node.name for node in nodes(root) if isinstance(node, Name)]
@@ -76,7 +76,7 @@ def parse(text: str, names: Collection[str]) -> Expression:
 def check_name(name: object) -> None:
     """Raise an error if an operand cannot be called so in an expression."""
     if not isinstance(name, str):
-        raise ArgumentTypeError(f"operands has the name {name!r}: names are text, as in operands={{'bias': bias}}")
+        raise ArgumentTypeError(f"operands has the name {name!r}: give it a text, as in operands={{'bias': bias}}")
     if not _NAME.fullmatch(name) or name == ACCUMULATOR or name in FUNCTIONS or iskeyword(name):
         raise ArgumentValueError(
             f"operands has the name {name!r}: take another, of at most {_LONGEST_NAME} letters, digits and _; "
@@ -91,7 +91,7 @@ def place(text: str, start: int, end: int) -> str:
     shown = line[first : first + _SHOWN]
     marked = max(1, min(end, first + _SHOWN) - start)
     lead, tail = "..." if first else "", "..." if first + _SHOWN < len(line) else ""
-    return f"\n  {lead}{shown}{tail}\n  {' ' * (len(lead) + start - first)}{'^' * marked}"
+    return f"  {lead}{shown}{tail}\n  {' ' * (len(lead) + start - first)}{'^' * marked}"
 
 
 def place_of(text: str, name: str) -> str:
@@ -127,7 +127,7 @@ class _Reader:
         text = self._text
         self._check_nesting()
         if len(text) > LONGEST:
-            raise ArgumentValueError(f"epilogue has {len(text)} characters and at most {LONGEST} are read: shorten it")
+            raise ArgumentValueError(f"epilogue has {len(text)} characters and at most {LONGEST} are read: write less")
         for position, character in enumerate(text):
             if not (" " <= character <= "~") or character in "#\\":
                 raise self._at(position, position + 1, f"{character!r} has no place in an expression: take it out")
@@ -203,8 +203,9 @@ class _Reader:
                 pass
             case _:
                 raise self._fault(node.func, f"this is no function of epilogues: use one of {', '.join(FUNCTIONS)}")
-        for unwanted in (*node.keywords, *(value for value in node.args if isinstance(value, ast.Starred))):
-            raise self._fault(unwanted, f"{name} takes its values one by one, without names and stars")
+        unwanted: list[ast.expr | ast.keyword] = [value for value in node.args if isinstance(value, ast.Starred)]
+        for value in unwanted + node.keywords:
+            raise self._fault(value, f"{name} takes its values one by one, without names and stars")
         count, given = OPERATIONS[name][0], len(node.args)
         several = name in ("min", "max")
         if given != count and not (several and given > count):
@@ -213,8 +214,8 @@ class _Reader:
         if name == "where":
             return self._where(node, depth)
         result = self._operation(node, name, node.args[:count], depth)
-        for value in node.args[count:]:  # min and max of several
-            result = self._counted(node, Operation(name, (result, self._value(value, depth + 1))))
+        for another in node.args[count:]:  # min and max of several
+            result = self._counted(node, Operation(name, (result, self._value(another, depth + 1))))
         return result
 
     def _where(self, node: ast.Call, depth: int) -> Operation:
@@ -248,7 +249,7 @@ class _Reader:
         return self._at(start, end, message)
 
     def _at(self, start: int, end: int, message: str) -> ArgumentValueError:
-        return ArgumentValueError(f"epilogue: {message}{place(self._text, start, end)}")
+        return ArgumentValueError(f"epilogue: {message}\n{place(self._text, start, end)}")
 
 
 _TOO_DEEP = f"parentheses and operations are nested more than {DEEPEST} deep here: compute a part of it by itself"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.options import DTypeName, Json, Layout, parse_shape, require_plot, require_writable
-from tilewright.measure.data import Data
 from tilewright.errors import ArgumentValueError
+from tilewright.measure.data import Data
 
 if TYPE_CHECKING:
     from tilewright.bench.contenders import Contender

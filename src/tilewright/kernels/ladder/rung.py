@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.measure.data import Data
 from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.measure.data import Data
 
 Road = Literal["CUDA cores", "warp tensor cores", "Hopper"]
 """A part of the ladder, by the unit that multiplies; each road ends with the production kernel of its unit."""
