@@ -30,8 +30,8 @@ def differences(expression, seed, scale):
     expected, bound = np.broadcast_arrays(*evaluate(expression, values))
     known = np.isfinite(bound)
     argument = np.abs(values["acc"].value)
-    magnitude = argument + np.abs(expected) * (1 + argument)
-    return np.abs(out - expected)[known], bound[known], magnitude[known]
+    magnitude = argument + np.where(known, np.abs(expected), 0) * (1 + argument)
+    return np.abs(out[known] - expected[known]), bound[known], magnitude[known]
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -71,7 +71,7 @@ def test_every_operation_has_a_meaning():
         ("", "", "ends too early"),
         ("acc acc", "acc", "does not parse"),
         ("acc +* 2", "*", "does not parse"),
-        ("gelu(acc + bais)", "bais", "bais is unknown"),
+        ("gelu(acc + weight)", "weight", "weight is unknown"),
         ("acc / 'two'", "'two'", "a string"),
         ('acc * "x"', '"x"', "a string"),
         ("acc * True", "True", "no real number"),

@@ -3,6 +3,7 @@
 #pragma once
 #include "epilogue/activation.cuh"
 #include "ptx/approximate.cuh"
+#include "ptx/full_range.cuh"
 
 namespace tilewright {
 
