@@ -39,7 +39,7 @@ $(PYTHON) -m venv $(1) && $(1)/bin/python -m pip install --quiet --disable-pip-v
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all others doors test-gpu proof lint $(LINTS) format clean python
+.PHONY: help run test test-all others doors test-gpu proof pictures lint $(LINTS) format clean python
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -75,6 +75,11 @@ proof: $(READY)  ## The emulator against a GPU: instructions, TMA and (where ncu
 	@for cases in "$(PARALLEL) tests/gpu/proof --ignore $(COUNTERS)" $(COUNTERS); do \
 	  $(PYTEST) $$cases --require-gpu --tb=no -rN --proof results/emulator_proof.json || failed=1; \
 	done; exit $${failed:-0}
+
+pictures: $(READY)  ## Redraw the pictures of the documents, and write the numbers and outputs that they show
+	@$(PY) tools/ladder_pictures.py
+	@$(PY) tools/machine_pages.py
+	@$(PY) tools/readme_numbers.py
 
 lint: $(LINTS)  ## Style, types and spelling
 

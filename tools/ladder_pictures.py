@@ -4,27 +4,18 @@ python tools/ladder_pictures.py [--check] [NAME...]; --check only says which fil
 """
 
 import argparse
-import io
 import sys
 from pathlib import Path
-
-import matplotlib as mpl
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from pictures import cuda_cores, hopper, other_fragments, warp_tensor_cores  # noqa: E402
 
+from tilewright.plots.style import styled, svg  # noqa: E402
+
 FOLDER = ROOT / "docs" / "ladder" / "pictures"
 PICTURES = cuda_cores.PICTURES | warp_tensor_cores.PICTURES | other_fragments.PICTURES | hopper.PICTURES
-
-STYLE = {
-    "svg.hashsalt": "tilewright",
-    "svg.fonttype": "none",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
-    "font.size": 8.5,
-}
-"""A style that gives the same bytes each time and keeps text as text."""
 
 
 def main() -> int:
@@ -35,7 +26,7 @@ def main() -> int:
     options = parser.parse_args()
     different = []
     for name in options.names or PICTURES:
-        text, path = svg(name), FOLDER / f"{name}.svg"
+        text, path = drawn(name), FOLDER / f"{name}.svg"
         if options.check:
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 different.append(name)
@@ -47,12 +38,10 @@ def main() -> int:
     return int(bool(different))
 
 
-def svg(name: str) -> str:
+def drawn(name: str) -> str:
     """A rung's picture."""
-    with mpl.rc_context(STYLE):
-        found = io.StringIO()
-        PICTURES[name]().savefig(found, format="svg", metadata={"Date": None})
-    return "".join(f"{line.rstrip()}\n" for line in found.getvalue().splitlines())
+    with styled():
+        return svg(PICTURES[name]())
 
 
 if __name__ == "__main__":

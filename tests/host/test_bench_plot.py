@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.plot import draw
+from tilewright.bench.plot import chart
 from tilewright.bench.standing import best_peer, ratio_to, standings
+from tilewright.plots.style import GREEN
+
+pytest.importorskip("matplotlib")
 
 RECORDS = Path(__file__).parents[2] / "results"
 
@@ -15,34 +18,24 @@ def record_of(name):
     return json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture
-def figures(monkeypatch):
-    """The figures that were drawn."""
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    found = []
-    monkeypatch.setattr(pyplot, "close", found.append)
-    return found
-
-
 @pytest.mark.parametrize("name", ["wgmma_vs_cublas", "proof", "schedules", "bench_self_check"])
-def test_the_legend_lies_inside_the_picture(name, figures, tmp_path):
-    assert draw(record_of(name), tmp_path / "ratios.png")
-    (figure,) = figures
+def test_the_legend_lies_inside_the_picture(name):
+    figure = chart(record_of(name))
+    figure.draw_without_rendering()
     legend, page = figure.legends[0].get_window_extent(), figure.bbox
     assert page.x0 <= legend.x0 < legend.x1 <= page.x1
     assert page.y0 <= legend.y0 < legend.y1 <= page.y1
 
 
-def test_points_are_ratios_to_the_best_peer_which_is_named_at_the_right(figures, tmp_path):
+def test_points_are_ratios_to_the_best_peer_which_is_named_at_the_right():
     record = record_of("proof")
     record["products"] = record["products"][:6]  # none lies beyond the axis
-    assert draw(record, tmp_path / "ratios.png")
-    (figure,) = figures
+    figure = chart(record)
     assert {text.get_text() for text in figure.legends[0].get_texts()} == {
         "tilewright", "tilewright:tuned", "cublas", "quack",
     }  # fmt: skip
     for axis, protocol in zip(figure.axes, record["protocols"], strict=True):
-        (ours,) = [line for line in axis.get_lines() if line.get_color() == "#0b6e4f" and line.get_marker() == "o"]
+        (ours,) = [line for line in axis.get_lines() if line.get_color() == GREEN and line.get_marker() == "o"]
         ratios = [ratio_to(product, protocol, "tilewright", "best peer").median for product in record["products"]]
         assert list(ours.get_xdata()) == pytest.approx(ratios)
         texts = [text.get_text() for text in axis.texts]
@@ -50,19 +43,17 @@ def test_points_are_ratios_to_the_best_peer_which_is_named_at_the_right(figures,
             assert any(text.startswith(f"{best_peer(product, protocol)} ") for text in texts)
 
 
-def test_a_ratio_beyond_the_axis_is_written(figures, tmp_path):
+def test_a_ratio_beyond_the_axis_is_written():
     record = record_of("proof")
     record["products"] = record["products"][:3]
     for sample in (found := record["products"][0]["contenders"][0])["settled"], found["burst"]:
         sample["samples_us"] = [3 * each for each in sample["samples_us"]]
-    assert draw(record, tmp_path / "ratios.png")
-    texts = [text.get_text() for axis in figures[0].axes for text in axis.texts]
+    texts = [text.get_text() for axis in chart(record).axes for text in axis.texts]
     assert sum(text.startswith("\u25c2 0.3") for text in texts) == 2
 
 
-def test_tuned_and_untuned_have_marks_of_their_own(figures, tmp_path):
-    assert draw(record_of("proof"), tmp_path / "ratios.png")
-    lines = [line for line in figures[0].axes[0].get_lines() if line.get_marker() in ("o", "D")]
+def test_tuned_and_untuned_have_marks_of_their_own():
+    lines = [line for line in chart(record_of("proof")).axes[0].get_lines() if line.get_marker() in ("o", "D")]
     assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == 2
 
 

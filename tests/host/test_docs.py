@@ -27,8 +27,9 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def commands_of(text):
-    """The lines of bash blocks, and code spans that start with `tilewright`, without their comments."""
+    """The lines of bash blocks, prompts of console blocks, and code spans that start with `tilewright`; no comments."""
     lines = [line for language, body in BLOCK.findall(text) if language == "bash" for line in body.splitlines()]
+    lines += re.findall(r"^```console\n\$ (.*)", text, re.MULTILINE)
     lines += re.findall(r"`(tilewright [a-z][^`]*)`", text)
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
@@ -87,10 +88,15 @@ def test_documents_show_commands():
 
 @pytest.mark.parametrize("words", TILEWRIGHT, ids=" ".join)
 def test_commands_parse(words):
-    group: Any = typer.main.get_command(app)
-    name, arguments = words[1], words[2:]
-    assert name in group.commands, f"`{' '.join(words)}` names no command of the program"
-    group.commands[name].make_context(name, arguments)  # raises where the arguments do not parse
+    command: Any = typer.main.get_command(app)
+    arguments = words[1:]
+    while commands := getattr(command, "commands", None):
+        if not arguments and command.invoke_without_command:
+            break
+        name = arguments.pop(0)
+        assert name in commands, f"`{' '.join(words)}` names no command of the program"
+        command = commands[name]
+    command.make_context(words[-1], arguments)  # raises where the arguments do not parse
 
 
 def test_make_targets_exist():

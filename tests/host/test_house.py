@@ -14,6 +14,7 @@ FLOORS = (
     ("tilewright",),
     ("tilewright.ladder",),
     ("tilewright.bench", "tilewright.checking"),
+    ("tilewright.plots",),
     ("tilewright.api",),
     ("tilewright.tuning",),
     ("tilewright.planner",),

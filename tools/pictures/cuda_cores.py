@@ -5,24 +5,12 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pictures.canvas import constants, figure
-from pictures.panels import (
-    BLUE,
-    GRAY,
-    GREEN,
-    ORANGE,
-    PALE,
-    PURPLE,
-    Product,
-    arrow,
-    blank,
-    box,
-    lanes_on_matrix,
-    note,
-    rows_on_banks,
-)
+from pictures.panels import Product, lanes_on_matrix, rows_on_banks
 from pictures.record import Request, of_line, of_operand, requests
+from pictures.sizes import constants
 from pictures.timelines import LOAD, MULTIPLY, STORE, Span, timeline
+from tilewright.plots.panels import arrow, blank, box, note
+from tilewright.plots.style import BLUE, GRAY, GREEN, ORANGE, PALE, PURPLE, figure
 
 FLOAT = 4
 

@@ -5,26 +5,14 @@ from collections.abc import Callable, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pictures.canvas import CUBE, constants, ctas, figure, parted
-from pictures.panels import (
-    BLUE,
-    GRAY,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    Product,
-    arrow,
-    blank,
-    box,
-    lanes_of_elements,
-    note,
-    order,
-    rows_on_banks,
-)
+from pictures.panels import Product, lanes_of_elements, order, rows_on_banks
 from pictures.record import of_line
+from pictures.sizes import CUBE, constants, ctas
 from pictures.timelines import LOAD, LOAD_CLOCKS, MULTIPLY, STORE, Ring, Span, multiply_clocks, timeline
 from tilewright.emulator.semantics.swizzle import swizzle
 from tilewright.model.raster import blocked_tile, hilbert_tile, row_major_tile
+from tilewright.plots.panels import arrow, blank, box, note
+from tilewright.plots.style import BLUE, GRAY, GREEN, ORANGE, PURPLE, figure, parted
 
 ROW_BYTES, CHUNK_BYTES = 128, 16
 """Bytes of a swizzled row in SMEM, and of a chunk that the swizzle keeps together."""

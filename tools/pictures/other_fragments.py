@@ -6,9 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pictures.canvas import constants, figure, parted
-from pictures.panels import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, arrow, blank, box, lattice, note
 from pictures.record import of_line, requests
+from pictures.sizes import constants
+from tilewright.plots.panels import arrow, blank, box, lattice, note
+from tilewright.plots.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, figure, parted
 
 CHUNK, LINE = 16, 128
 """Bytes of one lane's access, and of one line across all banks."""

@@ -1,7 +1,4 @@
-"""Panels of lanes, banks, tiles and orders. Each draws its arguments into one matplotlib Axes and computes nothing.
-
-Colors come from one palette that color-blind readers can tell apart; every panel has a white background.
-"""
+"""Panels of lanes, banks, tiles and orders. Each draws its arguments into one matplotlib Axes and computes nothing."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
@@ -9,84 +6,15 @@ from itertools import groupby
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.patches import FancyArrowPatch, PathPatch, Rectangle
-from matplotlib.path import Path
 
 from pictures.record import Request
 from tilewright.hardware import SECTOR_BYTES
 from tilewright.model.memory.banks import BANK_BYTES, BANKS
+from tilewright.plots.panels import Box, blank, box, fill, lattice, note, text_on
+from tilewright.plots.style import BLUE, GRAY, GREEN, INK, ORANGE, PALE, PURPLE, RED, SMALL, TEXT
 
-BLUE, ORANGE, GREEN, RED, GRAY, PURPLE = "#3b7ea1", "#e69f00", "#4c9a2a", "#c8442e", "#9aa5ad", "#8e63a8"
-PALE = {BLUE: "#d3e5ef", ORANGE: "#fbe7bd", GREEN: "#d9ecd0", RED: "#f6d5cf", GRAY: "#e9ecee", PURPLE: "#e7dbee"}
 FIRST = "#86b6d1"
-INK, GRID = "#24292f", "#d0d5d9"
-SMALL, TEXT = 7, 8.5
-
-Box = tuple[float, float, float, float]
-"""Row, column, height, width: in elements, rows downwards."""
-
-
-def blank(axes: Axes, width: float, height: float, title: str = "") -> None:
-    """No frame; x from 0 to width, y downwards from 0 to height, one scale for both."""
-    axes.set_axis_off()
-    axes.set_xlim(-0.01 * width, 1.01 * width)
-    axes.set_ylim(1.01 * height, -0.01 * height)
-    axes.set_aspect("equal")
-    if title:
-        axes.set_title(title, fontsize=TEXT, color=INK, loc="left")
-
-
-def box(axes: Axes, place: Box, color: str, text: str = "", *, pale: bool = False, size: float = TEXT) -> None:
-    """A filled rectangle with text in its middle."""
-    row, column, height, width = place
-    face = PALE[color] if pale else color
-    axes.add_patch(Rectangle((column, row), width, height, facecolor=face, edgecolor=INK, linewidth=0.6))
-    if text:
-        tone = INK if pale or color in (ORANGE, GRAY) else "white"
-        middle = (column + width / 2, row + height / 2)
-        axes.text(*middle, text, ha="center", va="center", fontsize=size, color=tone)
-
-
-def fill(axes: Axes, places: Sequence[Box], color: str) -> None:
-    """Rectangles without edges, as one path; the list may be empty."""
-    if not places:
-        return
-    vertices = [
-        point
-        for row, column, height, width in places
-        for point in (
-            (column, row), (column + width, row), (column + width, row + height), (column, row + height), (column, row)
-        )
-    ]  # fmt: skip
-    codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * len(places)
-    axes.add_patch(PathPatch(Path(vertices, codes), facecolor=color, edgecolor="none"))
-
-
-def lattice(axes: Axes, place: Box, rows: int, columns: int, color: str = GRID, width: float = 0.4) -> None:
-    """Lines that divide a box into rows and columns, with its edges, as one path."""
-    row, column, high, wide = place
-    levels, sides = ([start + length * i / parts for i in range(parts + 1)] for start, length, parts in (
-        (row, high, rows), (column, wide, columns)
-    ))  # fmt: skip
-    across = [point for level in levels for point in ((column, level), (column + wide, level))]
-    down = [point for side in sides for point in ((side, row), (side, row + high))]
-    codes = [Path.MOVETO, Path.LINETO] * ((len(across) + len(down)) // 2)
-    axes.add_patch(PathPatch(Path(across + down, codes), facecolor="none", edgecolor=color, linewidth=width))
-
-
-def note(axes: Axes, row: float, column: float, text: str, *, size: float = TEXT, side: str = "left") -> None:
-    """Text that begins at a place, ends there with side="right", or is centered there and hides what is below."""
-    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if side == "center" else None
-    axes.text(column, row, text, ha=side, va="center", fontsize=size, color=INK, bbox=ground)
-
-
-def arrow(axes: Axes, begin: tuple[float, float], end: tuple[float, float], color: str = INK, bend: float = 0) -> None:
-    """From one (row, column) to another."""
-    style = f"arc3,rad={bend}"
-    points = [(column, row) for row, column in (begin, end)]
-    axes.add_patch(
-        FancyArrowPatch(*points, arrowstyle="-|>", mutation_scale=9, color=color, linewidth=1.2, connectionstyle=style)
-    )
+"""Of the first wave of an order."""
 
 
 def lanes_on_matrix(axes: Axes, request: Request, shape: tuple[int, int], row_bytes: int, title: str) -> None:
@@ -110,7 +38,7 @@ def lanes_on_matrix(axes: Axes, request: Request, shape: tuple[int, int], row_by
         for row, at in wanted:
             lanes = by_place[row * row_bytes + at]
             middle = ((at + request.width / 2) / element, row + 0.53)
-            tone, text = ("white" if color == BLUE else INK), (str(lanes[0]) if len(lanes) == 1 else "all")
+            tone, text = text_on(color), (str(lanes[0]) if len(lanes) == 1 else "all")
             axes.text(*middle, text, ha="center", va="center", fontsize=4.3, color=tone)
     lattice(axes, (0, 0, rows, columns), rows, columns)
     count = f"{len(sectors)} sector{'s' if len(sectors) > 1 else ''}"

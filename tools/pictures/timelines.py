@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from pictures.panels import BLUE, GRAY, GREEN, INK, ORANGE, PALE, SMALL, TEXT
+from tilewright.plots.panels import text_on
+from tilewright.plots.style import BLUE, GRAY, GREEN, GROUND, INK, ORANGE, SMALL, TEXT
 
 LOAD, MULTIPLY, STORE, WAIT = BLUE, GREEN, ORANGE, GRAY
 """Colors of activities."""
@@ -27,11 +28,12 @@ def timeline(axes: Axes, rows: Mapping[str, Sequence[Span]], title: str, unit: s
     for row, spans in enumerate(rows.values()):
         for begin, stop, text, color in spans:
             axes.add_patch(
-                Rectangle((begin, row + 0.1), stop - begin, 0.8, facecolor=color, edgecolor="white", linewidth=0.8)
+                Rectangle((begin, row + 0.1), stop - begin, 0.8, facecolor=color, edgecolor=GROUND, linewidth=0.8)
             )
             if text:
-                tone = INK if color in (STORE, WAIT, *PALE.values()) else "white"
-                axes.text((begin + stop) / 2, row + 0.52, text, ha="center", va="center", fontsize=SMALL, color=tone)
+                axes.text(
+                    (begin + stop) / 2, row + 0.52, text, ha="center", va="center", fontsize=SMALL, color=text_on(color)
+                )
     axes.set_xlim(0, end)
     axes.set_ylim(len(rows), 0)
     axes.set_yticks([row + 0.5 for row in range(len(rows))], list(rows), fontsize=TEXT, color=INK)

@@ -6,21 +6,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pictures.canvas import constants, figure, parted
-from pictures.panels import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PALE,
-    PURPLE,
-    Product,
-    lanes_of_elements,
-    lanes_on_matrix,
-    rows_on_banks,
-)
+from pictures.panels import Product, lanes_of_elements, lanes_on_matrix, rows_on_banks
 from pictures.record import Request, of_line, of_operand, requests
+from pictures.sizes import constants
 from pictures.timelines import LOAD, MULTIPLY, STORE, Span, timeline
 from tilewright.emulator.semantics.fragments import accumulate_fragments, matrix_of_a, matrix_of_b
+from tilewright.plots.style import BLUE, GREEN, ORANGE, PALE, PURPLE, figure, parted
 
 HALF = 2
 """Bytes of an element of A and B."""

@@ -2,42 +2,25 @@
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.bench.contenders import OURS, is_ours
 from tilewright.bench.standing import BEST_PEER, best_peer, in_most, ratio_to, standings, timed
-from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.measure.statistics import Interval
+from tilewright.plots.style import BLUE, GRAY, GREEN, GRID, INK, ORANGE, PURPLE, RED, figure, save, styled
 
-_OURS = (("o", "#0b6e4f"), ("D", "#c2410c"), ("s", "#1d4ed8"), ("^", "#7e22ce"), ("v", "#a16207"))
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_OURS = (("o", GREEN), ("D", RED), ("s", BLUE), ("^", PURPLE), ("v", ORANGE))
 _PEERS = ("x", "+", "1", "2", "|")
-_GRAY = "#6b7280"
-"""Markers of our contenders with their colors, markers of peers, and the color of these."""
+"""Markers of our contenders with their colors, and those of peers, which are gray."""
 
 _NARROWEST, _WIDEST = (0.95, 1.05), (0.7, 1.4)
 """The axis of ratios shows the first range at least and the second at most; beyond it a ratio is written."""
 
 _SEVERAL = f"{OURS}, some Config"
 """The name in the legend of contenders that few products have, as after `--configs`."""
-
-
-def pyplot(path: Path) -> Any:
-    """matplotlib's pyplot, ready to draw into a file whose suffix names the format (PNG, SVG, PDF).
-
-    Raises RuntimeError, which names the extra, if matplotlib is not installed, and ValueError for an unknown suffix.
-    """
-    try:
-        import matplotlib
-    except ImportError:
-        raise UnavailableError("--plot needs matplotlib, which is not installed: pip install matplotlib") from None
-    matplotlib.use("agg")
-    matplotlib.rcParams["text.parse_math"] = False  # a name with dollars is a name
-    matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text, for search and screen readers
-    from matplotlib import backend_bases, pyplot
-
-    if path.suffix.removeprefix(".") not in backend_bases.FigureCanvasBase.filetypes:
-        raise ArgumentValueError(f"--plot={path} has a suffix that matplotlib does not know: use .png, .svg or .pdf")
-    return pyplot
 
 
 class Point(NamedTuple):
@@ -49,37 +32,41 @@ class Point(NamedTuple):
 
 def draw(record: dict[str, Any], path: Path) -> bool:
     """Draw a record of `tilewright bench`. Returns False, and draws nothing, if it holds no ratio."""
-    plt = pyplot(path)
+    picture = chart(record)
+    if picture is not None:
+        save(picture, path)
+    return picture is not None
+
+
+@styled()
+def chart(record: dict[str, Any]) -> "Figure | None":
+    """The figure that `draw` writes; None if the record holds no ratio."""
     protocols = [name for name in record["protocols"] if any(_reference(each, name) for each in record["products"])]
     products = [each for each in record["products"] if any(_reference(each, name) for name in protocols)]
     if not products:
-        return False
+        return None
     series = {protocol: _series(products, protocol) for protocol in protocols}
     names = list(dict.fromkeys(name for each in series.values() for name in each))
     ours = [name for name in names if is_ours(name) or name == _SEVERAL]
     styles: dict[str, tuple[str, str]] = dict(zip(ours, _OURS * len(ours), strict=False))
     others = sorted(name for name in names if name not in styles)
-    styles |= {name: (mark, _GRAY) for name, mark in zip(others, _PEERS * len(others), strict=False)}
+    styles |= {name: (mark, GRAY) for name, mark in zip(others, _PEERS * len(others), strict=False)}
     size = (3.2 + 4.2 * len(protocols), 1.7 + 0.27 * len(products))
-    figure, axes = plt.subplots(1, len(protocols), figsize=size, sharey=True, squeeze=False, layout="constrained")
-    for axis, protocol in zip(axes[0], protocols, strict=True):
+    picture, axes = figure(*size, ncols=len(protocols), sharey=True)
+    for axis, protocol in zip(axes, protocols, strict=True):
         _panel(axis, series[protocol], styles)
         _name_references(axis, products, protocol)
         axis.set_title(_title(record, protocol), loc="left", fontsize=9.5)
         axis.set_xlabel(f"times {_reference_name(products)}; right: that peer, TFLOP/s", fontsize=8.5)
-    axes[0, 0].set_yticks(range(len(products)), [_tick(product) for product in products], fontsize=8)
-    axes[0, 0].set_ylim(len(products) - 0.4, -0.6)
-    handles = {name: bar for axis in axes[0] for bar, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    axes[0].set_yticks(range(len(products)), [_tick(product) for product in products], fontsize=8)
+    axes[0].set_ylim(len(products) - 0.4, -0.6)
+    handles = {name: bar for axis in axes for bar, name in zip(*axis.get_legend_handles_labels(), strict=True)}
     columns = max(1, min(len(handles), int(size[0] * 11 / (max(map(len, handles), default=1) + 6))))
     shown = [name for name in (*ours, *others) if name in handles]
-    figure.legend(
-        [handles[name] for name in shown], shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
-    )
+    picture.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=columns, fontsize=9)
     about = [record.get("suite"), record["gpu"], f"{record['data']} data", record["date"][:10]]
-    figure.suptitle(", ".join(filter(None, about)), x=0.01, ha="left", fontsize=11)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return True
+    picture.suptitle(", ".join(filter(None, about)), x=0.01, ha="left", fontsize=11)
+    return picture
 
 
 def _reference(product: dict[str, Any], protocol: str) -> str | None:
@@ -109,12 +96,12 @@ def _series(products: list[dict[str, Any]], protocol: str) -> dict[str, list[Poi
 
 
 def _panel(axis: Any, series: dict[str, list[Point]], styles: dict[str, tuple[str, str]]) -> None:
-    ours = [name for name in series if styles[name][1] != _GRAY]
+    ours = [name for name in series if styles[name][1] != GRAY]
     every = [ratio for name in ours for _, ratio in series[name] if _WIDEST[0] < ratio.median < _WIDEST[1]]
     low = max(_WIDEST[0], min([_NARROWEST[0], *(ratio.low - 0.02 for ratio in every)]))
     high = min(_WIDEST[1], max([_NARROWEST[1], *(ratio.high + 0.02 for ratio in every)]))
     axis.set_xlim(low, high)
-    axis.axvline(1, color="black", lw=0.9, zorder=1)
+    axis.axvline(1, color=INK, lw=0.9, zorder=1)
     for name, points in series.items():
         mark, color = styles[name]
         shift = (ours.index(name) - (len(ours) - 1) / 2) * 0.22 if name in ours else 0.0
@@ -135,7 +122,7 @@ def _panel(axis: Any, series: dict[str, list[Point]], styles: dict[str, tuple[st
         range(1 + max((p.row for points in series.values() for p in points), default=0)),
         low,
         high,
-        color="#e5e7eb",
+        color=GRID,
         lw=0.6,
         zorder=0,
     )
@@ -157,7 +144,7 @@ def _name_references(axis: Any, products: list[dict[str, Any]], protocol: str) -
     for row, product in enumerate(products):
         if (name := _reference(product, protocol)) is not None:
             text = f"{name} {timed(product, protocol)[name]['tflops']:.3g}"
-            axis.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), fontsize=7, va="center", color=_GRAY)
+            axis.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), fontsize=7, va="center", color=INK)
 
 
 def _title(record: dict[str, Any], protocol: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tilewright import __version__
-from tilewright.cli import bench, check, compile, doctor, inspect, ladder, run, tune
+from tilewright.cli import bench, check, compile, doctor, inspect, ladder, model, run, tune
 from tilewright.cli.command import BAD_REQUEST, UNREAD, CommandLine, Ended, WithNegativeNumbers
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ for command in (
     run.run, ladder.ladder, bench.bench, tune.tune, compile.compile, inspect.inspect, check.check, doctor.doctor,
 ):  # fmt: skip
     app.command(cls=WithNegativeNumbers)(command)
+app.add_typer(model.app, name="model")
 
 
 def _print_version(wanted: bool) -> None:

@@ -117,9 +117,9 @@ def require_writable(option: str, path: Path | None) -> None:
 def require_plot(path: Path | None) -> None:
     """Raise an error, before any measurement, if --plot could not be drawn."""
     if path is not None:
-        from tilewright.bench.plot import pyplot
+        from tilewright.plots.style import require_matplotlib
 
-        pyplot(path)
+        require_matplotlib(path)
         require_writable("--plot", path)
 
 

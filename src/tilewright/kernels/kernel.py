@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from types import CodeType
-from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args, get_type_hints
 
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
@@ -16,6 +16,9 @@ from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, Laun
 from tilewright.kernels.refusal import Refusal
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
+
+if TYPE_CHECKING:  # planning does without it
+    from tilewright.model.tiling.levels import Block, Blocking
 
 MAX_TILES = 2**31 - 1
 """The largest grid (CUDA programming guide, "Technical specifications"); kernels number tiles by 32 bits."""
@@ -210,6 +213,22 @@ class Kernel(ABC):
         """CUDA generated for these Constants, placed before the kernel's header; usually empty."""
         return ""
 
+    def blocking(self, constants: Any) -> "Blocking":
+        """The nested blocks of out that read each level of memory."""
+        from tilewright.model.tiling.levels import Blocking
+
+        cta = _block(constants.tile_m, constants.tile_n)
+        cluster = _block(cta.m * constants.cluster_m, cta.n * constants.cluster_n)
+        return Blocking(cta, cluster, self.warp_block(constants), self.thread_block(constants))
+
+    def warp_block(self, constants: Any) -> "Block | None":
+        """What of out is made from one reading of SMEM: 64 rows by a wgmma, or the block of a warp."""
+        return _block(64, constants.tile_n) if self.unit == "wgmma" else _block_of(constants, "warp")
+
+    def thread_block(self, constants: Any) -> "Block | None":
+        """What of out is made from one reading of registers: 16 x 8 by an mma.sync, or the block of a thread."""
+        return _block(16, 8) if self.unit == "mma" else _block_of(constants, "thread")
+
     def entry(self, config: Any, problem: Problem) -> str:
         """The entry point's name, which profilers show."""
         values = (getattr(config, name) for name in fields_of(self.config_type))
@@ -307,6 +326,18 @@ class Kernel(ABC):
             launch_bounds=(constants.threads, 1),
             preamble=self.preamble(constants),
         )
+
+
+def _block(m: int, n: int) -> "Block":
+    from tilewright.model.tiling.levels import Block
+
+    return Block(m, n)
+
+
+def _block_of(constants: Any, part: str) -> "Block | None":
+    """The block that Constants have for a warp or a thread; None if there is none."""
+    m, n = (getattr(constants, f"{part}_{extent}", 0) for extent in "mn")
+    return _block(m, n) if m and n else None
 
 
 _WRITTEN: dict[tuple[Kernel, Any, Any], tuple[Constants, TranslationUnit]] = {}

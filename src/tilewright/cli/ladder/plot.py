@@ -3,22 +3,22 @@
 from pathlib import Path
 from typing import Any
 
-from tilewright.bench.plot import pyplot
 from tilewright.cli.ladder.table import Rungs, published, timed_or_counted, title
+from tilewright.plots.style import BLUE, GRAY, GREEN, INK, RED, figure, save, styled
 
-_COLORS = {"CUDA cores": "#7a8b99", "warp tensor cores": "#3b7ea1", "Hopper": "#76b900"}
-_CUBLAS, _SETTLED_ALPHA = "#c2410c", 0.45
+_COLORS = {"CUDA cores": GRAY, "warp tensor cores": BLUE, "Hopper": GREEN}
+_SETTLED_ALPHA = 0.45
 
 
+@styled()
 def draw(record: dict[str, Any], path: Path) -> bool:
     """Draw a record of `tilewright ladder`; returns whether a rung ran, without which there is nothing to draw."""
     rungs = timed_or_counted(record["rungs"])
     if not rungs:
         return False
-    plt = pyplot(path)
     settled = any("settled" in rung.get("measured", {}) for rung in rungs)
     height = 0.52 if settled else 0.32
-    picture, axes = plt.subplots(figsize=(9, 1.7 + height * len(rungs)), layout="constrained")
+    picture, (axes,) = figure(9, 1.7 + height * len(rungs))
     for road in dict.fromkeys(rung["road"] for rung in rungs):
         axes.barh(0, 0, color=_color(road), label=road)  # for the legend, at a fixed place
     if record["backend"] == "gpu":
@@ -29,9 +29,8 @@ def draw(record: dict[str, Any], path: Path) -> bool:
     axes.set_ylim(len(rungs) - 0.4, -0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title(record), loc="left")
-    picture.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    picture.savefig(path, dpi=150)
-    plt.close(picture)
+    picture.legend(loc="outside lower center", ncols=3, fontsize=9)
+    save(picture, path)
     return True
 
 
@@ -47,7 +46,7 @@ def _measured(axes: Any, rungs: Rungs, settled: bool) -> None:
         if note := rung.get("note"):
             axes.annotate(f"  {note}", (rung["tflops"], number + lines["burst"]), va="center", fontsize=6.5)
     if settled:
-        axes.barh(0, 0, color="#666666", alpha=_SETTLED_ALPHA, label="paler: settled, at the power limit")
+        axes.barh(0, 0, color=INK, alpha=_SETTLED_ALPHA, label="paler: settled, at the power limit")
     cublas = [
         (found["tflops"] / found["ratio"]["median"], number + lines[protocol])
         for number, rung in enumerate(rungs)
@@ -61,7 +60,7 @@ def _measured(axes: Any, rungs: Rungs, settled: bool) -> None:
         for end in (known.tflops, known.upto)
         if end is not None
     ]
-    for marks, label, color in ((cublas, "cuBLAS, same data", _CUBLAS), (marked, "published, of other GPUs", "black")):
+    for marks, label, color in ((cublas, "cuBLAS, same data", RED), (marked, "published, of other GPUs", INK)):
         if marks:
             axes.plot(*zip(*marks, strict=True), "|", color=color, markersize=11, markeredgewidth=1.6, label=label)
     axes.set_xlabel("TFLOP/s" if settled else "TFLOP/s, right after idle")
@@ -78,7 +77,7 @@ def _counted(axes: Any, rungs: Rungs) -> None:
 
 
 def _color(road: str) -> str:
-    return _COLORS.get(road, "#888888")
+    return _COLORS.get(road, GRAY)
 
 
 def _label(axes: Any, text: str, place: float) -> None:

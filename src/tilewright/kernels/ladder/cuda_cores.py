@@ -4,6 +4,7 @@ from tilewright.dtypes import fp32
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.kernels.ladder.rung import GEMM_CHAPTER, GORDIC, SHANKHDHAR, Published, Rung
 from tilewright.kernels.simt import SimtKernel
+from tilewright.model.tiling.levels import Block
 
 
 class CudaCoreKernel(LadderKernel):
@@ -44,6 +45,7 @@ class SmemTiles(CudaCoreKernel):
     tile_m = tile_n = tile_k = 32
     threads = 1024
     whole_tiles = False
+    warp, thread = Block(1, 32), Block(1, 1)
 
 
 class LargeTileKernel(CudaCoreKernel):
@@ -52,6 +54,7 @@ class LargeTileKernel(CudaCoreKernel):
     tile_m = tile_n = 128
     tile_k = 16
     threads = 256
+    warp, thread = Block(16, 128), Block(8, 8)
 
 
 class RegisterTiles(LargeTileKernel):
@@ -85,6 +88,7 @@ class WarpTiles(LargeTileKernel):
     summary = "64x64 elements of out for each warp, 8x16 for each thread; A transposed in shared memory"
     header = "ladder/warp_tiles.cuh"
     threads = 128
+    warp, thread = Block(64, 64), Block(8, 16)
 
 
 RUNGS = (

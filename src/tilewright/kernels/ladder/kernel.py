@@ -11,6 +11,7 @@ from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel, valu
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.tiled import copy_bytes
+from tilewright.model.tiling.levels import Block
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div
 
@@ -62,6 +63,8 @@ class LadderKernel(Kernel):
     threads: ClassVar[int]
     smem_bytes: ClassVar[int] = 0  # dynamic; static arrays are the compiler's
     whole_tiles: ClassVar[bool] = True
+    warp: ClassVar[Block | None] = None  # what a warp, and what a thread, makes of out, if Constants do not say it
+    thread: ClassVar[Block | None] = None
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """Why this kernel does not take the problem: GPU, dtypes, batches, layout, or extents that cut a tile."""
@@ -79,6 +82,14 @@ class LadderKernel(Kernel):
             return refusal
         reason = self._layout_refused(problem) or self._extents_refused(problem)
         return Refusal(reason) if reason else None
+
+    def warp_block(self, constants: LadderConstants) -> Block | None:
+        """The rung's own block, or the one that is known of its unit."""
+        return self.warp or super().warp_block(constants)
+
+    def thread_block(self, constants: LadderConstants) -> Block | None:
+        """The rung's own block, or the one that is known of its unit."""
+        return self.thread or super().thread_block(constants)
 
     def runs_on(self, hardware: Hardware) -> bool:
         """Whether the GPU has the instructions."""

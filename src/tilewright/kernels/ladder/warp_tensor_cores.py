@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Literal
 
 from tilewright.dtypes import DType, bf16, fp16, parse
 from tilewright.hardware import Hardware
-from tilewright.kernels.ladder.kernel import LadderKernel, is_row_major
+from tilewright.kernels.ladder.kernel import LadderConstants, LadderKernel, is_row_major
 from tilewright.kernels.ladder.rung import GEMM_CHAPTER, Published, Rung
 from tilewright.kernels.mma import MmaKernel
 from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.tiled import copy_bytes
+from tilewright.model.tiling.levels import Block
 from tilewright.problem import Problem
 
 _LEAST_STRIDE, _MOST_STRIDE = 16, 2**31 - 1
@@ -24,6 +25,10 @@ class WarpTensorCoreKernel(LadderKernel):
     inputs: ClassVar[tuple[DType, ...]] = (fp16, bf16)
     warp_m: ClassVar[int]
     warp_n: ClassVar[int]
+
+    def warp_block(self, constants: LadderConstants) -> Block:
+        """The warp's block."""
+        return Block(self.warp_m, self.warp_n)
 
     def own_constants(self, config: Any, dtype: DType) -> dict[str, bool | int]:
         """Add the warp's block, and the layouts of A and B."""
@@ -180,6 +185,7 @@ class VoltaMma(WarpTensorCoreKernel):
     tile_m, tile_n, tile_k = 128, 256, 32
     warp_m = warp_n = 64
     threads = 256
+    thread = Block(8, 8)  # of a quad pair, by one mma.m8n8k4
 
 
 class SparseMma(FourWarpsKernel):

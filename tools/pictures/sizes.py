@@ -1,10 +1,7 @@
-"""The figure of a rung, and the sizes of its kernel."""
+"""The sizes of a rung's kernel."""
 
 from functools import cache
 from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
 
 from tilewright.checking.product import Product
 from tilewright.hardware import H200
@@ -14,21 +11,6 @@ from tilewright.problem import Problem
 
 CUBE = 4096
 """The product whose usual Config is drawn."""
-
-
-def figure(width: float, height: float, **grid: Any) -> tuple[Figure, list[Axes]]:
-    """A white figure of this size in inches and its panels, row by row; grid: arguments of `Figure.subplots`."""
-    found = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    return found, list(found.subplots(squeeze=False, **grid).flat)
-
-
-def parted(width: float, height: float, *ratios: float, beside: bool = False) -> tuple[Figure, list[SubFigure]]:
-    """A white figure and its parts, stacked or side by side; each gets its own panels."""
-    found = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    grid: dict[str, Any] = (
-        {"ncols": len(ratios), "width_ratios": ratios} if beside else {"nrows": len(ratios), "height_ratios": ratios}
-    )
-    return found, list(found.subfigures(squeeze=False, **grid).flat)
 
 
 @cache

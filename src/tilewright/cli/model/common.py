@@ -1,0 +1,60 @@
+"""What topics of `tilewright model` share: options, and the result as JSON, table or picture."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.options import Json, require_plot
+from tilewright.cli.output import print_json
+from tilewright.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Chip = Annotated[str, typer.Option("--chip", help="The GPU, such as H200; `tilewright model hardware` lists them.")]
+
+
+@dataclass(frozen=True, slots=True)
+class PictureOptions:
+    """The form of the result."""
+
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw it into this file: .svg (light and dark), .png or .pdf.")
+    ] = None
+    dark: Annotated[bool, typer.Option("--dark", help="Draw it for a dark page.")] = False
+    as_json: Json = False
+
+    def show(self, record: dict[str, Any], table: Callable[[], None], picture: "Callable[[], Figure]") -> None:
+        """Draw the picture if it is asked for, and print the record or the table.
+
+        Raises an ArgumentValueError if the picture cannot be written.
+        """
+        if self.plot is not None:
+            require_plot(self.plot)
+            from tilewright.plots.style import save
+
+            try:
+                save(picture(), self.plot, dark=self.dark)
+            except OSError as error:
+                raise ArgumentValueError(
+                    f"--plot={self.plot} cannot be written: {error.strerror}: name another file"
+                ) from None
+            typer.echo(f"drawn into {self.plot}", err=True)
+        if self.as_json:
+            print_json(record)
+        else:
+            table()
+
+
+def whole_numbers(text: str, option: str, names: str) -> tuple[int, ...]:
+    """The numbers of "128,256" or "128x256".
+
+    names: one for each, such as "M,N". Raises an ArgumentValueError if there are more or fewer.
+    """
+    parts = text.strip().lower().replace("x", ",").split(",")
+    if len(parts) != len(names.split(",")) or not all(part.strip().isdecimal() and len(part) < 20 for part in parts):
+        raise ArgumentValueError(f"{option}={text!r} is not {names}: write natural numbers, such as 128,256")
+    return tuple(map(int, parts))

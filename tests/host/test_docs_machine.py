@@ -1,0 +1,70 @@
+"""The pages of docs/machine: what they show is what their commands print and draw, and each topic has a page."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "machine"
+PAGES = sorted(FOLDER.glob("*.md"))
+MOST_BYTES = 250_000
+"""Of a picture."""
+
+
+def text_of(path):
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_front_page_leads_through_all_pages():
+    linked = re.findall(r"^\| \[.*?\]\((\w+\.md)\) \|", text_of(FOLDER / "README.md"), re.MULTILINE)
+    assert sorted(linked) == [path.name for path in PAGES if path.name != "README.md"]
+
+
+def test_every_topic_is_shown_on_a_page():
+    from tilewright.cli.model import TOPICS
+
+    shown = " ".join(map(text_of, PAGES))
+    for topic in TOPICS:
+        name = topic.__name__.strip("_").replace("_", "-")
+        assert f"tilewright model {name} " in shown or f"tilewright model {name}\n" in shown, name
+
+
+def test_pictures_are_shown_where_they_are_drawn_and_small():
+    drawn = {name for path in PAGES for name in re.findall(r"--plot ([\w.-]+\.svg)\n", text_of(path))}
+    shown = {name for path in PAGES for name in re.findall(r"!\[[^\]]+\]\(pictures/([\w.-]+)\)", text_of(path))}
+    there = {path.name for path in (FOLDER / "pictures").iterdir()}
+    assert drawn == shown == there
+    for name in there:
+        assert (FOLDER / "pictures" / name).stat().st_size < MOST_BYTES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_page_shows_what_its_commands_say(page):
+    """Also that they run; the pictures' bytes are those of one version of matplotlib."""
+    if "--plot" in text_of(page) and not _same_matplotlib():
+        pytest.skip("another version of matplotlib places text a little elsewhere")
+    arguments = [sys.executable, str(ROOT / "tools/machine_pages.py"), "--check", page.stem]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_difference_is_found(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    import machine_pages
+
+    (tmp_path / "waves.md").write_text("```console\n$ tilewright model\nnothing\n```\n")
+    monkeypatch.setattr(machine_pages, "FOLDER", tmp_path)
+    monkeypatch.setattr(machine_pages, "ROOT", tmp_path)
+    for arguments, code, said in ((["--check"], 1, True), ([], 0, False), (["--check"], 0, False)):
+        monkeypatch.setattr(sys, "argv", ["machine_pages.py", *arguments])
+        assert machine_pages.main() == code
+        assert ("waves.md differs" in capsys.readouterr().err) == said
+    assert "waves " in text_of(tmp_path / "waves.md")
+
+
+def _same_matplotlib():
+    matplotlib = pytest.importorskip("matplotlib")
+    return f"Matplotlib v{matplotlib.__version__}," in text_of(next((FOLDER / "pictures").iterdir()))

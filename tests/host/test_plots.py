@@ -1,0 +1,83 @@
+"""The style of pictures: the same bytes each time, light and dark, and text that can be read on every color."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.plots import style
+
+pytest.importorskip("matplotlib")
+
+from tilewright.plots.panels import blank, box, text_on
+
+
+def relative_luminance(color):
+    """As WCAG 2 defines it."""
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    low, high = sorted((relative_luminance(one), relative_luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@style.styled()
+def drawn():
+    picture, (axes,) = style.figure(2, 1)
+    blank(axes, 4, 1, "a $title$")
+    for column, color in enumerate((style.BLUE, style.ORANGE)):
+        box(axes, (0, column, 1, 1), color, "x")
+        box(axes, (0, column + 2, 1, 1), color, "y", pale=True)
+    return picture
+
+
+def test_a_picture_has_the_same_bytes_each_time():
+    assert style.svg(drawn()) == style.svg(drawn())
+
+
+def test_an_svg_is_well_formed_keeps_text_and_has_rules_for_dark_pages(tmp_path):
+    style.save(drawn(), tmp_path / "picture.svg")
+    text = (tmp_path / "picture.svg").read_text(encoding="utf-8")
+    ElementTree.fromstring(text)
+    assert ">a $title$</text>" in text
+    rules = dict(re.findall(r'\[style\*="fill: (#\w{6})"\]\{fill:(#\w{6})!important\}', text))
+    used = set(re.findall(r"fill: (#\w{6})[;\"]", text.partition("</style>")[2].partition("</style>")[2]))
+    assert {style.INK, style.GROUND, style.PALE[style.BLUE]} <= used & rules.keys()
+    assert style.BLUE in used - rules.keys()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_bitmap_is_light_or_dark(tmp_path, dark):
+    import matplotlib.image
+
+    path = tmp_path / "picture.png"
+    style.save(drawn(), path, dark=dark)
+    pixels = matplotlib.image.imread(path)
+    corner = pixels[0, 0, :3]
+    assert (corner < 0.2).all() if dark else (corner == 1).all()
+    assert len(pixels.reshape(-1, pixels.shape[-1])) > 10_000
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("color", [*style.SERIES, *style.PALE.values()])
+def test_text_can_be_read_on_every_color(color, dark):
+    shown = {each: style._DARK.get(each, each) if dark else each for each in (color, text_on(color))}
+    assert contrast(*shown.values()) > 3.4
+
+
+@pytest.mark.parametrize("color", style.SERIES)
+def test_colors_can_be_told_from_both_grounds(color):
+    for ground in (style.GROUND, style._DARK[style.GROUND]):
+        assert contrast(color, ground) > 2
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    with pytest.raises(ArgumentValueError, match=r"a\.txt has a suffix that matplotlib does not know"):
+        style.require_matplotlib(tmp_path / "a.txt")
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(UnavailableError, match="pip install matplotlib"):
+        style.require_matplotlib(tmp_path / "a.png")
