@@ -30,7 +30,7 @@ FLOORS = (
     ("tilewright.emulator.errors",),
     ("tilewright.emulator.lanes",),
     ("tilewright.kernels",),
-    ("tilewright.binding", "tilewright.jit", "tilewright.model"),
+    ("tilewright.jit", "tilewright.model"),
     ("tilewright.hardware", "tilewright.measure", "tilewright.reference"),
     ("tilewright.operand", "tilewright.problem"),
     ("tilewright.expression",),
