@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.arrays import adopt
-from tilewright.binding import bind, result_shape
+from tilewright.planner.binding import bind, result_shape
 from tilewright.problem import EXCHANGED, MAX_BATCH_DIMS, OPERANDS
 
 SETTINGS = settings(max_examples=300, derandomize=True, deadline=None, database=None)
@@ -213,6 +213,6 @@ def test_plain_products_are_bound_as_all_others_are(data):
         except (TypeError, ValueError) as error:
             return type(error), str(error)
 
-    with mock.patch("tilewright.binding._plain", return_value=None):
+    with mock.patch("tilewright.planner.binding._plain", return_value=None):
         expected = bound()
     assert bound() == expected

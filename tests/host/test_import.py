@@ -40,7 +40,7 @@ from tilewright.jit.compile import nvrtc_version
 from tilewright.planner.choose import choose
 from tilewright.planner.call_arguments import Arrays
 from tilewright.planner.request import operands_of
-from tilewright.binding import bind
+from tilewright.planner.binding import bind
 
 tw.plan
 nvrtc_version()

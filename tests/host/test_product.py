@@ -29,7 +29,7 @@ def test_there_is_memory_and_a_limit_on_the_process_counts():
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
 @pytest.mark.parametrize("dtype", [bf16, fp32], ids=str)
 def test_a_product_poses_the_problem_that_its_operands_pose(layout, dtype):
-    from tilewright.binding import bind
+    from tilewright.planner.binding import bind
 
     product = Product(48, 40, 24, dtype=dtype, out_dtype=dtype, layout=layout, bias=True, activation="silu")
     arrays = product.operands(seed=1)

@@ -19,11 +19,11 @@ from support.reference import check, reference
 from support.rungs import LADDER_VARIANTS, RUNGS, draw_rung
 from support.variants import VARIANTS, Variant
 from tilewright import dtypes
-from tilewright.binding import bind
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.operand import HOST, Operand, byte_range
+from tilewright.planner.binding import bind
 from tilewright.planner.copies import copied
 
 MAX_CTAS = 8

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, get_args
 from tilewright import dtypes
 from tilewright.arrays import adopt
 from tilewright.backends.gpu import backend
-from tilewright.binding import bind
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.measure.data import Data
 from tilewright.measure.protocol import Work
 from tilewright.model.speed_of_light import speed_of_light
+from tilewright.planner.binding import bind
 from tilewright.problem import Problem
 from tilewright.reference import stored_bound, sum_bound
 

@@ -15,8 +15,8 @@ _APART = 1 << 44
 def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) -> "Problem":
     """The Problem that a call with packed and aligned operands of this shape poses."""
     from tilewright import dtypes
-    from tilewright.binding import bind
     from tilewright.operand import HOST, Operand
+    from tilewright.planner.binding import bind
 
     m, n, k = shape.m, shape.n, shape.k
     forms: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from tilewright.arrays import describe
 from tilewright.backends.protocol import Backend
-from tilewright.binding import Binding
 from tilewright.jit.cache import in_memory
 from tilewright.kernels.kernel import Launch
 from tilewright.planner import tuned
+from tilewright.planner.binding import Binding
 from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.planner.choose import Choice, choose
 from tilewright.planner.plan import Plan, Prepared

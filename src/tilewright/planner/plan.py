@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, NoReturn
 from tilewright.arrays import adopt, describe, is_torch, library_of
 from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend, Executable
-from tilewright.binding import Binding, bind
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.jit.compile import CompiledKernel
 from tilewright.operand import HOST, Operand, contiguous_strides
+from tilewright.planner.binding import Binding, bind
 from tilewright.planner.call_arguments import scalars, stream_handle
 from tilewright.planner.choose import Choice
 from tilewright.planner.direct_call import DirectCall, direct_call

@@ -5,9 +5,9 @@ from typing import Any, NoReturn
 
 from tilewright.arrays import adopt
 from tilewright.arrays.torch import TORCH
-from tilewright.binding import bind
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import Operand, contiguous_strides
+from tilewright.planner.binding import bind
 from tilewright.planner.plan import Plan
 from tilewright.problem import Matrix, Problem
 

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 from tilewright import dtypes
 from tilewright.arrays import adopt, library_of
 from tilewright.backends.protocol import Backend
-from tilewright.binding import Binding, bind, result_shape
 from tilewright.errors import ArgumentTypeError
 from tilewright.operand import Operand, contiguous_strides
+from tilewright.planner.binding import Binding, bind, result_shape
 from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.problem import OPERANDS, Problem
 

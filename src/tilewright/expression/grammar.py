@@ -1,0 +1,255 @@
+"""From the text of an expression to its tree. Python's own parser reads it; what is not in the grammar is an error.
+
+The grammar: numbers, `acc` and the names of operands, + - * /, unary -, the functions, and comparisons as the first
+argument of `where`.
+"""
+
+import ast
+import ctypes
+import re
+from collections.abc import Collection
+from keyword import iskeyword
+from math import inf, isinf
+
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.expression.tree import (
+    ACCUMULATOR,
+    COMPARISONS,
+    FUNCTIONS,
+    OPERATIONS,
+    Expression,
+    Name,
+    Node,
+    Number,
+    Operation,
+    nodes,
+)
+
+MOST_OPERANDS = 8
+"""The most operands. Each takes registers for its address, and the parameters of a launch have room for so many."""
+
+MOST_OPERATIONS = 64
+"""The most operations. A thread applies all of them to each of its elements, with its accumulators in registers."""
+
+DEEPEST = 64
+"""How deep operations and parentheses may be nested. A sum or product of many is nested, too: (a + b) + c."""
+
+LONGEST = 4096
+"""The most characters of a text."""
+
+_SHOWN = 100
+"""The most characters of a text that an error shows."""
+
+_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_COMPARISONS = dict(zip((ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq), COMPARISONS, strict=True))
+
+
+def parse(text: str, names: Collection[str]) -> Expression:
+    """The expression over `acc` and the operands `names`, all of which it must read.
+
+    Raises TypeError for what is no text, and ValueError, with the place in the text, for one outside the grammar.
+    """
+    if not isinstance(text, str):
+        raise ArgumentTypeError(f"epilogue={text!r} is no text: pass an expression such as 'gelu(acc + bias)'")
+    for name in names:
+        check_name(name)
+    if len(names) > MOST_OPERANDS:
+        raise ArgumentValueError(
+            f"operands has {len(names)} arrays and an epilogue reads at most {MOST_OPERANDS}: add some of them "
+            f"up first, or compute with them after the product"
+        )
+    root = _Reader(_line_of(text), names).read()
+    used = [node.name for node in nodes(root) if isinstance(node, Name)]
+    if ACCUMULATOR not in used:
+        raise ArgumentValueError(
+            f"epilogue={_clipped(text)!r} does not read {ACCUMULATOR}, the sum: without it there is no product to "
+            f"compute; write an expression over {ACCUMULATOR}"
+        )
+    if unused := [name for name in names if name not in used]:
+        raise ArgumentValueError(
+            f"operands has {', '.join(map(repr, unused))}, which epilogue={_clipped(text)!r} does not read: leave out "
+            f"what is not read"
+        )
+    return Expression(root, tuple(dict.fromkeys(name for name in used if name != ACCUMULATOR)))
+
+
+def check_name(name: object) -> None:
+    """Raise an error if an operand cannot be called so in an expression."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"operands has the name {name!r}: give it a text, as in operands={{'bias': bias}}")
+    if not _NAME.fullmatch(name) or name == ACCUMULATOR or name in FUNCTIONS or iskeyword(name):
+        raise ArgumentValueError(
+            f"operands has the name {name!r}: take another, of at most {_LONGEST_NAME} letters, digits and _; "
+            f"{ACCUMULATOR}, functions and Python's keywords have their own meaning"
+        )
+
+
+def place(text: str, start: int, end: int) -> str:
+    """The text of an expression, with the part from `start` to `end` marked below it."""
+    line = _line_of(text)
+    first = max(0, min(start - _SHOWN // 3, len(line) - _SHOWN))
+    shown = line[first : first + _SHOWN]
+    marked = max(1, min(end, first + _SHOWN) - start)
+    lead, tail = "..." if first else "", "..." if first + _SHOWN < len(line) else ""
+    return f"  {lead}{shown}{tail}\n  {' ' * (len(lead) + start - first)}{'^' * marked}"
+
+
+def place_of(text: str, name: str) -> str:
+    """The same for the first use of an operand."""
+    found = re.search(rf"\b{name}\b", _line_of(text))
+    return place(text, *found.span()) if found else ""
+
+
+_LONGEST_NAME = 64
+_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{_LONGEST_NAME - 1}}}")
+_SPACE = re.compile(r"[\t\n\r\f\v]")
+
+
+def _line_of(text: str) -> str:
+    """The text as one line of as many characters."""
+    return _SPACE.sub(" ", text)
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+class _Reader:
+    """Reads one text; every error names its place."""
+
+    def __init__(self, text: str, names: Collection[str]):
+        self._text, self._names = text, names
+        self._indent = len(text) - len(text.lstrip(" "))
+        self._operations = 0
+
+    def read(self) -> Node:
+        """The tree of the whole text."""
+        text = self._text
+        self._check_nesting()
+        if len(text) > LONGEST:
+            raise ArgumentValueError(f"epilogue has {len(text)} characters and at most {LONGEST} are read: write less")
+        for position, character in enumerate(text):
+            if not (" " <= character <= "~") or character in "#\\":
+                raise self._at(position, position + 1, f"{character!r} has no place in an expression: take it out")
+        try:
+            tree = ast.parse(text[self._indent :], mode="eval")
+        except SyntaxError as error:
+            start, reason = len(text.rstrip()), "it ends too early"
+            if error.offset:
+                start, reason = self._indent + error.offset - 1, error.msg
+            end = self._indent + (error.end_offset or 0) - 1
+            message = f"it does not parse ({reason}): write it as Python would read it"
+            raise self._at(start, end, message) from None
+        except (RecursionError, MemoryError):
+            raise self._at(0, len(text), _TOO_DEEP) from None
+        return self._value(tree.body, 0)
+
+    def _check_nesting(self) -> None:
+        """Python's parser gives up at some depth; ours is less."""
+        depth = 0
+        for position, character in enumerate(self._text):
+            depth += (character == "(") - (character == ")")
+            if depth > DEEPEST:
+                raise self._at(position, position + 1, _TOO_DEEP)
+
+    def _value(self, node: ast.expr, depth: int) -> Node:
+        """The tree of a part that stands for a number of each element."""
+        if depth > DEEPEST:
+            raise self._fault(node, _TOO_DEEP)
+        match node:
+            case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+                return self._number(node, number)
+            case ast.Constant(value=str()):
+                raise self._fault(
+                    node, "this is a string, and only numbers are computed with: write a number or a name"
+                )
+            case ast.Constant(value=value):
+                raise self._fault(node, f"{value!r} is no real number: write one such as 0.5")
+            case ast.Name(id=name):
+                return self._name(node, name)
+            case ast.BinOp(left, operator, right):
+                if type(operator) not in _BINARY:
+                    raise self._fault(node, "of Python's operators, only + - * / are known: write powers as products")
+                return self._operation(node, _BINARY[type(operator)], [left, right], depth)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self._operation(node, "negate", [operand], depth)
+            case ast.Call():
+                return self._call(node, depth)
+            case ast.Compare():
+                raise self._fault(node, "a comparison is no number: use it in where(comparison, value, other value)")
+            case _:
+                raise self._fault(node, "this is not in the grammar: use numbers, names, + - * / and functions")
+
+    def _number(self, node: ast.expr, number: float) -> Number:
+        try:
+            rounded = ctypes.c_float(number).value
+        except OverflowError:  # a whole number beyond float64
+            rounded = inf
+        if isinf(rounded):
+            raise self._fault(node, "this number does not fit fp32, in which epilogues compute: at most 3.4e38")
+        return Number(rounded)
+
+    def _name(self, node: ast.expr, name: str) -> Name:
+        if name in FUNCTIONS:
+            raise self._fault(node, f"{name} is a function: write {name}(...) with its values")
+        if name != ACCUMULATOR and name not in self._names:
+            known = ", ".join((ACCUMULATOR, *self._names))
+            raise self._fault(node, f"{name} is unknown: pass operands={{{name!r}: array}}, or use {known}")
+        return Name(name)
+
+    def _call(self, node: ast.Call, depth: int) -> Node:
+        match node.func:
+            case ast.Name(id=name) if name in FUNCTIONS:
+                pass
+            case _:
+                raise self._fault(node.func, f"this is no function of epilogues: use one of {', '.join(FUNCTIONS)}")
+        unwanted: list[ast.expr | ast.keyword] = [value for value in node.args if isinstance(value, ast.Starred)]
+        for value in unwanted + node.keywords:
+            raise self._fault(value, f"{name} takes its values one by one, without names and stars")
+        count, given = OPERATIONS[name][0], len(node.args)
+        several = name in ("min", "max")
+        if given != count and not (several and given > count):
+            least = "at least " if several else ""
+            raise self._fault(node, f"{name} takes {least}{count} value{'s' * (count > 1)} and has {given}")
+        if name == "where":
+            return self._where(node, depth)
+        result = self._operation(node, name, node.args[:count], depth)
+        for another in node.args[count:]:  # min and max of several
+            result = self._counted(node, Operation(name, (result, self._value(another, depth + 1))))
+        return result
+
+    def _where(self, node: ast.Call, depth: int) -> Operation:
+        condition, *values = node.args
+        match condition:
+            case ast.Compare(left, [operator], [right]) if type(operator) in _COMPARISONS:
+                compared = self._operation(condition, _COMPARISONS[type(operator)], [left, right], depth + 1)
+            case ast.Compare(ops=[_, _, *_]):
+                raise self._fault(condition, "a chain of comparisons is not known: nest one where in another")
+            case _:
+                raise self._fault(condition, f"where begins with a comparison by one of {' '.join(COMPARISONS)}")
+        chosen = [self._value(value, depth + 1) for value in values]
+        return self._counted(node, Operation("where", (compared, *chosen)))
+
+    def _operation(self, node: ast.expr, name: str, values: list[ast.expr], depth: int) -> Operation:
+        return self._counted(node, Operation(name, tuple(self._value(value, depth + 1) for value in values)))
+
+    def _counted(self, node: ast.expr, operation: Operation) -> Operation:
+        self._operations += 1
+        if self._operations > MOST_OPERATIONS:
+            raise self._fault(
+                node,
+                f"this is one operation more than the {MOST_OPERATIONS} that fit a thread's registers and code: "
+                f"compute a part of it before the product, or after it",
+            )
+        return operation
+
+    def _fault(self, node: ast.expr | ast.keyword, message: str) -> ArgumentValueError:
+        """The error that points at a part of the text."""
+        start, end = self._indent + node.col_offset, self._indent + (node.end_col_offset or 0)
+        return self._at(start, end, message)
+
+    def _at(self, start: int, end: int, message: str) -> ArgumentValueError:
+        return ArgumentValueError(f"epilogue: {message}\n{place(self._text, start, end)}")
+
+
+_TOO_DEEP = f"parentheses and operations are nested more than {DEEPEST} deep here: compute a part of it by itself"

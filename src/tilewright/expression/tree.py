@@ -1,0 +1,125 @@
+"""The tree of an expression, and the operations of which it is made."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+ACCUMULATOR = "acc"
+"""The name of alpha times the sum."""
+
+OPERATIONS: dict[str, tuple[int, str]] = {
+    "+": (2, "({} + {})"),
+    "-": (2, "({} - {})"),
+    "*": (2, "({} * {})"),
+    "/": (2, "div_full({}, {})"),
+    "negate": (1, "(-{})"),
+    "abs": (1, "fabsf({})"),
+    "exp": (1, "expf({})"),
+    "log": (1, "logf({})"),
+    "sqrt": (1, "sqrt_approx({})"),
+    "rsqrt": (1, "rsqrtf({})"),
+    "tanh": (1, "tanhf({})"),
+    "erf": (1, "erff({})"),
+    "sigmoid": (1, "Sigmoid::apply({})"),
+    "relu": (1, "Relu::apply({})"),
+    "gelu": (1, "Gelu::apply({})"),
+    "gelu_tanh": (1, "GeluTanh::apply({})"),
+    "silu": (1, "Silu::apply({})"),
+    "min": (2, "lesser({}, {})"),
+    "max": (2, "greater({}, {})"),
+    "where": (3, "({} ? {} : {})"),
+    "<": (2, "({} < {})"),
+    "<=": (2, "({} <= {})"),
+    ">": (2, "({} > {})"),
+    ">=": (2, "({} >= {})"),
+    "==": (2, "({} == {})"),
+    "!=": (2, "({} != {})"),
+}
+"""Every operation by name: how many values it takes, and its CUDA. The functions are in cuda/epilogue/."""
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+"""The operations whose value is a condition, which only `where` takes, as its first."""
+
+FUNCTIONS = tuple(name for name in OPERATIONS if name.isidentifier() and name != "negate")
+"""The operations that an expression calls by name."""
+
+
+class Number(NamedTuple):
+    """A constant, which fp32 holds exactly; it is not negative."""
+
+    value: float
+
+
+class Name(NamedTuple):
+    """`acc` or an operand."""
+
+    name: str
+
+
+class Operation(NamedTuple):
+    """One of OPERATIONS on its values."""
+
+    name: str
+    values: "tuple[Node, ...]"
+
+
+Node: TypeAlias = Number | Name | Operation
+
+
+class Expression(NamedTuple):
+    """A checked expression. Texts that differ in spaces and parentheses alone give equal ones.
+
+    operands: the names that it reads besides `acc`, in the order of the text.
+    """
+
+    root: Node
+    operands: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return spelled(self.root)
+
+    def cuda(self, names: dict[str, str]) -> str:
+        """The CUDA expression, with these CUDA expressions of type float for `acc` and the operands.
+
+        It includes nothing of the user's text: each name is looked up, and each number is written anew.
+        """
+        return _cuda(self.root, names)
+
+
+def nodes(root: Node) -> Iterator[Node]:
+    """The nodes of a tree, each before its values."""
+    yield root
+    if isinstance(root, Operation):
+        for value in root.values:
+            yield from nodes(value)
+
+
+def spelled(node: Node) -> str:
+    """The text of a tree, as its user would write it, with parentheses around each sum, product and comparison."""
+    match node:
+        case Number(value):
+            return repr(value).removesuffix(".0")
+        case Name(name):
+            return name
+        case Operation("negate", (value,)):
+            return f"-{_inner(value)}"
+        case Operation(name, values) if name in FUNCTIONS:
+            return f"{name}({', '.join(map(spelled, values))})"
+        case Operation(name, (left, right)):
+            return f"{_inner(left)} {name} {_inner(right)}"
+    raise AssertionError(node)
+
+
+def _inner(node: Node) -> str:
+    text = spelled(node)
+    return f"({text})" if isinstance(node, Operation) and node.name not in FUNCTIONS else text
+
+
+def _cuda(node: Node, names: dict[str, str]) -> str:
+    match node:
+        case Number(value):
+            return f"{value.hex()}f"
+        case Name(name):
+            return names[name]
+        case Operation(name, values):
+            return OPERATIONS[name][1].format(*(_cuda(value, names) for value in values))
+    raise AssertionError(node)

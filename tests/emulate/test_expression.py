@@ -1,0 +1,59 @@
+"""Expressions as the kernels compute them, against float64 and its bound."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.expressions import EXPRESSIONS, applied
+from tilewright.expression.evaluation import Bounded, evaluate
+from tilewright.expression.grammar import parse
+from tilewright.expression.tree import FUNCTIONS, OPERATIONS
+
+LANES = 32
+
+
+def inputs(seed, scale):
+    """fp32 values of both signs for `acc`, which is off by up to its error, and for the operands, which are exact."""
+    rng = np.random.default_rng(seed)
+    exact = {name: rng.normal(0, scale, LANES).astype(np.float32) for name in ("acc", "bias", "scale")}
+    error = np.abs(exact["acc"]) * 2.0**-18
+    computed = exact | {"acc": (exact["acc"] + rng.uniform(-0.9, 0.9, LANES) * error).astype(np.float32)}
+    values = {name: Bounded(array.astype(np.float64), np.zeros(LANES)) for name, array in exact.items()}
+    return computed, values | {"acc": Bounded(values["acc"].value, error)}
+
+
+def differences(expression, seed, scale):
+    """The error of each known element, its bound, and the magnitude of what is computed there."""
+    computed, values = inputs(seed, scale)
+    out = applied(expression, computed).astype(np.float64)
+    expected, bound = np.broadcast_arrays(*evaluate(expression, values))
+    known = np.isfinite(bound)
+    argument = np.abs(values["acc"].value)
+    magnitude = argument + np.where(known, np.abs(expected), 0) * (1 + argument)
+    return np.abs(out[known] - expected[known]), bound[known], magnitude[known]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(EXPRESSIONS, st.integers(0, 2**32 - 1), st.sampled_from([1e-3, 1.0, 30.0]))
+def test_the_cuda_of_any_expression_is_within_the_bound(expression, seed, scale):
+    error, bound, _ = differences(expression, seed, scale)
+    assert np.all(error <= bound)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 100.0])
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if OPERATIONS[name][0] == 1])
+def test_a_function_is_within_a_narrow_bound(name, scale):
+    argument = "abs(acc)" if name in ("log", "sqrt", "rsqrt") else "acc"
+    error, bound, magnitude = differences(parse(f"{name}({argument})", ()), 0, scale)
+    assert len(error) >= LANES // 4
+    assert np.all(error <= bound)
+    assert np.all(bound <= 2e-5 * magnitude)
+
+
+def test_minimum_and_maximum_keep_nan():
+    values = {"acc": np.array([1.0, np.nan, 2.0, np.nan]), "bias": np.array([2.0, 1.0, np.nan, np.nan])}
+    for name, first in (("min", 1.0), ("max", 2.0)):
+        out = applied(parse(f"{name}(acc, bias)", ["bias"]), values)
+        assert out[0] == first
+        assert np.isnan(out[1:]).all()

@@ -1,0 +1,207 @@
+"""Expressions: what the grammar takes, what it says of the rest, and their bounds."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from support.expressions import EXPRESSIONS
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.expression import grammar
+from tilewright.expression.evaluation import MEANINGS, Bounded, evaluate
+from tilewright.expression.grammar import parse
+from tilewright.expression.tree import OPERATIONS, Name, Number, Operation
+
+
+def exact(**values):
+    return {name: Bounded(np.float64(value), np.float64(0)) for name, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("acc", 3.0),
+        ("-acc * 2", -6.0),
+        ("acc + 2 * bias - 1", 6.0),
+        ("(acc + 2) * (bias - 1)", 5.0),
+        ("acc / 4 / bias", 0.375),
+        ("acc - (bias - 1)", 2.0),
+        (" relu(-acc)\n + abs(-bias)", 2.0),
+        ("min(acc, bias, 7) * max(1, 5, acc)", 10.0),
+        ("where(acc >= 3, bias, 100)", 2.0),
+        ("where(acc + 1 < 3, bias, 100)", 100.0),
+        ("where(acc != 3, 1, where(bias == 2, 8, 9))", 8.0),
+        ("sqrt(acc * 12) + rsqrt(bias * 2)", 6.5),
+        ("exp(log(acc))", 3.0),
+        ("erf(acc - 3) + tanh(0) + sigmoid(bias - 2)", 0.5),
+        ("silu(acc) / acc * (1 + exp(-3))", 1.0),
+        ("gelu(acc - 3) + gelu_tanh(bias - 2) + acc", 3.0),
+        ("1e-3 * acc + 0x10 + 1_000", 1016.003),
+    ],
+)
+def test_an_expression_has_the_value_that_python_gives_it(text, value):
+    expression = parse(text, [name for name in ("bias",) if name in text])
+    found, error = evaluate(expression, exact(acc=3, bias=2))
+    assert abs(found - value) <= error <= 1e-5 * max(1, abs(value))
+
+
+@given(EXPRESSIONS)
+def test_an_expression_is_read_as_it_is_spelled(expression):
+    assert parse(str(expression), expression.operands) == expression
+
+
+def test_texts_that_mean_the_same_are_equal():
+    first, second = parse("gelu(acc+bias)*2", ["bias"]), parse(" gelu( (acc) + bias ) * 2.0", ["bias"])
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first.operands == ("bias",)
+    assert first != parse("gelu(acc+bias)*2.5", ["bias"])
+
+
+def test_every_operation_has_a_meaning():
+    assert MEANINGS.keys() == OPERATIONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "message"),
+    [
+        ("gelu(acc", "", "does not parse"),
+        ("acc +", "", "ends too early"),
+        ("", "", "ends too early"),
+        ("acc acc", "acc", "does not parse"),
+        ("acc +* 2", "*", "does not parse"),
+        ("gelu(acc + weight)", "weight", "weight is unknown"),
+        ("acc / 'two'", "'two'", "a string"),
+        ('acc * "x"', '"x"', "a string"),
+        ("acc * True", "True", "no real number"),
+        ("acc * 2j", "2j", "no real number"),
+        ("acc * None", "None", "no real number"),
+        ("acc * ...", "...", "no real number"),
+        ("acc ** 2", "acc ** 2", "products"),
+        ("acc // 2", "acc // 2", "only + - * /"),
+        ("acc @ bias", "acc @ bias", "only + - * /"),
+        ("+acc", "+acc", "not in the grammar"),
+        ("[acc]", "[acc]", "not in the grammar"),
+        ("acc if acc else 1", "acc if acc else 1", "not in the grammar"),
+        ("(lambda: acc)()", "lambda: acc", "no function"),
+        ("acc[0]", "acc[0]", "not in the grammar"),
+        ("acc.real", "acc.real", "not in the grammar"),
+        ("np.exp(acc)", "np.exp", "no function"),
+        ("sin(acc)", "sin", "no function"),
+        ("gelu", "gelu", "gelu is a function"),
+        ("exp(acc, 2)", "exp(acc, 2)", "takes 1 value and has 2"),
+        ("max(acc)", "max(acc)", "at least 2 values and has 1"),
+        ("exp(x=acc)", "x=acc", "without names"),
+        ("exp(*acc)", "*acc", "without names and stars"),
+        ("acc > 0", "acc > 0", "a comparison is no number"),
+        ("exp(acc > 0)", "acc > 0", "a comparison is no number"),
+        ("where(acc, 1, 2)", "acc", "begins with a comparison"),
+        ("where(0 < acc < 1, 1, 2)", "0 < acc < 1", "chain"),
+        ("where(acc is 1, 1, 2)", "acc is 1", "begins with a comparison"),
+        ("where(acc > 0, acc)", "where(acc > 0, acc)", "takes 3 values and has 2"),
+        ("acc + 1e39", "1e39", "does not fit fp32"),
+        ("acc + " + "9" * 400, "9" * 100, "does not fit fp32"),
+        ("acc # + 1", "#", "no place"),
+        ("acc \u00d7 2", "\u00d7", "no place"),
+        ("\uff41cc + 1", "\uff41", "no place"),
+        ("acc\x00", "\x00", "no place"),
+        ("(" * 10_000 + "acc" + ")" * 10_000, "(", "nested more than 64 deep"),
+        ("acc" + " + 1" * 65, "", "nested more than 64 deep"),
+        ("acc + " + "-" * 3000 + "1", "", "nested more than 64 deep"),
+    ],
+)  # fmt: skip
+def test_what_the_grammar_lacks_is_an_error_that_points_at_it(text, marked, message):
+    with pytest.raises(ArgumentValueError, match=re.escape(message)) as raised:
+        parse(text, ["bias"])
+    *_, shown, marks = str(raised.value).split("\n")
+    start, end = marks.index("^"), len(marks)
+    assert marks == " " * start + "^" * (end - start)
+    if marked:
+        assert shown[start:end] == marked[: end - start]
+        assert len(marked) == end - start or shown.endswith("...")
+
+
+def test_the_place_is_shown_in_a_text_of_several_lines_and_in_a_long_one():
+    with pytest.raises(ArgumentValueError, match=r"\n  acc +\+ wrong\n {9,10}\^\^\^\^\^$"):
+        parse("acc\n  + wrong", ())
+    with pytest.raises(ArgumentValueError, match=r"\n  \.\.\..*wrong.*\.\.\.\n +\^\^\^\^\^$"):
+        parse("acc" + " + 1" * 30 + " * wrong" + " + 1" * 30, ())
+
+
+def test_what_does_not_fit_registers_is_an_error():
+    balanced = "acc"
+    for _ in range(6):
+        balanced = f"({balanced} + {balanced})"
+    with pytest.raises(ArgumentValueError, match="one operation more than the 64"):
+        parse(f"{balanced} + {balanced}", ())
+    assert len(parse(balanced, ()).cuda({"acc": "x"})) > 64
+    names = [f"x{i}" for i in range(grammar.MOST_OPERANDS + 1)]
+    with pytest.raises(ArgumentValueError, match="has 9 arrays and an epilogue reads at most 8"):
+        parse(" + ".join(["acc", *names]), names)
+    assert parse(" + ".join(["acc", *names[:-1]]), names[:-1]).operands == tuple(names[:-1])
+    with pytest.raises(ArgumentValueError, match="at most 4096"):
+        parse("acc" + " " * 4096, ())
+
+
+def test_operands_and_acc_must_be_read():
+    with pytest.raises(ArgumentValueError, match=r"operands has 'b', 'c', which epilogue='acc \+ a' does not read"):
+        parse("acc + a", ["a", "b", "c"])
+    with pytest.raises(ArgumentValueError, match="does not read acc"):
+        parse("bias", ["bias"])
+
+
+@pytest.mark.parametrize("name", ["acc", "gelu", "where", "lambda", "None", "1x", "", "x y", "\u00e9", "x" * 65, "x-y"])
+def test_an_operand_cannot_be_called_so(name):
+    with pytest.raises(ArgumentValueError, match="take another"):
+        parse("acc", [name])
+
+
+def test_types_are_checked():
+    with pytest.raises(ArgumentTypeError, match="epilogue=3 is no text"):
+        parse(3, ())
+    with pytest.raises(ArgumentTypeError, match="give it a text"):
+        parse("acc", [3])  # type: ignore[list-item]
+
+
+def test_cuda_is_written_from_the_tree_alone():
+    expression = parse("where(acc > bias, 0.1, -acc / 3)", ["bias"])
+    assert (
+        expression.cuda({"acc": "x", "bias": "y"})
+        == "((x > y) ? 0x1.99999a0000000p-4f : div_full((-x), 0x1.8000000000000p+1f))"
+    )
+    assert expression.root == Operation(
+        "where",
+        (
+            Operation(">", (Name("acc"), Name("bias"))),
+            Number(float(np.float32(0.1))),
+            Operation("/", (Operation("negate", (Name("acc"),)), Number(3.0))),
+        ),
+    )
+
+
+def within(text, acc, error, **operands):
+    values = exact(**operands) | {"acc": Bounded(np.float64(acc), np.float64(error))}
+    return evaluate(parse(text, list(operands)), values)
+
+
+def test_errors_of_the_sum_are_carried_on():
+    assert within("acc * 1000", 1, 1e-3).error == pytest.approx(1, rel=1e-3)
+    assert within("1 / acc", 0.5, 1e-3).error == pytest.approx(4e-3, rel=1e-2)
+    assert within("exp(acc)", 5, 1e-3).error == pytest.approx(np.exp(5) * 1e-3, rel=1e-2)
+    assert within("sqrt(acc)", 1e-4, 5e-5).error == pytest.approx(0.01 - np.sqrt(0.5e-4), rel=1e-3)
+    assert within("where(acc > 0, 1, -1)", 1e-4, 2e-4).error == 2
+    assert within("where(acc > 0, 1, -1)", 3e-4, 2e-4).error == 0
+    assert within("where(acc > bias, 1, -1)", 1, 0, bias=1) == (-1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "acc", "error"),
+    [
+        ("1 / acc", 1e-3, 1e-3), ("log(acc)", 1e-3, 2e-3), ("log(acc)", -1, 0), ("sqrt(acc)", 0, 1e-6),
+        ("exp(acc)", 89, 0), ("exp(exp(acc)) * 0", 10, 0), ("acc * 1e30 * 1e30", 1, 0), ("acc", np.inf, 0),
+        ("acc - acc", np.nan, 0), ("1 / (1 + 1 / acc)", 0, 0),
+    ],
+)  # fmt: skip
+def test_nothing_is_known_of_what_overflows_or_may_be_undefined(text, acc, error):
+    assert within(text, acc, error).error == np.inf
