@@ -60,7 +60,9 @@ def wgmma(
                 rows["measured and published"] = f"{measured[n]} clocks"
             table(f"64 x {n} over 32 bytes of k on {gpu.name}, A in {place}", rows)
             return
-        cells = [("n", "multiply", "read A", "read B", "clocks", *["measured"] * bool(measured), "of the peak")]
+        cells: list[tuple[str, ...]] = [
+            ("n", "multiply", "read A", "read B", "clocks", *["measured"] * bool(measured), "of the peak")
+        ]
         for time in times:
             known = [str(measured.get(time.n, ""))] * bool(measured)
             parts = (f"{clocks:g}" for clocks in (time.multiply, time.read_a, time.read_b, time.clocks))
@@ -103,7 +105,7 @@ def swap_ab(
     record = {"chip": gpu.name, "advice": [advice.as_dict() for advice in found]}
 
     def show() -> None:
-        cells = [("rows", "as it is", "swapped", "HBM", "waits for", "gain", "gain if on chip")]
+        cells: list[tuple[str, ...]] = [("rows", "as it is", "swapped", "HBM", "waits for", "gain", "gain if on chip")]
         for each in found:
             clocks = (f"{part:.0f}" for part in (each.unswapped, each.swapped, each.hbm))
             gains = (f"{gain:.2f}" for gain in (each.gain, each.gain_on_chip))
