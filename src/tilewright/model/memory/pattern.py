@@ -20,7 +20,7 @@ MOST_CHARACTERS = 400
 MOST_BYTES = 1 << 48
 """Addresses lie below, and so does every value on the way: more than the memory of any GPU."""
 
-_OPERATIONS: dict[type[ast.AST], Callable[[int, int], int]] = {
+OPERATIONS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -32,6 +32,7 @@ _OPERATIONS: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
 }
+"""The operations of formulas by their nodes in a syntax tree, for whole numbers and for arrays of them."""
 _COMPARISONS: dict[type[ast.AST], Callable[[int, int], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -89,7 +90,7 @@ class _Walk:
                 return value
             case ast.Name("lane"):
                 return self._lane
-            case ast.BinOp(left, operation, right) if type(operation) in _OPERATIONS:
+            case ast.BinOp(left, operation, right) if type(operation) in OPERATIONS:
                 return self._operate(operation, self._number(left), self._number(right))
             case ast.UnaryOp(ast.USub(), operand):
                 return -self._number(operand)
@@ -120,7 +121,7 @@ class _Walk:
         try:
             if isinstance(operation, ast.LShift | ast.RShift) and right >= MOST_BYTES.bit_length():
                 raise OverflowError
-            value = _OPERATIONS[type(operation)](left, right)
+            value = OPERATIONS[type(operation)](left, right)
         except (ZeroDivisionError, ValueError, OverflowError):
             value = None
         if value is None or abs(value) > MOST_BYTES:
