@@ -19,7 +19,7 @@ def text_of(path):
 
 
 def test_the_front_page_leads_through_all_pages():
-    linked = re.findall(r"^\| \[.*?\]\((\w+\.md)\) \|", text_of(FOLDER / "README.md"), re.MULTILINE)
+    linked = re.findall(r"^\| \[.*?\]\(([\w-]+\.md)\) \|", text_of(FOLDER / "README.md"), re.MULTILINE)
     assert sorted(linked) == [path.name for path in PAGES if path.name != "README.md"]
 
 

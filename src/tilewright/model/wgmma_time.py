@@ -24,6 +24,12 @@ K_BYTES = 32
 SMEM_BYTES_PER_CLOCK = 128
 """What the shared memory of an SM delivers: 32 banks of 4 bytes."""
 
+MEASURED = {
+    "H800": {8: 18, 16: 20, 32: 24, 64: 32, 128: 64, 256: 128},
+    "H20": {8: 18, 16: 32, 32: 64, 64: 128, 128: 256, 256: 512},
+}
+"""Published clocks by GPU and n, with A and B in SMEM."""
+
 
 @dataclass(frozen=True, slots=True)
 class WgmmaTime:

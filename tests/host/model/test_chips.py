@@ -10,7 +10,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import GPUS
 from tilewright.model.chips import BYTES, CHIPS, GENERATIONS, SOURCES, chip_named
 
-PUBLISHED = {
+PUBLISHED: dict[str, dict[str, float]] = {
     "V100": {"fp16": 125, "fp32": 15.7, "fp64": 7.8},
     "A100": {"bf16": 312, "fp16": 312, "tf32": 156, "int8": 624, "int4": 1248, "fp64": 19.5, "fp32": 19.5},
     "RTX-4090": {"bf16": 165.2, "fp8": 330.3, "tf32": 82.6, "int8": 660.6, "int4": 1321.2, "fp32": 82.6, "fp64": 1.3},

@@ -5,15 +5,13 @@ import pytest
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import A100, H20, H100_PCIE, H100_SXM, H200, H800, WGMMA_N
 from tilewright.model.swap_ab import swap_advice
-from tilewright.model.wgmma_time import least_full_n, wgmma_time, with_wgmma
-
-PUBLISHED = {8: (18, 18), 16: (20, 32), 32: (24, 64), 64: (32, 128), 128: (64, 256), 256: (128, 512)}
-"""Measured clocks on an H800 and an H20, A and B in SMEM."""
+from tilewright.model.wgmma_time import MEASURED, least_full_n, wgmma_time, with_wgmma
 
 
-@pytest.mark.parametrize("n", PUBLISHED)
-def test_the_published_clocks(n):
-    assert (wgmma_time(H800, n).clocks, wgmma_time(H20, n).clocks) == PUBLISHED[n]
+@pytest.mark.parametrize("gpu", [H800, H20])
+def test_the_published_clocks(gpu):
+    assert {n: wgmma_time(gpu, n).clocks for n in MEASURED[gpu.name]} == MEASURED[gpu.name]
+    assert len(MEASURED[gpu.name]) == 6
 
 
 @pytest.mark.parametrize("gpu", [H100_SXM, H100_PCIE, H200, H800])

@@ -9,11 +9,17 @@ from typing import Any
 import typer
 
 from tilewright.cli.command import WithNegativeNumbers
-from tilewright.cli.model import machine, residency
+from tilewright.cli.model import machine, multiply, residency
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
 
-TOPICS = (machine.hardware, residency.occupancy, residency.waves)
+TOPICS = (
+    machine.hardware,
+    residency.occupancy,
+    residency.waves,
+    multiply.wgmma,
+    multiply.swap_ab,
+)
 """The topics in the order of docs/machine/README.md."""
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")

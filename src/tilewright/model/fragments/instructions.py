@@ -186,7 +186,7 @@ def _wmma(name: str, variant: str, shape: tuple[int, int, int], types: list[str]
         raise ArgumentValueError(f"{name!r}: PTX does not say what lanes hold of other layouts; leave them out")
     full = f"wmma{'.volta' * volta}.m{m}n{n}k{k}.{kind}.{sums}"
     if volta:
-        fragments = tuple(quad_pairs_together(matrix, packed=sums == "f16") for matrix in "ABD")
+        fragments = tuple(quad_pairs_together(matrix, packed=sums == "f16") for matrix in ("A", "B", "D"))
         return Fragments(full, fragments, ("Lanes of two quad pairs hold each element of A and of B.",))
     p = ELEMENTS[kind].per_register
     a, b = rows_of_pieces("A", m, k, p), rows_of_pieces("B", n, k, p, transposed=True)

@@ -121,7 +121,7 @@ class _Walk:
         try:
             if isinstance(operation, ast.LShift | ast.RShift) and right >= MOST_BYTES.bit_length():
                 raise OverflowError
-            value = OPERATIONS[type(operation)](left, right)
+            value: int | None = OPERATIONS[type(operation)](left, right)
         except (ZeroDivisionError, ValueError, OverflowError):
             value = None
         if value is None or abs(value) > MOST_BYTES:

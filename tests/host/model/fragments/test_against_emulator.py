@@ -105,7 +105,7 @@ def test_wmma(name):
     shape, kind = name.split(".")[1:]
     instruction = fragments_of(name)
     lanes = np.arange(31, -1, -1)
-    for fragment, matrix, layout in zip(instruction.fragments, "abd", ("row", "col", "row"), strict=True):
+    for fragment, matrix, layout in zip(instruction.fragments, ("a", "b", "d"), ("row", "col", "row"), strict=True):
         held = HeldByWmma(matrix, shape, kind if matrix != "d" else ELEMENTS[kind].accumulators[0], layout)
         bits_each = ELEMENTS[kind].bits if matrix != "d" else (64 if kind == "f64" else 32)
         stride = 1 << 10
