@@ -9,7 +9,12 @@ from typing import Any
 import typer
 
 from tilewright.cli.command import WithNegativeNumbers
-from tilewright.cli.model import machine, multiply, residency
+from tilewright.cli.model import (
+    machine,
+    memory,
+    multiply,
+    residency,
+)
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
 
@@ -17,6 +22,9 @@ TOPICS = (
     machine.hardware,
     residency.occupancy,
     residency.waves,
+    memory.coalescing,
+    memory.banks,
+    memory.swizzle,
     multiply.wgmma,
     multiply.swap_ab,
 )
