@@ -9,11 +9,17 @@ from typing import Any
 import typer
 
 from tilewright.cli.command import WithNegativeNumbers
-from tilewright.cli.model import memory, multiply, residency
+from tilewright.cli.model import (
+    machine,
+    memory,
+    multiply,
+    residency,
+)
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
 
 TOPICS = (
+    machine.hardware,
     residency.occupancy,
     residency.waves,
     memory.coalescing,
