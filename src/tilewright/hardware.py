@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.errors import ArgumentValueError
 
-Unit = Literal["wgmma", "mma", "cuda_cores"]
-"""The unit that multiplies: tensor cores by wgmma.mma_async or mma.sync, or CUDA cores by fused multiply-adds."""
+Unit = Literal["tcgen05", "wgmma", "mma", "cuda_cores"]
+"""The unit that multiplies: tensor cores by one of three instructions, or CUDA cores by fused multiply-adds."""
 
 Rates: TypeAlias = tuple[tuple[Unit, DType, int], ...]
 """Dense multiply-adds per clock and SM by unit and element type, summed in fp32."""

@@ -97,6 +97,12 @@ def _figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def plain_log(axis: Any) -> None:
+    """Label the ticks of a logarithmic axis with plain numbers."""
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
+
+
 def save(picture: "Figure", path: Path, *, dark: bool = False) -> None:
     """Write a figure into a file whose suffix names the format; dark: for a dark page, which an SVG always is, too."""
     if path.suffix == ".svg":

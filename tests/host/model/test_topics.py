@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from typing import Any, get_type_hints
 
 import pytest
@@ -25,7 +26,7 @@ def invoke(*arguments, code=0):
 def examples(name):
     """The commands in a topic's help, as words without `tilewright model`; lines that end with a backslash go on."""
     text = GROUP.commands[name].help.partition("Examples:")[2].replace("\\\n", " ")
-    return [line.split()[2:] for line in text.splitlines() if line.strip().startswith("tilewright model ")]
+    return [shlex.split(line)[2:] for line in text.splitlines() if line.strip().startswith("tilewright model ")]
 
 
 def numbers(name):

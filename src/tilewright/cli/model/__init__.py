@@ -9,11 +9,25 @@ from typing import Any
 import typer
 
 from tilewright.cli.command import WithNegativeNumbers
-from tilewright.cli.model import multiply, residency
+from tilewright.cli.model import (
+    machine,
+    memory,
+    multiply,
+    residency,
+)
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
 
-TOPICS = (residency.occupancy, residency.waves, multiply.wgmma, multiply.swap_ab)
+TOPICS = (
+    machine.hardware,
+    residency.occupancy,
+    residency.waves,
+    memory.coalescing,
+    memory.banks,
+    memory.swizzle,
+    multiply.wgmma,
+    multiply.swap_ab,
+)
 """The topics in the order of docs/machine/README.md."""
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")

@@ -40,10 +40,10 @@ def occupancy(
       tilewright model occupancy --threads 384 --registers 168 --smem 232448
       tilewright model occupancy --threads 128 --registers 128 --smem 49152 --plot occupancy.svg --json
     """
-    from tilewright.hardware import named
+    from tilewright.model.chips import chip_named
     from tilewright.model.occupancy import occupancy as occupancy_of
 
-    gpu = named(chip, "--chip")
+    gpu = chip_named(chip, "--chip").gpu
     held = occupancy_of(gpu.capability, threads, registers, smem, carveout=carveout)
     record = {"chip": gpu.name, "threads": threads, "registers": registers, "smem_bytes": smem, **held.as_dict()}
     by_registers = partial(occupancy_of, gpu.capability, threads, smem_bytes=smem, carveout=carveout)
@@ -88,11 +88,11 @@ def waves(
       tilewright model waves 33 33 --tile 32,32 --sms 1 --json
       tilewright model waves 1000 3000 --tile 128,192 --plot waves.svg
     """
-    from tilewright.hardware import named
+    from tilewright.model.chips import chip_named
     from tilewright.model.waves import waves as waves_of
     from tilewright.rounding import natural
 
-    gpu = named(chip, "--chip")
+    gpu = chip_named(chip, "--chip").gpu
     tile_m, tile_n = whole_numbers(tile, "--tile", "M,N")
     count = natural("--sms", gpu.sm_count if sms is None else sms, 1)
     found: Waves = waves_of(m, n, tile_m, tile_n, count * natural("--ctas-per-sm", ctas_per_sm, 1))

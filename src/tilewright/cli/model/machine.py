@@ -1,0 +1,107 @@
+"""The topic `hardware`: what a GPU consists of, and how fast its parts are."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.command import command
+from tilewright.cli.model.common import PictureOptions
+from tilewright.cli.output import columns, console, paragraph, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tilewright.model.chips import Chip
+
+
+@command
+def hardware(
+    output: PictureOptions,
+    chip: Annotated[
+        str | None, typer.Argument(help="A GPU, such as H200; without one, all are compared.", show_default=False)
+    ] = None,
+) -> None:
+    """What a GPU has: units and their rates, levels of memory, limits of an SM, clusters that fit.
+
+    The picture shows a GPU's levels of memory, or what all multiply for each byte that they read.
+
+    \b
+    Examples:
+      tilewright model hardware
+      tilewright model hardware H200
+      tilewright model hardware H100-PCIe --plot memory.svg
+      tilewright model hardware rtx-4090 --json
+    """
+    from tilewright.model.chips import CHIPS, chip_named
+
+    chips = list(CHIPS.values()) if chip is None else [chip_named(chip, "CHIP")]
+    record: dict[str, Any] = {"chips": [each.as_dict() for each in chips]}
+
+    def draw() -> "Figure":
+        from tilewright.plots.machine import memories, ridges
+
+        return ridges(chips) if chip is None else memories(chips[0])
+
+    output.show(record, lambda: _compare(chips) if chip is None else _show(chips[0]), draw)
+
+
+def _compare(chips: "list[Chip]") -> None:
+    rows = [["", "SMs", "clock", "bf16", "fp8", "fp32", "L2", "memory", "TB/s", "ridge", "watts"],
+            ["", "", "MHz", "TFLOP/s", "TFLOP/s", "TFLOP/s", "MiB", "GB", "", "FLOP/B", ""]]  # fmt: skip
+    for chip in chips:
+        rates = {rate.operands: rate for rate in reversed(chip.rates) if rate.sums != "fp16"}
+        two_bytes = chip.flops(rates.get("bf16", rates["fp16"]))
+        rows.append([
+            chip.name, str(chip.gpu.sm_count), f"{chip.gpu.tensor_clock / 1e6:.0f}", f"{two_bytes / 1e12:.4g}",
+            f"{chip.flops(rates['fp8']) / 1e12:.4g}" if "fp8" in rates else "-",
+            f"{chip.flops(rates['fp32']) / 1e12:.3g}", f"{chip.l2_bytes >> 20}", f"{chip.memory_bytes / 1e9:.0f}",
+            f"{chip.gpu.memory_bandwidth / 1e12:.3g}", f"{two_bytes / chip.gpu.memory_bandwidth:.0f}",
+            str(chip.watts),
+        ])  # fmt: skip
+    columns(rows, headings=2, gap=2)
+    console().print("\nclock: boost, of the tensor cores; V100: fp16 for bf16; ridge: of bf16 at the memory")
+
+
+def _show(chip: "Chip") -> None:
+    from tilewright.model.chips import SOURCES
+
+    gpu, generation, limits = chip.gpu, chip.generation, chip.limits
+    clocks = f"{gpu.tensor_clock / 1e6:.0f} MHz of tensor cores, {gpu.cuda_core_clock / 1e6:.0f} MHz of CUDA cores"
+    gpcs = f", in {' or '.join(map(str, chip.gpcs))} GPCs of up to {chip.gpc_sms}" if chip.gpcs else ""
+    table("", {
+        chip.name: f"{generation.name}, {gpu.arch}, {chip.watts} W",
+        "SMs": f"{gpu.sm_count}{gpcs}",
+        "boost clocks": clocks,
+        "an SM": f"{generation.tensor_cores} tensor cores, 4 schedulers",
+        "an SM holds": f"{limits.warps} warps, {limits.ctas} CTAs, 65,536 registers",
+    })  # fmt: skip
+    console().print("\nunits: multiply-adds per clock and SM, and all SMs at the boost clock", style="italic")
+    rows = [["", "sums", "per clock", "TFLOP/s"]]
+    rows += [
+        [f"{rate.operands}, {rate.unit}", rate.sums, f"{rate.macs:,.4g}", f"{chip.flops(rate) / 1e12:,.5g}"]
+        for rate in chip.rates
+    ]
+    columns(rows, indent=2, gap=2, headings=1)
+    console().print("\nmemory: of all SMs; clocks until a load's value is there", style="italic")
+    rows = [["", "KiB", "TB/s", "clocks"]]
+    for level in chip.levels:
+        rate = "-" if level.bytes_per_second is None else f"{level.bytes_per_second / 1e12:,.3g}"
+        rows.append([level.name, f"{level.bytes / 1024:,.0f}", rate, str(level.latency or "-")])
+    if chip.latencies and chip.latencies.dsmem:
+        rows.append(["SMEM of another SM", "", "", str(chip.latencies.dsmem)])
+    columns(rows, indent=2, gap=2, headings=1)
+    found = chip.as_dict()["clusters"]
+    if found:
+        table("\nclusters at once, one CTA an SM", {
+            f"of {ctas} CTAs": f"{least}" if least == most else f"{least} to {most}"
+            for ctas, (least, most) in found.items()
+        })  # fmt: skip
+    for title, lines in (
+        ("new in this generation", generation.brought),
+        ("sources", [f"{name}: {SOURCES[name]}" for name in chip.sources]),
+        ("remark", [chip.remark] if chip.remark else []),
+    ):
+        if lines:
+            console().print(f"\n{title}", style="italic")
+            for line in lines:
+                paragraph(line, 2)

@@ -1,0 +1,194 @@
+"""The topics `coalescing`, `banks` and `swizzle`: what a warp's addresses cost in GMEM and in SMEM."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.command import command
+from tilewright.cli.model.common import PictureOptions, whole_numbers
+from tilewright.cli.output import columns, console, table
+from tilewright.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tilewright.model.memory.swizzle import Swizzle
+
+Addresses = Annotated[
+    str,
+    typer.Argument(help="The address of each lane in bytes, as an expression of `lane`.", show_default=False),
+]
+Width = Annotated[int, typer.Option("--width", help="Bytes that each lane accesses: 1, 2, 4, 8 or 16.")]
+Lanes = Annotated[int, typer.Option("--lanes", help="Only so many lanes access, the first ones.")]
+
+
+class AccessName(StrEnum):
+    """What a warp does; ldmatrix and stmatrix access 16 bytes a lane."""
+
+    ld = "ld"
+    st = "st"
+    ldmatrix = "ldmatrix"
+    stmatrix = "stmatrix"
+
+
+@command
+def coalescing(output: PictureOptions, addresses: Addresses, width: Width = 4, lanes: Lanes = 32) -> None:
+    """The sectors and lines of GMEM that one access of a warp touches.
+
+    An expression has whole numbers, `lane`, + - * // % & | ^ << >>, comparisons, and `X if CONDITION else None`, where
+    None means that a lane does not access.
+
+    \b
+    Examples:
+      tilewright model coalescing "lane*4"
+      tilewright model coalescing "lane*8192" --plot columns.svg
+      tilewright model coalescing "lane%4*16+lane//4*4096" --width 16 --json
+    """
+    from tilewright.model.memory.coalescing import coalescing as coalescing_of
+    from tilewright.model.memory.pattern import addresses_of
+
+    places = addresses_of(addresses, lanes)
+    found = coalescing_of(places, width)
+    title = f"{found.lanes} lanes access {width} bytes each at {addresses}"
+
+    def show() -> None:
+        table(title, {
+            "sectors of 32 bytes": len(found.sectors), "as many bytes in a row": found.ideal_sectors,
+            "lines of 128 bytes": len(found.lines), "bytes that lanes want": found.useful_bytes,
+            "bytes that move": found.moved_bytes, "of them wanted": f"{found.efficiency:.1%}",
+        })  # fmt: skip
+
+    def draw() -> "Figure":
+        from tilewright.plots.memory import sectors_of_lines
+
+        return sectors_of_lines(places, width, found, title)
+
+    output.show({"addresses": addresses, "width": width, **found.as_dict()}, show, draw)
+
+
+@command
+def banks(
+    output: PictureOptions,
+    addresses: Addresses,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            "--width", help="Bytes that each lane accesses: 1, 2, 4, 8 or 16.", show_default="4, or 16 for matrices"
+        ),
+    ] = None,
+    access: Annotated[AccessName, typer.Option("--access", help="What the warp does.")] = AccessName.ld,
+    lanes: Lanes = 32,
+) -> None:
+    """The passes over SMEM's banks that one access of a warp takes: phases, conflicts and multicast.
+
+    An expression is one as for `coalescing`, and may call swizzle128(X), swizzle64(X) and swizzle32(X).
+
+    \b
+    Examples:
+      tilewright model banks "lane*128"
+      tilewright model banks "lane*132"
+      tilewright model banks "4 if lane < 2 else 8" --lanes 5 --json
+      tilewright model banks "lane%8*128+lane//8*16" --access ldmatrix --plot conflict.svg
+      tilewright model banks "swizzle128(lane%8*128+lane//8*16)" --access ldmatrix
+    """
+    from tilewright.model.memory.banks import bank_use
+    from tilewright.model.memory.pattern import addresses_of
+
+    matrices = access in (AccessName.ldmatrix, AccessName.stmatrix)
+    nbytes = (16 if matrices else 4) if width is None else width
+    if matrices and nbytes != 16:
+        raise ArgumentValueError(f"--width={nbytes} does not fit --access {access.value}: leave it out, rows have 16")
+    use = bank_use(addresses_of(addresses, lanes), nbytes, "ld" if access == AccessName.ld else "st")
+    title = f"{access.value} of {nbytes} bytes a lane at {addresses}"
+
+    def show() -> None:
+        table(title, {
+            "wavefronts (passes over the banks)": use.wavefronts, "without conflicts": use.ideal,
+            "bank conflicts": use.conflicts, "times as long as without": f"{use.ways:g}",
+            "words that go to several lanes": sum(phase.multicasts for phase in use.phases),
+        })  # fmt: skip
+        rows = [("phase", "lanes", "words", "passes", "banks that are used most")]
+        for number, phase in enumerate(use.phases):
+            worst = [bank for bank, words in sorted(phase.words.items()) if len(words) == phase.wavefronts]
+            shown = ", ".join(map(str, worst[:6])) + (", ..." if len(worst) > 6 else "")
+            count = sum(map(len, phase.words.values()))
+            rows.append((str(number), str(len(phase.lanes)), str(count), str(phase.wavefronts), shown))
+        columns(rows, indent=2, gap=2, headings=1)
+
+    def draw() -> "Figure":
+        from tilewright.plots.memory import passes_over_banks
+
+        return passes_over_banks(use, title)
+
+    output.show({"addresses": addresses, "width": nbytes, "access": access.value, **use.as_dict()}, show, draw)
+
+
+@command
+def swizzle(
+    output: PictureOptions,
+    span: Annotated[int, typer.Argument(help="The span of a swizzle of TMA in bytes: 128, 64 or 32.")] = 128,
+    offset: Annotated[
+        int | None,
+        typer.Option("--offset", help="A byte of the tile whose place is computed.", show_default="row 5, chunk 3"),
+    ] = None,
+    bms: Annotated[
+        str | None, typer.Option("--bms", help="B,M,S of another Swizzle<B,M,S>.", show_default=False)
+    ] = None,
+) -> None:
+    """A swizzle bit by bit, where it puts a tile's chunks, and what that does to bank conflicts.
+
+    The table at the end compares layouts of a tile that a warp writes along rows and reads down columns.
+
+    \b
+    Examples:
+      tilewright model swizzle
+      tilewright model swizzle 64 --offset 200
+      tilewright model swizzle --bms 2,4,3 --json
+      tilewright model swizzle 128 --plot swizzle.svg
+    """
+    from tilewright.model.memory.layouts import linear, padded, swizzled, transposition, usual_layouts
+    from tilewright.model.memory.swizzle import CHUNK_BYTES, Swizzle, chunks_of_column, swizzle_of
+
+    chosen = swizzle_of(span) if bms is None else Swizzle(*whole_numbers(bms, "--bms", "B,M,S"))
+    steps = chosen.steps(5 * chosen.span + 3 * CHUNK_BYTES % chosen.span if offset is None else offset)
+    layouts = [transposition(layout) for layout in usual_layouts()]
+    record = {
+        **chosen.as_dict(),
+        "steps": {name: getattr(steps, name) for name in ("offset", "masked", "shifted", "result")},
+        "chunks_of_column_0": chunks_of_column(chosen),
+        "layouts": [each.as_dict() for each in layouts],
+    }
+
+    def show() -> None:
+        console().print(f"{chosen}: of 16-byte chunks within {chosen.span} bytes", style="italic", markup=False)
+        shown = {"bit mask": steps.bit_mask, "source mask": steps.source_mask, "offset": steps.offset,
+                 "masked": steps.masked, "shifted": steps.shifted, "result": steps.result}  # fmt: skip
+        rows = [(name, _bits(value), f"{value:,}") for name, value in shown.items()]
+        columns([*rows, ("pattern", chosen.pattern(), "")], indent=2, gap=2)
+        console().print(f"column 0 of eight rows lies in chunks {' '.join(map(str, chunks_of_column(chosen)))}\n")
+        heading = ("a tile in SMEM", "bytes", "writes", "reads", "ideal", "times as long")
+        columns([heading, *(
+            (each.layout.name, f"{each.layout.nbytes:,}", str(each.write.wavefronts), str(each.read.wavefronts),
+             str(each.read.ideal), f"{each.ways:g}")
+            for each in layouts
+        )], indent=2, gap=2, headings=1)  # fmt: skip
+
+    def draw() -> "Figure":
+        from tilewright.plots.memory import tiles_in_banks
+
+        return tiles_in_banks(_before_and_after(chosen), f"Tiles of 16-byte chunks before and after {chosen}")
+
+    def _before_and_after(chosen: "Swizzle") -> list[Any]:
+        known = swizzle_of(chosen.span)
+        if known != chosen:
+            raise ArgumentValueError(f"--plot draws the swizzles of TMA, and {chosen} is none of them: leave --bms out")
+        chunks = chosen.span // CHUNK_BYTES
+        return [transposition(each) for each in (linear(chunks=chunks), swizzled(chosen.span), padded(16))]
+
+    output.show(record, show, draw)
+
+
+def _bits(value: int) -> str:
+    """The 16 low bits, in two groups."""
+    return f"{value >> 8 & 0xFF:08b}_{value & 0xFF:08b}"

@@ -1,0 +1,120 @@
+"""Pictures of a warp's addresses: the sectors of GMEM and the banks of SMEM that they meet, and swizzled tiles."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tilewright.hardware import SECTOR_BYTES
+from tilewright.model.memory.banks import BANKS, BankUse, Indices
+from tilewright.model.memory.coalescing import LINE_BYTES, Coalescing
+from tilewright.model.memory.layouts import CHUNKS, TileLayout, Transposition
+from tilewright.plots.panels import Box, blank, fill, lattice, note
+from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PALE, PURPLE, SMALL, figure, styled
+
+_TINY = 5
+_COLORS = (BLUE, ORANGE, GREEN, PURPLE, *(PALE[color] for color in (BLUE, ORANGE, GREEN, PURPLE)))
+"""A color for each of eight columns."""
+
+
+@styled()
+def sectors_of_lines(addresses: Indices, width: int, found: Coalescing, title: str) -> Figure:
+    """The lines of GMEM that a warp touches, with their sectors and the bytes that lanes want."""
+    lines = found.lines
+    picture, (axes,) = figure(7.4, 1.1 + 0.21 * max(len(lines), 2))
+    rows = {line: row for row, line in enumerate(lines)}
+    scale = 32 / LINE_BYTES  # a row is 32 wide and 1 high, so that text fits
+    sector = SECTOR_BYTES * scale
+    blank(axes, 32, max(len(lines), 2), title)
+    touched = [(rows[number // 4], number % 4 * sector, 1.0, sector) for number in found.sectors]
+    fill(axes, touched, PALE[ORANGE])
+    wanted: dict[int, list[int]] = {}
+    for lane, address in enumerate(addresses.tolist()):
+        if address >= 0:
+            wanted.setdefault(address, []).append(lane)
+    places: list[Box] = []
+    for address, lanes in wanted.items():
+        line, byte = divmod(address, LINE_BYTES)
+        places.append((rows[line], byte * scale, 1, width * scale))
+        if width * scale >= 1:
+            middle = byte * scale + width * scale / 2
+            axes.text(middle, rows[line] + 0.53, _lanes(lanes), ha="center", va="center", fontsize=_TINY, color=INK)
+    fill(axes, places, PALE[BLUE])
+    lattice(axes, (0, 0, len(lines), 32), len(lines), 4, INK, 0.7)
+    for line, row in rows.items():
+        note(axes, row + 0.5, -0.3, f"{line * LINE_BYTES:,}", size=SMALL, side="right")
+    axes.set_xlim(-4, 32.4)
+    text = f"blue: what lanes want, with their numbers; orange: the rest of {len(found.sectors)} sectors of 32 bytes"
+    note(axes, len(lines) + 0.6, 0, text, size=SMALL)
+    axes.set_ylim(len(lines) + 1.1, -0.05)
+    axes.set_aspect("auto")
+    return picture
+
+
+@styled()
+def passes_over_banks(use: BankUse, title: str) -> Figure:
+    """The 32 banks in each pass, with the lanes that each serves; passes of one phase lie together."""
+    count = sum(phase.wavefronts for phase in use.phases)
+    picture, (axes,) = figure(7.4, 1.1 + 0.17 * max(count, 3))
+    blank(axes, BANKS, count + 0.4 * len(use.phases), title)
+    row = 0.0
+    for number, phase in enumerate(use.phases):
+        first = row
+        for bank, words in phase.words.items():
+            for turn, lanes in enumerate(words.values()):
+                color = PALE[GREEN] if len(lanes) > 1 else PALE[ORANGE] if turn else PALE[BLUE]
+                fill(axes, [(first + turn, bank, 1, 1)], color)
+                text = _lanes(lanes)
+                axes.text(bank + 0.5, first + turn + 0.53, text, ha="center", va="center", fontsize=_TINY, color=INK)
+        row = first + phase.wavefronts
+        lattice(axes, (first, 0, phase.wavefronts, BANKS), phase.wavefronts, BANKS)
+        if len(use.phases) > 1:
+            note(axes, first + 0.5, -0.3, f"phase {number}", size=SMALL, side="right")
+        row += 0.4
+    for bank in range(0, BANKS, 4):
+        note(axes, row + 0.2, bank + 0.2, f"bank {bank}", size=SMALL)
+    key = "numbers: lanes; blue: the first pass of a phase; orange: lanes that wait for it; green: multicast"
+    note(axes, row + 1.4, 0, key, size=SMALL)
+    axes.set_ylim(row + 2, -0.2)
+    axes.set_xlim(-3.5, BANKS + 0.2)
+    axes.set_aspect("auto")
+    return picture
+
+
+@styled()
+def tiles_in_banks(found: Sequence[Transposition], title: str) -> Figure:
+    """Tiles as SMEM keeps them, 128 bytes or all banks in a row: row and column of each chunk, a color a column."""
+    picture, panels = figure(2.75 * len(found), 2.9, ncols=len(found))
+    for axes, each in zip(panels, found, strict=True):
+        ways = each.read.ways
+        _chunks(axes, each.layout, f"{each.layout.name}\na column in {ways:g} pass{'es' * (ways > 1)} of 8 lanes")
+    picture.suptitle(title, x=0.01, ha="left", fontsize=SMALL + 2, color=INK)
+    return picture
+
+
+def _chunks(axes: Axes, layout: TileLayout, title: str) -> None:
+    lines = -(-len(layout.chunk_at()) // CHUNKS)
+    blank(axes, CHUNKS, max(lines, 8), title)
+    for place, chunk in enumerate(layout.chunk_at().tolist()):
+        if chunk < 0:
+            continue
+        row, column = divmod(chunk, layout.chunks)
+        line, position = divmod(place, CHUNKS)
+        fill(axes, [(line, position, 1, 1)], _COLORS[column] if column == 0 else _COLORS[4:][column % 4])
+        axes.text(position + 0.5, line + 0.53, f"{row} {column}", ha="center", va="center", fontsize=_TINY + 1,
+                  color=INK if column else "#fefefe")  # fmt: skip
+    lattice(axes, (0, 0, lines, CHUNKS), lines, CHUNKS)
+    for position in range(CHUNKS):
+        note(axes, lines + 0.35, position + 0.5, f"{4 * position}", size=_TINY + 1, side="center")
+    note(axes, lines + 0.95, 0, "bank; in a chunk: its row and column", size=SMALL)
+    axes.set_ylim(max(lines, 8) + 1.4, -0.1)
+
+
+def _lanes(lanes: Sequence[int]) -> str:
+    """Some lanes in few characters."""
+    first, *rest = lanes
+    if not rest:
+        return str(first)
+    if list(lanes) == list(range(first, lanes[-1] + 1)) and len(lanes) > 2:
+        return f"{first}-{lanes[-1]}"
+    return f"{first},{rest[0]}" if len(lanes) == 2 else f"{len(lanes)}x"
