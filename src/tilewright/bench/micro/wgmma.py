@@ -128,7 +128,9 @@ def run(case: Case, kernel: CompiledKernel, runner: Runner, rounds: int) -> NDAr
     expected = a.astype(np.float64) @ b.astype(np.float64).T * (rounds * ROUND // 4)
     exact = np.abs(expected).max() <= EXACT[case.kind.dtype]
     if not (out == expected).all() if exact else np.isnan(out).any():
-        raise TilewrightError(f"{kernel.name} gives wrong sums on the {runner.name}: its clocks mean nothing")
+        raise TilewrightError(
+            f"{kernel.name} gives wrong sums on the {runner.name}, so its clocks mean nothing: see `tilewright doctor`"
+        )
     begin, end = spans[..., 0].min(axis=1), spans[..., 1].max(axis=1)
     clocks: NDArray[np.float64] = (end - begin) / (rounds * ROUND * case.warpgroups)
     return clocks
