@@ -14,6 +14,7 @@ from tilewright.cli.model import (
     memory,
     multiply,
     residency,
+    tilings,
 )
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
@@ -25,6 +26,10 @@ TOPICS = (
     memory.coalescing,
     memory.banks,
     memory.swizzle,
+    tilings.loops,
+    tilings.block,
+    tilings.tiling,
+    tilings.chains,
     multiply.wgmma,
     multiply.swap_ab,
 )
