@@ -10,6 +10,7 @@ import typer
 
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
+    fragments,
     machine,
     memory,
     multiply,
@@ -25,6 +26,7 @@ TOPICS = (
     memory.coalescing,
     memory.banks,
     memory.swizzle,
+    fragments.fragments,
     multiply.wgmma,
     multiply.swap_ab,
 )
