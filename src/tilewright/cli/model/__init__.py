@@ -10,6 +10,7 @@ import typer
 
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
+    fragments,
     machine,
     memory,
     multiply,
@@ -23,13 +24,14 @@ TOPICS = (
     machine.hardware,
     residency.occupancy,
     residency.waves,
-    memory.coalescing,
-    memory.banks,
-    memory.swizzle,
     tilings.loops,
     tilings.block,
     tilings.tiling,
     tilings.chains,
+    memory.coalescing,
+    memory.banks,
+    memory.swizzle,
+    fragments.fragments,
     multiply.wgmma,
     multiply.swap_ab,
 )
