@@ -10,6 +10,7 @@ import typer
 
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
+    light,
     machine,
     memory,
     multiply,
@@ -20,6 +21,7 @@ from tilewright.cli.output import facts, print_json
 
 TOPICS = (
     machine.hardware,
+    light.speed_of_light,
     residency.occupancy,
     residency.waves,
     memory.coalescing,
