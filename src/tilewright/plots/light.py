@@ -1,6 +1,7 @@
 """The picture of the speed of light: it moves with the clock, and power decides the clock."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -33,7 +34,11 @@ def by_clock(chip: Chip, rate: Rate, measured: Sequence[Settled], allowed: float
         if each.tflops < 640 or each is measured[-1]:
             side, shift = ("right", -7) if each.mhz > low + 0.7 * (top - low) else ("left", 7)
             text = f"{each.m} x {each.n} x {each.k}, {each.watts:.0f} W"
-            place = {"xytext": (shift, 5 if each is measured[-1] else -3), "textcoords": "offset points", "ha": side}
+            place: dict[str, Any] = {
+                "xytext": (shift, 5 if each is measured[-1] else -3),
+                "textcoords": "offset points",
+                "ha": side,
+            }
             axes.annotate(text, (each.mhz, each.tflops), fontsize=SMALL, color=INK, **place)
     if allowed is not None:
         axes.axhline(allowed / 1e12, color=RED, lw=1.2, label="what the power limit allows, by measured joules")
