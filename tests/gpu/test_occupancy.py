@@ -24,7 +24,7 @@ def test_ctas_per_sm_are_those_that_the_driver_finds(gpu, name):
     compiled = build(launch.source, gpu.hardware.arch)
     threads, smem_bytes = launch.shape.block, launch.shape.smem_bytes
     with gpu.current():
-        function = gpu._function(compiled, launch.shape)
+        function = gpu.function(compiled, launch.shape)
         query = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, smem_bytes)
     expected = checked(query, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
     static = compiled.static_smem_bytes

@@ -93,7 +93,8 @@ def test_commands_parse(words):
     while commands := getattr(command, "commands", None):
         if not arguments and command.invoke_without_command:
             break
-        name = arguments.pop(0)
+        words_of_name = 2 if " ".join(arguments[:2]) in commands else 1
+        name, arguments = " ".join(arguments[:words_of_name]), arguments[words_of_name:]
         assert name in commands, f"`{' '.join(words)}` names no command of the program"
         command = commands[name]
     command.make_context(words[-1], arguments)  # raises where the arguments do not parse

@@ -154,7 +154,20 @@ def test_wgmma_wrapper_numbers_its_operands(n, input_type, a_major, b_major, bit
     assert f"setp.ne.b32 scale_d, %{registers + 2}, 0;" in text
 
 
-@pytest.mark.parametrize("arguments", [(12, "bf16"), (0, "bf16"), (264, "f16"), (64, "tf32"), (64, "bf16", "row")])
+@pytest.mark.parametrize(("input_type", "k", "majors"), [("bf16", 16, ", 1"), ("e4m3", 32, "")])
+def test_wgmma_wrapper_takes_a_in_registers(input_type, k, majors):
+    text = wgmma_wrapper(16, input_type, "K", "MN" if majors else "K", a_in_registers=True)
+    assert f"m64n16k{k}.f32.{input_type}.{input_type} " in text
+    assert f'"}}, {{%8, %9, %10, %11}}, %12, scale_d, 1, 1{majors};' in text
+    assert "setp.ne.b32 scale_d, %13, 0;" in text
+    with pytest.raises(ValueError, match="registers hold rows of A; give 'K'"):
+        wgmma_wrapper(16, "bf16", "MN", a_in_registers=True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(12, "bf16"), (0, "bf16"), (264, "f16"), (64, "tf32"), (64, "bf16", "row"), (64, "e4m3", "MN")],
+)
 def test_wgmma_wrapper_refuses_shapes_that_the_instruction_lacks(arguments):
     with pytest.raises(ValueError, match=r"n = |input_type = |a_major = "):
         wgmma_wrapper(*arguments)

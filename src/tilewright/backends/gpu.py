@@ -98,13 +98,13 @@ class GpuBackend:
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "GpuExecutable":
         """Prebuild launch configuration, parameters and tensor-map caches of a loaded kernel."""
-        return GpuExecutable(self, self._function(compiled, shape), shape, arguments)
+        return GpuExecutable(self, self.function(compiled, shape), shape, arguments)
 
     def has_loaded(self, compiled: CompiledKernel) -> bool:
         """Whether the kernel's function is there."""
         return compiled.cubin in self._functions
 
-    def _function(self, compiled: CompiledKernel, shape: LaunchShape) -> Any:
+    def function(self, compiled: CompiledKernel, shape: LaunchShape) -> Any:
         """The kernel's function in this context; each cubin is loaded once and stays."""
         function = self._functions.get(compiled.cubin)
         if function is None:

@@ -12,6 +12,7 @@ import typer
 
 from tilewright import __version__
 from tilewright.cli import bench, check, compile, doctor, inspect, ladder, model, run, tune
+from tilewright.cli.bench import micro
 from tilewright.cli.command import BAD_REQUEST, UNREAD, CommandLine, Ended, WithNegativeNumbers
 
 app = typer.Typer(
@@ -28,6 +29,7 @@ for command in (
 ):  # fmt: skip
     app.command(cls=WithNegativeNumbers)(command)
 app.add_typer(model.app, name="model")
+app.add_typer(micro.app, name="bench micro")
 
 
 def _print_version(wanted: bool) -> None:

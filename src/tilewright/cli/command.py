@@ -89,6 +89,12 @@ class CommandLine(TyperGroup):
         with self._usage_errors():
             return super().make_context(info_name, args, parent, **extra)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the first words name: two, as in `bench micro`, or one."""
+        if (name := " ".join(args[:2])) in self.commands:
+            return name, self.commands[name], args[2:]
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Parse the rest and run the command."""
         with self._usage_errors():

@@ -113,44 +113,66 @@ def _string_literal(message: str) -> str:
     return f'"{escaped}"'
 
 
-def wgmma_wrapper(n: int, input_type: str, a_major: Major = "K", b_major: Major = "K") -> str:
-    """The CUDA text of `struct Wgmma`, whose `mma` is one wgmma.mma_async m64nNk16 on operands in SMEM.
+_WGMMA_K = {"bf16": 16, "f16": 16, "e4m3": 32, "e5m2": 32}
+"""The extent along k of a wgmma by its input type: 32 bytes."""
+
+
+def wgmma_wrapper(
+    n: int, input_type: str, a_major: Major = "K", b_major: Major = "K", *, a_in_registers: bool = False
+) -> str:
+    """The CUDA text of `struct Wgmma`, whose `mma` is one wgmma.mma_async m64nNkK, with fp32 sums.
 
     `d` is the warpgroup's (64, n) float accumulator, n / 2 registers a thread; `desc_a` and `desc_b` are SMEM
-    matrix descriptors of A (64, 16) and B (16, n); with `accumulate` 0 the product overwrites `d`. Pass the
-    text as `preamble` to `translation_unit`. PTX ISA: "wgmma.mma_async".
+    matrix descriptors of A (64, K) and B (K, n); with `accumulate` 0 the product overwrites `d`. With
+    `a_in_registers`, `a` takes the place of `desc_a`: the thread's four registers of A. Pass the text as
+    `preamble` to `translation_unit`. PTX ISA: "wgmma.mma_async".
     """
     if n not in WGMMA_N:
         raise ArgumentValueError(f"n = {n}: wgmma takes n = 8, 16, ... 256; use one of these")
-    if input_type not in ("bf16", "f16"):
-        raise ArgumentValueError(f"input_type = {input_type!r}: wgmma m64nNk16 takes 'bf16' or 'f16'; use one of these")
-    transposed = {"K": 0, "MN": 1}
+    if input_type not in _WGMMA_K:
+        names = ", ".join(map(repr, _WGMMA_K))
+        raise ArgumentValueError(f"input_type = {input_type!r}: wgmma is written for {names}; use one of these")
+    k, transposed = _WGMMA_K[input_type], {"K": 0, "MN": 1}
     for argument, major in (("a_major", a_major), ("b_major", b_major)):
         if major not in transposed:
             raise ArgumentValueError(
                 f"{argument} = {major!r}: give 'K' or 'MN', the dimension that is contiguous in SMEM"
             )
+        if major != "K" and k != 16:
+            raise ArgumentValueError(f"{argument} = {major!r}: wgmma of {input_type} reads K-major operands; give 'K'")
+    if a_in_registers and a_major != "K":
+        raise ArgumentValueError(f"a_major = {a_major!r}: registers hold rows of A; give 'K'")
     registers = n // 2
-    instruction = f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{input_type}.{input_type}"
+    instruction = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.f32.{input_type}.{input_type}"
     operands = _rows([f"%{i}" for i in range(registers)])
     accumulators = _rows([f'"+f"(d[{i}])' for i in range(registers)])
     operand_text = "\n".join(f'        "{row} "' for row in operands)
     accumulator_text = "\n          ".join(accumulators)
+    majors = [transposed[b_major]] if a_in_registers else [transposed[a_major], transposed[b_major]]
+    places = [f"%{registers + i}" for i in range(4 if a_in_registers else 1)]
+    if a_in_registers:
+        a_type, a_place = "const unsigned (&a)[4]", f"{{{', '.join(places)}}}"
+        a_values, stored = ", ".join(f'"r"(a[{i}])' for i in range(4)), f"A in registers, B {b_major}-major in SMEM"
+    else:
+        a_type, a_place = "unsigned long long desc_a", places[0]
+        a_values, stored = '"l"(desc_a)', f"A {a_major}-major, B {b_major}-major, both in SMEM"
+    desc_b = registers + len(places)
+    immediates = ", ".join(map(str, [1, 1, *(majors if k == 16 else ())]))
     return f"""\
-// D (64, {n}) = A (64, 16) B (16, {n}) + accumulate * D; A {a_major}-major, B {b_major}-major, both in SMEM.
+// D (64, {n}) = A (64, {k}) B ({k}, {n}) + accumulate * D; {stored}.
 struct Wgmma {{
-  static __device__ __forceinline__ void mma(float (&d)[{registers}], unsigned long long desc_a,
+  static __device__ __forceinline__ void mma(float (&d)[{registers}], {a_type},
                                              unsigned long long desc_b, int accumulate) {{
     asm volatile(
         "{{\\n"
         ".reg .pred scale_d;\\n"
-        "setp.ne.b32 scale_d, %{registers + 2}, 0;\\n"
+        "setp.ne.b32 scale_d, %{desc_b + 1}, 0;\\n"
         "{instruction} {{"
 {operand_text}
-        "}}, %{registers}, %{registers + 1}, scale_d, 1, 1, {transposed[a_major]}, {transposed[b_major]};\\n"
+        "}}, {a_place}, %{desc_b}, scale_d, {immediates};\\n"
         "}}\\n"
         : {accumulator_text}
-        : "l"(desc_a), "l"(desc_b), "r"(accumulate));
+        : {a_values}, "l"(desc_b), "r"(accumulate));
   }}
 }};
 """

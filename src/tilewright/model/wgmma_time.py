@@ -75,8 +75,8 @@ def wgmma_time(gpu: Hardware, n: int, source: Source = "smem") -> WgmmaTime:
 
     Raises an ArgumentValueError for another GPU, an n that the instruction does not have, or an unknown source.
     """
-    if gpu not in with_wgmma():
-        names = ", ".join(each.name for each in with_wgmma())
+    if not has_wgmma(gpu):
+        names = ", ".join(filter(lambda name: has_wgmma(GPUS[name]), GPUS))
         raise ArgumentValueError(f"gpu={gpu.name} has no wgmma, which Hopper alone has: use {names}")
     if n not in WGMMA_N:
         raise ArgumentValueError(f"n={n} is not an extent of wgmma: use 8, 16, 24 and so on up to 256")
@@ -97,6 +97,6 @@ def least_full_n(gpu: Hardware, source: Source = "smem") -> int:
     return next(n for n in WGMMA_N if wgmma_time(gpu, n, source).bound == "tensor cores")
 
 
-def with_wgmma() -> list[Hardware]:
-    """The GPUs that have the instruction."""
-    return [gpu for gpu in GPUS.values() if any(unit == "wgmma" for unit, _, _ in gpu.rates)]
+def has_wgmma(gpu: Hardware) -> bool:
+    """Whether a GPU has the instruction."""
+    return any(unit == "wgmma" for unit, _, _ in gpu.rates)

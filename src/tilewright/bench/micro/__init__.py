@@ -1,0 +1,1 @@
+"""Microbenchmarks: one instruction at a time, its result checked and its clocks counted."""

@@ -1,0 +1,99 @@
+"""The microbenchmarks' kernels in the emulator: they break no rule, and their sums are right."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.bench.micro import wgmma
+from tilewright.bench.micro.runners import EmulatedRunner
+from tilewright.cli import app
+from tilewright.errors import ArgumentValueError, TilewrightError
+from tilewright.hardware import A100
+from tilewright.jit.cache import build
+
+RUNNER = EmulatedRunner()
+
+
+@pytest.mark.parametrize("n", [8, 72, 256])
+@pytest.mark.parametrize("kind", wgmma.KINDS, ids=str)
+def test_a_chain_of_wgmmas(kind, n):
+    case = wgmma.Case(kind, n, warpgroups=2 if n == 72 else 1)
+    kernel = build(case.unit())
+    assert kernel.warnings == ()
+    assert kernel.spill_bytes == 0
+    assert wgmma.run(case, kernel, RUNNER, rounds=2).shape == (1,)
+
+
+def test_wrong_sums_are_no_measurement(monkeypatch):
+    """Rows that are not swizzled lie elsewhere than the descriptor says."""
+    case = wgmma.Case(wgmma.KINDS[0], 16)
+    monkeypatch.setattr(wgmma, "swizzle_of", lambda span: lambda offset: offset)
+    with pytest.raises(TilewrightError, match="gives wrong sums on the emulator"):
+        wgmma.run(case, build(case.unit()), RUNNER, rounds=1)
+
+
+def test_the_clocks_are_those_between_the_first_begin_and_the_last_end(monkeypatch):
+    class Clock(EmulatedRunner):
+        def run(self, kernel, shape, read, written, numbers):
+            super().run(kernel, shape, read, written, numbers)
+            written[1][...] = [[[100, 900], [200, 1380]]]
+
+    case = wgmma.Case(wgmma.KINDS[0], 8, warpgroups=2)
+    found = wgmma.run(case, build(case.unit()), Clock(), rounds=2)
+    np.testing.assert_array_equal(found, [1280 / (2 * 16 * 2)])
+
+
+def test_extents_and_warpgroups_that_cannot_be():
+    with pytest.raises(ArgumentValueError, match="n=12 is not an extent of wgmma"):
+        wgmma.Case(wgmma.KINDS[0], 12)
+    with pytest.raises(ArgumentValueError, match="use 1 or 2"):
+        wgmma.Case(wgmma.KINDS[0], 8, 3)
+
+
+def test_all_kinds_are_there():
+    assert len(wgmma.KINDS) == len(set(map(str, wgmma.KINDS))) == 8
+    assert len(wgmma.cases(wgmma.KINDS, wgmma.WGMMA_N, (1, 2))) == 8 * 32 * 2
+
+
+def invoke(*arguments, code=0):
+    done = CliRunner().invoke(app, ["bench", "micro", "wgmma", *arguments])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_the_command_in_the_emulator(tmp_path):
+    path = tmp_path / "record.json"
+    words = ("--n", "8", "--kind", "bf16:K:K", "--backend", "emulator")
+    done = invoke(*words, "--output", str(path), "--json")
+    record = json.loads(done.stdout)
+    assert record == json.loads(path.read_text())
+    assert record["gpu"] is None
+    assert [(case["n"], case["warpgroups"], case["median"], case["model"]) for case in record["cases"]] == [
+        (8, 1, None, 18),
+        (8, 2, None, 18),
+    ]
+    assert invoke(*words, "--warpgroups", "1").stdout.startswith("1 kernels break no rule")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--n", "9"), "n=9 is not an extent of wgmma"),
+        (("--n", "a"), "--n='a' is no list of natural numbers"),
+        (("--kind", "fp64"), "--kind='fp64' is unknown: use bf16:K:K"),
+        (("--warpgroups", "4"), "use 1 or 2"),
+        (("--output", "/nowhere/record.json"), "is in a folder that does not exist"),
+    ],
+)
+def test_what_the_command_refuses(words, said):
+    assert said in invoke(*words, code=2).stderr
+
+
+def test_a_gpu_without_wgmma_is_refused():
+    class Older(EmulatedRunner):
+        hardware = A100
+
+    with pytest.raises(ArgumentValueError, match="A100 has no wgmma"):
+        next(wgmma.measure([wgmma.Case(wgmma.KINDS[0], 8)], Older()))
