@@ -53,9 +53,7 @@ def settled_flops(gpu: Hardware, watts: float) -> float:
     of the board.
     """
     if gpu.name != H200.name:
-        raise ArgumentValueError(
-            f"watts={watts:g} of {gpu.name}: joules were measured on an H200 only, so leave it out"
-        )
+        raise ArgumentValueError(f"watts={watts:g} of {gpu.name}: joules were measured on an H200: leave it out")
     if not 200 <= watts <= 700:
         raise ArgumentValueError(f"watts={watts:g} is no power limit of an H200: give 200 to 700")
     return watts / joules_per_tflop() * 1e12
