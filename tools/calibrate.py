@@ -149,7 +149,8 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
 
 
 def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float) -> Measured:
-    tiles = tiles_of([config for config, _ in launches], hardware)
+    mn_major = shape[4][0] == "t", shape[4][1] == "n"
+    tiles = tiles_of([config for config, _ in launches], hardware, mn_major)
     return Measured(hardware, shape, tiles, np.array([us for _, us in launches]), cublas)
 
 

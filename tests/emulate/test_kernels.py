@@ -95,5 +95,5 @@ def test_rows_of_out_may_begin_at_any_element(config):
         out = View("bf16", (70, n), (n + 1 + n % 2, 1), skew)
         case = Case(variant, a, b, out, out if c else None, in_place=c is not None, beta=0.0 if c is None else 2.0)
         features = EVERY_KERNEL["wgmma"].features(case.problem())
-        assert features.out_by_chunks or n == 1
+        assert features.stores.chunks or n == 1
         multiply_emulated(case, BACKENDS["checked"])

@@ -115,6 +115,14 @@ def test_the_model_picks_well_among_random_configs_of_random_products():
     assert "cuBLAS" not in str(quality)
 
 
+def test_the_model_picks_well_whatever_the_layout():
+    swept = calibrate.load(ROOT / "results" / "sweep_layouts_h200.json")
+    assert {each.shape[4] for each in swept} == {"nn", "nt", "tn", "tt"}
+    quality = calibrate.evaluate(swept, COSTS)
+    assert quality.of_best.mean >= 0.93
+    assert quality.of_best.least >= 0.6
+
+
 @pytest.mark.parametrize("spoiled", [{"l2": COSTS.l2 / 3}, {"handover": COSTS.handover * 3}], ids=str)
 def test_a_spoiled_constant_shows_and_a_fit_mends_it(shipped, spoiled):
     spoiled = COSTS._replace(**spoiled)

@@ -152,7 +152,7 @@ def test_where_nothing_overlaps_plain_numbers_give_the_times_of_the_arrays(unit,
     ways = [(tile, 16 * rng.randint(1, 16), 32) for tile in (64, 128, 192, 256)]
     tile_m, tile_n, tile_k = np.array(ways, np.float64).T
     one, apart = np.ones(len(ways)), np.zeros(len(ways), bool)
-    tiles = Tiles(tile_m, tile_n, tile_k, one, one, one, one, one * gpu.sm_count, apart)
+    tiles = Tiles(tile_m, tile_n, tile_k, one, one, one, one, one * gpu.sm_count, tile_m, tile_n, apart, apart)
     plain = prepare(tiles, unit, dtype, gpu)
     step = np.array([(way[5]) ** 4 for way in plain.turns])
     arrays = plain._replace(turns=(), step=step)

@@ -124,7 +124,9 @@ def _tiles_of(configs: Sequence[Tile], hardware: Hardware) -> Tiles:
     """Configs as the model sees them: each CTA on an SM of its own, and k counted by elements."""
     tile_m, tile_n = np.array([(config.tile_m, config.tile_n) for config in configs], np.float64).T
     one = np.ones_like(tile_m)
-    return Tiles(tile_m, tile_n, one, one, one, one, one, one * hardware.sm_count, swapped=one < 1)
+    no = one < 1
+    at_once = one * hardware.sm_count
+    return Tiles(tile_m, tile_n, one, one, one, one, one, at_once, tile_m, tile_n, swapped=no, scattered=no)
 
 
 def _product(problem: Problem) -> tuple[int, int, int, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import gcd, isfinite
+from math import isfinite
 from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -15,10 +15,11 @@ from tilewright.kernels.kernel import ConfigError, Constants, EpilogueConstants,
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
+from tilewright.kernels.wgmma_operands import Stores, has_pairs, most_accumulators, operands_of, row_bytes, scattered
 from tilewright.kernels.wgmma_space import LISTED, Limits, Space, tiles_of
 from tilewright.kernels.wgmma_space import space as space_of
 from tilewright.model.prediction import Power, Prediction, predict
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Problem
 from tilewright.rounding import ceil_div, round_up
 
 MAX_STEPS = 2**31 - 1
@@ -67,19 +68,6 @@ class WgmmaConstants(Constants):
     bias_pairs: bool
 
 
-class _TmaOperands(NamedTuple):
-    """A, B and out of a problem as TMA walks them, or the reason why it cannot."""
-
-    a: tma.TmaFactor | Refusal
-    b: tma.TmaFactor | Refusal
-    out: tma.TmaTensor | Refusal
-
-    @property
-    def mn_major(self) -> tuple[bool, bool]:
-        """Whether A and B are MN-major."""
-        return _mn_major(self.a), _mn_major(self.b)
-
-
 class WgmmaFeatures(NamedTuple):
     """The compiled-in features of a Problem: the storage of A and B, the ways to write out, and the epilogue."""
 
@@ -88,10 +76,7 @@ class WgmmaFeatures(NamedTuple):
     a_mn_major: bool
     b_mn_major: bool
     out_by_tma: bool
-    out_by_columns: bool
-    out_by_vectors: bool
-    out_by_chunks: bool
-    out_pairs: bool
+    stores: Stores
     c_pairs: bool
     bias_pairs: bool
     epilogue: EpilogueConstants
@@ -153,7 +138,7 @@ class WgmmaKernel(Kernel):
             return Refusal(f"wgmma needs at least one product to sum, and the problem is {problem}")
         if refusal := oversized(problem):
             return refusal
-        operands = _operands(problem)
+        operands = operands_of(problem)
         return next((factor for factor in (operands.a, operands.b) if isinstance(factor, Refusal)), None)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
@@ -186,7 +171,8 @@ class WgmmaKernel(Kernel):
         self, config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Prediction:
         """The time that the model gives a Config."""
-        return predict(problem, tiles_of([config], hardware), self.unit, hardware, _row_bytes(problem), power)
+        tiles = tiles_of([config], hardware, operands_of(problem).mn_major, scattered(problem))
+        return predict(problem, tiles, self.unit, hardware, row_bytes(problem), power)
 
     def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
         return space.config(index, problem.m, problem.n, problem.batch_count)
@@ -197,15 +183,16 @@ class WgmmaKernel(Kernel):
         m and n are rounded up to 8, of which every tile is a multiple: products that become equal have equal tiles, and
         share a choice.
         """
-        operands = _operands(problem)
+        operands = operands_of(problem)
         limits = Limits(
             operands.mn_major,
-            _most_accumulators(problem),
+            most_accumulators(problem),
             problem.out.dtype.nbytes,
             isinstance(operands.out, tma.TmaTensor),
+            scattered(problem),
         )
         m, n = round_up(problem.m, 8), round_up(problem.n, 8)
-        product = (m, n, problem.k, problem.batch_count, _row_bytes(problem))
+        product = (m, n, problem.k, problem.batch_count, row_bytes(problem))
         return space_of(limits, problem.a.dtype, hardware), product
 
     def oriented(self, config: WgmmaConfig, problem: Problem) -> Problem:
@@ -214,22 +201,15 @@ class WgmmaKernel(Kernel):
 
     def features(self, problem: Problem) -> WgmmaFeatures:
         """The storage of A and B, the ways to write out, and the epilogue."""
-        operands, out, n = _operands(problem), problem.out, problem.n
-        halves = out.dtype.nbytes == 2
-        by_columns = halves and out.column_stride != 1 and problem.m % 2 == 0 and out.vector_bytes("row") >= 4
-        out_bytes, extent = (out.vector_bytes("row"), problem.m) if by_columns else (out.vector_bytes("column"), n)
-        by_vectors = halves and extent % 8 == 0 and out_bytes == 16
+        operands, n = operands_of(problem), problem.n
         return WgmmaFeatures(
             problem.layout,
             problem.a.dtype,
             *operands.mn_major,
             out_by_tma=isinstance(operands.out, tma.TmaTensor),
-            out_by_columns=by_columns,
-            out_by_vectors=by_vectors,
-            out_by_chunks=halves and out.column_stride == 1 and not by_vectors,
-            out_pairs=extent % 2 == 0 and out_bytes >= 2 * out.dtype.nbytes,
-            c_pairs=_has_pairs(problem.epilogue.c, n),
-            bias_pairs=_has_pairs(problem.epilogue.bias, n),
+            stores=Stores.of(problem.out, problem.m, n),
+            c_pairs=has_pairs(problem.epilogue.c, n),
+            bias_pairs=has_pairs(problem.epilogue.bias, n),
             epilogue=EpilogueConstants.of(problem),
         )
 
@@ -263,14 +243,14 @@ class WgmmaKernel(Kernel):
             direct_epilogue=config.epilogue == "direct",
             out_by_tma=features.out_by_tma,
             output_bytes=features.epilogue.Output.nbytes,
-            vector_stores=features.out_by_vectors and not tma_epilogue,
-            chunk_stores=features.out_by_chunks and not tma_epilogue,
+            vector_stores=features.stores.vectors and not tma_epilogue,
+            chunk_stores=features.stores.chunks and not tma_epilogue,
             consumers=config.consumers,
             row_blocks=row_blocks,
             accumulators=accumulators,
             k_spans=config.tile_k // SPAN,
             out_columns=config.tile_n // max(config.split_k, 1),
-            out_by_columns=features.out_by_columns,
+            out_by_columns=features.stores.by_columns,
             moves_registers=moves_registers,
             producer_registers=producer_registers,
             consumer_registers=consumer_registers,
@@ -282,7 +262,7 @@ class WgmmaKernel(Kernel):
             store_bytes=ring.store_bytes,
             staging_bytes=ring.staging_bytes,
             sum_bytes=ring.sum_bytes,
-            out_pairs=features.out_pairs,
+            out_pairs=features.stores.pairs,
             c_pairs=features.c_pairs,
             bias_pairs=features.bias_pairs,
         )
@@ -304,7 +284,7 @@ class WgmmaKernel(Kernel):
 
     def tensor_maps(self, constants: WgmmaConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
         """The maps of A and B, and of out with the TMA epilogue."""
-        operands = _operands(problem)
+        operands = operands_of(problem)
         maps = []
         for factor, tile in ((operands.a, constants.tile_m), (operands.b, constants.tile_n)):
             if isinstance(factor, Refusal):
@@ -357,64 +337,9 @@ class WgmmaKernel(Kernel):
         return wgmma_wrapper(constants.tile_n, constants.Input.ptx, a, b)
 
 
-_last: tuple[Problem, _TmaOperands] | None = None
-
-
-def _operands(problem: Problem) -> _TmaOperands:
-    """A problem's operands as TMA walks them; kept for the last problem, since several methods ask in turn."""
-    global _last
-    if (last := _last) is None or last[0] is not problem:
-        last = _last = (problem, _tma_operands(problem))
-    return last[1]
-
-
-def _tma_operands(problem: Problem) -> _TmaOperands:
-    m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
-    out: tma.TmaTensor | Refusal
-    row_bytes = n * problem.out.dtype.nbytes
-    if row_bytes % tma.STORE_BYTES:
-        out = Refusal(
-            f"out has rows of {row_bytes} bytes and TMA stores {tma.STORE_BYTES} at a time, past the end of a row"
-        )
-    else:
-        out = tma.tensor("out", problem.out, m, n, batch, inner="column")
-    return _TmaOperands(
-        tma.factor("a", problem.a, m, k, batch, k="column"), tma.factor("b", problem.b, k, n, batch, k="row"), out
-    )
-
-
 @cache
 def _compiled(config: WgmmaConfig) -> WgmmaConfig:
     return replace(config, group_m=1, prefetch=0)
-
-
-def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
-    return isinstance(factor, tma.TmaFactor) and factor.mn_major
-
-
-def _most_accumulators(problem: Problem) -> tuple[int, int]:
-    """The most accumulators per thread, as the problem stands and transposed.
-
-    The epilogue's code, unrolled over all of them, then compiles within 1.5 s; its operands are read in pairs of
-    columns, of which a transposed problem has none.
-    """
-    if problem.epilogue.is_linear:
-        return 208, 208
-    accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)
-    return 208 if all(matrix is None or _has_pairs(matrix, problem.n) for matrix in accessed) else 128, 128
-
-
-def _row_bytes(problem: Problem) -> int:
-    """From one row of TMA's boxes to the next: of a, or of b if a's begin on lines of L2; what of it is in 128."""
-    a, b, _ = _operands(problem)
-    assert isinstance(a, tma.TmaFactor)
-    assert isinstance(b, tma.TmaFactor)
-    return gcd(128, (b if a.tensor.strides[0] % 128 == 0 else a).tensor.strides[0])
-
-
-def _has_pairs(matrix: Matrix | None, columns: int) -> bool:
-    """Whether columns 2i and 2i + 1 of all rows can be accessed at once."""
-    return matrix is not None and columns % 2 == 0 and matrix.vector_bytes("column") >= 2 * matrix.dtype.nbytes
 
 
 def _cluster_tiles(tile: WgmmaConstants, problem: Problem) -> int:

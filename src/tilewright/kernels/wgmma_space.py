@@ -11,9 +11,9 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels import tma
-from tilewright.kernels.wgmma_config import WARPGROUP, WgmmaConfig, ring_of
+from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig, ring_of
 from tilewright.model.cost import Ranking, Tiles
-from tilewright.rounding import ceil_div
+from tilewright.rounding import ceil_div, round_up
 
 MOST_STAGES = 12
 """More were measured to bring nothing."""
@@ -94,13 +94,15 @@ class Limits(NamedTuple):
     """What of a problem limits the space.
 
     mn_major: whether A and B are. most: accumulators of a thread that the epilogue's code is unrolled over, as the
-    problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it.
+    problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it. scattered:
+    whether out is stored element by element, as the problem stands and swapped.
     """
 
     mn_major: tuple[bool, bool]
     most: tuple[int, int]
     output_bytes: int
     out_by_tma: bool
+    scattered: tuple[bool, bool] = (False, False)
 
 
 class Space:
@@ -112,7 +114,8 @@ class Space:
         legal = {tiling: config for tiling, config in plain.items() if self._is_legal(config)}
         self.tilings = list(legal)
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
-        self._ranking = Ranking(tiles_of(list(legal.values()), hardware), "wgmma", dtype, hardware)
+        tiles = tiles_of(list(legal.values()), hardware, limits.mn_major, limits.scattered)
+        self._ranking = Ranking(tiles, "wgmma", dtype, hardware)
         self.best = self._ranking.best
         self.times = self._ranking.times
 
@@ -199,12 +202,20 @@ def _band_height(tiles_m: int, wave: float) -> int:
     return ceil_div(tiles_m, bands)
 
 
-def tiles_of(configs: Sequence[WgmmaConfig], hardware: Hardware) -> Tiles:
-    """The Configs as the model of times sees them."""
-    fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:-2]]
+def tiles_of(
+    configs: Sequence[WgmmaConfig],
+    hardware: Hardware,
+    mn_major: tuple[bool, bool] = (False, False),
+    scattered: tuple[bool, bool] = (False, False),
+) -> Tiles:
+    """The Configs as the model of times sees them; for mn_major and scattered, see Limits."""
+    fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:7]]
     at_once = [hardware.clusters(config.cluster_m * config.cluster_n * config.split_k) for config in configs]
-    numbers = np.array([*fields, at_once], np.float64)
-    return Tiles(*(*numbers, np.array([config.swap_ab for config in configs])))
+    rows_m = [round_up(config.tile_m, SPAN) if mn_major[config.swap_ab] else config.tile_m for config in configs]
+    rows_n = [round_up(config.tile_n, SPAN) if mn_major[not config.swap_ab] else config.tile_n for config in configs]
+    numbers = np.array([*fields, at_once, rows_m, rows_n], np.float64)
+    choices = [(config.swap_ab, scattered[config.swap_ab]) for config in configs]
+    return Tiles(*numbers, *np.array(choices, bool).T)
 
 
 @lru_cache(maxsize=256)

@@ -47,6 +47,7 @@ class Costs(NamedTuple):
     power: TFLOP/s that the power limit allows if operands come for free; `delivery`: the share by which the energy of
     an operation grows with one operand per operation, (tile_m + tile_n) / (tile_m * tile_n).
     launch, epilogue (64x128 elements of a warpgroup), exchange (64 KiB of partial sums), wave, cluster_launch: us.
+    scattered: us for as many elements if they are stored one by one.
     """
 
     clock: float = 1850.0
@@ -69,6 +70,7 @@ class Costs(NamedTuple):
     exchange: float = 6.4
     wave: float = 1.2
     cluster_launch: float = 0.05
+    scattered: float = 2.0
 
 
 COSTS = Costs()
@@ -109,7 +111,9 @@ def costs_of(unit: Unit, dtype: DType, gpu: Hardware) -> Costs:
 class Tiles(NamedTuple):
     """Ways to cut a product, an array of each number: tiles, k-blocks, clusters, parts of k and consumer warpgroups.
 
-    swapped: whether the tiles cut the transposed product, so that tile_m lies along n.
+    rows_m, rows_n: what is brought of A and of B for a tile, in rows of 64 of k; MN-major operands come in panels.
+    swapped: whether the tiles cut the transposed product, so that tile_m lies along n. scattered: whether elements of
+    out are stored one by one.
     """
 
     tile_m: Array
@@ -120,7 +124,10 @@ class Tiles(NamedTuple):
     split_k: Array
     consumers: Array
     clusters_at_once: Array
+    rows_m: Array
+    rows_n: Array
     swapped: "NDArray[np.bool_]"
+    scattered: "NDArray[np.bool_]"
 
 
 class Prepared(NamedTuple):
@@ -161,15 +168,17 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     shares = tiles.cluster_m * tiles.cluster_n > 1
     multiply = tile_m * tile_n * 64 / gpu.macs(unit, dtype) * costs.multiply
     smem = tile_m / 64 * (64 + tile_n) * costs.smem
-    fill = (tile_m + tile_n) * 64 * dtype.nbytes / costs.fill
+    rows = tiles.rows_m + tiles.rows_n
+    fill = rows * 64 * dtype.nbytes / costs.fill
     handover = costs.handover * (64 / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
     step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
-    energy = 2e-6 * tile_m * tile_n / costs.power * (1 + costs.delivery * (tile_m + tile_n) / (tile_m * tile_n))
-    l2_rows = (tile_m / tiles.cluster_n + tile_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
-    epilogue = elements / tiles.consumers / 8192 * costs.epilogue
+    energy = 2e-6 * tile_m * tile_n / costs.power * (1 + costs.delivery * rows / (tile_m * tile_n))
+    l2_rows = (tiles.rows_m / tiles.cluster_n + tiles.rows_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
+    blocks = elements / tiles.consumers / 8192
+    epilogue, scattered = blocks * costs.epilogue, blocks * tiles.scattered * costs.scattered
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
     a_larger, b_larger = _along(tiles.swapped, *apart)
     finest = tiles.tile_k * (tiles.split_k - 1)
@@ -194,7 +203,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
         one=np.ones_like(tile_m),
         outside=np.full_like(tile_m, costs.outside),
         again=np.full_like(tile_m, (1 + costs.again) ** 2),
-        wave=np.full_like(tile_m, costs.wave),
+        wave=costs.wave + scattered,
         dram=dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
         costs=costs,
     )

@@ -1,0 +1,111 @@
+"""How `wgmma` finds a problem's operands: A, B and out as TMA walks them, and the ways to store out."""
+
+from math import gcd
+from typing import NamedTuple
+
+from tilewright.kernels import tma
+from tilewright.kernels.refusal import Refusal
+from tilewright.problem import Matrix, Problem
+
+
+class TmaOperands(NamedTuple):
+    """A, B and out of a problem as TMA walks them, or the reason why it cannot."""
+
+    a: tma.TmaFactor | Refusal
+    b: tma.TmaFactor | Refusal
+    out: tma.TmaTensor | Refusal
+
+    @property
+    def mn_major(self) -> tuple[bool, bool]:
+        """Whether A and B are MN-major."""
+        return _mn_major(self.a), _mn_major(self.b)
+
+
+class Stores(NamedTuple):
+    """How registers go to out: by columns or by rows, in 16 bytes at a time, and what is left in pairs of elements.
+
+    chunks: 16 bytes at a time of rows that begin at any element.
+    """
+
+    by_columns: bool
+    vectors: bool
+    chunks: bool
+    pairs: bool
+
+    @staticmethod
+    def of(out: Matrix, m: int, n: int) -> "Stores":
+        """Of an (m, n) out."""
+        halves = out.dtype.nbytes == 2
+        by_columns = halves and out.column_stride != 1 and m % 2 == 0 and out.vector_bytes("row") >= 4
+        nbytes, extent = (out.vector_bytes("row"), m) if by_columns else (out.vector_bytes("column"), n)
+        vectors = halves and extent % 8 == 0 and nbytes == 16
+        chunks = halves and out.column_stride == 1 and not vectors
+        return Stores(by_columns, vectors, chunks, extent % 2 == 0 and nbytes >= 2 * out.dtype.nbytes)
+
+    @property
+    def scattered(self) -> bool:
+        """Whether elements are stored one by one."""
+        return not (self.chunks or self.pairs)
+
+
+_last: tuple[Problem, TmaOperands] | None = None
+
+
+def operands_of(problem: Problem) -> TmaOperands:
+    """A problem's operands as TMA walks them; kept for the last problem, since several methods ask in turn."""
+    global _last
+    if (last := _last) is None or last[0] is not problem:
+        last = _last = (problem, _tma_operands(problem))
+    return last[1]
+
+
+def _tma_operands(problem: Problem) -> TmaOperands:
+    m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
+    out: tma.TmaTensor | Refusal
+    row_bytes = n * problem.out.dtype.nbytes
+    if row_bytes % tma.STORE_BYTES:
+        out = Refusal(
+            f"out has rows of {row_bytes} bytes and TMA stores {tma.STORE_BYTES} at a time, past the end of a row"
+        )
+    else:
+        out = tma.tensor("out", problem.out, m, n, batch, inner="column")
+    return TmaOperands(
+        tma.factor("a", problem.a, m, k, batch, k="column"), tma.factor("b", problem.b, k, n, batch, k="row"), out
+    )
+
+
+def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
+    return isinstance(factor, tma.TmaFactor) and factor.mn_major
+
+
+def most_accumulators(problem: Problem) -> tuple[int, int]:
+    """The most accumulators per thread, as the problem stands and transposed.
+
+    The epilogue's code, unrolled over all of them, then compiles within 1.5 s; its operands are read in pairs of
+    columns, of which a transposed problem has none.
+    """
+    if problem.epilogue.is_linear:
+        return 208, 208
+    accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)
+    return 208 if all(matrix is None or has_pairs(matrix, problem.n) for matrix in accessed) else 128, 128
+
+
+def scattered(problem: Problem) -> tuple[bool, bool]:
+    """Whether out is stored element by element, as the problem stands and transposed."""
+    if isinstance(operands_of(problem).out, tma.TmaTensor):
+        return False, False
+    m, n, out = problem.m, problem.n, problem.out
+    return Stores.of(out, m, n).scattered, Stores.of(out.transposed, n, m).scattered
+
+
+def row_bytes(problem: Problem) -> int:
+    """From one row of TMA's boxes to the next: of a, or of b if a's begin on lines of L2; what of it is in 128."""
+    a, b, _ = operands_of(problem)
+    assert isinstance(a, tma.TmaFactor)
+    assert isinstance(b, tma.TmaFactor)
+    return gcd(128, (b if a.tensor.strides[0] % 128 == 0 else a).tensor.strides[0])
+
+
+def has_pairs(matrix: Matrix | None, columns: int) -> bool:
+    """Whether columns 2i and 2i + 1 of all rows can be accessed at once."""
+    return matrix is not None and columns % 2 == 0 and matrix.vector_bytes("column") >= 2 * matrix.dtype.nbytes
