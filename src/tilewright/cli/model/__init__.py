@@ -10,6 +10,7 @@ import typer
 
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
+    fragments,
     light,
     machine,
     memory,
@@ -27,6 +28,7 @@ TOPICS = (
     memory.coalescing,
     memory.banks,
     memory.swizzle,
+    fragments.fragments,
     multiply.wgmma,
     multiply.swap_ab,
 )
