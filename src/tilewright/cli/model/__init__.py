@@ -11,6 +11,7 @@ import typer
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
     fragments,
+    light,
     machine,
     memory,
     multiply,
@@ -22,6 +23,7 @@ from tilewright.cli.output import facts, print_json
 
 TOPICS = (
     machine.hardware,
+    light.speed_of_light,
     residency.occupancy,
     residency.waves,
     tilings.loops,
