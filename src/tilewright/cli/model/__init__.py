@@ -16,6 +16,7 @@ from tilewright.cli.model import (
     memory,
     multiply,
     numbers,
+    raster,
     residency,
     tilings,
 )
@@ -35,6 +36,7 @@ TOPICS = (
     memory.banks,
     memory.swizzle,
     fragments.fragments,
+    raster.raster,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,
