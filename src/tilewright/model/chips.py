@@ -221,11 +221,15 @@ class Chip(NamedTuple):
 
     @property
     def levels(self) -> tuple[Memory, ...]:
-        """The levels of memory, from the registers on."""
+        """The levels of memory at the boost clock, from the registers on."""
+        return self.levels_at(self.gpu.cuda_core_clock)
+
+    def levels_at(self, clock: float) -> tuple[Memory, ...]:
+        """The levels of memory at a clock (Hz) of SMs and L2, from the registers on."""
         gpu, known = self.gpu, self.latencies
-        each_clock = gpu.sm_count * gpu.cuda_core_clock
+        each_clock = gpu.sm_count * clock
         smem = each_clock * SMEM_BYTES_PER_CLOCK
-        l2 = self.l2_bytes_per_clock and self.l2_bytes_per_clock * gpu.cuda_core_clock
+        l2 = self.l2_bytes_per_clock and self.l2_bytes_per_clock * clock
         read = gpu.macs("cuda_cores", fp32) * 3 * 4  # an FMA reads three registers
         return (
             Memory("registers", gpu.sm_count * REGISTERS * 4, read * each_clock, None),
