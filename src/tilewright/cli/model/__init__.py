@@ -16,6 +16,7 @@ from tilewright.cli.model import (
     memory,
     multiply,
     residency,
+    tilings,
 )
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
@@ -25,6 +26,10 @@ TOPICS = (
     light.speed_of_light,
     residency.occupancy,
     residency.waves,
+    tilings.loops,
+    tilings.block,
+    tilings.tiling,
+    tilings.chains,
     memory.coalescing,
     memory.banks,
     memory.swizzle,
