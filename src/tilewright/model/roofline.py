@@ -10,7 +10,9 @@ memory; the levels above it have roofs of the same shape.
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tilewright.model.chips import Chip, Rate
+from tilewright.dtypes import DType
+from tilewright.hardware import Unit
+from tilewright.model.chips import Chip
 from tilewright.model.tiling.levels import Level
 
 
@@ -41,16 +43,17 @@ class Roof(NamedTuple):
         return {**self._asdict(), "ridge": self.ridge, "allowed": self.allowed}
 
 
-def roofs(chip: Chip, rate: Rate, crossed: Iterable[Level]) -> list[Roof]:
-    """The roof of each level whose bandwidth is known, at the clock of the unit that multiplies at `rate`."""
-    known = {level.name: level.bytes_per_second for level in chip.levels_at(rate.clock)}
-    known["GMEM"] = chip.gpu.memory_bandwidth
-    peak = chip.flops(rate)
-    return [
-        Roof(level.name, bandwidth, level.intensity, peak)
-        for level in crossed
-        if (bandwidth := known.get(level.name)) is not None
-    ]
+def roofs(chip: Chip, unit: Unit, dtype: DType, crossed: Iterable[Level]) -> list[Roof]:
+    """The roof of each level, at the boost clock of the unit that multiplies.
+
+    Raises an ArgumentValueError if the unit does not multiply elements of `dtype`.
+    """
+    gpu = chip.gpu
+    clock = gpu.clock(unit)
+    peak = 2.0 * gpu.macs(unit, dtype) * gpu.sm_count * clock
+    known = {level.name: level.bytes_per_second for level in chip.levels_at(clock)}
+    known["GMEM"] = gpu.memory_bandwidth
+    return [Roof(level.name, known[level.name], level.intensity, peak) for level in crossed]
 
 
 def lowest(found: Sequence[Roof]) -> Roof:

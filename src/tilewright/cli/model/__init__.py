@@ -16,6 +16,7 @@ from tilewright.cli.model import (
     memory,
     multiply,
     residency,
+    roof,
     tilings,
 )
 from tilewright.cli.options import Json
@@ -24,6 +25,7 @@ from tilewright.cli.output import facts, print_json
 TOPICS = (
     machine.hardware,
     light.speed_of_light,
+    roof.roofline,
     residency.occupancy,
     residency.waves,
     tilings.loops,
