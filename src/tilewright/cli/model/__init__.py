@@ -15,6 +15,7 @@ from tilewright.cli.model import (
     machine,
     memory,
     multiply,
+    numbers,
     residency,
     roof,
     tilings,
@@ -38,6 +39,8 @@ TOPICS = (
     fragments.fragments,
     multiply.wgmma,
     multiply.swap_ab,
+    numbers.formats,
+    numbers.sums,
 )
 """The topics in the order of docs/machine/README.md."""
 
