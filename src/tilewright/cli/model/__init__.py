@@ -19,6 +19,7 @@ from tilewright.cli.model import (
     numbers,
     raster,
     residency,
+    roof,
     tilings,
 )
 from tilewright.cli.options import Json
@@ -27,6 +28,7 @@ from tilewright.cli.output import facts, print_json
 TOPICS = (
     machine.hardware,
     light.speed_of_light,
+    roof.roofline,
     residency.occupancy,
     residency.waves,
     tilings.loops,
