@@ -10,6 +10,7 @@ import typer
 
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
+    caches,
     fragments,
     light,
     machine,
@@ -37,8 +38,10 @@ TOPICS = (
     memory.coalescing,
     memory.banks,
     memory.swizzle,
+    caches.l1,
     fragments.fragments,
     raster.raster,
+    caches.l2,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,
