@@ -12,6 +12,7 @@ from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
     caches,
     fragments,
+    language,
     light,
     machine,
     memory,
@@ -46,6 +47,8 @@ TOPICS = (
     multiply.swap_ab,
     numbers.formats,
     numbers.sums,
+    language.llm,
+    language.amdahl,
 )
 """The topics in the order of docs/machine/README.md."""
 
