@@ -10,6 +10,7 @@ import typer
 
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
+    caches,
     fragments,
     language,
     light,
@@ -38,8 +39,10 @@ TOPICS = (
     memory.coalescing,
     memory.banks,
     memory.swizzle,
+    caches.l1,
     fragments.fragments,
     raster.raster,
+    caches.l2,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,
