@@ -11,6 +11,7 @@ import typer
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
     caches,
+    copies,
     fragments,
     language,
     light,
@@ -43,6 +44,7 @@ TOPICS = (
     fragments.fragments,
     raster.raster,
     caches.l2,
+    copies.tensor_map,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,
