@@ -11,6 +11,7 @@ import typer
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
     caches,
+    distance,
     fragments,
     language,
     light,
@@ -43,6 +44,8 @@ TOPICS = (
     fragments.fragments,
     raster.raster,
     caches.l2,
+    distance.dram,
+    distance.dsmem,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,
