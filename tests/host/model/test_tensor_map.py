@@ -18,7 +18,8 @@ def test_the_fields_of_an_operand():
     found = maps(1000, 3000, 2000, WgmmaConfig())["a"]
     values = {field.name: field.value for field in found.fields}
     assert values == {
-        "tensorDataType": "BFLOAT16", "tensorRank": "3", "globalAddress": "of the operand", "globalDim": "2000, 1000, 1",
+        "tensorDataType": "BFLOAT16", "tensorRank": "3", "globalAddress": "of the operand",
+        "globalDim": "2000, 1000, 1",
         "globalStrides": "4000, 4000", "boxDim": "64, 128, 1", "elementStrides": "1, 1, 1", "interleave": "NONE",
         "swizzle": "128 bytes", "l2Promotion": "128 bytes", "oobFill": "NONE",
     }  # fmt: skip

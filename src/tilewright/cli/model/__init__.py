@@ -12,6 +12,7 @@ from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
     caches,
     copies,
+    distance,
     fragments,
     language,
     light,
@@ -44,6 +45,8 @@ TOPICS = (
     fragments.fragments,
     raster.raster,
     caches.l2,
+    distance.dram,
+    distance.dsmem,
     copies.tensor_map,
     multiply.wgmma,
     multiply.swap_ab,
