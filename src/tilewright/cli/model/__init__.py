@@ -20,6 +20,7 @@ from tilewright.cli.model import (
     residency,
     roof,
     tilings,
+    volta,
 )
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
@@ -41,6 +42,9 @@ TOPICS = (
     raster.raster,
     multiply.wgmma,
     multiply.swap_ab,
+    volta.volta,
+    volta.control,
+    volta.issue,
     numbers.formats,
     numbers.sums,
 )
