@@ -10,7 +10,9 @@ import typer
 
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
+    caches,
     fragments,
+    language,
     light,
     machine,
     memory,
@@ -38,15 +40,19 @@ TOPICS = (
     memory.coalescing,
     memory.banks,
     memory.swizzle,
+    caches.l1,
     fragments.fragments,
-    raster.raster,
-    multiply.wgmma,
-    multiply.swap_ab,
     volta.volta,
     volta.control,
     volta.issue,
+    raster.raster,
+    caches.l2,
+    multiply.wgmma,
+    multiply.swap_ab,
     numbers.formats,
     numbers.sums,
+    language.llm,
+    language.amdahl,
 )
 """The topics in the order of docs/machine/README.md."""
 
