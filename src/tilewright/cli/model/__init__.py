@@ -11,6 +11,7 @@ import typer
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
     caches,
+    distance,
     fragments,
     language,
     light,
@@ -47,6 +48,8 @@ TOPICS = (
     volta.issue,
     raster.raster,
     caches.l2,
+    distance.dram,
+    distance.dsmem,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,
