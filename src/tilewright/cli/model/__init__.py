@@ -11,6 +11,7 @@ import typer
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
     caches,
+    copies,
     distance,
     fragments,
     language,
@@ -50,6 +51,7 @@ TOPICS = (
     caches.l2,
     distance.dram,
     distance.dsmem,
+    copies.tensor_map,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,
