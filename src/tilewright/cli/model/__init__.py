@@ -25,6 +25,7 @@ from tilewright.cli.model import (
     residency,
     roof,
     tilings,
+    volta,
 )
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
@@ -44,6 +45,9 @@ TOPICS = (
     memory.swizzle,
     caches.l1,
     fragments.fragments,
+    volta.volta,
+    volta.control,
+    volta.issue,
     raster.raster,
     caches.l2,
     distance.dram,
