@@ -79,7 +79,8 @@ class Constants:
 
     Each field becomes a constant of the translation unit's `struct Config`, an element type a `using`. A CTA of
     `threads` threads with `smem_bytes` of dynamic shared memory makes a (`tile_m`, `tile_n`) tile of out, `tile_k` of k
-    at a time; `cluster_m` x `cluster_n` CTAs are a cluster, or `split_k` CTAs that each sum a part of k.
+    at a time; `cluster_m` x `cluster_n` CTAs are a cluster, or `split_k` CTAs that each sum a part of k. `epilogue` is
+    None where no sums are made.
     """
 
     tile_m: int
@@ -90,7 +91,7 @@ class Constants:
     cluster_m: int = 1
     cluster_n: int = 1
     split_k: int = 1
-    epilogue: EpilogueConstants
+    epilogue: EpilogueConstants | None
 
     @property
     def cluster(self) -> int:
@@ -100,7 +101,7 @@ class Constants:
     def by_name(self) -> dict[str, Constant]:
         """The fields by name as CUDA knows them, including those of the epilogue."""
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "epilogue"}
-        values = own | self.epilogue._asdict()
+        values = own | (self.epilogue._asdict() if self.epilogue else {})
         return {name: CudaType(value.cuda) if isinstance(value, DType) else value for name, value in values.items()}
 
 

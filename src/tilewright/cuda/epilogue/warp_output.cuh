@@ -13,6 +13,7 @@
 // So pair q is in row q % 2 * 8 + lane / 4, columns q / 2 * 8 + lane % 4 * 2 and the next.
 #pragma once
 #include "epilogue/epilogue.cuh"
+#include "layout/straddle.cuh"
 #include "layout/swizzle.cuh"
 #include "parameters.cuh"
 #include "ptx/global_memory.cuh"
@@ -128,17 +129,6 @@ class WarpOutput {
     }
   }
 
-  // Eight of the 16 elements of 2 bytes in `both`, from number `first` on.
-  static __device__ __forceinline__ void straddle(uint32_t (&chunk)[4], uint32_t (&both)[8],
-                                                  int first) {
-#pragma unroll
-    for (int i = 0; i < 6; ++i) both[i] = first & 4 ? both[i + 2] : both[i];
-#pragma unroll
-    for (int i = 0; i < 5; ++i) both[i] = first & 2 ? both[i + 1] : both[i];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) chunk[i] = __funnelshift_r(both[i], both[i + 1], first % 2 * 16);
-  }
-
   // Registers -> GMEM.
   __device__ __forceinline__ void store_from_registers(const Word (&words)[pairs],
                                                        const WarpTile& at) const {
@@ -225,7 +215,7 @@ class WarpOutput {
         }
         const int column = (block + lane % 4 - 1) * 8 + ahead;
         uint32_t chunk[4];
-        straddle(chunk, both, ahead);
+        straddle(chunk, both, ahead * 2);
         store_chunk(out + column, chunk, -column, inside - column);
       }
     }
