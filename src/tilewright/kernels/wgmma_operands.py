@@ -4,6 +4,7 @@ from math import gcd
 from typing import NamedTuple
 
 from tilewright.kernels import tma
+from tilewright.kernels.epilogue import has_pairs
 from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Matrix, Problem
 
@@ -86,7 +87,8 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
     """
     if problem.epilogue.is_linear:
         return 208, 208
-    accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)
+    operands = (matrix for matrix in problem.epilogue.operands if matrix.column_stride)  # others are read once a row
+    accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias, *operands)
     return 208 if all(matrix is None or has_pairs(matrix, problem.n) for matrix in accessed) else 128, 128
 
 
@@ -104,8 +106,3 @@ def row_bytes(problem: Problem) -> int:
     assert isinstance(a, tma.TmaFactor)
     assert isinstance(b, tma.TmaFactor)
     return gcd(128, (b if a.tensor.strides[0] % 128 == 0 else a).tensor.strides[0])
-
-
-def has_pairs(matrix: Matrix | None, columns: int) -> bool:
-    """Whether columns 2i and 2i + 1 of all rows can be accessed at once."""
-    return matrix is not None and columns % 2 == 0 and matrix.vector_bytes("column") >= 2 * matrix.dtype.nbytes
