@@ -10,23 +10,35 @@ import typer
 
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
+    fragments,
+    light,
     machine,
     memory,
     multiply,
+    numbers,
     residency,
+    tilings,
 )
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
 
 TOPICS = (
     machine.hardware,
+    light.speed_of_light,
     residency.occupancy,
     residency.waves,
+    tilings.loops,
+    tilings.block,
+    tilings.tiling,
+    tilings.chains,
     memory.coalescing,
     memory.banks,
     memory.swizzle,
+    fragments.fragments,
     multiply.wgmma,
     multiply.swap_ab,
+    numbers.formats,
+    numbers.sums,
 )
 """The topics in the order of docs/machine/README.md."""
 

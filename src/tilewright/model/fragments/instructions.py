@@ -5,7 +5,7 @@ accumulators, and the layouts of A and B where these change what lanes hold.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentValueError
@@ -71,12 +71,13 @@ class Fragments:
     """What an instruction's operands hold.
 
     name: in full. fragments: in the order of the operands, of which C and D are one. notes: sentences about what the
-    formulas leave out.
+    formulas leave out. addressed: lane r gives the address of row r.
     """
 
     name: str
     fragments: tuple[Fragment, ...]
     notes: tuple[str, ...] = ()
+    addressed: bool = False
 
     def of(self, matrix: str) -> Fragment:
         """The fragment of a matrix by its name, in any case; an ArgumentValueError lists the names."""
@@ -103,8 +104,10 @@ def fragments_of(name: str) -> Fragments:
     if instruction in ("ldmatrix", "stmatrix"):
         return _matrices(instruction, words, name)
     if instruction == "movmatrix":
-        return Fragments("movmatrix.trans", (stacked_matrices(1), stacked_matrices(1, transposed=True)), (
-            "The first is what lanes give, the second what they get.",))  # fmt: skip
+        given, got = (
+            replace(stacked_matrices(1, transposed=got), matrix=("given", "got")[got]) for got in (False, True)
+        )
+        return Fragments("movmatrix.trans", (given, got))
     kinds = {"mma": _mma, "wmma": _wmma, "wgmma": _wgmma}
     if instruction not in kinds:
         raise ArgumentValueError(f"{name!r} is no instruction with fragments: use one such as {_EXAMPLES}")
@@ -217,4 +220,4 @@ def _matrices(instruction: str, words: list[str], name: str) -> Fragments:
     count, transposed = counts[rest[0]], "trans" in words
     note = "Lane r gives the address of row r, 16 bytes in SMEM; register i belongs to rows 8 i to 8 i + 7."
     full = f"{instruction}.x{count}" + ".trans" * transposed
-    return Fragments(full, (stacked_matrices(count, transposed=transposed),), (note,))
+    return Fragments(full, (stacked_matrices(count, transposed=transposed),), (note,), addressed=True)

@@ -1,7 +1,7 @@
 """Floating-point formats, described by their bits; every other figure follows from decoding bit patterns.
 
 Sources: IEEE 754; the OCP specifications "8-bit Floating Point" (E4M3, E5M2) and "Microscaling Formats" (E2M1, E2M3,
-E3M2); PTX ISA, "Alternate Floating-Point Data Formats", for tf32. `fp8 sum` is what Hopper's tensor cores keep of a
+E3M2); PTX ISA, "Alternate Floating-Point Data Formats", for tf32. `e8m13` is what Hopper's tensor cores keep of a
 sum of fp8 products (FZ. Xie and others, "MMA-Sim", 2025): 13 bits behind the point.
 """
 
@@ -102,7 +102,7 @@ FORMATS = {
         Format("tf32", 8, 10),
         Format("bf16", 8, 7),
         Format("fp16", 5, 10),
-        Format("fp8 sum", 8, 13),
+        Format("e8m13", 8, 13),
         Format("e5m2", 5, 2),
         Format("e4m3", 4, 3, "NaN"),
         Format("e3m2", 3, 2, "none"),

@@ -97,8 +97,8 @@ def levels(m: int, n: int, k: int, blocking: Blocking, nbytes: int = 2, out_nbyt
     cut = [
         ("GMEM", "the GPU", Block(m, n), out),
         ("L2", "a cluster" if blocking.cluster != blocking.cta else "a CTA", blocking.cluster, out),
-        ("SMEM", "a warp, or one wgmma", blocking.warp, 0),
-        ("registers", "a thread, or one mma", blocking.thread, 0),
+        ("SMEM", "a warp" if blocking.thread else "a wgmma", blocking.warp, 0),
+        ("registers", "a thread or an mma", blocking.thread, 0),
     ]
     return [
         Level(name, reader, block, _read(m, n, k, block) * nbytes, written, flops)

@@ -1,0 +1,113 @@
+"""The topic `speed-of-light`: how fast a GPU can be at all, and a product on it."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.command import command
+from tilewright.cli.model.common import Chip, PictureOptions
+from tilewright.cli.options import K, M, N, shape_of
+from tilewright.cli.output import columns, console, table
+from tilewright.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@command
+def speed_of_light(
+    output: PictureOptions,
+    m: M = None,
+    n: N = None,
+    k: K = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="Type of A and B: bf16, fp8, tf32...")] = "bf16",
+    clock: Annotated[
+        float | None,
+        typer.Option("--clock", help="MHz of the SMs; by default the boost clock.", show_default=False),
+    ] = None,
+    watts: Annotated[
+        float | None,
+        typer.Option("--watts", help="A power limit, for 2-byte floats on an H200.", show_default=False),
+    ] = None,
+    chip: Chip = "H200",
+) -> None:
+    """How fast a GPU can be: by unit and type, at a clock, at a power limit, and for a product.
+
+    Without M N K: rates of all units and types. With them: the least time of the product, and what limits it.
+
+    \b
+    Examples:
+      tilewright model speed-of-light --chip H100-SXM
+      tilewright model speed-of-light --chip H100-SXM --clock 1400
+      tilewright model speed-of-light 4096 4096 4096 --watts 700
+      tilewright model speed-of-light 16 4096 4096 --dtype fp8 --chip H20 --json
+      tilewright model speed-of-light --plot light.svg
+    """
+    from tilewright.hardware import H200
+    from tilewright.model.chips import chip_named
+    from tilewright.model.power import MEASURED, settled_flops
+    from tilewright.model.speed_of_light import of_product
+
+    known, shape = chip_named(chip, "--chip"), shape_of(m, n, k)
+    gpu, rate = known.gpu, known.rate(dtype)
+    hertz = None if clock is None else clock * 1e6
+    if hertz is not None and not 0 < hertz <= 1.1 * gpu.cuda_core_clock:
+        raise ArgumentValueError(f"--clock={clock} is none of {known.name}: give up to {gpu.cuda_core_clock / 1e6:.0f}")
+    if watts is not None and dtype not in ("bf16", "fp16"):
+        raise ArgumentValueError(f"--watts={watts:g} with --dtype={dtype}: joules were measured in bf16: use it")
+    allowed = None if watts is None else settled_flops(gpu, watts)
+    record: dict[str, Any] = {
+        "chip": known.name,
+        "clock_mhz": clock,
+        "sms": gpu.sm_count,
+        "rates": [
+            {
+                **each._asdict(),
+                "tflops": known.flops(each, hertz) / 1e12,
+                "peak_intensity": known.flops(each, hertz) / gpu.memory_bandwidth,
+            }
+            for each in known.rates
+        ],
+        "watts": watts,
+        "tflops_at_power_limit": allowed and allowed / 1e12,
+    }
+    light = None if shape is None else of_product(known, *shape, dtype, hertz, watts)
+    if shape is not None and light is not None:
+        flops = 2.0 * shape[0] * shape[1] * shape[2]
+        record["product"] = {
+            "m": shape[0], "n": shape[1], "k": shape[2], "dtype": dtype, "flops": flops, "bound": light.bound,
+            "compute_us": light.compute_seconds * 1e6, "memory_us": light.memory_seconds * 1e6,
+            "power_us": light.power_seconds * 1e6 if watts else None, "us": light.seconds * 1e6,
+            "tflops": flops / light.seconds / 1e12,
+        }  # fmt: skip
+
+    def show() -> None:
+        if "product" in record:
+            found = record["product"]
+            rows = {
+                "arithmetic": f"{found['compute_us']:.4g} us", "each operand once": f"{found['memory_us']:.4g} us",
+                **({f"energy at {watts:g} W": f"{found['power_us']:.4g} us"} if watts else {}),
+                "the least": f"{found['us']:.4g} us", "bound by": found["bound"],
+                "TFLOP/s": f"{found['tflops']:.4g}",
+            }  # fmt: skip
+            table(f"{found['m']} x {found['n']} x {found['k']} in {dtype} on {known.name}", rows)
+            return
+        lines = [["", "sums", "per clock", "MHz", "TFLOP/s", "FLOP/B"]]
+        for each, found in zip(known.rates, record["rates"], strict=True):
+            at = (hertz or each.clock) / 1e6
+            lines.append([
+                f"{each.operands}, {each.unit}", each.sums, f"{each.macs:,.4g}", f"{at:,.0f}",
+                f"{found['tflops']:,.5g}", f"{found['peak_intensity']:,.3g}",
+            ])  # fmt: skip
+        console().print(f"{known.name}: {gpu.sm_count} SMs x multiply-adds per clock x 2 x clock", style="italic")
+        columns(lines, indent=2, gap=2, headings=1)
+        if allowed is not None:
+            console().print(f"\nbf16 at {watts:g} W, by measured joules: {allowed / 1e12:.0f} TFLOP/s")
+
+    def draw() -> "Figure":
+        from tilewright.plots.light import by_clock
+
+        measured = MEASURED if gpu == H200 and dtype == "bf16" else ()
+        return by_clock(known, rate, measured, allowed)
+
+    output.show(record, show, draw)

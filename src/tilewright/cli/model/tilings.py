@@ -1,0 +1,216 @@
+"""The topics `tiling`, `block`, `loops` and `chains`: what a kernel's blocks read, and why."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.command import command
+from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
+from tilewright.cli.options import DTypeName, Json, OwnLayoutOption
+from tilewright.cli.output import columns, compact, print_json, table
+from tilewright.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tilewright.kernels.kernel import Kernel
+
+M = Annotated[int, typer.Argument(help="Rows of A and of the result.", show_default=False)]
+N = Annotated[int, typer.Argument(help="Columns of B and of the result.", show_default=False)]
+K = Annotated[int, typer.Argument(help="Columns of A, rows of B.", show_default=False)]
+
+
+@command
+def tiling(
+    output: PictureOptions,
+    m: M,
+    n: N,
+    k: K,
+    kernel: Annotated[str, typer.Option("--kernel", help="A kernel, or a rung of the ladder.")] = "wgmma",
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose.",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: Annotated[
+        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
+    ] = None,
+    layout: OwnLayoutOption = None,
+    chip: Chip = "H200",
+) -> None:
+    """What a kernel's tiles read of GMEM, L2, SMEM and registers, and the operations for each byte.
+
+    \b
+    Examples:
+      tilewright model tiling 4096 4096 4096
+      tilewright model tiling 4096 4096 4096 --config tile_m=64,tile_n=64,cluster_m=1,cluster_n=1
+      tilewright model tiling 4096 4096 4096 --kernel simt --chip A100 --json
+      tilewright model tiling 4096 4096 4096 --kernel mma --plot tiling.svg
+    """  # fmt: skip
+    from tilewright.checking.product import first_accepted
+    from tilewright.hardware import named
+    from tilewright.kernels.registry import kernel_named
+    from tilewright.model.tiling.levels import levels
+    from tilewright.rounding import natural
+
+    for name, extent in (("m", m), ("n", n), ("k", k)):
+        natural(name, extent, least=1)
+    gpu, chosen = named(chip, "--chip"), kernel_named(kernel, "--kernel")
+    wanted_dtype, wanted_layout = dtype.value if dtype else None, layout.value if layout else None
+    product = first_accepted(chosen, gpu, [(m, n, k)], wanted_dtype, wanted_layout)
+    problem = product.problem
+    used = changed(chosen, chosen.best(problem, gpu), config)
+    blocking = chosen.blocking(chosen.check(used, problem, gpu))
+    solved = chosen.oriented(used, problem)
+    found = levels(solved.m, solved.n, k, blocking, problem.a.dtype.nbytes, problem.out.dtype.nbytes)
+    record = {
+        "kernel": chosen.name, "config": dataclasses.asdict(used), "m": m, "n": n, "k": k, "dtype": product.dtype.name,
+        "swapped": solved is not problem, "levels": [level.as_dict() for level in found],
+    }  # fmt: skip
+    title = f"{m} x {n} x {k} in {product.dtype.name} by {chosen.name}"
+
+    def show() -> None:
+        cells = [("level", "read by", "block", "bytes read", "written", "FLOP per byte", "FMA per word")]
+        for level in found:
+            block = f"{level.block.m} x {level.block.n}"
+            sizes = (compact(level.read_bytes), compact(level.written_bytes))
+            rates = (f"{level.intensity:.1f}", f"{level.fma_per_word:.1f}")
+            cells.append((level.name, level.reader, block, *sizes, *rates))
+        columns(cells, gap=3, headings=1)
+
+    def draw() -> "Figure":
+        from tilewright.plots.tilings import by_level
+
+        return by_level(found, blocking, title)
+
+    output.show(record, show, draw)
+
+
+def changed(kernel: "Kernel", config: Any, text: str | None) -> Any:
+    """The Config with the fields of "tile_m=128,tile_n=192"; an ArgumentValueError names field and values."""
+    from tilewright.kernels.kernel import fields_of
+
+    fields = fields_of(kernel.config_type)
+    values: dict[str, Any] = {}
+    for part in text.split(",") if text else ():
+        name, _, value = (word.strip() for word in part.partition("="))
+        if name not in fields:
+            known = ", ".join(fields) or "it has no fields, so leave --config out"
+            raise ArgumentValueError(f"--config={part!r} is no field of {type(config).__name__}: use {known}")
+        field = fields[name]
+        allowed = {str(each).lower(): each for each in field.values}
+        if allowed.get(value.lower()) is not None:
+            values[name] = allowed[value.lower()]
+        elif field.type is int and value.isdecimal() and len(value) < 10:
+            values[name] = int(value)
+        else:
+            allow = "a natural number" if field.type is int else " or ".join(allowed)
+            raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
+    return dataclasses.replace(config, **values)
+
+
+@command
+def block(
+    output: PictureOptions,
+    size: Annotated[str, typer.Argument(help="M,N of a block of the result.", show_default=False)],
+) -> None:
+    """The multiply-adds for each element that a block reads, and all blocks of as many elements: why square.
+
+    \b
+    Examples:
+      tilewright model block 8,8
+      tilewright model block 64,256 --json
+      tilewright model block 8,16 --plot square.svg
+    """
+    from tilewright.model.tiling.levels import Block, best_fma_per_word, blocks_of, fma_per_word
+
+    mine = Block(*whole_numbers(size, "SIZE", "M,N"))
+    rate = fma_per_word(mine)
+    elements = mine.m * mine.n
+    others = {each: fma_per_word(each) for each in blocks_of(elements)}
+    best = best_fma_per_word(elements)
+    record = {
+        "m": mine.m, "n": mine.n, "fma_per_word": rate, "best": best,
+        "blocks": [{"m": each.m, "n": each.n, "fma_per_word": value} for each, value in others.items()],
+    }  # fmt: skip
+
+    def show() -> None:
+        cells = [("block", "reads for each k", "multiply-adds", "per word")]
+        for each, value in others.items():
+            mark = " <-" if each == mine else ""
+            cells.append((f"{each.m} x {each.n}{mark}", str(each.m + each.n), str(elements), f"{value:.2f}"))
+        columns(cells, gap=3, headings=1)
+        table("", {"a square of as many elements": f"{best:.2f}"})
+
+    def draw() -> "Figure":
+        from tilewright.plots.tilings import by_shape
+
+        return by_shape(others, mine, f"multiply-adds per word of blocks of {elements} elements")
+
+    output.show(record, show, draw)
+
+
+@command
+def loops(m: M, n: N, k: K, as_json: Json = False) -> None:
+    """The six orders of the loops over m, n and k: loads and stores of A, B and C, and what stays in a register.
+
+    \b
+    Examples:
+      tilewright model loops 1024 1024 1024
+      tilewright model loops 2 3 4 --json
+    """
+    from tilewright.model.tiling.loop_orders import INDICES, ORDERS, loop_order
+
+    found = [loop_order(order, m, n, k) for order in ORDERS]
+    if as_json:
+        print_json({"m": m, "n": n, "k": k, "orders": [order.as_dict() for order in found]})
+        return
+    cells: list[tuple[str, ...]] = [
+        ("loops", "loads of A", "of B", "of C", "stores of C", "all", "kept", "steps of A, B, C", "inside")
+    ]
+    for order in found:
+        loads = (compact(order.loads[name]) for name in INDICES)
+        steps = ", ".join(str(order.strides[name]) for name in INDICES)
+        last = (compact(order.stores["C"]), compact(order.accesses), order.kept, steps, order.form)
+        cells.append((" ".join(order.order), *loads, *last))
+    columns(cells, gap=3, headings=1)
+
+
+@command
+def chains(
+    length: Annotated[int, typer.Argument(help="Operations of a chain, each of which needs the one before.")] = 3,
+    count: Annotated[int, typer.Option("--chains", help="Chains that do not depend on each other.")] = 1,
+    latency: Annotated[
+        int, typer.Option("--latency", help="Clocks until a result can be used; 4 for a multiply-add.")
+    ] = 4,
+    interval: Annotated[int, typer.Option("--interval", help="Clocks between two operations that are issued.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """How long chains of dependent operations take, and how many chains hide their latency.
+
+    \b
+    Examples:
+      tilewright model chains 3
+      tilewright model chains 1 --chains 3
+      tilewright model chains 1000 --chains 8 --latency 30 --interval 2 --json
+    """
+    from tilewright.model.tiling.chains import chain_clocks, chains_to_fill
+
+    clocks, least = chain_clocks(length, count, latency, interval), chains_to_fill(latency, interval)
+    operations = length * count
+    record = {
+        "length": length, "chains": count, "latency": latency, "interval": interval, "clocks": clocks,
+        "share": operations * interval / clocks, "chains_to_fill": least,
+    }  # fmt: skip
+    if as_json:
+        print_json(record)
+        return
+    rows: dict[str, object] = {
+        "operations": operations, "clocks": clocks, "of the rate": f"{operations * interval / clocks:.1%}",
+        "chains that hide the latency": least,
+    }  # fmt: skip
+    table(f"{count} chains of {length} operations, of {latency} clocks each", rows)

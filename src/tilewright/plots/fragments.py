@@ -1,0 +1,88 @@
+"""Pictures of fragments: the lanes that hold a matrix, register by register."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tilewright.model.fragments.fragment import Fragment
+from tilewright.model.fragments.instructions import Fragments
+from tilewright.plots.panels import Box, blank, fill, lattice, note, text_on
+from tilewright.plots.style import BLUE, INK, PALE, SERIES, SMALL, figure, styled
+
+MOST_ROWS, MOST_COLUMNS = 32, 32
+"""What a picture shows of a matrix; the rest goes on alike."""
+
+
+@styled()
+def held_by_lanes(found: Fragments, lane: int | None) -> Figure:
+    """Each matrix of an instruction with the lanes that hold its elements, a color a register.
+
+    lane: the one that stands out, if any.
+    """
+    shown = found.fragments
+    rows = max(min(each.rows, MOST_ROWS) for each in shown)
+    widths = [max(min(each.columns, MOST_COLUMNS), 8) + 5 * found.addressed for each in shown]
+    scale = 0.26
+    picture, panels = figure(
+        scale * sum(widths) + 0.5 * len(shown) + 0.4, scale * rows + 1.2, ncols=len(shown), width_ratios=widths
+    )
+    for axes, fragment in zip(panels, shown, strict=True):
+        _matrix(axes, fragment, lane)
+        if found.addressed:
+            for row in range(fragment.rows):
+                note(axes, row + 0.5, -0.2, f"lane {row}'s address", size=SMALL - 1, side="right")
+            axes.set_xlim(-5, fragment.columns + 0.1)
+    text = f"{found.name}\nnumber: lane; color: register" + (f"; dark: lane {lane}" if lane is not None else "")
+    picture.suptitle(text, x=0.01, ha="left", fontsize=SMALL + 2, color=INK)
+    return picture
+
+
+def _matrix(axes: Axes, fragment: Fragment, lane: int | None) -> None:
+    rows, columns = min(fragment.rows, MOST_ROWS), min(fragment.columns, MOST_COLUMNS)
+    blank(axes, columns, rows, f"{fragment.matrix}: {fragment.rows} x {fragment.columns}")
+    filled: dict[str, list[Box]] = {}
+    labels: dict[tuple[float, float], tuple[Box, tuple[int, ...]]] = {}
+    for place, (register, lanes) in registers_in_place(fragment).items():
+        row, column, high, wide = place
+        if row >= rows or column >= columns:
+            continue
+        color = SERIES[register % len(SERIES)]
+        shown = (row, column, min(high, rows - row), min(wide, columns - column))
+        filled.setdefault(color if lane in lanes else PALE[color], []).append(shown)
+        labels[row, column] = shown, lanes
+    for color, places in filled.items():
+        fill(axes, places, color)
+    for box, lanes in _merged(labels):
+        row, column, high, wide = box
+        text = ",".join(map(str, lanes)) if wide > 1 else "\n".join(map(str, lanes))
+        tone = text_on(BLUE) if lane in lanes else INK
+        axes.text(column + wide / 2, row + high / 2 + 0.03, text, ha="center", va="center", fontsize=5, color=tone)
+    if all(box[2] == 1 for box, _ in labels.values()):
+        lattice(axes, (0, 0, rows, columns), rows, 1)
+    lattice(axes, (0, 0, rows, columns), 1, 1, INK, 0.7)
+    if (rows, columns) != (fragment.rows, fragment.columns):
+        note(axes, rows + 0.9, 0, f"the first {rows} rows and {columns} columns", size=SMALL)
+        axes.set_ylim(rows + 1.6, -0.1)
+
+
+def _merged(labels: dict[tuple[float, float], tuple[Box, tuple[int, ...]]]) -> list[tuple[Box, tuple[int, ...]]]:
+    """Boxes of the same lanes that are neighbors in a row as one, so that each number is written once."""
+    merged: list[tuple[Box, tuple[int, ...]]] = []
+    for _, (box, lanes) in sorted(labels.items()):
+        if merged:
+            (row, column, high, wide), before = merged[-1]
+            if before == lanes and (row, high) == (box[0], box[2]) and column + wide == box[1]:
+                merged[-1] = (row, column, high, wide + box[3]), lanes
+                continue
+        merged.append((box, lanes))
+    return merged
+
+
+def registers_in_place(fragment: Fragment) -> dict[Box, tuple[int, tuple[int, ...]]]:
+    """Where each register lies in the matrix: its number, and the lanes that hold these elements in it."""
+    found: dict[Box, tuple[int, tuple[int, ...]]] = {}
+    for lane in range(fragment.lanes):
+        for register, places in enumerate(fragment.held(lane)):
+            (row, column), (last_row, last_column) = places[0], places[-1]
+            box = (row, column, last_row - row + 1, last_column - column + 1)
+            found[box] = (register, (*found.get(box, (register, ()))[1], lane))
+    return found

@@ -1,0 +1,57 @@
+"""Pictures of numbers: the ranges of formats, and how errors of sums grow with their length."""
+
+from collections.abc import Mapping, Sequence
+from math import log2
+
+from matplotlib.figure import Figure
+
+from tilewright.model.precision.formats import Format
+from tilewright.model.precision.sums import SumError
+from tilewright.plots.style import BLUE, INK, PALE, SERIES, SMALL, TEXT, figure, styled
+
+
+@styled()
+def ranges(formats: Sequence[Format]) -> Figure:
+    """From the least to the largest number of each format, in powers of two; pale: subnormal numbers."""
+    shown = [each for each in formats if each.exponent_bits <= 8]
+    picture, (axes,) = figure(7.6, 0.9 + 0.27 * len(shown))
+    for row, each in enumerate(shown):
+        least, normal, most = map(log2, (each.least_subnormal, each.least_normal, each.most))
+        axes.barh(row, normal - least, left=least, color=PALE[BLUE], height=0.6)
+        axes.barh(row, most - normal, left=normal, color=BLUE, height=0.6)
+        text = f" epsilon 2^{log2(each.epsilon):.0f}"
+        axes.text(most, row, text, va="center", fontsize=SMALL, color=INK)
+    axes.set_yticks(range(len(shown)), [each.name for each in shown], fontsize=TEXT)
+    axes.invert_yaxis()
+    axes.set_xlim(-152, 158)
+    axes.set_xticks(range(-128, 129, 32), [f"2^{power}" for power in range(-128, 129, 32)])
+    axes.axvline(0, color=INK, lw=0.6)
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_title("numbers that each format has; pale: subnormal", loc="left")
+    return picture
+
+
+@styled()
+def growth(found: Mapping[str, Sequence[SumError]], numbers: str) -> Figure:
+    """The total error by the length of the sum."""
+    picture, (axes,) = figure(7.6, 4.2)
+    styles = ("-", "--", ":")
+    for number, (name, errors) in enumerate(found.items()):
+        color, line = SERIES[number % len(SERIES)], styles[number // len(SERIES)]
+        width = 4.2 - 0.28 * number  # where lines coincide, all are seen
+        axes.plot([each.k for each in errors], [each.total for each in errors], line, color=color, lw=width, label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    ticks = [each.k for each in next(iter(found.values()))]
+    axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("products of a sum, k")
+    axes.set_ylabel("error, as a share of the result")
+    axes.grid()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(f"errors of dot products of {numbers}", loc="left")
+    picture.legend(loc="outside right upper", title="inputs in sums")
+    return picture

@@ -1,0 +1,59 @@
+"""Pictures of tilings: nested blocks with the bytes of each level, and blocks of as many elements by their shape."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from tilewright.model.tiling.levels import Block, Blocking, Level
+from tilewright.plots.panels import blank, box, lattice
+from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PURPLE, RED, SMALL, TEXT, figure, styled
+
+COLORS = {"GMEM": PURPLE, "L2": BLUE, "SMEM": GREEN, "registers": ORANGE}
+
+
+@styled()
+def by_level(levels: Sequence[Level], blocking: Blocking, title: str) -> Figure:
+    """The blocks of a CTA's tile, and what all blocks of each level read and write."""
+    picture, (tile, sizes) = figure(8.6, 3.2, ncols=2, width_ratios=(1, 1.2))
+    cta, warp, thread = blocking.cta, blocking.warp, blocking.thread
+    blank(tile, cta.n, cta.m, f"a CTA's tile, {cta.m} x {cta.n}")
+    box(tile, (0, 0, cta.m, cta.n), BLUE, pale=True)
+    if warp is not None:
+        box(tile, (0, 0, min(warp.m, cta.m), min(warp.n, cta.n)), GREEN, pale=True)
+        lattice(tile, (0, 0, cta.m, cta.n), max(cta.m // warp.m, 1), max(cta.n // warp.n, 1), INK, 0.6)
+    if thread is not None:
+        box(tile, (0, 0, min(thread.m, cta.m), min(thread.n, cta.n)), ORANGE)
+    named = (("green, of SMEM", warp), ("orange, of registers", thread))
+    parts = [f"{name}: {block.m} x {block.n}" for name, block in named if block]
+    tile.text(0, cta.m * 1.03, "; ".join(parts), va="top", fontsize=SMALL, color=INK)
+    tile.set_ylim(cta.m * 1.12, -0.01 * cta.m)
+    rows = range(len(levels))
+    total = [(level.read_bytes + level.written_bytes) / 1e9 for level in levels]
+    sizes.barh(rows, total, color=[COLORS[level.name] for level in levels], height=0.6)
+    for row, level, value in zip(rows, levels, total, strict=True):
+        text = f" {value:,.2f} GB: {level.intensity:,.0f} FLOP per byte"
+        sizes.text(value, row, text, va="center", fontsize=TEXT, color=INK)
+    sizes.set_yticks(rows, [f"{level.name}\n{level.block.m} x {level.block.n}" for level in levels])
+    sizes.set_xlim(0, max(total) * 1.9)
+    sizes.invert_yaxis()
+    sizes.set_xlabel("GB read and written")
+    sizes.spines[["top", "right"]].set_visible(False)
+    sizes.set_title(title, loc="left")
+    return picture
+
+
+@styled()
+def by_shape(found: Mapping[Block, float], mine: Block, title: str) -> Figure:
+    """The multiply-adds per word of blocks with as many elements, from one row to one column."""
+    picture, (axes,) = figure(7.2, 2.8)
+    blocks = list(found)
+    colors = [RED if each == mine else BLUE for each in blocks]
+    axes.bar(range(len(blocks)), [found[each] for each in blocks], color=colors, width=0.7)
+    for place, each in enumerate(blocks):
+        axes.text(place, found[each], f"{found[each]:.2f}", ha="center", va="bottom", fontsize=SMALL, color=INK)
+    axes.set_xticks(range(len(blocks)), [f"{each.m}x{each.n}" for each in blocks], fontsize=SMALL)
+    if len(blocks) > 12:
+        axes.tick_params(axis="x", rotation=60)
+    axes.set_title(title, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    return picture
