@@ -1,13 +1,17 @@
 """Calls with an expression as their epilogue: what they return, what they remember, and what they refuse."""
 
 import re
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilewright as tw
+from support.commands import in_json
 from tilewright import api
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.expression.grammar import parse
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.planner.plan_cache import PlanCache
 from tilewright.planner.tuned import Key
@@ -115,7 +119,7 @@ def test_the_cuda_of_an_expression():
         "  using Operands = OperandRows<OperandRow<float, 1, true>, OperandRow<fp16, 0, false>>;\n"
         "\n"
         "  static __device__ __forceinline__ float apply(float acc, float bias_, float x_) {\n"
-        "    return (Gelu::apply((acc + bias_)) * x_);\n"
+        "    return Gelu::apply(acc + bias_) * x_;\n"
         "  }\n"
         "};"
     )
@@ -161,3 +165,39 @@ def test_what_is_wrong_is_said(options, message):
 def test_what_is_of_the_wrong_kind_is_said(options, message):
     with pytest.raises(ArgumentTypeError, match=re.escape(message)):
         tw.matmul(A, B, backend="emulator", **options)
+
+
+def test_the_page_shows_what_happens():
+    page = (Path(__file__).parents[2] / "docs/epilogues.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for example in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(compile(example, "epilogues.md", "exec"), names)
+    message, struct = re.findall(r"^ *```text\n(.*?)^ *```", page, re.MULTILINE | re.DOTALL)
+    with pytest.raises(ArgumentValueError, match=f"^{re.escape(message.strip())}$"):
+        parse("acc * sin(bias)", ["bias"])
+    options = ("--epilogue", "gelu(acc + bias) * scale", "--operand", "bias=n", "--operand", "scale=m,1")
+    assert textwrap.dedent(struct).strip() in in_json("inspect", "wgmma", *options, "--source")["source"]
+
+
+def test_run_verifies_an_expression():
+    operands = [word for form in ("x=n", "y=m,1", "z=m,n", "w=1") for word in ("--operand", form)]
+    text = "where(acc > w, gelu(acc + x), acc / (1 + abs(z))) * y"
+    record = in_json("run", 70, 40, 24, "--backend", "emulator", "--epilogue", text, *operands)
+    assert record["verified"] is True
+    assert record["epilogue"] == "where(acc > w, gelu(acc + x), acc / (1 + abs(z))) * y"
+    assert 0 < record["relative_error"] <= record["error_bound"] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--operand", "x=n"], "--operand is read by an expression, and there is none: give --epilogue"),
+        (["--epilogue", "acc + x", "--operand", "x=k"], "--operand='x=k' is no new NAME=SHAPE"),
+        (["--epilogue", "acc + x", "--operand", "x=n", "--operand", "x=n"], "is no new NAME=SHAPE"),
+        (["--epilogue", "acc + x"], "x is unknown"),
+        (["--epilogue", "acc", "--bias"], "--epilogue says all that becomes of the sum"),
+        (["--epilogue", "acc", "--activation", "relu"], "--epilogue says all that becomes of the sum"),
+    ],
+)
+def test_run_says_what_is_wrong_with_an_expression(options, message):
+    assert message in in_json("run", 8, 8, 8, "--backend", "emulator", *options, code=2)["error"]
