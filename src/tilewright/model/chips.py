@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
+from math import inf
 from typing import Any, NamedTuple
 
 from tilewright.dtypes import bf16, fp16, fp32
@@ -12,12 +13,12 @@ from tilewright.model.occupancy import LIMITS, REGISTERS, SmLimits
 
 SOURCES = {
     "data sheet": "NVIDIA's data sheet of the product; of H20 and H800 as resellers give it, of B200 that of HGX B200",
-    "white paper": "NVIDIA's white papers of V100, A100, Ada and H100; 5,120 bytes of L2 a clock are the A100's",
+    "white paper": "NVIDIA's white papers of V100, A100, Ada and H100",
     "programming guide": "NVIDIA's CUDA C++ programming guide: throughput of arithmetic by compute capability",
     "Jia": 'Z. Jia et al., "Dissecting the NVIDIA Volta GPU architecture via microbenchmarking", 2018: latencies',
     "Luo": 'W. Luo et al., "Benchmarking and dissecting the Nvidia Hopper GPU architecture", 2024: latencies of one '
     "GPU of each generation",
-    "observed": "what an H200 reports or does",
+    "observed": "what an H200 reports, and what its SMs received from L2 (results/calibration_h200.json)",
 }
 """Where facts are from, by the names in `Chip.sources`."""
 
@@ -31,6 +32,10 @@ BYTES = {
     "int4": 0.5,
 }  # fmt: skip
 """Of an element in memory, by the names of `Rate.operands`; scales of blocks come on top."""
+
+
+L2_BYTES_PER_CLOCK = 64
+"""What an SM receives from L2 in a clock; of 5,060 launches on an H200, none got more and one nearly as much."""
 
 
 class Generation(NamedTuple):
@@ -137,12 +142,12 @@ class Rate(NamedTuple):
 class Memory(NamedTuple):
     """A level of memory: bytes and bytes per second of the whole GPU, and clocks until a load's value is there.
 
-    What nobody has published is None.
+    Clocks that nobody has published are None.
     """
 
     name: str
     bytes: int
-    bytes_per_second: float | None
+    bytes_per_second: float
     latency: int | None
 
 
@@ -150,8 +155,8 @@ class Chip(NamedTuple):
     """A GPU.
 
     gpcs: how many groups of SMs it may have; () if that is not published. gpc_sms: SMs of a whole group. memory: its
-    kind. l2_bytes_per_clock: what all SMs read from L2 together. watts: the power limit. fp64_tflops: where the product
-    has less than its generation. remark: what does not fit together in the sources.
+    kind. l2_bytes_per_clock: what L2 gives all SMs together, if that is less than they could take. watts: the power
+    limit. fp64_tflops: where the product has less than its generation. remark: what does not fit in the sources.
     """
 
     gpu: Hardware
@@ -221,11 +226,15 @@ class Chip(NamedTuple):
 
     @property
     def levels(self) -> tuple[Memory, ...]:
-        """The levels of memory, from the registers on."""
+        """The levels of memory at the boost clock, from the registers on."""
+        return self.levels_at(self.gpu.cuda_core_clock)
+
+    def levels_at(self, clock: float) -> tuple[Memory, ...]:
+        """The levels of memory at a clock (Hz) of SMs and L2, from the registers on."""
         gpu, known = self.gpu, self.latencies
-        each_clock = gpu.sm_count * gpu.cuda_core_clock
+        each_clock = gpu.sm_count * clock
         smem = each_clock * SMEM_BYTES_PER_CLOCK
-        l2 = self.l2_bytes_per_clock and self.l2_bytes_per_clock * gpu.cuda_core_clock
+        l2 = min(self.l2_bytes_per_clock or inf, gpu.sm_count * L2_BYTES_PER_CLOCK) * clock
         read = gpu.macs("cuda_cores", fp32) * 3 * 4  # an FMA reads three registers
         return (
             Memory("registers", gpu.sm_count * REGISTERS * 4, read * each_clock, None),
@@ -297,7 +306,6 @@ _RTX_4090 = Hardware("RTX-4090", "sm_89", 128, 99 * KIB, 1.008e12, 2.52e9, 2.52e
 _B200_RATES: Any = (("tcgen05", bf16, 4096), ("tcgen05", fp16, 4096), ("cuda_cores", fp32, 128))
 _B200 = Hardware("B200", "sm_100", 148, MAX_SMEM_BYTES, 7.7e12, 1.856e9, 1.98e9, _B200_RATES)
 
-_L2_REMARK = "the bytes of L2 a clock are the A100's: Hopper's are not published"
 _HALF_RATE = "its tensor cores sum products of 16 bits in fp32 at half the rate of Ada's professional boards"
 
 CHIPS = {
@@ -316,25 +324,25 @@ CHIPS = {
             ("data sheet", "white paper", "programming guide", "Luo"), remark=_HALF_RATE,
         ),
         Chip(
-            GPUS["H100-SXM"], (8,), 18, "HBM3", 80 * GB, 50 * MIB, 5120, 700, _HOPPER_LATENCIES,
-            ("data sheet", "white paper", "programming guide", "Luo"), remark=_L2_REMARK,
+            GPUS["H100-SXM"], (8,), 18, "HBM3", 80 * GB, 50 * MIB, None, 700, _HOPPER_LATENCIES,
+            ("data sheet", "white paper", "programming guide", "Luo"),
         ),
         Chip(
-            GPUS["H100-PCIe"], (7, 8), 18, "HBM2e", 80 * GB, 50 * MIB, 5120, 350, _HOPPER_LATENCIES,
-            ("data sheet", "white paper", "programming guide", "Luo"), remark=_L2_REMARK,
+            GPUS["H100-PCIe"], (7, 8), 18, "HBM2e", 80 * GB, 50 * MIB, None, 350, _HOPPER_LATENCIES,
+            ("data sheet", "white paper", "programming guide", "Luo"),
         ),
         Chip(
-            GPUS["H200"], (8,), 18, "HBM3e", 141 * GB, 60 * MIB, 5120, 700, _HOPPER_LATENCIES,
-            ("data sheet", "white paper", "programming guide", "Luo", "observed"), remark=_L2_REMARK,
+            GPUS["H200"], (8,), 18, "HBM3e", 141 * GB, 60 * MIB, None, 700, _HOPPER_LATENCIES,
+            ("data sheet", "white paper", "programming guide", "Luo", "observed"),
         ),
         Chip(
-            GPUS["H800"], (8,), 18, "HBM3", 80 * GB, 50 * MIB, 5120, 700, _HOPPER_LATENCIES,
-            ("data sheet", "white paper", "programming guide", "Luo"), fp64_tflops=1.0, remark=_L2_REMARK,
-        ),
-        Chip(
-            GPUS["H20"], (), 18, "HBM3", 96 * GB, 60 * MIB, 5120, 400, _HOPPER_LATENCIES,
+            GPUS["H800"], (8,), 18, "HBM3", 80 * GB, 50 * MIB, None, 700, _HOPPER_LATENCIES,
             ("data sheet", "white paper", "programming guide", "Luo"), fp64_tflops=1.0,
-            remark=f"{_L2_REMARK}; the published 44 TFLOP/s in fp32 would need 2.2 GHz",
+        ),
+        Chip(
+            GPUS["H20"], (), 18, "HBM3", 96 * GB, 60 * MIB, None, 400, _HOPPER_LATENCIES,
+            ("data sheet", "white paper", "programming guide", "Luo"), fp64_tflops=1.0,
+            remark="the published 44 TFLOP/s in fp32 would need 2.2 GHz",
         ),
         Chip(
             _B200, (), 0, "HBM3e", 180 * GB, 126 * MIB, None, 1000, None,

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from tilewright.dtypes import bf16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import GPUS, WGMMA_N, Hardware
+from tilewright.model.chips import SMEM_BYTES_PER_CLOCK
 
 Source = Literal["smem", "registers"]
 """Where a wgmma finds its A; B is always in SMEM."""
@@ -21,8 +22,6 @@ ROWS = 64
 """The rows of A of one wgmma."""
 K_BYTES = 32
 """The bytes of a row of A along k that one wgmma takes."""
-SMEM_BYTES_PER_CLOCK = 128
-"""What the shared memory of an SM delivers: 32 banks of 4 bytes."""
 
 MEASURED = {
     "H800": {8: 18, 16: 20, 32: 24, 64: 32, 128: 64, 256: 128},

@@ -15,8 +15,8 @@ _RIDGES = (37, 75, 150, 300)
 def memories(chip: Chip) -> Figure:
     """What each level of memory holds and delivers, in all SMs together."""
     picture, (axes,) = figure(7.2, 3.4)
-    known = [level for level in chip.levels if level.bytes_per_second and level.name != "SMEM"]
-    x, y = [level.bytes for level in known], [(level.bytes_per_second or 0) / 1e12 for level in known]
+    known = [level for level in chip.levels if level.name != "SMEM"]
+    x, y = [level.bytes for level in known], [level.bytes_per_second / 1e12 for level in known]
     axes.plot(x, y, color=BLUE, marker="o", markersize=6, lw=1.2)
     for level, right, up in zip(known, x, y, strict=True):
         latency = f"{level.latency} clocks" if level.latency else ""

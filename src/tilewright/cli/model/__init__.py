@@ -16,7 +16,9 @@ from tilewright.cli.model import (
     memory,
     multiply,
     numbers,
+    raster,
     residency,
+    roof,
     tilings,
 )
 from tilewright.cli.options import Json
@@ -25,6 +27,7 @@ from tilewright.cli.output import facts, print_json
 TOPICS = (
     machine.hardware,
     light.speed_of_light,
+    roof.roofline,
     residency.occupancy,
     residency.waves,
     tilings.loops,
@@ -35,6 +38,7 @@ TOPICS = (
     memory.banks,
     memory.swizzle,
     fragments.fragments,
+    raster.raster,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,

@@ -85,7 +85,7 @@ def _show(chip: "Chip") -> None:
     console().print("\nmemory: of all SMs; clocks until a load's value is there", style="italic")
     rows = [["", "KiB", "TB/s", "clocks"]]
     for level in chip.levels:
-        rate = "-" if level.bytes_per_second is None else f"{level.bytes_per_second / 1e12:,.3g}"
+        rate = f"{level.bytes_per_second / 1e12:,.3g}"
         rows.append([level.name, f"{level.bytes / 1024:,.0f}", rate, str(level.latency or "-")])
     if chip.latencies and chip.latencies.dsmem:
         rows.append(["SMEM of another SM", "", "", str(chip.latencies.dsmem)])

@@ -1,47 +1,21 @@
 """The topics `tiling`, `block`, `loops` and `chains`: what a kernel's blocks read, and why."""
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
-from tilewright.cli.options import DTypeName, Json, OwnLayoutOption
+from tilewright.cli.model.common import PictureOptions, whole_numbers
+from tilewright.cli.model.cut import CutOptions, K, M, N
+from tilewright.cli.options import Json
 from tilewright.cli.output import columns, compact, print_json, table
-from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tilewright.kernels.kernel import Kernel
-
-M = Annotated[int, typer.Argument(help="Rows of A and of the result.", show_default=False)]
-N = Annotated[int, typer.Argument(help="Columns of B and of the result.", show_default=False)]
-K = Annotated[int, typer.Argument(help="Columns of A, rows of B.", show_default=False)]
-
 
 @command
-def tiling(
-    output: PictureOptions,
-    m: M,
-    n: N,
-    k: K,
-    kernel: Annotated[str, typer.Option("--kernel", help="A kernel, or a rung of the ladder.")] = "wgmma",
-    config: Annotated[
-        str | None,
-        typer.Option(
-            "--config",
-            help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose.",
-            show_default=False,
-        ),
-    ] = None,
-    dtype: Annotated[
-        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
-    ] = None,
-    layout: OwnLayoutOption = None,
-    chip: Chip = "H200",
-) -> None:
+def tiling(output: PictureOptions, m: M, n: N, k: K, options: CutOptions) -> None:
     """What a kernel's tiles read of GMEM, L2, SMEM and registers, and the operations for each byte.
 
     \b
@@ -50,32 +24,12 @@ def tiling(
       tilewright model tiling 4096 4096 4096 --config tile_m=64,tile_n=64,cluster_m=1,cluster_n=1
       tilewright model tiling 4096 4096 4096 --kernel simt --chip A100 --json
       tilewright model tiling 4096 4096 4096 --kernel mma --plot tiling.svg
-    """  # fmt: skip
-    from tilewright.checking.product import first_accepted
-    from tilewright.hardware import named
-    from tilewright.kernels.registry import kernel_named
-    from tilewright.model.tiling.levels import levels
-    from tilewright.rounding import natural
-
-    for name, extent in (("m", m), ("n", n), ("k", k)):
-        natural(name, extent, least=1)
-    gpu, chosen = named(chip, "--chip"), kernel_named(kernel, "--kernel")
-    wanted_dtype, wanted_layout = dtype.value if dtype else None, layout.value if layout else None
-    product = first_accepted(chosen, gpu, [(m, n, k)], wanted_dtype, wanted_layout)
-    problem = product.problem
-    used = changed(chosen, chosen.best(problem, gpu), config)
-    blocking = chosen.blocking(chosen.check(used, problem, gpu))
-    solved = chosen.oriented(used, problem)
-    found = levels(solved.m, solved.n, k, blocking, problem.a.dtype.nbytes, problem.out.dtype.nbytes)
-    record = {
-        "kernel": chosen.name, "config": dataclasses.asdict(used), "m": m, "n": n, "k": k, "dtype": product.dtype.name,
-        "swapped": solved is not problem, "levels": [level.as_dict() for level in found],
-    }  # fmt: skip
-    title = f"{m} x {n} x {k} in {product.dtype.name} by {chosen.name}"
+    """
+    cut = options.of(m, n, k)
 
     def show() -> None:
         cells = [("level", "read by", "block", "bytes read", "written", "FLOP per byte", "FMA per word")]
-        for level in found:
+        for level in cut.levels:
             block = f"{level.block.m} x {level.block.n}"
             sizes = (compact(level.read_bytes), compact(level.written_bytes))
             rates = (f"{level.intensity:.1f}", f"{level.fma_per_word:.1f}")
@@ -85,32 +39,9 @@ def tiling(
     def draw() -> "Figure":
         from tilewright.plots.tilings import by_level
 
-        return by_level(found, blocking, title)
+        return by_level(cut.levels, cut.blocking, cut.title)
 
-    output.show(record, show, draw)
-
-
-def changed(kernel: "Kernel", config: Any, text: str | None) -> Any:
-    """The Config with the fields of "tile_m=128,tile_n=192"; an ArgumentValueError names field and values."""
-    from tilewright.kernels.kernel import fields_of
-
-    fields = fields_of(kernel.config_type)
-    values: dict[str, Any] = {}
-    for part in text.split(",") if text else ():
-        name, _, value = (word.strip() for word in part.partition("="))
-        if name not in fields:
-            known = ", ".join(fields) or "it has no fields, so leave --config out"
-            raise ArgumentValueError(f"--config={part!r} is no field of {type(config).__name__}: use {known}")
-        field = fields[name]
-        allowed = {str(each).lower(): each for each in field.values}
-        if allowed.get(value.lower()) is not None:
-            values[name] = allowed[value.lower()]
-        elif field.type is int and value.isdecimal() and len(value) < 10:
-            values[name] = int(value)
-        else:
-            allow = "a natural number" if field.type is int else " or ".join(allowed)
-            raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
-    return dataclasses.replace(config, **values)
+    output.show(cut.as_dict(), show, draw)
 
 
 @command

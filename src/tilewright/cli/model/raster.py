@@ -1,0 +1,87 @@
+"""The topic `raster`: the order in which CTAs take tiles, and what L2 makes of it."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.command import command
+from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
+from tilewright.cli.options import DTypeName, DTypeOption
+from tilewright.cli.output import columns, console
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@command
+def raster(
+    output: PictureOptions,
+    m: Annotated[int, typer.Argument(help="Rows of the result.", show_default=False)],
+    n: Annotated[int, typer.Argument(help="Columns of the result.", show_default=False)],
+    k: Annotated[
+        int | None,
+        typer.Argument(help="Length of the sums; with it, L2 and HBM are simulated.", show_default=False),
+    ] = None,
+    tile: Annotated[str, typer.Option("--tile", help="M,N,K of a CTA's tile and step.")] = "128,256,64",
+    block: Annotated[
+        list[str] | None,
+        typer.Option("--block", help="M,N of blocks of tiles; may be given several times.", show_default="4,4"),
+    ] = None,
+    group: Annotated[
+        list[int] | None, typer.Option("--group", help="Rows of tiles of a band; also several.", show_default=False)
+    ] = None,
+    sms: Annotated[
+        int | None, typer.Option("--sms", help="SMs that work; by default all of --chip.", show_default=False)
+    ] = None,
+    dtype: DTypeOption = DTypeName.bf16,
+    chip: Chip = "H200",
+) -> None:
+    """The order of tiles: rows of A and columns of B that waves read, L2's hit rate, and bytes from HBM.
+
+    \b
+    Examples:
+      tilewright model raster 8 8 --tile 1,1,1 --sms 10 --block 5,2 --block 4,4 --plot raster.svg
+      tilewright model raster 4096 4096 4096 --block 12,11 --group 8
+      tilewright model raster 1024 2048 512 --dtype fp32 --chip A100 --json
+    """
+    from tilewright import dtypes
+    from tilewright.model.chips import chip_named
+    from tilewright.model.schedules import TileSizes, schedule_reads, schedules
+    from tilewright.rounding import ceil_div, natural
+
+    gpu = chip_named(chip, "--chip")
+    tile_m, tile_n, tile_k = whole_numbers(tile, "--tile", "M,N,K")
+    sizes = TileSizes(tile_m, tile_n, tile_k, getattr(dtypes, dtype.value).nbytes)
+    for name, value in (("M", m), ("N", n), ("--tile", min(sizes.m, sizes.n, sizes.k))):
+        natural(name, value, 1)
+    slots = natural("--sms", gpu.gpu.sm_count if sms is None else sms, 1)
+    blocks = [whole_numbers(each, "--block", "M,N") for each in block or ["4,4"]]
+    extents = ceil_div(m, sizes.m), ceil_div(n, sizes.n)
+    found = schedules(*extents, slots, [(rows, columns) for rows, columns in blocks], group or [])
+    record: dict[str, Any] = {
+        "chip": gpu.name, "m": m, "n": n, "k": k, "tile": sizes._asdict(), "sms": slots, "tiles": list(extents),
+        "schedules": [schedule.as_dict() for schedule in found],
+    }  # fmt: skip
+    heading = ["order of tiles", "waves", "A and B", "a wave"]
+    rows = [[each.name, f"{len(each.waves):,}", f"{sum(each.operands):,}",
+             f"{sum(each.operands) / len(each.waves):.1f}"] for each in found]  # fmt: skip
+    title = f"{extents[0]} x {extents[1]} tiles on {slots} SMs"
+    if k is not None:
+        heading += ["L2 hits", "GB from L2", "GB from HBM", "times the least"]
+        for row, each, shown in zip(rows, found, record["schedules"], strict=True):
+            reads = schedule_reads(each, sizes, natural("K", k, 1), gpu.l2_bytes)
+            shown |= reads.as_dict()
+            row += [f"{reads.reads.hit_rate:.1%}", f"{reads.l2_bytes / 1e9:.3f}", f"{reads.hbm_bytes / 1e9:.3f}",
+                    f"{reads.hbm_bytes / reads.least_bytes:.2f}"]  # fmt: skip
+        title += f", and an L2 of {gpu.l2_bytes >> 20} MiB ({gpu.name})"
+
+    def show() -> None:
+        console().print(title, style="italic", markup=False)
+        columns([heading, *rows], indent=2, gap=2, headings=1)
+
+    def draw() -> "Figure":
+        from tilewright.plots.raster import filmstrip
+
+        return filmstrip(found, extents, title)
+
+    output.show(record, show, draw)

@@ -1,0 +1,62 @@
+"""The topic `roofline`: what each level of memory allows a product as a kernel cuts it."""
+
+from typing import TYPE_CHECKING
+
+from tilewright.cli.command import command
+from tilewright.cli.model.common import PictureOptions
+from tilewright.cli.model.cut import CutOptions, K, M, N
+from tilewright.cli.output import columns, console
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tilewright.model.prediction import Power
+
+_POWERS: "tuple[Power, ...]" = ("burst", "settled")
+
+
+@command
+def roofline(output: PictureOptions, m: M, n: N, k: K, options: CutOptions) -> None:
+    """What GMEM, L2, SMEM and the units allow a product, as a kernel cuts it into tiles.
+
+    At GMEM, each operand counts once. Where the model that ranks Configs knows the kernel, its prediction stands below.
+
+    \b
+    Examples:
+      tilewright model roofline 4096 4096 4096
+      tilewright model roofline 16 4096 4096 --chip H20
+      tilewright model roofline 4096 4096 4096 --config tile_m=64,tile_n=32,cluster_m=1,cluster_n=1
+      tilewright model roofline 4096 4096 4096 --kernel coalesced --chip H100-PCIe --plot roofline.svg
+    """
+    from tilewright.model.roofline import lowest, roofs
+
+    cut = options.of(m, n, k)
+    found = roofs(cut.chip, cut.kernel.unit, cut.problem.a.dtype, cut.levels)
+    predictions = {power: cut.kernel.predict(cut.config, cut.problem, cut.chip.gpu, power) for power in _POWERS}
+    predicted: dict[str, float] = {power: found.tflops for power, found in predictions.items() if found is not None}
+    least = lowest(found)
+    limit = "the units" if least.allowed == least.peak else least.level
+    record = {
+        **cut.as_dict(), "unit": cut.kernel.unit, "roofs": [roof.as_dict() for roof in found], "limit": limit,
+        "allowed": least.allowed, "predicted_tflops": predicted,
+    }  # fmt: skip
+
+    def show() -> None:
+        console().print(f"{cut.title} on {cut.chip.name}", style="italic", markup=False)
+        cells = [("", "FLOP per byte", "ridge", "TB/s", "allows TFLOP/s")]
+        for roof in found:
+            rate = f"{roof.bytes_per_second / 1e12:.3g}"
+            cells.append((
+                roof.level, f"{roof.intensity:,.4g}", f"{roof.ridge:,.3g}", rate, f"{roof.allowed / 1e12:,.4g}"
+            ))  # fmt: skip
+        cells.append(("units", "", "", "", f"{least.peak / 1e12:,.4g}"))
+        cells += [(f"predicted, {power}", "", "", "", f"{rate:,.4g}") for power, rate in predicted.items()]
+        columns(cells, indent=2, gap=3, headings=1)
+        console().print(f"limited by {limit}", markup=False)
+
+    def draw() -> "Figure":
+        from tilewright.plots.roofline import roofs as picture
+
+        return picture(found, predicted, f"{cut.title} on {cut.chip.name}")
+
+    output.show(record, show, draw)

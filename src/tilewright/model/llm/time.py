@@ -1,0 +1,84 @@
+"""The least time of a pass through a model on a chip, and what a faster GEMM would gain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.errors import ArgumentValueError
+from tilewright.model.chips import BYTES, Chip
+from tilewright.model.llm.products import Attention, Product
+from tilewright.model.speed_of_light import SpeedOfLight
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A product, or attention, with its least time in one layer, and how many layers have it."""
+
+    name: str
+    layers: int
+    flops: float
+    nbytes: float
+    light: SpeedOfLight
+
+    @property
+    def seconds(self) -> float:
+        """Of all layers."""
+        return self.light.seconds * self.layers
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass through a model: the work of its products and of attention."""
+
+    gemms: tuple[Work, ...]
+    attention: Work
+    tokens: int
+
+    @property
+    def work(self) -> tuple[Work, ...]:
+        """All of it."""
+        return (*self.gemms, self.attention)
+
+    @property
+    def seconds(self) -> float:
+        """The least time of the pass, one thing after the other."""
+        return sum(each.seconds for each in self.work)
+
+    @property
+    def gemm_share(self) -> float:
+        """The share of that time in which weights are multiplied."""
+        return sum(each.seconds for each in self.gemms) / self.seconds
+
+
+def least_pass(
+    products: Sequence[Product], beside: Attention, chip: Chip, tokens: int, operands: str, weight_bits: float = 0
+) -> Pass:
+    """The pass at the chip's speed of light for elements of a type by its name.
+
+    weight_bits: of a weight in memory, if it is stored in fewer bits than it is multiplied in; 0: as it is multiplied.
+    Raises an ArgumentValueError for a type that the chip does not multiply, and for bits that cannot be.
+    """
+    element = BYTES[chip.rate(operands).operands]
+    if weight_bits and not 1 <= weight_bits <= 8 * element:
+        raise ArgumentValueError(
+            f"weight_bits={weight_bits:g} are no bits of a weight: give 1 to {8 * element:g}, those of {operands}"
+        )
+    weight = weight_bits / 8 if weight_bits else element
+    rate, bandwidth = chip.flops(chip.rate(operands)), chip.gpu.memory_bandwidth
+
+    def work(name: str, layers: int, flops: float, nbytes: float) -> Work:
+        return Work(name, layers, flops, nbytes, SpeedOfLight(flops / rate, nbytes / bandwidth))
+
+    gemms = tuple(work(each.name, each.layers, each.flops, each.nbytes(element, weight)) for each in products)
+    return Pass(gemms, work("attention itself", 1, beside.flops, beside.nbytes), tokens)
+
+
+def amdahl(share: float, speedup: float) -> float:
+    """How many times as fast all becomes if a share of its time becomes `speedup` times as fast.
+
+    Raises an ArgumentValueError for a share that is not from 0 to 1, or a speedup that is not above 0.
+    """
+    if not 0 <= share <= 1:
+        raise ArgumentValueError(f"share={share} is no share: give a number from 0 to 1")
+    if not speedup > 0:
+        raise ArgumentValueError(f"speedup={speedup} must be above 0: give 2 for twice as fast")
+    return 1 / (1 - share + share / speedup)

@@ -1,0 +1,127 @@
+"""Schedules of tiles: what each wave of CTAs reads of A and B, and what an L2 makes of it.
+
+A wave reads the rows of tiles of A and the columns of tiles of B in which its tiles lie, each once if the L2 holds
+them. So it reads least if its tiles make a square. Source of the example with 64 tiles on 10 SMs: A. Gordić, "Inside
+NVIDIA GPUs", figures 44 to 46.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Any, NamedTuple
+
+from tilewright.model.l2 import Cache, Reads, product_reads, simulate
+from tilewright.model.raster import blocked_tile, grouped_tile, hilbert_tile, row_major_tile
+from tilewright.rounding import ceil_div, natural
+
+MOST_LINE_BYTES = 16_384
+"""Lines of the simulated L2 are as large as this where tiles allow it, since large lines are quick to simulate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An order of tiles, as (row, column) in tiles, of which CTAs take one after another, `slots` at once."""
+
+    name: str
+    order: tuple[tuple[int, int], ...]
+    slots: int
+
+    @property
+    def waves(self) -> list[tuple[tuple[int, int], ...]]:
+        """The tiles of each wave."""
+        return [self.order[first : first + self.slots] for first in range(0, len(self.order), self.slots)]
+
+    @property
+    def operands(self) -> list[int]:
+        """For each wave, the different rows of tiles of A and columns of tiles of B that it reads, added up."""
+        return [len({m for m, _ in wave}) + len({n for _, n in wave}) for wave in self.waves]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; without the order, which follows from the name."""
+        return {"name": self.name, "waves": len(self.waves), "operands": self.operands, "read": sum(self.operands)}
+
+
+def schedules(
+    tiles_m: int, tiles_n: int, slots: int, blocks: Sequence[tuple[int, int]] = (), groups: Sequence[int] = ()
+) -> list[Schedule]:
+    """The orders of a result of tiles_m x tiles_n tiles: row by row, in bands, in blocks, and along Hilbert's curve.
+
+    blocks: tiles along m and n of each kind of block. groups: rows of each kind of band. Raises an ArgumentValueError
+    for an extent below 1.
+    """
+    for name, value in (("tiles_m", tiles_m), ("tiles_n", tiles_n), ("slots", slots)):
+        natural(name, value, 1)
+    every = range(tiles_m * tiles_n)
+
+    def made(name: str, order: list[tuple[int, int]]) -> Schedule:
+        return Schedule(name, tuple(order), slots)
+
+    found = [made("row by row", [row_major_tile(index, tiles_m, tiles_n) for index in every])]
+    for group in groups:
+        natural("group", group, 1)
+        order = [grouped_tile(index, tiles_m, tiles_n, group) for index in every]
+        found.append(made(f"bands of {group} rows", order))
+    for block_m, block_n in blocks:
+        natural("block", min(block_m, block_n), 1)
+        order = [blocked_tile(index, tiles_m, tiles_n, block_m, block_n) for index in every]
+        found.append(made(f"blocks of {block_m} x {block_n}", order))
+    return [*found, made("Hilbert's curve", [hilbert_tile(index, tiles_m, tiles_n) for index in every])]
+
+
+class TileSizes(NamedTuple):
+    """The tile of a CTA: its extents along m, n and k, and the bytes of an element of A and B."""
+
+    m: int
+    n: int
+    k: int
+    element_bytes: int
+
+
+def line_bytes_of(tile: TileSizes) -> int:
+    """The largest lines, up to MOST_LINE_BYTES, of which a CTA's parts of A and of B for a step of k are multiples."""
+    step = tile.k * tile.element_bytes
+    return gcd(gcd(tile.m * step, tile.n * step), MOST_LINE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleReads:
+    """What a schedule reads through an L2, in bytes: by all CTAs, from HBM, and at least, which is A and B once."""
+
+    reads: Reads
+    line_bytes: int
+    least_bytes: int
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes that CTAs read."""
+        return self.reads.lines * self.line_bytes
+
+    @property
+    def hbm_bytes(self) -> int:
+        """Bytes that are not in L2."""
+        return self.reads.misses * self.line_bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "l2_bytes": self.l2_bytes, "hbm_bytes": self.hbm_bytes, "least_bytes": self.least_bytes,
+            "hit_rate": self.reads.hit_rate,
+        }  # fmt: skip
+
+
+def schedule_reads(schedule: Schedule, tile: TileSizes, k: int, l2_bytes: int) -> ScheduleReads:
+    """The reads of a product with this schedule, from an L2 of so many bytes; any order of tiles will do.
+
+    Raises an ArgumentValueError for an extent below 1.
+    """
+    for name, value in (("k", k), ("tile_k", tile.k), ("l2_bytes", l2_bytes)):
+        natural(name, value, 1)
+    line_bytes = line_bytes_of(tile)
+    lines = product_reads(
+        schedule.order, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, k=k, element_bytes=tile.element_bytes,
+        ctas=schedule.slots, line_bytes=line_bytes,
+    )  # fmt: skip
+    rows, columns = ({place[axis] for place in schedule.order} for axis in (0, 1))
+    depth = ceil_div(k, tile.k) * tile.k * tile.element_bytes
+    least = (len(rows) * tile.m + len(columns) * tile.n) * depth
+    return ScheduleReads(simulate(lines, Cache(l2_bytes, line_bytes=line_bytes)), line_bytes, least)

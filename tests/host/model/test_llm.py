@@ -1,0 +1,196 @@
+"""The products of language models against published numbers: FLOPs, bytes, parameters and shapes."""
+
+import json
+
+import pytest
+
+from tilewright.bench import suites
+from tilewright.errors import ArgumentValueError
+from tilewright.model.chips import chip_named
+from tilewright.model.llm.architecture import FOLDER, architecture, named, shipped
+from tilewright.model.llm.products import attention, parameters, products, visited
+from tilewright.model.llm.time import amdahl, least_pass
+
+LLAMA = named("llama-2-7b")
+
+
+def by_name(model, tokens):
+    return {product.name: product for product in products(named(model), tokens)}
+
+
+def test_the_published_prefill_of_llama():
+    """The GEMM chapter's operations of a layer at 2048 tokens, and its operations per byte."""
+    found = by_name("llama-2-7b", 2048)
+    teraflops = {name: round(product.flops / 1e12, 3) for name, product in found.items()}
+    assert teraflops == {
+        "QKV": 0.206, "attention out": 0.069, "gate": 0.185, "up": 0.185, "down": 0.185, "logits": 0.537,
+    }  # fmt: skip
+    intensities = [round(found[name].intensity()) for name in ("QKV", "attention out", "gate", "down", "logits")]
+    assert intensities == [1229, 1024, 1215, 1215, 1309]
+
+
+def test_the_published_decode_of_llama():
+    found = by_name("llama-2-7b", 1)
+    megabytes = [round(found[name].nbytes() / 1e6, 1) for name in ("QKV", "attention out", "gate", "down", "logits")]
+    assert megabytes == [100.7, 33.6, 90.2, 90.2, 262.2]
+    assert all(product.intensity() == pytest.approx(1, abs=0.001) for product in found.values())
+
+
+@pytest.mark.parametrize(
+    ("model", "billions", "tolerance"),
+    [
+        ("llama-2-7b", 6.738, 0.001),
+        ("llama-3.1-70b", 70.55, 0.001),
+        ("qwen3-0.6b", 0.596, 0.003),
+        ("qwen3-32b", 32.76, 0.002),
+        ("qwen3-30b-a3b", 30.53, 0.002),
+        ("deepseek-v3", 671.0, 0.001),
+        ("gpt-oss-20b", 20.91, 0.002),
+        ("gpt-oss-120b", 116.83, 0.002),
+    ],
+)
+def test_the_published_numbers_of_parameters(model, billions, tolerance):
+    assert parameters(named(model)) / 1e9 == pytest.approx(billions, rel=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("model", "billions", "embedding"),
+    [
+        ("deepseek-v3", 37, True),
+        ("qwen3-30b-a3b", 3.3, True),
+        ("gpt-oss-120b", 5.13, False),
+        ("gpt-oss-20b", 3.61, False),
+    ],
+)
+def test_the_published_parameters_that_a_token_meets(model, billions, embedding):
+    """GPT-OSS's authors leave out the embedding, the others do not."""
+    found = named(model)
+    met = sum(each.n * each.k * each.copies * each.layers for each in products(found, 1))
+    met += found.vocabulary * found.hidden * embedding
+    assert met / 1e9 == pytest.approx(billions, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("model", "suite", "names"),
+    [
+        ("llama-2-7b", "llama-7b", ["QKV", "attention out", "gate", "down", "logits"]),
+        ("deepseek-v3", "deepseek-v3", [
+            "latents", "queries of latents", "keys, values of latents", "attention out", "down", "down of experts",
+            "router",
+        ]),
+        ("gpt-oss-20b", "gpt-oss", ["QKV", "attention out", "down of experts", "router", "logits"]),
+    ],
+)  # fmt: skip
+def test_the_shapes_are_those_of_the_suites(model, suite, names):
+    shapes = {(shape.n, shape.k) for shape in suites.load(suite).shapes}
+    found = by_name(model, 16)
+    assert {(found[name].n, found[name].k) for name in names} <= shapes
+
+
+def test_one_token_visits_its_experts_and_many_visit_all():
+    experts = named("deepseek-v3").experts
+    assert visited(experts, 1) == pytest.approx(8)
+    assert visited(experts, 32) == pytest.approx(256 * (1 - (248 / 256) ** 32))
+    assert visited(experts, 4096) == pytest.approx(256)
+    found = by_name("deepseek-v3", 64)["gate of experts"]
+    assert found.m * found.copies == pytest.approx(64 * 8)
+    assert found.layers == 58
+    assert by_name("deepseek-v3", 64)["gate"].layers == 3
+    assert by_name("deepseek-v3", 64)["gate, shared"].m == 64
+
+
+def test_attention_of_a_prompt_and_of_a_token():
+    """Causal: token i sees i + 1, itself included. A token reads all keys and values of its context."""
+    prompt = attention(LLAMA, 3, 0, "prefill")
+    assert prompt.flops == 2 * (1 + 2 + 3) * 32 * (128 + 128) * 32
+    step = attention(LLAMA, 4, 100, "decode")
+    assert step.flops == 4 * 2 * 101 * 32 * 256 * 32
+    assert step.nbytes == 4 * 101 * 2 * 4096 * 2 * 32
+    latents = attention(named("deepseek-v3"), 1, 100, "decode")
+    assert latents.nbytes == 101 * 576 * 2 * 61
+
+
+def passed(tokens, phase="prefill", context=0, chip="H100", operands="bf16", bits=0):
+    beside = attention(LLAMA, tokens, context, phase)
+    return least_pass(products(LLAMA, tokens), beside, chip_named(chip), tokens, operands, bits)
+
+
+def test_prefill_is_bound_by_compute_and_decode_by_memory():
+    assert {work.light.bound for work in passed(2048).gemms} == {"compute"}
+    step = passed(1, "decode", 2048)
+    assert {work.light.bound for work in step.work} == {"memory"}
+    weights = (parameters(LLAMA) - LLAMA.vocabulary * LLAMA.hidden) * 2
+    gemms = sum(work.seconds for work in step.gemms)
+    assert gemms == pytest.approx(weights / 3.35e12, rel=0.001)
+    assert step.gemm_share == pytest.approx(0.925, abs=0.005)
+
+
+def test_weights_of_four_bits_take_a_quarter_of_the_time():
+    whole, quarter = passed(1, "decode"), passed(1, "decode", bits=4)
+    assert quarter.gemms[0].seconds / whole.gemms[0].seconds == pytest.approx(0.25, abs=0.001)
+    with pytest.raises(ArgumentValueError, match="give 1 to 16, those of bf16"):
+        passed(1, "decode", bits=32)
+    with pytest.raises(ArgumentValueError, match="is not multiplied by A100"):
+        passed(1, chip="A100", operands="fp8")
+
+
+def test_doubling_what_is_80_percent_gains_two_thirds():
+    """The GEMM chapter says that all becomes 80% faster."""
+    assert round(amdahl(0.8, 2), 2) == 1.67
+    assert amdahl(1, 3) == 3
+    for share, speedup in ((1.1, 2), (-0.1, 2), (0.5, 0), (float("nan"), 2)):
+        with pytest.raises(ArgumentValueError, match=r"share=|speedup="):
+            amdahl(share, speedup)
+
+
+def test_every_config_names_its_source_and_is_read(tmp_path):
+    assert len(shipped()) == 8
+    for name in shipped():
+        assert json.loads((FOLDER / f"{name}.json").read_text())["source"].startswith("https://huggingface.co/")
+        assert named(name).name == name
+    path = tmp_path / "config.json"
+    path.write_text((FOLDER / "qwen3-32b.json").read_text())
+    assert products(named(str(path)), 5) == products(named("Qwen3-32B"), 5)
+
+
+def fields(**changes):
+    known = json.loads((FOLDER / "deepseek-v3.json").read_text())
+    return {name: value for name, value in (known | changes).items() if value != "left out"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"hidden_size": "left out"}, "toy has no hidden_size: give a Llama"),
+        ({"hidden_size": -1}, "hidden_size=-1 must be an integer from 1"),
+        ({"hidden_size": True}, "hidden_size=True must be an integer"),
+        ({"num_hidden_layers": 1e3}, "num_hidden_layers=1000.0 must be an integer"),
+        ({"num_experts_per_tok": 300}, "num_experts_per_tok=300 is more than 256 experts"),
+    ],
+)
+def test_fields_that_are_missing_or_wrong(changes, said):
+    with pytest.raises(ArgumentValueError, match=said):
+        architecture(fields(**changes), "toy")
+
+
+def test_a_config_inside_another_and_queries_without_latents():
+    model = architecture({"text_config": fields(q_lora_rank=None)}, "toy")
+    assert products(model, 1)[0].n == 128 * 192 + 576
+    assert model.latents.query == 0
+
+
+def test_names_and_files_that_are_none(tmp_path):
+    (tmp_path / "a.json").write_text("[1]")
+    (tmp_path / "b.json").write_text("{")
+    for name, said in (
+        ("llama-9", "use deepseek-v3, gpt-oss-120b"),
+        (str(tmp_path / "a.json"), "holds no JSON object"),
+        (str(tmp_path / "b.json"), "is not JSON"),
+        (str(tmp_path / "c.json"), "cannot be read"),
+    ):
+        with pytest.raises(ArgumentValueError, match=said):
+            named(name)
+    with pytest.raises(ArgumentValueError, match="tokens=0 must be"):
+        products(LLAMA, 0)
+    with pytest.raises(ArgumentValueError, match="context=-1 must be"):
+        attention(LLAMA, 1, -1, "decode")

@@ -1,0 +1,59 @@
+"""Schedules against the published example, and their reads against counts by hand."""
+
+import pytest
+
+from tilewright.errors import ArgumentValueError
+from tilewright.model.schedules import Schedule, TileSizes, line_bytes_of, schedule_reads, schedules
+
+
+def test_the_published_example():
+    """Gordić's 64 tiles on 10 SMs: rows of A and columns of B that seven waves read."""
+    found = {each.name: each for each in schedules(8, 8, 10, [(5, 2), (4, 4)], [8])}
+    assert {name: sum(each.operands) for name, each in found.items()} == {
+        "row by row": 65, "bands of 8 rows": 65, "blocks of 5 x 2": 48, "blocks of 4 x 4": 55, "Hilbert's curve": 49,
+    }  # fmt: skip
+    assert found["row by row"].operands == [10, 10, 10, 10, 10, 10, 5]
+    assert [len(wave) for wave in found["Hilbert's curve"].waves] == [10] * 6 + [4]
+    assert found["blocks of 5 x 2"].as_dict()["read"] == 48
+
+
+def test_an_order_of_ones_own():
+    """Two SMs: a diagonal reads four operands in each wave, a row three."""
+    diagonal = Schedule("diagonal", ((0, 0), (1, 1), (0, 1), (1, 0)), 2)
+    assert diagonal.operands == [4, 4]
+    tile = TileSizes(64, 64, 64, 2)
+    reads = schedule_reads(diagonal, tile, 64, 1 << 20)
+    assert (reads.l2_bytes, reads.hbm_bytes, reads.least_bytes) == (8 * 8192, 4 * 8192, 4 * 8192)
+    assert reads.as_dict()["hit_rate"] == 0.5
+
+
+def test_an_l2_that_holds_nothing_of_the_last_wave():
+    """One SM and an L2 of one set: row by row, each tile reads its column anew, and its row too."""
+    (rows, _) = schedules(2, 4, 1)
+    tile = TileSizes(64, 64, 64, 2)
+    small = schedule_reads(rows, tile, 64 * 100, 16 * line_bytes_of(tile))
+    assert small.hbm_bytes == small.l2_bytes == 2 * 8 * 100 * 8192
+    assert schedule_reads(rows, tile, 64 * 100, 1 << 30).hbm_bytes == small.least_bytes == (2 + 4) * 100 * 8192
+
+
+@pytest.mark.parametrize(
+    ("tile", "line"),
+    [
+        (TileSizes(128, 256, 64, 2), 16384),
+        (TileSizes(128, 192, 64, 2), 8192),
+        (TileSizes(100, 100, 8, 2), 64),
+        (TileSizes(1, 1, 1, 2), 2),
+    ],
+)
+def test_lines_divide_the_parts_of_a_tile(tile, line):
+    assert line_bytes_of(tile) == line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [((0, 4, 2), "tiles_m=0"), ((4, -1, 2), "tiles_n=-1"), ((4, 4, 0), "slots=0"), ((4, 4, 2, [(0, 2)]), "block=0"),
+     ((4, 4, 2, [], [0]), "group=0")],
+)  # fmt: skip
+def test_impossible_extents_are_refused(arguments, named):
+    with pytest.raises(ArgumentValueError, match=f"{named} must be an integer from 1 on"):
+        schedules(*arguments)
