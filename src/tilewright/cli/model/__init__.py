@@ -11,6 +11,7 @@ import typer
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
     fragments,
+    language,
     light,
     machine,
     memory,
@@ -43,6 +44,8 @@ TOPICS = (
     multiply.swap_ab,
     numbers.formats,
     numbers.sums,
+    language.llm,
+    language.amdahl,
 )
 """The topics in the order of docs/machine/README.md."""
 
