@@ -77,6 +77,11 @@ class Expression(NamedTuple):
     def __str__(self) -> str:
         return spelled(self.root)
 
+    @property
+    def operations(self) -> int:
+        """The number of operations."""
+        return sum(isinstance(node, Operation) for node in nodes(self.root))
+
     def cuda(self, names: Mapping[str, str]) -> str:
         """The CUDA expression, with these CUDA expressions of type float for `acc` and the operands.
 

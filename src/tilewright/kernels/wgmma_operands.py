@@ -83,13 +83,19 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
     """The most accumulators per thread, as the problem stands and transposed.
 
     The epilogue's code, unrolled over all of them, then compiles within 1.5 s; its operands are read in pairs of
-    columns, of which a transposed problem has none.
+    columns, of which a transposed problem has none. Long expressions, and those of many operands that are not read in
+    pairs, leave few registers, and take some seconds even so.
     """
-    if problem.epilogue.is_linear:
+    epilogue = problem.epilogue
+    if epilogue.is_linear:
         return 208, 208
-    operands = (matrix for matrix in problem.epilogue.operands if matrix.column_stride)  # others are read once a row
-    accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias, *operands)
-    return 208 if all(matrix is None or has_pairs(matrix, problem.n) for matrix in accessed) else 128, 128
+    operands = [matrix for matrix in epilogue.operands if matrix.column_stride]  # others are read once a row
+    unpaired = [matrix for matrix in operands if not has_pairs(matrix, problem.n)]
+    if epilogue.expression is not None and (epilogue.expression.operations > 24 or len(unpaired) > 4):
+        return 64, 64
+    accessed = (problem.out, epilogue.c, epilogue.bias, *operands)
+    most = 208 if all(matrix is None or has_pairs(matrix, problem.n) for matrix in accessed) else 128
+    return most, 64 if len(operands) > 4 else 128
 
 
 def scattered(problem: Problem) -> tuple[bool, bool]:

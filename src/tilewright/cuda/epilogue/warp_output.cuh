@@ -275,6 +275,7 @@ class WarpOutput {
       for (int block = 0; block < blocks; ++block) {
         const int q = block * 2 + half;
         if constexpr (HasExpression<Config>) {
+          if (block == 0) asm volatile("" : "+r"(column));  // as above, until the next half
           const float2 pair = epilogue_row.expression.finish(
               accumulators[2 * q], accumulators[2 * q + 1], column + block * 8, inside - block * 8);
           words[q] = word_of<Output>(pair.x, pair.y);
