@@ -1,17 +1,19 @@
 """The microbenchmarks' kernels in the emulator: they break no rule, and their sums are right."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.bench.micro import wgmma
+from tilewright.bench.micro import fma, wgmma
 from tilewright.bench.micro.runners import EmulatedRunner
 from tilewright.cli import app
 from tilewright.errors import ArgumentValueError, TilewrightError
-from tilewright.hardware import A100
+from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
+from tilewright.jit.listing import instruction_mix
 
 RUNNER = EmulatedRunner()
 
@@ -30,7 +32,7 @@ def test_wrong_sums_are_no_measurement(monkeypatch):
     """Rows that are not swizzled lie elsewhere than the descriptor says."""
     case = wgmma.Case(wgmma.KINDS[0], 16)
     monkeypatch.setattr(wgmma, "swizzle_of", lambda span: lambda offset: offset)
-    with pytest.raises(TilewrightError, match="gives wrong sums on the emulator"):
+    with pytest.raises(TilewrightError, match="gives a wrong result on the emulator"):
         wgmma.run(case, build(case.unit()), RUNNER, rounds=1)
 
 
@@ -75,6 +77,51 @@ def test_the_command_in_the_emulator(tmp_path):
         (8, 2, None, 18),
     ]
     assert invoke(*words, "--warpgroups", "1").stdout.startswith("1 kernels break no rule")
+
+
+def test_the_table_of_a_gpu(monkeypatch):
+    """With a runner that says that it is a GPU of one SM, and has a clock."""
+
+    class Gpu(EmulatedRunner):
+        name = "gpu"
+        hardware = H200._replace(sm_count=1)
+
+        def run(self, kernel, shape, read, written, numbers):
+            super().run(kernel, shape._replace(smem_bytes=8192 + 2048), read, written, numbers)
+            written[1][...] = [[[0, 20 * 16 * numbers[0]]]]
+
+    monkeypatch.setattr("tilewright.cli.bench.micro.wants_gpu", lambda backend: True)
+    monkeypatch.setattr("tilewright.bench.micro.runners.GpuRunner", Gpu)
+    monkeypatch.setattr("tilewright.bench.micro.wgmma.measure", partial(wgmma.measure, rounds=1))
+    done = invoke("--n", "16", "--kind", "bf16:K:K", "--warpgroups", "1")
+    assert done.stdout.splitlines()[1].split() == ["bf16:K:K", "16", "1", "20.00", "20.00", "20.00", "20"]
+
+
+@pytest.mark.parametrize(("chains", "warps", "model"), [(1, 1, 4), (3, 1, 4 / 3), (1, 16, 1), (8, 4, 1), (2, 5, 1)])
+def test_a_chain_of_multiply_adds(chains, warps, model):
+    case = fma.Case(chains, warps)
+    kernel = build(case.unit())
+    assert kernel.spill_bytes == 0
+    assert fma.run(case, kernel, RUNNER, rounds=2).shape == (1,)
+    assert fma.model_clocks(case, H200) == pytest.approx(model, abs=0.001)
+
+
+def test_an_a100_issues_a_multiply_add_every_other_clock():
+    assert fma.model_clocks(fma.Case(8), A100) == 2
+
+
+def test_the_multiply_adds_are_single_instructions():
+    assert instruction_mix(build(fma.Case(3).unit()).ptx, "ptx")["fma.rn.f32"] == 3 * fma.STEPS
+
+
+def test_the_command_for_chains():
+    done = CliRunner().invoke(
+        app, ["bench", "micro", "fma", "--chains", "2", "--warps", "1,4", "--backend", "emulator"]
+    )
+    assert done.stdout.startswith("2 kernels break no rule")
+    refused = CliRunner().invoke(app, ["bench", "micro", "fma", "--chains", "99", "--backend", "emulator"])
+    assert refused.exit_code == 2
+    assert "chains=99 are not in one CTA: use 1 to 32" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.model.l2 import H200_L2, Cache, product_reads, simulate
+from tilewright.model.l2 import H200_L2, Cache, product_reads, simulate, simulate_partitions
 from tilewright.model.raster import hilbert_tile, row_major_tile
 
 SMALL = Cache(nbytes=4 * 2 * 64, ways=2, line_bytes=64)
@@ -61,3 +61,26 @@ def test_hilbert_order_halves_the_misses_of_row_major_order():
     hilbert, row_major = misses(hilbert_tile), misses(row_major_tile)
     assert row_major == (tiles_m // 4) * (4 + 2 * tiles_n) * (k // 64)  # nothing of a wave is there for the next
     assert hilbert < 0.6 * row_major
+
+
+@pytest.mark.parametrize(
+    ("copies", "requests", "near", "far", "misses"),
+    [
+        # Lines 0 and 3 are at home in the partition of CTA 0, lines 1 and 2 in that of CTA 1.
+        (False, [(0, 0), (0, 0), (1, 0), (1, 0)], 1, 2, 1),
+        (True, [(0, 0), (0, 0), (1, 0), (1, 0)], 2, 1, 1),  # the second time, CTA 1 has a copy
+        (True, [(0, 1), (0, 1), (1, 1)], 2, 0, 1),  # a line from afar is kept on both sides
+        (False, [(0, 1), (0, 1), (1, 1)], 1, 1, 1),
+    ],
+)
+def test_near_and_far(copies, requests, near, far, misses):
+    reads = simulate_partitions(requests, SMALL, copies=copies)
+    assert (reads.near, reads.far, reads.misses) == (near, far, misses)
+    assert reads.lines == len(requests)
+
+
+def test_copies_halve_what_fits():
+    """Eight lines fit in four sets of two, but not if both sides read all of them and keep copies."""
+    requests = [(cta, line) for _ in range(3) for line in range(8) for cta in (0, 1)]
+    assert simulate_partitions(requests, SMALL, copies=False).misses == 8
+    assert simulate_partitions(requests, SMALL, copies=True).misses > 8

@@ -1,8 +1,15 @@
-"""A minimal model of a set-associative L2: the reads of a tiled product that go to DRAM, for an order of tiles."""
+"""A minimal model of a set-associative L2: the reads of a tiled product that go to DRAM, for an order of tiles.
+
+From the A100 on, L2 is in two partitions. An SM is connected to one of them, and reaches the other through it; a line
+has its home in one, that to which its DRAM is connected. NVIDIA says of the A100 that each partition caches what the
+SMs connected to it access (white paper, "A100 L2 cache"), so that a line that SMs of both sides read is there twice.
+How addresses choose a home is not published: here it is the parity of the line's number.
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from tilewright.rounding import ceil_div
 
@@ -42,24 +49,83 @@ class Reads:
         return 1 - self.misses / self.lines if self.lines else 1.0
 
 
-def simulate(lines: Iterable[int], cache: Cache) -> Reads:
-    """Read the lines of these numbers, in order, from a cache that starts empty."""
-    sets: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(cache.sets)]
-    total = misses = 0
-    for line in lines:
-        places = sets[line % cache.sets]
-        total += 1
-        if line in places:
-            places.move_to_end(line)
-            continue
-        misses += 1
-        if len(places) == cache.ways:
+class _Lines:
+    """The lines in a cache, which starts empty."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._sets: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(cache.sets)]
+        self._ways = cache.ways
+
+    def touch(self, line: int) -> bool:
+        """Whether a line is there; it is now the most recently used one of its set."""
+        places = self._sets[line % len(self._sets)]
+        if line not in places:
+            return False
+        places.move_to_end(line)
+        return True
+
+    def keep(self, line: int) -> None:
+        """Add a line that is not there, instead of the least recently used one of a full set."""
+        places = self._sets[line % len(self._sets)]
+        if len(places) == self._ways:
             places.popitem(last=False)
         places[line] = None
+
+
+def simulate(lines: Iterable[int], cache: Cache) -> Reads:
+    """Read the lines of these numbers, in order, from a cache that starts empty."""
+    there = _Lines(cache)
+    total = misses = 0
+    for line in lines:
+        total += 1
+        if not there.touch(line):
+            misses += 1
+            there.keep(line)
     return Reads(total, misses)
 
 
-def product_reads(
+@dataclass(frozen=True, slots=True)
+class PartitionReads(Reads):
+    """Reads from two partitions: `far` of the hits were in the partition to which the SM is not connected."""
+
+    far: int
+
+    @property
+    def near(self) -> int:
+        """Hits in the SM's own partition."""
+        return self.lines - self.misses - self.far
+
+
+def simulate_partitions(requests: Iterable[tuple[int, int]], cache: Cache, *, copies: bool) -> PartitionReads:
+    """Read lines, each for a CTA, from a cache of which each of two partitions has half.
+
+    requests: numbers of CTAs and of lines. CTAs with even numbers are connected to one partition, the others to the
+    other one. copies: a line from the far partition is then kept in the near one too.
+    """
+    half = replace(cache, nbytes=cache.nbytes // 2)
+    sides = _Lines(half), _Lines(half)
+    total = misses = far = 0
+    for cta, line in requests:
+        total += 1
+        near, home = cta & 1, line.bit_count() & 1
+        if (copies or near == home) and sides[near].touch(line):
+            continue
+        if near == home or not sides[home].touch(line):
+            misses += 1
+            sides[home].keep(line)
+        else:
+            far += 1
+        if copies and near != home:
+            sides[near].keep(line)
+    return PartitionReads(total, misses, far)
+
+
+def product_reads(order: Sequence[tuple[int, int]], **sizes: int) -> Iterator[int]:
+    """The lines of `product_requests` without the CTAs; sizes: its other arguments."""
+    return (line for _, line in product_requests(order, **sizes))
+
+
+def product_requests(
     order: Sequence[tuple[int, int]],
     *,
     tile_m: int,
@@ -69,8 +135,8 @@ def product_reads(
     element_bytes: int,
     ctas: int,
     line_bytes: int,
-) -> Iterator[int]:
-    """The lines that a persistent kernel reads if its CTAs go along k in step.
+) -> Iterator[tuple[int, int]]:
+    """The CTA and the line of each read of a persistent kernel whose CTAs go along k in step.
 
     order: tiles of out as (row, column), counted in tiles. CTA number i of `ctas` takes tiles i, i + ctas, ...
     The part of A or B that a tile needs for one k-block is stored as consecutive lines, even if k ends within the
@@ -84,8 +150,8 @@ def product_reads(
     for first in range(0, len(order), ctas):
         wave = order[first : first + ctas]
         for k_block in range(k_blocks):
-            for m, n in wave:
+            for cta, (m, n) in enumerate(wave):
                 a = (m * k_blocks + k_block) * a_lines
                 b = b_start + (n * k_blocks + k_block) * b_lines
-                yield from range(a, a + a_lines)
-                yield from range(b, b + b_lines)
+                for line in chain(range(a, a + a_lines), range(b, b + b_lines)):
+                    yield cta, line

@@ -5,12 +5,12 @@ them. So it reads least if its tiles make a square. Source of the example with 6
 NVIDIA GPUs", figures 44 to 46.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Any, NamedTuple
 
-from tilewright.model.l2 import Cache, Reads, product_reads, simulate
+from tilewright.model.l2 import Cache, PartitionReads, Reads, product_requests, simulate, simulate_partitions
 from tilewright.model.raster import blocked_tile, grouped_tile, hilbert_tile, row_major_tile
 from tilewright.rounding import ceil_div, natural
 
@@ -114,14 +114,26 @@ def schedule_reads(schedule: Schedule, tile: TileSizes, k: int, l2_bytes: int) -
 
     Raises an ArgumentValueError for an extent below 1.
     """
-    for name, value in (("k", k), ("tile_k", tile.k), ("l2_bytes", l2_bytes)):
-        natural(name, value, 1)
-    line_bytes = line_bytes_of(tile)
-    lines = product_reads(
-        schedule.order, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, k=k, element_bytes=tile.element_bytes,
-        ctas=schedule.slots, line_bytes=line_bytes,
-    )  # fmt: skip
+    requests, cache = _requests(schedule, tile, k, l2_bytes)
     rows, columns = ({place[axis] for place in schedule.order} for axis in (0, 1))
     depth = ceil_div(k, tile.k) * tile.k * tile.element_bytes
     least = (len(rows) * tile.m + len(columns) * tile.n) * depth
-    return ScheduleReads(simulate(lines, Cache(l2_bytes, line_bytes=line_bytes)), line_bytes, least)
+    return ScheduleReads(simulate((line for _, line in requests), cache), cache.line_bytes, least)
+
+
+def schedule_in_partitions(
+    schedule: Schedule, tile: TileSizes, k: int, l2_bytes: int, *, copies: bool
+) -> PartitionReads:
+    """The same from an L2 in two partitions; copies: as for `simulate_partitions`."""
+    return simulate_partitions(*_requests(schedule, tile, k, l2_bytes), copies=copies)
+
+
+def _requests(schedule: Schedule, tile: TileSizes, k: int, l2_bytes: int) -> tuple[Iterator[tuple[int, int]], Cache]:
+    for name, value in (("k", k), ("tile_k", tile.k), ("l2_bytes", l2_bytes)):
+        natural(name, value, 1)
+    cache = Cache(l2_bytes, line_bytes=line_bytes_of(tile))
+    requests = product_requests(
+        schedule.order, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, k=k, element_bytes=tile.element_bytes,
+        ctas=schedule.slots, line_bytes=cache.line_bytes,
+    )  # fmt: skip
+    return requests, cache

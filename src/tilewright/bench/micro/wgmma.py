@@ -4,15 +4,16 @@ The model beside it is `tilewright.model.wgmma_time`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.bench.micro.clocks import Clocks, clocks_between, wrong_result
 from tilewright.bench.micro.runners import Runner
-from tilewright.errors import ArgumentValueError, TilewrightError
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import WGMMA_N
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.source import Major, TranslationUnit, translation_unit, wgmma_wrapper
@@ -128,12 +129,8 @@ def run(case: Case, kernel: CompiledKernel, runner: Runner, rounds: int) -> NDAr
     expected = a.astype(np.float64) @ b.astype(np.float64).T * (rounds * ROUND // 4)
     exact = np.abs(expected).max() <= EXACT[case.kind.dtype]
     if not (out == expected).all() if exact else np.isnan(out).any():
-        raise TilewrightError(
-            f"{kernel.name} gives wrong sums on the {runner.name}, so its clocks mean nothing: see `tilewright doctor`"
-        )
-    begin, end = spans[..., 0].min(axis=1), spans[..., 1].max(axis=1)
-    clocks: NDArray[np.float64] = (end - begin) / (rounds * ROUND * case.warpgroups)
-    return clocks
+        raise wrong_result(kernel.name, runner.name)
+    return clocks_between(spans) / (rounds * ROUND * case.warpgroups)
 
 
 def _image(rows: NDArray[Any], major: Major) -> NDArray[np.uint8]:
@@ -146,23 +143,6 @@ def _image(rows: NDArray[Any], major: Major) -> NDArray[np.uint8]:
     image = np.empty_like(plain)
     image[swizzle_of(ROW_BYTES)(np.arange(len(plain)))] = plain
     return image
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """The clocks of a case: of the SMs, the median, the least and the most; and the model's."""
-
-    kind: str
-    n: int
-    warpgroups: int
-    median: float
-    least: float
-    most: float
-    model: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def cases(kinds: Iterable[Kind], ns: Iterable[int], warpgroups: Sequence[int]) -> list[Case]:
@@ -184,5 +164,4 @@ def measure(wanted: Sequence[Case], runner: Runner, rounds: int = ROUNDS) -> Ite
             kernel = future.result()
             run(case, kernel, runner, rounds=1)  # whose sums are exact, and which brings the kernel to the SMs
             found = run(case, kernel, runner, rounds)
-            middle, least, most = float(np.median(found)), float(found.min()), float(found.max())
-            yield Clocks(str(case.kind), case.n, case.warpgroups, middle, least, most, model)
+            yield Clocks.of({"kind": str(case.kind), "n": case.n, "warpgroups": case.warpgroups}, found, model)

@@ -12,7 +12,12 @@ from tilewright.cli.output import columns, print_json, progress
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
-    from tilewright.bench.micro.wgmma import Clocks, Kind
+    from collections.abc import Iterator
+
+    from tilewright.bench.micro.runners import Runner
+    from tilewright.bench.micro.wgmma import Kind
+
+Output = Annotated[Path | None, typer.Option("--output", help="Write the record into this file.", show_default=False)]
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
@@ -24,7 +29,7 @@ def micro() -> None:
     \b
     Examples:
       tilewright bench micro wgmma --output wgmma_h200.json
-      tilewright bench micro wgmma --help
+      tilewright bench micro fma --help
     """
 
 
@@ -45,9 +50,7 @@ def wgmma(
     ] = None,
     warpgroups: Annotated[str, typer.Option("--warpgroups", help="Warpgroups that issue it, 1 or 2 or both.")] = "1,2",
     backend: BackendOption = BackendName.auto,
-    output: Annotated[
-        Path | None, typer.Option("--output", help="Write the record into this file.", show_default=False)
-    ] = None,
+    output: Output = None,
     as_json: Json = False,
 ) -> None:
     """Count the clocks from one wgmma to the next in a long chain on each SM, beside those of the model.
@@ -70,36 +73,77 @@ def wgmma(
     require_writable("--output", output)
     on_gpu = wants_gpu(backend)
     runner = GpuRunner() if on_gpu else EmulatedRunner()
-    record: dict[str, Any] = {"command": "tilewright bench micro wgmma", **_conditions(on_gpu)}
+    labels = ("kind", "n", "warpgroups")
+    _measure("wgmma", measure(wanted, runner, **_rounds(on_gpu)), len(wanted), runner, labels, output, as_json=as_json)
+
+
+@app.command(cls=WithNegativeNumbers)
+@command
+def fma(
+    chains: Annotated[str, typer.Option("--chains", help="Independent chains of a thread.")] = "1,2,3,4,6,8",
+    warps: Annotated[str, typer.Option("--warps", help="Warps of an SM, which has four schedulers.")] = "1,4,8,16",
+    backend: BackendOption = BackendName.auto,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Count the clocks of a multiply-add in chains of dependent ones, beside those of the model.
+
+    \b
+    Examples:
+      tilewright bench micro fma --output fma.json
+      tilewright bench micro fma --chains 1,4 --warps 4
+      tilewright bench micro fma --chains 2 --warps 1 --backend emulator --json
+    """
+    from tilewright.bench.micro.fma import Case, measure
+    from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
+
+    wanted = [Case(each, count) for each in _numbers(chains, "--chains") for count in _numbers(warps, "--warps")]
+    require_writable("--output", output)
+    on_gpu = wants_gpu(backend)
+    runner = GpuRunner() if on_gpu else EmulatedRunner()
+    labels = ("chains", "warps")
+    _measure("fma", measure(wanted, runner, **_rounds(on_gpu)), len(wanted), runner, labels, output, as_json=as_json)
+
+
+def _rounds(on_gpu: bool) -> dict[str, int]:
+    """In the emulator, one round shows as much as many."""
+    return {} if on_gpu else {"rounds": 1}
+
+
+def _measure(
+    name: str,
+    measured: "Iterator[Any]",
+    count: int,
+    runner: "Runner",
+    labels: tuple[str, ...],
+    output: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Take the cases as they are measured; write and show the record, without the emulator's clocks.
+
+    labels: the fields that name a case.
+    """
+    on_gpu = runner.name == "gpu"
+    record: dict[str, Any] = {"command": f"tilewright bench micro {name}", **_conditions(on_gpu)}
     record |= {"gpu": runner.hardware.name if on_gpu else None, "cases": []}
-    found: list[Clocks] = []
-    with progress("wgmma", 0.0) as bar:
-        for clocks in measure(wanted, runner, **({} if on_gpu else {"rounds": 1})):
-            found.append(clocks)
-            bar(len(found) / len(wanted), f"{clocks.kind}, n {clocks.n}")
-    record["cases"] = [_case(clocks, on_gpu) for clocks in found]
+    with progress(name, 0.0) as bar:
+        for clocks in measured:
+            case = clocks.as_dict() | ({} if on_gpu else dict.fromkeys(("median", "least", "most")))
+            record["cases"].append(case)
+            bar(len(record["cases"]) / count, ", ".join(f"{label} {case[label]}" for label in labels))
     if output is not None:
         output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if as_json:
         print_json(record)
-    elif on_gpu:
-        _show(found)
+    elif not on_gpu:
+        typer.echo(f"{count} kernels break no rule in the emulator, and their results are right; it has no clock")
     else:
-        typer.echo(f"{len(found)} kernels break no rule in the emulator, and their sums are right; it has no clock")
-
-
-def _show(found: "list[Clocks]") -> None:
-    """A table of measured and modeled clocks."""
-    cells: list[tuple[str, ...]] = [("kind", "n", "warpgroups", "clocks", "least", "most", "model")]
-    for each in found:
-        clocks = (f"{value:.1f}" for value in (each.median, each.least, each.most))
-        cells.append((each.kind, str(each.n), str(each.warpgroups), *clocks, f"{each.model:g}"))
-    columns(cells, gap=3, headings=1)
-
-
-def _case(clocks: "Clocks", on_gpu: bool) -> dict[str, Any]:
-    """A case for JSON, without the emulator's clocks."""
-    return clocks.as_dict() | ({} if on_gpu else dict.fromkeys(("median", "least", "most")))
+        cells: list[tuple[str, ...]] = [(*labels, "clocks", "least", "most", "model")]
+        for case in record["cases"]:
+            clocks = (f"{case[part]:.2f}" for part in ("median", "least", "most"))
+            cells.append((*(str(case[label]) for label in labels), *clocks, f"{case['model']:g}"))
+        columns(cells, gap=3, headings=1)
 
 
 def _conditions(on_gpu: bool) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import typer
 
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
+    caches,
+    distance,
     fragments,
     language,
     light,
@@ -38,8 +40,12 @@ TOPICS = (
     memory.coalescing,
     memory.banks,
     memory.swizzle,
+    caches.l1,
     fragments.fragments,
     raster.raster,
+    caches.l2,
+    distance.dram,
+    distance.dsmem,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,

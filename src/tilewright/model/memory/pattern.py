@@ -1,7 +1,8 @@
 """A warp's addresses, given as an expression of `lane`: "lane * 4", "lane % 8 * 128 + lane // 8 * 16".
 
-The expression is parsed and walked, never evaluated as Python: it may have whole numbers, `lane`, arithmetic, bits,
-comparisons, a choice (`... if lane < 8 else None`, where None means no access) and the swizzles of TMA as functions.
+Other names have values that the caller gives, such as `step`. The expression is parsed and walked, never evaluated as
+Python: it may have whole numbers, names, arithmetic, bits, comparisons, a choice (`... if lane < 8 else None`, where
+None means no access) and the swizzles of TMA as functions.
 """
 
 import ast
@@ -16,7 +17,8 @@ from tilewright.model.memory.banks import Indices
 from tilewright.model.memory.swizzle import SWIZZLES
 from tilewright.model.occupancy import WARP
 
-MOST_CHARACTERS = 400
+MOST_CHARACTERS = 300
+"""So that what is nested stays far from Python's limit."""
 MOST_BYTES = 1 << 48
 """Addresses lie below, and so does every value on the way: more than the memory of any GPU."""
 
@@ -46,13 +48,15 @@ _FUNCTIONS: dict[str, Callable[[int], int]] = {
     "abs": abs,
 }
 ALLOWED = (
-    "whole numbers, lane, + - * // % & | ^ << >>, comparisons, `X if CONDITION else Y`, None for no access, and "
+    "whole numbers, + - * // % & | ^ << >>, comparisons, `X if CONDITION else Y`, None for no access, and "
     + ", ".join(f"{name}(X)" for name in _FUNCTIONS)
 )
 
 
-def addresses_of(expression: str, lanes: int = WARP) -> Indices:
+def addresses_of(expression: str, lanes: int = WARP, **names: int) -> Indices:
     """The addresses of a warp's 32 lanes in bytes, -1 for none; only the first `lanes` lanes access.
+
+    names: the values of further names, the same in all lanes.
 
     Raises an ArgumentValueError that names what the expression must not have, and where a value is impossible.
     """
@@ -66,7 +70,7 @@ def addresses_of(expression: str, lanes: int = WARP) -> Indices:
         raise ArgumentValueError(f"{expression!r} is no expression: use {ALLOWED}") from None
     found = np.full(WARP, -1, np.int64)
     for lane in range(lanes):
-        value = _Walk(expression, lane).value(tree)
+        value = _Walk(expression, {"lane": lane, **names}).value(tree)
         if value is None:
             continue
         if isinstance(value, bool) or not 0 <= value < MOST_BYTES:
@@ -80,16 +84,16 @@ def addresses_of(expression: str, lanes: int = WARP) -> Indices:
 class _Walk:
     """The evaluation of an expression in one lane."""
 
-    def __init__(self, expression: str, lane: int) -> None:
-        self._expression, self._lane = expression, lane
+    def __init__(self, expression: str, names: dict[str, int]) -> None:
+        self._expression, self._names, self._lane = expression, names, names["lane"]
 
     def value(self, node: ast.AST) -> Any:
         """The value of a part of the expression: an integer, a truth value, or None."""
         match node:
             case ast.Constant(int() | None as value):
                 return value
-            case ast.Name("lane"):
-                return self._lane
+            case ast.Name(name) if name in self._names:
+                return self._names[name]
             case ast.BinOp(left, operation, right) if type(operation) in OPERATIONS:
                 return self._operate(operation, self._number(left), self._number(right))
             case ast.UnaryOp(ast.USub(), operand):
@@ -108,7 +112,7 @@ class _Walk:
             case ast.Call(ast.Name(name), [argument], []) if name in _FUNCTIONS:
                 return _FUNCTIONS[name](self._number(argument))
         raise ArgumentValueError(
-            f"{ast.unparse(node)!r} in {self._expression!r} is not understood: use {ALLOWED}"
+            f"{ast.unparse(node)!r} in {self._expression!r} is not understood: use {', '.join(self._names)}, {ALLOWED}"
         )  # fmt: skip
 
     def _number(self, node: ast.AST) -> int:

@@ -28,7 +28,7 @@ def test_values(expression, values):
 @pytest.mark.parametrize(
     ("expression", "why"),
     [
-        ("__import__('os').system('true')", "is not understood: use whole numbers, lane"),
+        ("__import__('os').system('true')", "is not understood: use lane, whole numbers"),
         ("lane.real", "is not understood"),
         ("row * 4", "'row' in 'row \\* 4' is not understood"),
         ("lane ** 9", "is not understood"),
@@ -39,7 +39,8 @@ def test_values(expression, values):
         ("lane *", "is no expression"),
         ("", "is no expression"),
         ("(" * 300, "is no expression"),
-        ("lane + " * 80 + "1", "has 561 characters: use 400 at most"),
+        ("lane + " * 80 + "1", "has 561 characters: use 300 at most"),
+        ("-" * 299 + "1", "is -1 in lane 0"),
         ("4 // lane", "has no usable value in lane 0"),
         ("1 << lane * 9", "has no usable value in lane 6"),
         ("1 << -1", "has no usable value"),
@@ -52,6 +53,12 @@ def test_values(expression, values):
 def test_refusals(expression, why):
     with pytest.raises(ArgumentValueError, match=why):
         addresses_of(expression)
+
+
+def test_further_names():
+    assert addresses_of("lane * 8 + step", lanes=2, step=3)[:2].tolist() == [3, 11]
+    with pytest.raises(ArgumentValueError, match=r"'warp' in 'lane \+ warp' is not understood: use lane, step, whole"):
+        addresses_of("lane + warp", step=3)
 
 
 @pytest.mark.parametrize("lanes", [0, -1, 33])

@@ -1,0 +1,69 @@
+"""Pictures of what is far: rows and banks of DRAM, and the clocks until a load's value is there."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tilewright.model.memory.dram import BANKS_PER_CHANNEL, Dram
+from tilewright.model.memory.dsmem import Level
+from tilewright.plots.panels import arrow, blank, box, fill, lattice, note
+from tilewright.plots.style import BLUE, GRAY, GREEN, GRID, ORANGE, PALE, PURPLE, RED, SMALL, figure, styled
+
+
+@styled()
+def rows_and_strides(dram: Dram, strides: Sequence[int], title: str) -> Figure:
+    """A bank with an open row, and the most bandwidth for reading a sector at each stride."""
+    picture, (bank, rates) = figure(9, 3.4, ncols=2, width_ratios=(1, 1.2))
+    _bank(bank)
+    bounds = [dram.strided_bandwidth(stride) / 1e12 for stride in strides]
+    places = range(len(strides))
+    rates.bar(places, bounds, color=[BLUE if each == bounds[0] else ORANGE for each in bounds], width=0.8)
+    for place, bound in zip(places, bounds, strict=True):
+        rates.annotate(f"{bound:.2f}", (place, bound), ha="center", va="bottom", fontsize=SMALL)
+    rates.set_xticks(places, [f"{stride:,}" for stride in strides])
+    rates.set_xlabel("bytes from one sector to the next")
+    rates.set_ylabel("TB/s of sectors, at most")
+    rates.set_title(title, loc="left")
+    rates.spines[["top", "right"]].set_visible(False)
+    rates.set_ylim(0, max(bounds) * 1.12)
+    rates.grid(axis="y", color=GRID, lw=0.4)
+    rates.set_axisbelow(True)
+    return picture
+
+
+def _bank(axes: Axes) -> None:
+    blank(axes, 34, 22, f"one of {BANKS_PER_CHANNEL} banks of a channel")
+    rows, columns = 8, 20
+    fill(axes, [(1, 7, rows * 1.3, columns)], PALE[GRAY])
+    fill(axes, [(1 + 3 * 1.3, 7, 1.3, columns)], BLUE)
+    lattice(axes, (1, 7, rows * 1.3, columns), rows, columns)
+    box(axes, (14, 7, 2, columns), BLUE, "row buffer: 1 KiB, 32 sectors", pale=True, size=SMALL)
+    box(axes, (18.5, 14, 2, 6), GREEN, "a sector", pale=True, size=SMALL)
+    arrow(axes, (1 + 4 * 1.3, 24), (14, 24))
+    arrow(axes, (14, 10), (1 + 4 * 1.3, 10))
+    arrow(axes, (16, 17), (18.5, 17))
+    note(axes, 12.5, 24.6, "activate", size=SMALL)
+    note(axes, 12.5, 9.3, "write back", size=SMALL, side="right")
+    note(axes, 1 + 3.5 * 1.3, 6.6, "open row", size=SMALL, side="right")
+    axes.set_aspect("auto")
+
+
+@styled()
+def clocks_to(found: Sequence[Level], title: str) -> Figure:
+    """The clocks until the value of a load is there, level by level."""
+    picture, (axes,) = figure(7, 0.7 + 0.34 * len(found))
+    colors = {"SMEM": BLUE, "L1": BLUE, "DSMEM": GREEN, "L2": PURPLE}
+    places = range(len(found))
+    axes.barh(places, [level.clocks for level in found], color=[colors.get(level.name, RED) for level in found])
+    for place, level in enumerate(found):
+        axes.annotate(
+            f" {level.clocks}, {level.nanoseconds:.0f} ns", (level.clocks, place), va="center", fontsize=SMALL
+        )
+    axes.set_yticks(places, [level.name for level in found])
+    axes.invert_yaxis()
+    axes.set_xlim(0, max(level.clocks for level in found) * 1.15)
+    axes.set_xlabel("clocks from a load to its value")
+    axes.set_title(title, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    return picture
