@@ -7,7 +7,9 @@ import pytest
 
 import tilewright as tw
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.checking.product import Product
 from tilewright.dtypes import bf16, fp32
+from tilewright.hardware import H200
 from tilewright.kernels.ladder.cuda_cores import RUNGS as CUDA_CORES
 from tilewright.kernels.ladder.hopper import RUNGS as HOPPER
 from tilewright.kernels.ladder.warp_tensor_cores import RUNGS as WARPS
@@ -78,3 +80,14 @@ def test_a_pass_over_the_banks_delivers_128_bytes_at_most(name):
 def test_the_square_block_of_a_thread_does_most_for_a_word():
     assert counted("register_tiles")[1]["registers"].fma_per_word == 4
     assert counted("smem_tiles")[1]["registers"].fma_per_word == 0.5
+
+
+def test_copies_of_boxes_move_what_their_tensor_maps_say():
+    """wgmma_basic copies a box of A and one of B for each 64 x 64 tile and each 64 of k."""
+    counters, _ = counted("wgmma_basic")
+    kernel = next(rung.kernel for rung in HOPPER if rung.kernel.name == "wgmma_basic")
+    problem = Product(M, N, K, bf16, bf16).problem
+    maps = [spec.model for spec in kernel.assemble(kernel.best(problem, H200), problem, H200).arguments.tensor_maps]
+    copies = (M // 64) * (N // 64) * (K // 64)
+    assert counters.tma_loaded_bytes == copies * sum(each.box_bytes for each in maps)
+    assert counters.tma_read_bytes == copies * sum(each.box_sectors for each in maps) * 32

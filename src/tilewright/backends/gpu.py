@@ -15,6 +15,7 @@ from tilewright.errors import ArgumentValueError, TilewrightError
 from tilewright.hardware import HOPPER, Hardware, rates_of, recognize
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import (
+    L2_PROMOTION_BYTES,
     GemmParameters,
     KernelArguments,
     LaunchShape,
@@ -333,7 +334,7 @@ def _encode(spec: TensorMapSpec, address: int) -> Any:
             [halves(1)] * len(spec.shape),
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             _SWIZZLES[spec.swizzle],
-            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{L2_PROMOTION_BYTES}B"),
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         ),
         f"encoding the tensor map {spec} at {address:#x}",

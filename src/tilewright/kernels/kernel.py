@@ -35,7 +35,8 @@ class Constants:
 
     Each field becomes a constant of the translation unit's `struct Config`, an element type a `using`. A CTA of
     `threads` threads with `smem_bytes` of dynamic shared memory makes a (`tile_m`, `tile_n`) tile of out, `tile_k` of k
-    at a time; `cluster_m` x `cluster_n` CTAs are a cluster, or `split_k` CTAs that each sum a part of k.
+    at a time; `cluster_m` x `cluster_n` CTAs are a cluster, or `split_k` CTAs that each sum a part of k. `epilogue` is
+    None where no sums are made.
     """
 
     tile_m: int
@@ -46,7 +47,7 @@ class Constants:
     cluster_m: int = 1
     cluster_n: int = 1
     split_k: int = 1
-    epilogue: EpilogueConstants
+    epilogue: EpilogueConstants | None
 
     @property
     def cluster(self) -> int:
@@ -56,7 +57,7 @@ class Constants:
     def by_name(self) -> dict[str, Constant]:
         """The fields by name as CUDA knows them, including those of the epilogue."""
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "epilogue"}
-        values = own | self.epilogue.by_name()
+        values = own | (self.epilogue.by_name() if self.epilogue else {})
         return {name: CudaType(value.cuda) if isinstance(value, DType) else value for name, value in values.items()}
 
 
@@ -272,17 +273,19 @@ class Kernel(ABC):
 
     def _write(self, entry: str, constants: Constants, mapped: Sequence[str]) -> TranslationUnit:
         """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`."""
-        epilogue = constants.epilogue
+        parameters, asserts, definitions = "GemmParameters", (), ""
+        if (epilogue := constants.epilogue) is not None:
+            parameters, asserts, definitions = epilogue.parameters, epilogue.static_asserts, epilogue.definitions
         return translation_unit(
             entry=entry,
             kernel_header=self.header,
             kernel_template=f"{self.name}_kernel",
             constants=constants.by_name(),
-            static_asserts=[*self.rules, SAME_PARAMETERS, *epilogue.static_asserts],
-            parameters=[*(("TensorMap", f"map_{name}") for name in mapped), (epilogue.parameters, "parameters")],
+            static_asserts=[*self.rules, SAME_PARAMETERS, *asserts],
+            parameters=[*(("TensorMap", f"map_{name}") for name in mapped), (parameters, "parameters")],
             launch_bounds=(constants.threads, 1),
             preamble=self.preamble(constants),
-            definitions=epilogue.definitions,
+            definitions=definitions,
         )
 
 

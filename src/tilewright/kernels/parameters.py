@@ -3,10 +3,13 @@
 import ctypes
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.dtypes import DType
 from tilewright.problem import MAX_BATCH_DIMS, OPERANDS, Problem, operand_names
+
+if TYPE_CHECKING:  # planning does without it
+    from tilewright.model.tensor_map import TensorMapModel
 
 
 class MatrixParameters(ctypes.Structure):
@@ -66,6 +69,10 @@ def same_parameters(cuda: str, operands: int) -> tuple[str, str]:
     return rule, SAME_PARAMETERS[1]
 
 
+L2_PROMOTION_BYTES = 128
+"""What L2 fetches at least for a copy by one of our tensor maps."""
+
+
 class TensorMapSpec(NamedTuple):
     """A tensor map as `cuTensorMapEncodeTiled` takes it, except the address, which is `operand`'s pointer.
 
@@ -79,6 +86,15 @@ class TensorMapSpec(NamedTuple):
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+
+    @property
+    def model(self) -> "TensorMapModel":
+        """The map with what follows from its fields."""
+        from tilewright.model.tensor_map import TensorMapModel
+
+        return TensorMapModel(
+            self.dtype.tma, self.dtype.nbytes, self.shape, self.strides, self.box, self.swizzle, L2_PROMOTION_BYTES
+        )
 
 
 class LaunchShape(NamedTuple):

@@ -28,8 +28,7 @@ class Choice(NamedTuple):
 
     def launches(self, hardware: Hardware) -> list[Launch]:
         """All launches, the kernel's own as the last."""
-        copies = [copy.launch(hardware) for copy in self.copied.copies]
-        return [*copies, self.kernel.assemble(self.config, self.copied.problem, hardware)]
+        return [*self.copied.launches(hardware), self.kernel.assemble(self.config, self.copied.problem, hardware)]
 
     def seconds(self, hardware: Hardware) -> float:
         """What the model says of all launches; infinite for a kernel that it does not know."""
@@ -68,7 +67,7 @@ def choose(
     if len(offers) > 1:
         best = min(offers, key=lambda offer: offer.seconds(hardware))._replace(compared=True)
     if best.copied.copies:
-        _notice(str(best.copied))
+        _notice(best.copied.remark(hardware))
     else:
         for offer in offers[:-1]:
             _notice(f"{offer.kernel.name} does not take it: {offer.copied.reasons[0]}; the next kernel is slower")
@@ -79,7 +78,7 @@ def _offer(kernel: Kernel, copies: Copied, hardware: Hardware, refusals: Sequenc
     """The Choice of a kernel that takes the problem, maybe after copies; `refusals`: of the kernels before it."""
     found = tuned.best(copies.problem, hardware, kernel.name) if measured else None
     config, origin = found or (kernel.best(copies.problem, hardware), "")
-    remarks = filter(None, (f"{kernel.name}: {kernel.summary}", kernel.remark(config), origin, str(copies)))
+    remarks = filter(None, (f"{kernel.name}: {kernel.summary}", kernel.remark(config), origin, copies.remark(hardware)))
     return Choice(kernel, config, "; ".join([*remarks, *refusals]), copies)
 
 
@@ -134,4 +133,4 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any, named:
         config = kernel.best(copies.problem, hardware)
     else:
         kernel.check(config, copies.problem, hardware)
-    return Choice(kernel, config, "; ".join(filter(None, (reason, str(copies)))), copies)
+    return Choice(kernel, config, "; ".join(filter(None, (reason, copies.remark(hardware)))), copies)

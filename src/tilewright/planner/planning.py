@@ -37,8 +37,8 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
         *copies, launch = choice.launches(backend.hardware)
         compiled, executable = _loaded(launch, request)
         if copies:
-            makers = [_loaded(copy, request)[1] for copy in copies]
-            executable = CopyingExecutable(choice.copied, makers, executable, backend, launch.exchanged)
+            (repack,) = (_loaded(copy, request)[1] for copy in copies)
+            executable = CopyingExecutable(choice.copied, repack, executable, backend, launch.exchanged)
         prepared = Prepared(choice, compiled, executable)
         if launch.exchanged:
             binding = binding.exchanged

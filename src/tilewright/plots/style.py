@@ -5,6 +5,7 @@ its reader's choice; other files are light, or dark where that is asked for.
 """
 
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,9 @@ _PARAMETERS = {
     "grid.color": GRID,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
 }
+
+_HASHED = re.compile(r'(?<=[#"])[mp][0-9a-f]{10}(?=[")])')
+"""Names that matplotlib gives clip paths and markers in an SVG."""
 
 _PROPERTIES = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
@@ -119,7 +123,10 @@ def svg(picture: "Figure") -> str:
     """A figure as the text of an SVG for light and dark pages, the same bytes each time."""
     found = io.StringIO()
     picture.savefig(found, format="svg", metadata={"Date": None})
-    lines = [line.rstrip() for line in found.getvalue().splitlines()]
+    # Names are hashes of places, whose last bits depend on the order of a set.
+    names: dict[str, str] = {}
+    text = _HASHED.sub(lambda name: names.setdefault(name[0], f"id{len(names)}"), found.getvalue())
+    lines = [line.rstrip() for line in text.splitlines()]
     rules = (
         f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
         for light, dark in _DARK.items()

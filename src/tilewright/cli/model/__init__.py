@@ -11,6 +11,7 @@ import typer
 from tilewright.cli.command import WithNegativeNumbers
 from tilewright.cli.model import (
     caches,
+    copies,
     distance,
     fragments,
     language,
@@ -23,6 +24,7 @@ from tilewright.cli.model import (
     residency,
     roof,
     tilings,
+    volta,
 )
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
@@ -42,10 +44,14 @@ TOPICS = (
     memory.swizzle,
     caches.l1,
     fragments.fragments,
+    volta.volta,
+    volta.control,
+    volta.issue,
     raster.raster,
     caches.l2,
     distance.dram,
     distance.dsmem,
+    copies.tensor_map,
     multiply.wgmma,
     multiply.swap_ab,
     numbers.formats,

@@ -14,6 +14,7 @@
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "epilogue/pairs.cuh"
+#include "layout/straddle.cuh"
 #include "layout/swizzle.cuh"
 #include "parameters.cuh"
 #include "ptx/global_memory.cuh"
@@ -107,17 +108,6 @@ class WarpOutput {
     }
   }
 
-  // Eight of the 16 elements of 2 bytes in `both`, from number `first` on.
-  static __device__ __forceinline__ void straddle(uint32_t (&chunk)[4], uint32_t (&both)[8],
-                                                  int first) {
-#pragma unroll
-    for (int i = 0; i < 6; ++i) both[i] = first & 4 ? both[i + 2] : both[i];
-#pragma unroll
-    for (int i = 0; i < 5; ++i) both[i] = first & 2 ? both[i + 1] : both[i];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) chunk[i] = __funnelshift_r(both[i], both[i + 1], first % 2 * 16);
-  }
-
   // Registers -> GMEM.
   __device__ __forceinline__ void store_from_registers(const Word (&words)[pairs],
                                                        const WarpTile& at) const {
@@ -204,7 +194,7 @@ class WarpOutput {
         }
         const int column = (block + lane % 4 - 1) * 8 + ahead;
         uint32_t chunk[4];
-        straddle(chunk, both, ahead);
+        straddle(chunk, both, ahead * 2);
         store_chunk(out + column, chunk, -column, inside - column);
       }
     }

@@ -13,6 +13,14 @@ __device__ __forceinline__ void store_streaming(uint2* address, uint2 words) {
                : "memory");
 }
 
+// 16 bytes from an aligned address. PTX ISA: "ld".
+__device__ __forceinline__ void load_global(uint32_t (&words)[4], const void* address) {
+  asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "l"(__cvta_generic_to_global(address))
+               : "memory");
+}
+
 // 16 bytes to an aligned address. PTX ISA: "st".
 __device__ __forceinline__ void store_global(void* address, const uint32_t (&words)[4]) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"

@@ -1,0 +1,181 @@
+"""Kernel `repack`: copies of A and B whose rows begin on lines of L2, for a kernel that reads no others."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, NamedTuple
+
+from tilewright.dtypes import DType
+from tilewright.hardware import Hardware
+from tilewright.kernels.kernel import Constants, Kernel
+from tilewright.kernels.parameters import LaunchShape
+from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.model.prediction import Power, Prediction
+from tilewright.problem import Epilogue, Matrix, Problem
+from tilewright.rounding import ceil_div
+
+THREADS = 256
+
+MOST_LANES = 32
+"""Lanes that share a row; fewer if it has fewer chunks."""
+
+CHUNK_BYTES = 16
+
+_LAUNCH_SECONDS, _STREAMED = 2.0e-6, 0.8
+"""A launch ahead of another, and the share of the data sheet's bandwidth."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepackConfig:
+    """The Config of `repack`: a thread copies a chunk of 16 bytes of each of `thread_rows` rows."""
+
+    thread_rows: int = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepackConstants(Constants):
+    """The Constants of `repack`: which operands it copies, whether they are stored transposed, and how they lie."""
+
+    Input: DType
+    thread_rows: int
+    copies_a: bool
+    copies_b: bool
+    a_transposed: bool
+    b_transposed: bool
+    a_unit_strides: bool
+    b_unit_strides: bool
+    a_lanes: int
+    b_lanes: int
+
+
+class Part(NamedTuple):
+    """How one operand is copied.
+
+    copies: whether it is. transposed: whether its columns are the rows of memory. unit_strides: whether neighbors in
+    these are neighbors in memory. lanes: that share a row.
+    """
+
+    copies: bool
+    transposed: bool = False
+    unit_strides: bool = False
+    lanes: int = 1
+
+    @staticmethod
+    def of(problem: Problem, name: Literal["a", "b"]) -> "Part":
+        """Of an operand of the Problem of a `repack`."""
+        matrix: Matrix = getattr(problem, name)
+        if _copy_of(problem, name) is None:
+            return Part(False)
+        _, columns = _as_stored(problem, name)
+        step = matrix.column_stride if matrix.is_row_major else matrix.row_stride
+        chunks = ceil_div(columns, CHUNK_BYTES // matrix.dtype.nbytes)
+        return Part(True, not matrix.is_row_major, step == 1, min(MOST_LANES, 1 << (chunks - 1).bit_length()))
+
+
+class RepackFeatures(NamedTuple):
+    """The compiled-in features of a Problem: the size of an element, and how A and B are copied."""
+
+    Input: DType
+    a: Part
+    b: Part
+
+
+class RepackKernel(Kernel):
+    """Copies operands of a product ahead of it. Its Problem has the copy of A as c, and that of B as bias."""
+
+    name = "repack"
+    unit = "cuda_cores"
+    summary = "copies of A and B whose rows begin on lines of L2"
+    config_type = RepackConfig
+    header = "kernels/repack.cuh"
+    rules = (
+        ("thread_rows >= 1 and thread_rows <= 8", "a thread keeps up to 8 chunks in registers: take 1 to 8 rows"),
+        ("copies_a or copies_b", "there is an operand to copy"),
+    )
+
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
+        """The reason why `repack` cannot count the extents of the problem."""
+        return oversized(problem)
+
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[RepackConfig]:
+        """One."""
+        return (RepackConfig(),)
+
+    def features(self, problem: Problem) -> RepackFeatures:
+        """How A and B are copied."""
+        return RepackFeatures(problem.a.dtype, Part.of(problem, "a"), Part.of(problem, "b"))
+
+    def derive(self, config: RepackConfig, features: RepackFeatures) -> RepackConstants:
+        """The Constants of a Config for problems with these features."""
+        dtype, a, b = features
+        return RepackConstants(
+            tile_m=1,
+            tile_n=1,
+            tile_k=1,
+            threads=THREADS,
+            smem_bytes=0,
+            epilogue=None,
+            Input=dtype,
+            thread_rows=config.thread_rows,
+            copies_a=a.copies,
+            copies_b=b.copies,
+            a_transposed=a.transposed,
+            b_transposed=b.transposed,
+            a_unit_strides=a.unit_strides,
+            b_unit_strides=b.unit_strides,
+            a_lanes=a.lanes,
+            b_lanes=b.lanes,
+        )
+
+    def tile_count(self, constants: RepackConstants, problem: Problem) -> int:
+        """The CTAs of both operands."""
+        count, chunk = 0, CHUNK_BYTES // problem.a.dtype.nbytes
+        lanes = {"a": constants.a_lanes, "b": constants.b_lanes}
+        for name in _copied(problem):
+            rows, columns = _as_stored(problem, name)
+            down = ceil_div(rows, THREADS // lanes[name] * constants.thread_rows)
+            count += _batches(problem, name) * down * ceil_div(columns, lanes[name] * chunk)
+        return count
+
+    def launch_shape(self, constants: RepackConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """One CTA for each block of rows by columns; it waits for earlier grids itself."""
+        dependent = hardware.capability >= 90
+        return LaunchShape(self.tile_count(constants, problem), constants.threads, 1, constants.smem_bytes, dependent)
+
+    def predict(
+        self, config: RepackConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
+    ) -> Prediction:
+        """The time in which the operands are read and their copies written, which no power state changes."""
+        nbytes = 0
+        for name in _copied(problem):
+            nbytes += 2 * _batches(problem, name) * prod(problem.extents(name)) * problem.a.dtype.nbytes
+        seconds = _LAUNCH_SECONDS + nbytes / (_STREAMED * hardware.memory_bandwidth)
+        return Prediction(1, 1, 1.0, seconds, 0)
+
+
+def repacking(problem: Problem, copies: dict[str, Matrix]) -> Problem:
+    """The Problem of `repack` that copies a, b or both of `problem` to the matrices `copies`."""
+    return problem._replace(epilogue=Epilogue(copies.get("a"), copies.get("b")))
+
+
+def _copy_of(problem: Problem, name: str) -> Matrix | None:
+    return problem.epilogue.c if name == "a" else problem.epilogue.bias
+
+
+def _copied(problem: Problem) -> Iterator[Literal["a", "b"]]:
+    """The operands that are copied."""
+    names: tuple[Literal["a", "b"], ...] = ("a", "b")
+    return (name for name in names if _copy_of(problem, name) is not None)
+
+
+def _as_stored(problem: Problem, name: Literal["a", "b"]) -> tuple[int, int]:
+    """Rows and columns of an operand as they lie in memory."""
+    rows, columns = problem.extents(name)
+    matrix: Matrix = getattr(problem, name)
+    return (rows, columns) if matrix.is_row_major else (columns, rows)
+
+
+def _batches(problem: Problem, name: Literal["a", "b"]) -> int:
+    """How many matrices of an operand are copied: one if all batches are the same memory."""
+    copy = _copy_of(problem, name)
+    return problem.batch_count if copy is not None and any(copy.batch_strides) else 1
