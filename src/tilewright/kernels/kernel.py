@@ -273,19 +273,18 @@ class Kernel(ABC):
 
     def _write(self, entry: str, constants: Constants, mapped: Sequence[str]) -> TranslationUnit:
         """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`."""
-        parameters, asserts, definitions = "GemmParameters", (), ""
-        if (epilogue := constants.epilogue) is not None:
-            parameters, asserts, definitions = epilogue.parameters, epilogue.static_asserts, epilogue.definitions
+        epilogue = constants.epilogue
+        parameters = epilogue.parameters if epilogue else "GemmParameters"
         return translation_unit(
             entry=entry,
             kernel_header=self.header,
             kernel_template=f"{self.name}_kernel",
             constants=constants.by_name(),
-            static_asserts=[*self.rules, SAME_PARAMETERS, *asserts],
+            static_asserts=[*self.rules, SAME_PARAMETERS, *(epilogue.static_asserts if epilogue else ())],
             parameters=[*(("TensorMap", f"map_{name}") for name in mapped), (parameters, "parameters")],
             launch_bounds=(constants.threads, 1),
             preamble=self.preamble(constants),
-            definitions=definitions,
+            definitions=epilogue.definitions if epilogue else "",
         )
 
 
