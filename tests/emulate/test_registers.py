@@ -15,7 +15,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.model.fragments.instructions import fragments_of
 
 PAGE = (Path(__file__).parents[2] / "docs/machine/fragments.md").read_text(encoding="utf-8")
-TILE = re.search(r"```cpp\n(.*?)```", PAGE, re.DOTALL)[1]
+TILE, STEPS = re.findall(r"```cpp\n(.*?)```", PAGE, re.DOTALL)
 LOAD, MULTIPLY = (
     1 + next(number for number, line in enumerate(TILE.splitlines()) if f'volatile("{name}' in line)
     for name in ("ldmatrix.sync.aligned.m8n8.x4", "mma")
@@ -66,6 +66,19 @@ def test_the_page_shows_what_the_command_prints(source):
 
     first = next(number for number, line in enumerate(printed) if "`ldmatrix" in line)
     assert without_numbers(printed[first : first + len(shown)]) == without_numbers(shown)
+
+
+@pytest.mark.planted_fault
+def test_the_pages_barrier_must_stay(tmp_path):
+    path = tmp_path / "steps.cu"
+    path.write_text(STEPS)
+    launch = ("--block", 32, "--arg", "out=u32[32]", "--arg", "a=f16[64,16]:random", "--arg", 4)
+    assert in_json("check", path, "-D", "AFTER=__syncthreads()", *launch)["verified"] is True
+    (race,) = in_json("check", path, "-D", "AFTER=", *launch, code=1)["reports"]
+    assert race["kind"] == "race"
+    store, load = race["locations"]
+    assert "`st.shared.v4.u32` at steps.cu:9" in store
+    assert "`ldmatrix.sync.aligned.m8n8.x4.shared.b16` at steps.cu:12" in load
 
 
 def test_in_python():
