@@ -23,6 +23,7 @@ A kernel computes out = act(alpha * S + beta * c + bias) with S = sum of k produ
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -122,12 +123,12 @@ def _of_expression(expression, acc, error, operands, dtype) -> Reference:
     """The value that Python gives the text of the expression, and the package's bound of it."""
     known = {name: np.asarray(array, np.float64) for name, array in operands.items()}
     half = acc.shape[-1] // 2
-    sides = {
+    sides: dict[str | None, list[Any]] = {
         None: [np.s_[...]],
         "interleaved": [np.s_[..., 0::2], np.s_[..., 1::2]],
         "stacked": [np.s_[..., :half], np.s_[..., half:]],
-    }[expression.gate]
-    named = dict(zip(expression.sums, sides, strict=True))
+    }
+    named = dict(zip(expression.sums, sides[expression.gate], strict=True))
     sums = {name: acc[side] for name, side in named.items()}
     values = np.asarray(eval(str(expression), FUNCTIONS, {**sums, **known}), np.float64)
     bounded = {name: exact_values(array) for name, array in known.items()}
