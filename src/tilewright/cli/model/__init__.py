@@ -24,6 +24,7 @@ from tilewright.cli.model import (
     residency,
     roof,
     tilings,
+    timeline,
     volta,
 )
 from tilewright.cli.options import Json
@@ -54,6 +55,7 @@ TOPICS = (
     copies.tensor_map,
     multiply.wgmma,
     multiply.swap_ab,
+    timeline.timeline,
     numbers.formats,
     numbers.sums,
     language.llm,
