@@ -1,15 +1,16 @@
 """The functions for users: `matmul` and `plan`."""
 
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cache
 from typing import Any, overload
 
 from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, silence
+from tilewright.expression.tree import Expression
 from tilewright.operand import HOST
-from tilewright.planner.call_arguments import Arrays, scalars
+from tilewright.planner.call_arguments import Arrays, reordered, scalars
 from tilewright.planner.choose import check_names
 from tilewright.planner.family import Families, Member
 from tilewright.planner.plan import Plan
@@ -29,6 +30,8 @@ def matmul(
     beta: float | None = None,
     bias: Any = None,
     activation: str | None = None,
+    epilogue: str | None = None,
+    operands: Mapping[str, Any] | None = None,
     out: Any = None,
     out_dtype: Any = None,
     kernel: str = "auto",
@@ -46,6 +49,9 @@ def matmul(
     is given. alpha=0 never reads a and b, beta=0 never reads c.
     activation: "relu", "gelu" (erf), "gelu_tanh" or "silu"; the absolute error is about 1e-6, so the relative error is
     large where they approach zero for very negative arguments, and the last three make NaN of -inf, as torch does.
+    epilogue: instead of c, bias and activation, an expression over acc, which is alpha * a @ b, and the arrays named in
+    operands: numbers, + - * /, abs exp log sqrt rsqrt tanh erf sigmoid relu gelu gelu_tanh silu min max, and
+    where(acc > 0, x, y). It is computed in fp32 and rounded once. Each operand broadcasts to the result.
     out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
     between its elements are rewritten too: no other thread may write there meanwhile.
     kernel, config: override the choice.
@@ -58,17 +64,22 @@ def matmul(
     """
     if TORCH.traces():
         return TORCH.untraced(matmul)(
-            a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
-            kernel=kernel, config=config, backend=backend, stream=stream,
+            a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
+            out=out, out_dtype=out_dtype, kernel=kernel, config=config, backend=backend, stream=stream,
         )  # fmt: skip
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
+    expression: Expression | None = None
+    of_expression: tuple[Any, ...] = ()
+    if epilogue is not None or operands is not None:
+        expression, of_expression = _expression(epilogue, operands, c, beta, bias, activation)
+        direct = False
     alpha, beta = scalars(c, alpha, beta)
-    arrays = (a, b, c if beta != 0 else None, bias, out)
+    arrays = (a, b, c if beta != 0 else None, bias, out, *of_expression)
     key: Hashable
     try:
         key = (
             getattr(a, "shape", None), getattr(b, "shape", None), arrays[2] is None, bias is None, out is None,
-            alpha != 0, activation, out_dtype, kernel, config, backend,
+            alpha != 0, activation, expression, out_dtype, kernel, config, backend,
         )  # fmt: skip
         candidates = _plans.find(key, ())
     except (TypeError, RuntimeError):  # an unhashable value, or a tensor without a shape: planning decides about it
@@ -80,8 +91,9 @@ def matmul(
                 _plans.used(known)
             return result
     made = plan(
-        a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
-        kernel=kernel, config=config, backend=backend, stream=stream,
+        a, b, c, alpha=alpha, beta=None if epilogue is not None else beta, bias=bias, activation=activation,
+        epilogue=epilogue, operands=operands, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
+        backend=backend, stream=stream,
     )  # fmt: skip
     pointers = made.pointers
     if key is not None:
@@ -102,13 +114,15 @@ if hasattr(os, "register_at_fork"):
 @overload
 def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
-    activation: str | None = None, out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
+    activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
+    out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
     backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: None = None,
 ) -> Plan: ...  # fmt: skip
 @overload
 def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
-    activation: str | None = None, out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
+    activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
+    out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
     backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: range,
 ) -> RangePlan: ...  # fmt: skip
 def plan(
@@ -121,6 +135,8 @@ def plan(
     beta: float | None = None,
     bias: Any = None,
     activation: str | None = None,
+    epilogue: str | None = None,
+    operands: Mapping[str, Any] | None = None,
     out: Any = None,
     out_dtype: Any = None,
     kernel: str = "auto",
@@ -133,8 +149,9 @@ def plan(
     """Choose, compile and prepare everything for products like this one, and run nothing.
 
     Takes the arguments of `matmul`. The Plan is called with arrays of the same shapes, strides, dtypes, devices and
-    alignments; the activation is fixed. alpha and beta become the defaults of its calls; calls may give others, but
-    zero only where the plan's is zero. `stream` is only tested for a capture, during which nothing may be compiled.
+    alignments; the activation or the expression is fixed. alpha and beta become the defaults of its calls; calls may
+    give others, but zero only where the plan's is zero. `stream` is only tested for a capture, during which nothing may
+    be compiled.
 
     tune: first measure which Config is the quickest for this product, unless that is known. It takes some 10 seconds of
     a GPU that should do nothing else, and the planner uses the result from then on, in other processes too.
@@ -143,26 +160,28 @@ def plan(
     """
     if TORCH.traces():
         untraced: Plan | RangePlan = TORCH.untraced(plan)(
-            a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, out=out, out_dtype=out_dtype,
-            kernel=kernel, config=config, backend=backend, stream=stream, tune=tune, m=m,
+            a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
+            out=out, out_dtype=out_dtype, kernel=kernel, config=config, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return untraced
-    call, scale, addend_scale = _call(a, b, c, bias, out, alpha, beta)
+    expression, of_expression = _expression(epilogue, operands, c, beta, bias, activation)
+    call, scale, addend_scale = _call(a, b, c, bias, out, alpha, beta, expression, of_expression)
+    options = (activation, expression, out_dtype, kernel, config)
     member = family = None
     if m is None and not tune:
-        member = Member.of(call, (scale != 0, activation, out_dtype, kernel, config, backend))
+        member = Member.of(call, (scale != 0, *options, backend))
         family = member and _families.find(member)
         if member and family:
             made = family.plan(member, alpha=scale, beta=addend_scale, stream=stream)
             if made is not None:
                 return made
-    request = _request(call, scale, addend_scale, activation, out_dtype, kernel, config, backend, stream)
+    request = _request(call, scale, addend_scale, *options, backend, stream)
     if m is not None:
         rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
 
-        def request_of(a: Any, b: Any, c: Any, *, bias: Any, out: Any, stream: Any) -> Request:
-            arrays = Arrays.of(a, b, c if addend_scale else None, bias, out)
-            return _request(arrays, scale, addend_scale, activation, out_dtype, kernel, config, request.backend, stream)
+        def request_of(a: Any, b: Any, c: Any, *, bias: Any, operands: Any, out: Any, stream: Any) -> Request:
+            arrays = (a, b, c if addend_scale else None, bias, out, *reordered(expression, operands))
+            return _request(Arrays.of(arrays, expression), scale, addend_scale, *options, request.backend, stream)
 
         return range_plan_of(request, rows, request_of)
     if tune:
@@ -175,12 +194,25 @@ def plan(
     return planned
 
 
+def _expression(
+    epilogue: Any, operands: Any, c: Any, beta: Any, bias: Any, activation: Any
+) -> tuple[Expression | None, tuple[Any, ...]]:
+    """The expression of a call with its arrays, if it has one."""
+    if epilogue is None and operands is None:
+        return None, ()
+    from tilewright.planner.expressions import expression_of  # most products have none
+
+    return expression_of(epilogue, operands, c=c, beta=beta, bias=bias, activation=activation)
+
+
 def _call(
-    a: Any, b: Any, c: Any, bias: Any, out: Any, alpha: float, beta: float | None
-) -> tuple[Arrays, float, float | None]:
+    a: Any, b: Any, c: Any, bias: Any, out: Any, alpha: float, beta: float | None, expression: Expression | None,
+    of_expression: tuple[Any, ...],
+) -> tuple[Arrays, float, float | None]:  # fmt: skip
     """The arrays that a call reads or writes, and its alpha and beta, None without c."""
     alpha, factor = scalars(c, alpha, beta)
-    return Arrays.of(a, b, c if factor != 0 else None, bias, out), alpha, None if c is None else factor
+    arrays = (a, b, c if factor != 0 else None, bias, out, *of_expression)
+    return Arrays.of(arrays, expression), alpha, None if c is None else factor
 
 
 def _request(
@@ -188,6 +220,7 @@ def _request(
     alpha: float,
     beta: float | None,
     activation: str | None,
+    expression: Expression | None,
     out_dtype: Any,
     kernel: str,
     config: Any,
@@ -198,8 +231,8 @@ def _request(
     chosen = _backend(backend, operands["a"].device)
     check_names(kernel, config)
     return Request.of(
-        call, operands, chosen, activation=activation, kernel=kernel, config=config, stream=stream, alpha=alpha,
-        beta=beta,
+        call, operands, chosen, activation=activation, expression=expression, kernel=kernel, config=config,
+        stream=stream, alpha=alpha, beta=beta,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from math import prod
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from tilewright.dtypes import DType
+from tilewright.expression.tree import Expression
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
@@ -23,10 +24,21 @@ EXTENTS: dict[str, tuple[Extent, Extent]] = {
 """Every operand by name, with the extents of its rows and columns."""
 
 OPERANDS = tuple(EXTENTS)
-"""The order in which kernels take operands, and executables their addresses."""
+"""The order in which kernels take operands, and executables their addresses; those of an expression follow."""
 
 EXCHANGED = tuple(OPERANDS.index({"a": "b", "b": "a"}.get(name, name)) for name in OPERANDS)
 """The place in OPERANDS of the operand behind each role, if the transposed product is computed."""
+
+
+def operand_names(expression: Expression | None) -> tuple[str, ...]:
+    """OPERANDS and the operands of an expression, by the names that they have beside those."""
+    return OPERANDS if expression is None else (*OPERANDS, *map(key_of, expression.operands))
+
+
+def key_of(name: str) -> str:
+    """What an operand of an expression is called beside a, b, c and the others: as its user reaches it."""
+    return f"operands[{name!r}]"
+
 
 MAX_BATCH_DIMS = 4
 """The most batch dimensions of a kernel, after neighbors that one stride can walk are merged."""
@@ -76,33 +88,51 @@ class Matrix(NamedTuple):
 
 
 class Epilogue(NamedTuple):
-    """The operation on a sum before it is stored: activation(alpha * sum + beta * c + bias).
+    """The operation on a sum before it is stored: activation(alpha * sum + beta * c + bias), or an expression.
 
     c, bias: the ADDENDS' places in memory, None if they are not read.
     activation: one of ACTIVATIONS, or None.
+    expression: what becomes of alpha * sum, without c, bias and activation; operands: those of the expression, in its
+    order.
     """
 
     c: Matrix | None = None
     bias: Matrix | None = None
     activation: str | None = None
+    expression: Expression | None = None
+    operands: tuple[Matrix, ...] = ()
 
     @property
     def is_linear(self) -> bool:
         """Whether the result is alpha * sum, or its positive part: no operand is read and no function is computed."""
-        return self.c is None and self.bias is None and self.activation in (None, "relu")
+        plain = self.c is None and self.bias is None and self.expression is None
+        return plain and self.activation in (None, "relu")
 
     @property
     def transposed(self) -> "Epilogue":
         """The same of the transposed result."""
-        if self.c is None and self.bias is None:
+        if self.c is None and self.bias is None and not self.operands:
             return self
-        return Epilogue(self.c and self.c.transposed, self.bias and self.bias.transposed, self.activation)
+        return self._replace(
+            c=self.c and self.c.transposed,
+            bias=self.bias and self.bias.transposed,
+            operands=tuple(matrix.transposed for matrix in self.operands),
+        )
+
+    def read(self) -> Iterator[tuple[str, Matrix]]:
+        """Everything that is read besides the sum, by name."""
+        for name in ADDENDS:
+            matrix: Matrix | None = getattr(self, name)
+            if matrix is not None:
+                yield name, matrix
+        if self.expression is not None:
+            yield from zip(map(key_of, self.expression.operands), self.operands, strict=True)
 
 
 class Problem(NamedTuple):
-    """The product out = activation(alpha * a @ b + beta * c + bias), for every index of `batch`.
+    """The product out = activation(alpha * a @ b + beta * c + bias), or of an expression, for every index of `batch`.
 
-    a is (m, k), b is (k, n), out, c and bias are (m, n), as in EXTENTS; broadcast dimensions have stride 0. The
+    a is (m, k), b is (k, n), and all others are (m, n), as in EXTENTS; broadcast dimensions have stride 0. The
     epilogue has no c if beta is 0, and `k` is 0 if alpha is 0: operands that are not read do not appear.
     """
 
@@ -151,21 +181,26 @@ class Problem(NamedTuple):
 
     def extents(self, operand: str) -> tuple[int, int]:
         """Rows and columns of an operand's matrices."""
-        rows, columns = EXTENTS[operand]
+        rows, columns = EXTENTS.get(operand, EXTENTS["out"])
         return getattr(self, rows), getattr(self, columns)
 
     def operands(self) -> Iterator[tuple[str, Matrix]]:
-        """The operands that take part, by name, in the order of OPERANDS."""
+        """The operands that take part, by name, in the order of OPERANDS, and then those of an expression."""
         for name in OPERANDS:
             matrix = getattr(self.epilogue if name in ADDENDS else self, name)
             if matrix is not None:
                 yield name, matrix
+        if self.epilogue.expression is not None:
+            yield from zip(map(key_of, self.epilogue.expression.operands), self.epilogue.operands, strict=True)
 
     def with_operands(self, matrices: Mapping[str, Matrix]) -> "Problem":
         """The same problem with other matrices for the named operands."""
         added = {name: matrix for name, matrix in matrices.items() if name in ADDENDS}
-        multiplied = {name: matrix for name, matrix in matrices.items() if name not in ADDENDS}
+        multiplied = {name: matrix for name, matrix in matrices.items() if name in OPERANDS and name not in ADDENDS}
         epilogue = self.epilogue._replace(**added) if added else self.epilogue  # type: ignore[arg-type]
+        if epilogue.expression is not None:
+            of_expression = zip(map(key_of, epilogue.expression.operands), epilogue.operands, strict=True)
+            epilogue = epilogue._replace(operands=tuple(matrices.get(name, old) for name, old in of_expression))
         return self._replace(epilogue=epilogue, **multiplied)  # type: ignore[arg-type]
 
     @property

@@ -1,32 +1,23 @@
 """The product in float64, and the error that a correct kernel may have."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import erf, inf, sqrt
-from typing import Any, TypeAlias
+from math import inf, sqrt
+from typing import Any
 
 import numpy as np
 
 from tilewright.dtypes import DType, fp16, fp32, parse
-from tilewright.problem import ADDENDS, Epilogue
-
-Array: TypeAlias = np.ndarray[Any, Any]
+from tilewright.expression.evaluation import FP32_MAX, MEANINGS, Bounded, evaluate, exact
+from tilewright.expression.evaluation import Array as Array
+from tilewright.expression.tree import ACCUMULATOR
+from tilewright.problem import Epilogue, key_of
 
 FULL_REFERENCE_FLOPS = 2 * 1024**3
 """Products up to this size are compared completely, larger ones on sampled rows and columns."""
 
 SAMPLED_LINES = 48
 """Number of rows, and of columns, that are compared of a larger product, always with the first and the last."""
-
-_erf: Callable[[Array], Array] = np.vectorize(erf, otypes=[np.float64])  # NumPy has no erf
-
-_ACTIVATIONS: dict[str | None, Callable[[Array], Array]] = {
-    None: lambda x: x,
-    "relu": lambda x: np.maximum(x, 0.0),
-    "gelu": lambda x: 0.5 * x * (1.0 + _erf(x / sqrt(2.0))),
-    "gelu_tanh": lambda x: 0.5 * x * (1.0 + np.tanh(sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))),
-    "silu": lambda x: x / (1.0 + np.exp(-x)),
-}
 
 _NO_EPILOGUE = Epilogue()
 _NO_ADDENDS: Mapping[str, Array] = {}
@@ -36,9 +27,6 @@ _LAMBDA = 8
 
 _BLOCK = 16
 """Number of products that one mma of 16-bit floats, m16n8k16, adds per element."""
-
-_STEEPEST = 1.13
-"""The largest slope of any activation (gelu's); an activation can stretch an error by this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +58,11 @@ def compare(
 ) -> Comparison:
     """Compare out (m, n), summed in `accumulator`, with the epilogue of a (m, k) @ b (k, n) in float64.
 
-    addends: arrays for the operands that the epilogue has, which broadcast to out; others are ignored.
+    addends: arrays for what the epilogue reads, by `Epilogue.read`'s names, which broadcast to out; others are ignored.
     Products above FULL_REFERENCE_FLOPS are compared on SAMPLED_LINES rows and columns drawn by `seed`.
     """
     m, n = out.shape
-    added = {name: np.broadcast_to(addends[name], out.shape) for name in ADDENDS if getattr(epilogue, name) is not None}
+    added = {name: np.broadcast_to(addends[name], out.shape) for name, _ in epilogue.read()}
     everything = slice(None)
     if 2 * m * n * a.shape[1] <= FULL_REFERENCE_FLOPS:
         parts: list[tuple[Any, Any]] = [(everything, everything)]
@@ -117,7 +105,7 @@ def reference(
 ) -> tuple[Array, Array]:
     """The epilogue of a @ b in float64, and per element the error that a correct `out_dtype` result may have.
 
-    addends: arrays of out's shape for the operands that the epilogue has.
+    addends: arrays of out's shape for what the epilogue reads, by `Epilogue.read`'s names.
     """
     kind = parse(out_dtype, "out_dtype")
     a, b = a.astype(np.float64), b.astype(np.float64)
@@ -128,11 +116,14 @@ def reference(
         if getattr(epilogue, name) is not None:
             addend = factor * addends[name].astype(np.float64)
             total, magnitude = total + addend, magnitude + np.abs(addend)
-    error = error + 2.0**-22 * magnitude
-    expected = _ACTIVATIONS[epilogue.activation](total)
-    if epilogue.activation is not None:
-        error = _STEEPEST * error + 2.0**-20 * np.abs(total)  # kernels compute exponentials in fp32
-    return expected, stored_bound(kind, expected, error)
+    result = Bounded(total, error + 2.0**-22 * magnitude)
+    if epilogue.expression is not None:
+        values = {name: exact(addends[key_of(name)]) for name in epilogue.expression.operands}
+        largest = 65504.0 if kind is fp16 else FP32_MAX
+        result = evaluate(epilogue.expression, {ACCUMULATOR: result, **values}, largest)
+    elif epilogue.activation is not None:
+        result = MEANINGS[epilogue.activation](result)
+    return result.value, stored_bound(kind, *result)
 
 
 def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:

@@ -16,7 +16,7 @@ from tilewright.hardware import H200
 from tilewright.jit.cache import KernelCache
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 
-MAX_UNITS = 60
+MAX_UNITS = 75
 
 
 def features(case):
@@ -109,8 +109,14 @@ def some_cases(count, **wanted):
     """Cases without transcendental activations whose out has at least 4 elements."""
     pool = (case for seed in range(99) for kernel in ("simt", "mma") for case in random_cases(kernel, 50, seed))
     for case in pool:
-        plain = case.variant.activation in (None, "relu") and np.prod(case.out.shape) >= 4 and case.alpha
-        if plain and all(getattr(case, name) == value for name, value in wanted.items()):
+        variant = case.variant
+        plain = variant.activation in (None, "relu") and variant.epilogue is None
+        if (
+            plain
+            and np.prod(case.out.shape) >= 4
+            and case.alpha
+            and all(getattr(case, name) == value for name, value in wanted.items())
+        ):
             yield case
             count -= 1
             if not count:

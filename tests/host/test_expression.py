@@ -168,7 +168,7 @@ def test_cuda_is_written_from_the_tree_alone():
     expression = parse("where(acc > bias, 0.1, -acc / 3)", ["bias"])
     assert (
         expression.cuda({"acc": "x", "bias": "y"})
-        == "((x > y) ? 0x1.99999a0000000p-4f : div_full((-x), 0x1.8000000000000p+1f))"
+        == "(x > y) ? 0x1.99999a0000000p-4f : div_full(-x, 0x1.8000000000000p+1f)"
     )
     assert expression.root == Operation(
         "where",

@@ -45,7 +45,7 @@ from tilewright.planner.binding import bind
 tw.plan
 nvrtc_version()
 a, b, out = (np.empty((64, 64), np.float16) for _ in range(3))
-binding = bind(operands_of(Arrays.of(a, b, None, None, out), None), activation=None)
+binding = bind(operands_of(Arrays.of((a, b, None, None, out)), None), activation=None)
 choice = choose(binding.problem, AbsentGpu().hardware)
 assert choice.kernel.name == "wgmma"
 choice.launches(AbsentGpu().hardware)

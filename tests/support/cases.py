@@ -7,7 +7,7 @@ liberties.
 
 import dataclasses
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import ceil, prod
 from random import Random
 
@@ -19,16 +19,17 @@ from support.reference import check, reference
 from support.rungs import LADDER_VARIANTS, RUNGS, draw_rung
 from support.variants import VARIANTS, Variant
 from tilewright import dtypes
+from tilewright.expression.grammar import parse
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.operand import HOST, Operand, byte_range
+from tilewright.operand import HOST, Operand, byte_range, contiguous_strides
 from tilewright.planner.binding import bind
 from tilewright.planner.copies import copied
+from tilewright.problem import OPERANDS, key_of
 
 MAX_CTAS = 8
 MAX_K = 200
-INPUTS = ("a", "b", "c", "bias")
 
 _PLAIN_N = {1: 63, 2: 62, 8: 64}
 """n of a case without liberties, by the variant's `n_multiple`: a multiple of no more than that."""
@@ -52,17 +53,26 @@ class Case:
     beta: float = 0.0
     data: str = "integers"
     seed: int = 0
+    operands: tuple[View, ...] = ()
+
+    @cached_property
+    def expression(self):
+        """The variant's epilogue, parsed."""
+        names = [name for name, _, _ in self.variant.operands]
+        return self.variant.epilogue and parse(self.variant.epilogue, names)
 
     def views(self):
         """The operands by name; those that share memory appear once, as `out`."""
         views = {"a": self.a, "b": self.b, "c": None if self.in_place else self.c, "bias": self.bias, "out": self.out}
+        views |= {key_of(name): view for (name, _, _), view in zip(self.variant.operands, self.operands, strict=True)}
         return {name: view for name, view in views.items() if view is not None}
 
     @property
     def transposed(self):
         """The same product as out.T = b.T @ a.T."""
-        swapped = {name: view.transposed for name, view in self.views().items()}
+        swapped = {name: view.transposed for name, view in self.views().items() if name in OPERANDS}
         swapped |= {"a": self.b.transposed, "b": self.a.transposed}
+        swapped["operands"] = tuple(view.transposed for view in self.operands)
         if self.in_place:
             swapped["c"] = swapped["out"]
         return dataclasses.replace(self, **swapped)
@@ -70,7 +80,8 @@ class Case:
     @property
     def exact(self):
         """Whether nothing rounds but the result."""
-        return self.data == "integers" and self.variant.activation in (None, "relu")
+        plain = self.variant.activation in (None, "relu") and self.variant.epilogue is None
+        return self.data == "integers" and plain
 
     def problem(self):
         """The Problem that the call poses, without any memory."""
@@ -86,7 +97,9 @@ class Case:
             operands["c"] = operands["out"]
         if self.beta == 0:
             operands.pop("c", None)
-        return bind(operands, activation=self.variant.activation, multiplies=self.alpha != 0).problem
+        activation = self.variant.activation
+        bound = bind(operands, activation=activation, expression=self.expression, multiplies=self.alpha != 0)
+        return bound.problem
 
 
 class Memory:
@@ -100,16 +113,21 @@ class Memory:
             self.arrays["c"] = self.arrays["out"]
         unread = {name for name, scale in (("a", case.alpha), ("b", case.alpha), ("c", case.beta)) if scale == 0}
         random = np.random.default_rng(case.seed)
-        for name in sorted(self.arrays.keys() & set(INPUTS) - unread):
+        for name in sorted(self.arrays.keys() - {"out"} - unread):
             array = self.arrays[name]
             array[...] = _values(case.data, array.shape, random).astype(array.dtype)
         self._before = {name: buffer.bytes.copy() for name, buffer in self.buffers.items()}
         self._expected = self._reference()
 
-    def keywords(self):
-        """The arguments of `tilewright.matmul` besides arrays and backend."""
+    def keywords(self, arrays):
+        """The arguments of `tilewright.matmul` besides a, b, c and backend; `arrays`: what the call is given."""
         case = self.case
+        names = [name for name, _, _ in case.variant.operands]
         return {
+            "bias": arrays.get("bias"),
+            "out": arrays["out"],
+            "epilogue": case.variant.epilogue,
+            "operands": {name: arrays[key_of(name)] for name in names} if case.variant.epilogue else None,
             "alpha": case.alpha,
             "beta": case.beta if "c" in self.arrays else None,
             "activation": case.variant.activation,
@@ -128,6 +146,8 @@ class Memory:
             alpha=case.alpha,
             beta=case.beta,
             activation=case.variant.activation,
+            expression=case.expression,
+            operands={name: self.arrays[key_of(name)] for name, _, _ in case.variant.operands},
             accumulator=EVERY_KERNEL[case.variant.kernel].accumulator(case.variant.config),
             exact=case.exact,
         )
@@ -265,14 +285,15 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     beta = random.choice(scalars) if variant.c else 0.0
     c = bias = None
     in_place = False
-    if variant.c or (free and random.random() < 0.1):
+    if variant.c or (free and variant.epilogue is None and random.random() < 0.1):
         c_dtype = variant.c or variant.out_dtype
         in_place = c_dtype == variant.out_dtype and random.random() < 0.25
         c = out if in_place else _addend(c_dtype, result, random, free, variant.addend_pairs)
     if variant.bias:
         bias = _addend(variant.bias, result, random, free, variant.addend_pairs)
+    operands = tuple(_operand(form, kind, rows, columns, result, random, free) for _, kind, form in variant.operands)
     seed = random.randrange(1 << 30)
-    case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed)
+    case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed, operands)
     flipped = liberties > 1 and not row_vector and not column_vector and random.random() < 0.25
     return case.transposed if flipped else case
 
@@ -366,3 +387,12 @@ def _addend(dtype, result, random, free, pairs):
         return _view(dtype, shape, -1, 2 * nbytes, random, free, signed=True)
     fast = random.randint(-len(shape), -1) if shape and free else -2
     return _view(dtype, shape, fast, nbytes, random, free, signed=True)
+
+
+def _operand(form, dtype, rows, columns, result, random, free):
+    """A view of an operand of an expression that broadcasts to the result; see Variant."""
+    shape = {"row": columns, "column": rows + (1,) * len(columns), "scalar": (), "full": result}[form]
+    nbytes = dtypes.parse(dtype, "dtype").nbytes
+    if form != "full" or not free:
+        return View(dtype, shape, contiguous_strides(shape), random.randrange(16 // nbytes) if free else 0)
+    return _view(dtype, shape, random.randint(-len(shape), -1) if shape else -1, nbytes, random, free, signed=True)

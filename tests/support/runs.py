@@ -10,10 +10,9 @@ from support.doubles import GpuArray
 def multiply_emulated(case: Case, backend: Any, **changes: Any) -> None:
     """Run a case in the emulator, which must report nothing; `changes`: other keywords than the case's."""
     memory = Memory(case)
-    a, b, c, out = (memory.arrays.get(name) for name in ("a", "b", "c", "out"))
-    keywords = memory.keywords() | changes
-    result = tw.matmul(a, b, c, bias=memory.arrays.get("bias"), out=out, backend=backend, **keywords)
-    assert result is out
+    a, b, c = (memory.arrays.get(name) for name in "abc")
+    result = tw.matmul(a, b, c, backend=backend, **(memory.keywords(memory.arrays) | changes))
+    assert result is memory.arrays["out"]
     memory.verify()
     found = backend.device.reports
     assert not found, str(found[0])
@@ -32,8 +31,8 @@ def multiply_on_gpu(case: Case, backend: Any, torch: Any, **changes: Any) -> Any
     }
     if case.in_place:
         arrays["c"] = arrays["out"]
-    a, b, c, out = (arrays.get(name) for name in ("a", "b", "c", "out"))
-    tw.matmul(a, b, c, bias=arrays.get("bias"), out=out, backend=backend, **(memory.keywords() | changes))
+    a, b, c = (arrays.get(name) for name in "abc")
+    tw.matmul(a, b, c, backend=backend, **(memory.keywords(arrays) | changes))
     for name, tensor in tensors.items():
         memory.buffers[name].bytes[:] = tensor.cpu().numpy()
     memory.verify()

@@ -21,7 +21,8 @@ class Variant:
     `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it,
     exactly: "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c`
     and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbors along a row of
-    theirs can be read at once. n is a multiple of `n_multiple`.
+    theirs can be read at once. n is a multiple of `n_multiple`. `epilogue` is an expression; each of `operands` is a
+    name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides.
     """
 
     kernel: str
@@ -36,12 +37,14 @@ class Variant:
     activation: str | None = None
     n_multiple: int = 1
     addend_pairs: bool = False
+    epilogue: str | None = None
+    operands: tuple[tuple[str, str, str], ...] = ()
 
     @cached_property
     def name(self):
         """What test reports call it."""
         parts = (self.kernel, self.dtype, self.a, self.b, f"{self.out_dtype}.{self.out_bytes}")
-        extras = (self.c and f"c.{self.c}", self.bias and f"bias.{self.bias}", self.activation)
+        extras = (self.c and f"c.{self.c}", self.bias and f"bias.{self.bias}", self.activation, self.epilogue)
         values = (str(getattr(self.config, field.name)) for field in fields(self.config)[:2])  # of most the tile
         return "-".join([*parts, *filter(None, extras), "x".join(values)]).rstrip("-")
 
@@ -221,4 +224,48 @@ COPY = (
 )
 """Products without a sum."""
 
-VARIANTS = (*SIMT, *MMA, *WGMMA, *COPY)
+LEAKY = {
+    "epilogue": "where(acc > low, acc, acc * 0.125) / (1 + abs(other))",
+    "operands": (("low", "bf16", "scalar"), ("other", "fp32", "full")),
+}
+GATED = {
+    "epilogue": "silu(acc * scale) * gate - tanh(gate)",
+    "operands": (("scale", "fp32", "column"), ("gate", "fp16", "full")),
+}
+LINEAR = {
+    "epilogue": "gelu(acc + bias) * scale",
+    "operands": (("bias", "bf16", "row"), ("scale", "fp32", "column")),
+}
+CURVES = {
+    "epilogue": "exp(-abs(acc)) + erf(acc) * sigmoid(row) + sqrt(log(2 + abs(acc))) * max(row, min(acc, 0), column)",
+    "operands": (("row", "fp32", "row"), ("column", "bf16", "column")),
+}
+
+EXPRESSIONS = (
+    Variant("simt", SQUARE, "fp32", "k16", "mn16", 8, "fp32", **LINEAR),
+    Variant("simt", SimtConfig(), "fp32", "mn4", "k4", 4, "bf16", **LEAKY),
+    Variant("simt", SQUARE, "fp32", "k4", "mn16", 8, "fp32", **CURVES),
+    Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16", **LINEAR),
+    Variant("mma", MmaConfig(), "fp16", "k2", "mn2", 2, "fp16", **GATED),
+    Variant("mma", SMALL, "bf16", "mn16", "mn4", 8, "fp32", **CURVES),
+    Variant("wgmma", WgmmaConfig(128, 64, 4), "bf16", "k16", "k16", 16, "bf16", n_multiple=8, **LINEAR),
+    Variant("wgmma", WgmmaConfig(128, 128, 3, cluster_m=2), "fp16", "mn16", "mn16", 16, "fp16", n_multiple=8, **GATED),
+    Variant(
+        "wgmma", WgmmaConfig(128, 48, 3, epilogue="direct", **NO_OVERLAP), "bf16", "k16", "mn16", 8, "fp32",
+        n_multiple=2, **CURVES,
+    ),
+    Variant("wgmma", WgmmaConfig(64, 80, 3, epilogue="direct"), "bf16", "mn16", "k16", 2, "bf16", **LEAKY),
+    Variant(
+        "wgmma", WgmmaConfig(64, 64, 3, epilogue="direct", swap_ab=True), "bf16", "k16", "k16", 16, "bf16",
+        n_multiple=8, **LINEAR,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(64, 32, 2, split_k=4, epilogue="direct", overlap=False), "fp16", "mn16", "k16", 4, "fp32",
+        **GATED,
+    ),
+    Variant("copy", CopyConfig(), "bf16", "k16", "k16", 4, "bf16", **LINEAR),
+    Variant("copy", CopyConfig(64, 64), "fp16", "k2", "k2", 4, "fp32", **LEAKY),
+)  # fmt: skip
+"""Epilogues of users' own."""
+
+VARIANTS = (*SIMT, *MMA, *WGMMA, *COPY, *EXPRESSIONS)

@@ -161,7 +161,7 @@ class EmulatedExecutable:
         """Run to completion and return what was counted."""
         if self._device is not self._backend.device:  # a fork has replaced it
             self._load()
-        by_name = dict(zip(OPERANDS, pointers, strict=True))
+        by_name = dict(zip(OPERANDS, pointers, strict=False))  # of those of an expression none has a tensor map
         maps = [
             self._device.tensor_map(
                 address=by_name[spec.operand],
@@ -173,7 +173,7 @@ class EmulatedExecutable:
             )
             for spec in self._arguments.tensor_maps
         ]
-        parameters = bytes(self._arguments.parameters(by_name, alpha, beta))
+        parameters = bytes(self._arguments.parameters(pointers, alpha, beta))
         return self._device.launch(
             self._kernel,
             (self._shape.grid, 1, 1),

@@ -21,9 +21,11 @@ from tilewright.kernels.parameters import (
     LaunchShape,
     TensorMapSpec,
     gemm_parameters,
+    pointer_words,
+    words_of,
 )
 from tilewright.operand import HOST, Operand
-from tilewright.problem import OPERANDS
+from tilewright.problem import OPERANDS, operand_names
 
 _CACHED_MAPS = 64
 """The most tensor maps that are kept per operand of a plan; the next address empties the cache first."""
@@ -234,12 +236,6 @@ class GpuBackend:
         )
 
 
-_Words = ctypes.c_uint64 * (ctypes.sizeof(GemmParameters) // 8)
-
-_POINTER_WORDS = tuple(getattr(GemmParameters, name).offset // 8 for name in OPERANDS)
-"""The place of each operand's address in the parameters, in words of 8 bytes."""
-
-
 class GpuExecutable:
     """A loaded kernel with a prebuilt launch: a call only writes pointers and scalars into place and launches."""
 
@@ -247,7 +243,8 @@ class GpuExecutable:
         self._backend = backend
         self._lock = threading.Lock()  # one launch at a time uses the parameters
         self._parameters = gemm_parameters(arguments)
-        self._words = _Words.from_buffer(self._parameters)
+        self._words = words_of(self._parameters)
+        self._places = pointer_words(len(operand_names(arguments.problem.epilogue.expression)))
         self._scalars = GemmParameters.alpha.offset
         self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
@@ -258,7 +255,7 @@ class GpuExecutable:
         self._told = (1.0, 0.0, 0)  # alpha, beta, stream
 
     def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> None:
-        """Launch asynchronously; `pointers` are device addresses in the order of OPERANDS, 0 where absent."""
+        """Launch asynchronously; `pointers` are device addresses, in order, 0 where absent."""
         with self._lock:
             if pointers != self._pointers:
                 self._point_to(pointers)
@@ -277,7 +274,7 @@ class GpuExecutable:
 
     def _point_to(self, pointers: list[int]) -> None:
         self._pointers = []  # if encoding fails, the next call must not find this call's pointers
-        for word, pointer in zip(_POINTER_WORDS, pointers, strict=True):
+        for word, pointer in zip(self._places, pointers, strict=True):
             self._words[word] = pointer
         if self._maps:
             with self._backend.current():  # encoding needs a context, and this thread may have none

@@ -17,7 +17,7 @@ class Executable(Protocol):
     """A compiled kernel with its launch shape, ready for pointers."""
 
     def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> Any:
-        """Launch with the backend's addresses in the order of problem.OPERANDS, 0 where absent.
+        """Launch with the backend's addresses in the order of problem.operand_names, 0 where absent.
 
         `stream` is a CUstream handle, which the emulator ignores. Returns the emulator's Counters, or None on a
         GPU, where the launch is asynchronous.

@@ -8,6 +8,7 @@ from tilewright.checking.asynchrony import asynchronies
 from tilewright.checking.doors import Call, door_of
 from tilewright.checking.host_memory import KernelArgument, write_back
 from tilewright.checking.launch import Launch
+from tilewright.checking.registers import Place
 from tilewright.checking.result import CheckResult, merged
 from tilewright.checking.wording import PYTHON
 from tilewright.emulator import Coverage
@@ -46,6 +47,7 @@ def check(
     include: str | Path | Sequence[str | Path] | None = None,
     schedules: int = 2,
     ignore: Ignored = (),
+    at: str | None = None,
 ) -> CheckResult: ...
 @overload
 def check(
@@ -56,6 +58,7 @@ def check(
     shared_bytes: int = 0,
     schedules: int = 2,
     ignore: Ignored = (),
+    at: str | None = None,
     **options: Any,
 ) -> CheckResult: ...
 def check(
@@ -68,6 +71,7 @@ def check(
     entry: str | None = None,
     schedules: int = 2,
     ignore: Ignored = (),
+    at: str | None = None,
     **options: Any,
 ) -> CheckResult:
     """Launch a kernel in the emulator under several orders of asynchronous completion, and report broken rules.
@@ -96,6 +100,8 @@ def check(
     schedules: random orders, besides eager and lazy completion.
     ignore: waivers of reports, KIND, KIND@FILE or KIND@FILE:LINE, such as "race@sum.cu:9"; one or several, or the Path
     of a file with one a line. The result's `waived` lists those that covered anything.
+    at: a line and a thread of CTA 0, FILE:LINE or FILE:LINE@THREAD, such as "mma.cu:30@5": the result's `registers` has
+    those of the thread there, before and after each instruction, the first time that it executes it.
 
     A Triton kernel takes what it takes on a GPU: its arguments, TensorDescriptors too, its constants and options by
     name, and a grid that may be a function of the constants. Of an autotuned one the first Config is taken that its
@@ -114,11 +120,12 @@ def check(
     waivers = waivers_of(ignore, PYTHON.of_value("ignore"))
     if entry is not None and not isinstance(entry, str):
         raise ArgumentTypeError(f"entry={entry!r} is not a name: give the kernel's, or a part of it")
+    place = None if at is None else Place.parse(at, PYTHON.written("at", at))
     results: list[CheckResult] = []
     coverage = Coverage()
 
     def perform(launch: Launch) -> None:
-        result, contents = launch.check(orders, waivers=waivers, coverage=coverage)
+        result, contents = launch.check(orders, waivers=waivers, coverage=coverage, at=place)
         results.append(result)
         if result.interrupted:
             raise KeyboardInterrupt(result.error)

@@ -15,6 +15,7 @@ from tilewright.emulator import Counters, Device
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.hardware import H200, Hardware
 from tilewright.kernels.kernel import Kernel
+from tilewright.planner.plan import Plan
 from tilewright.reference import Array
 
 SHAPES = ((151, 77, 203), (264, 328, 456), (151, 77, 0))
@@ -105,15 +106,15 @@ def checks_of(
 def _multiply(
     kernel: Kernel, config: Any, product: Product, backend: EmulatedBackend, operands: dict[str, Array]
 ) -> tuple[Array, Counters | None]:
-    a, b, bias = operands["a"], operands["b"], operands.get("bias")
-    planned = plan(
+    a, b, added = operands["a"], operands["b"], product.added(operands)
+    planned: Plan = plan(
         a,
         b,
-        bias=bias,
-        activation=product.activation,
+        **added,
+        **product.epilogue,
         out_dtype=product.out_dtype.name,
         kernel=kernel.name,
         config=config,
         backend=backend,
     )
-    return planned.counted(a, b, bias=bias)
+    return planned.counted(a, b, **added)

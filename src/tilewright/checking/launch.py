@@ -16,6 +16,7 @@ from tilewright.checking.asynchrony import Asynchrony, asynchronies
 from tilewright.checking.memory import available_memory
 from tilewright.checking.names import in_cpp, listed
 from tilewright.checking.parameters import fit
+from tilewright.checking.registers import Place, RegisterTrace
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Results, Run, ignored, run_under_each
 from tilewright.checking.time_limit import TimeLimit
@@ -130,11 +131,13 @@ class Launch:
         *,
         waivers: Sequence[Waiver] = (),
         coverage: Coverage | None = None,
+        at: Place | None = None,
         progress: Callable[[float], None] = ignored,
     ) -> tuple[CheckResult, Results | None]:
         """The findings under every order, and the contents of the buffers after the first run that ended.
 
         coverage: notes what this launch exercises too, besides others of one call.
+        at: a line and a thread whose registers the result has, from the first order.
 
         Raises:
             EmulatorError: for PTX that is wrong or not emulated, and for launches that no GPU accepts.
@@ -145,10 +148,14 @@ class Launch:
         remedies = dict(self.remedies) | ({WHOSE: HOST_ADDRESSES} if has_bytes else {})
         findings = Findings(self.title or kernel.name, Path(self.source.name).name, waivers=waivers, coverage=coverage)
 
+        trace = None if at is None else RegisterTrace(at)
+
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
             ignore = [str(waiver) for waiver in waivers]
             printed = sys.stderr.write if order is orders[0] else ignored  # once, and apart from results
             memory_bytes = arguments.nbytes + SPARE_BYTES
+            if trace is not None and order is orders[0]:
+                options = {**options, "observers": [*options["observers"], trace], "trace": [trace.place.line]}
             device = Device(memory_bytes=memory_bytes, ignore=ignore, printed=printed, **options)
             addresses = {name: _upload(device, array, arguments.buffers[name].skew) for name, array in initial.items()}
             findings.named = lambda text: in_words(_named(text, addresses, initial), remedies)
@@ -176,7 +183,8 @@ class Launch:
             limit(done)
 
         results = run_under_each(orders, prepare, findings, go_on)
-        return replace(findings.result(), files={"PTX": self.source.name, **source_files(self.source.text)}), results
+        files = {"PTX": self.source.name, **source_files(self.source.text)}
+        return replace(findings.result(), files=files, registers=None if trace is None else trace.found), results
 
     def _time_limit(self, runs: int) -> TimeLimit:
         ctas = prod(self.grid)

@@ -1,9 +1,9 @@
 """The product that a command multiplies: its Problem and random operands."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,20 +11,40 @@ from tilewright import dtypes
 from tilewright.checking.memory import available_memory
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
+from tilewright.expression.tree import Expression
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.measure.data import Data
-from tilewright.problem import Epilogue, Matrix, Problem
+from tilewright.problem import Epilogue, Matrix, Problem, key_of
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
 MAX_EXTENT = 2**63 - 1
 """The largest extent of an array: NumPy counts by signed 64-bit integers."""
 
 
+class OperandForm(NamedTuple):
+    """An operand of an expression, and whether it has an element of its own for each row and for each column."""
+
+    name: str
+    rows: bool
+    columns: bool
+
+    def shape(self, m: int, n: int) -> tuple[int, int]:
+        """Its shape beside a result of (m, n)."""
+        return (m if self.rows else 1), (n if self.columns else 1)
+
+    def matrix(self, dtype: DType, n: int) -> Matrix:
+        """The place of a packed one."""
+        return Matrix(dtype, (n if self.columns else 1) if self.rows else 0, int(self.columns))
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
-    """activation(a @ b + bias) with packed operands; `bias` has shape (n,)."""
+    """activation(a @ b + bias), or an expression of a @ b, with packed operands; `bias` has shape (n,).
+
+    forms: those of the expression's operands, which have the result's dtype.
+    """
 
     m: int
     n: int
@@ -34,6 +54,8 @@ class Product:
     layout: str = "nt"
     bias: bool = False
     activation: str | None = None
+    expression: Expression | None = None
+    forms: tuple[OperandForm, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
@@ -51,8 +73,23 @@ class Product:
             a=Matrix(self.dtype, k, 1) if self.layout[0] == "n" else Matrix(self.dtype, 1, m),
             b=Matrix(self.dtype, n, 1) if self.layout[1] == "n" else Matrix(self.dtype, 1, k),
             out=Matrix(self.out_dtype, n, 1),
-            epilogue=Epilogue(bias=Matrix(self.out_dtype, 0, 1) if self.bias else None, activation=self.activation),
+            epilogue=Epilogue(
+                bias=Matrix(self.out_dtype, 0, 1) if self.bias else None,
+                activation=self.activation,
+                expression=self.expression,
+                operands=tuple(form.matrix(self.out_dtype, n) for form in self.forms),
+            ),
         )
+
+    @property
+    def epilogue(self) -> dict[str, Any]:
+        """The arguments of `plan` that say what becomes of the sum, arrays apart."""
+        return {"activation": self.activation, "epilogue": None if self.expression is None else str(self.expression)}
+
+    def added(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call that are read besides a and b, among arrays such as `operands` gives."""
+        named = {form.name: arrays[key_of(form.name)] for form in self.forms}
+        return {"bias": arrays.get("bias"), "operands": named or None}
 
     @property
     def host_bytes(self) -> int:
@@ -78,7 +115,7 @@ class Product:
         return dataclasses.replace(self, m=m, n=n, k=k)
 
     def operands(self, seed: int, data: Data = "randn") -> dict[str, Array]:
-        """Normally distributed a, b and perhaps bias, in host memory and in the product's layout.
+        """Normally distributed a, b and what the epilogue reads, in host memory and in the product's layout.
 
         With data "2:4", a keeps only the larger two of each four neighbors along k and is zero elsewhere; k must
         consist of whole groups.
@@ -100,6 +137,8 @@ class Product:
             arrays["a"][...] = groups.reshape(self.m, self.k)
         if self.bias:
             arrays["bias"] = normal(self.out_dtype, 1, self.n, False)[0]
+        for form in self.forms:
+            arrays[key_of(form.name)] = normal(self.out_dtype, *form.shape(self.m, self.n), False)
         return arrays
 
     def verify(self, out: Array, operands: dict[str, Array], accumulator: DType = fp32) -> Comparison:

@@ -37,6 +37,7 @@ class CheckResult:
     operations and lines (`tilewright.emulator.Gaps`) the `total` and what was `missed`; empty if nothing ran.
     schedules: the orders of asynchronous completion that it ran under.
     error: why the check ended early; empty otherwise.
+    registers: those of a thread at a line, if these were asked for: `RegisterTrace.found`.
     interrupted: whether Ctrl-C ended it.
     files: the paths of source files, by the names that locations have for them.
     """
@@ -56,14 +57,17 @@ class CheckResult:
     counters: dict[str, Any] = field(default_factory=_not_counted)
     coverage: dict[str, Any] = field(default_factory=dict)
     schedules: list[str] = field(default_factory=list)
+    registers: list[dict[str, Any]] | None = None
     files: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON; `error` only if there is one."""
+        """Plain data, ready for JSON; `error` and `registers` only if there are any."""
         record = dataclasses.asdict(self)
         del record["interrupted"], record["files"]
         if not self.error:
             del record["error"]
+        if self.registers is None:
+            del record["registers"]
         return record
 
     def __str__(self) -> str:
@@ -105,6 +109,9 @@ def merged(results: Sequence[CheckResult]) -> CheckResult:
         counters=_total([result.counters for result in results]),
         coverage=results[-1].coverage,
         schedules=list(dict.fromkeys(schedule for result in results for schedule in result.schedules)),
+        registers=[each for result in results for each in result.registers or ()]
+        if results[0].registers is not None
+        else None,
         files={name: path for result in results for name, path in result.files.items()},
     )
 

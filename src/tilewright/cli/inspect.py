@@ -8,8 +8,11 @@ import typer
 from tilewright.cli.command import command
 from tilewright.cli.options import (
     DTypeName,
+    EpilogueOption,
     Json,
+    OperandOption,
     OwnLayoutOption,
+    expression_of,
     hardware_of,
     parse_shape,
 )
@@ -44,6 +47,8 @@ def inspect(
         DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
     ] = None,
     layout: OwnLayoutOption = None,
+    epilogue: EpilogueOption = None,
+    operand: OperandOption = None,
     arch: Annotated[
         str,
         typer.Option(
@@ -66,6 +71,7 @@ def inspect(
       tilewright inspect wgmma
       tilewright inspect mma --problem 300,200,100 --dtype fp16 --sass
       tilewright inspect simt --arch sm_80 --ptx
+      tilewright inspect wgmma --epilogue "gelu(acc + bias)" --operand bias=n --source
       tilewright inspect wgmma_basic --json
     """
     from tilewright.checking.product import first_accepted
@@ -76,7 +82,8 @@ def inspect(
 
     shapes = DEFAULT_SHAPES if problem is None else (parse_shape(problem, "--problem"),)
     chosen, hardware = kernel_named(kernel, "KERNEL"), hardware_of(arch)
-    product = first_accepted(chosen, hardware, shapes, dtype.value if dtype else None, layout.value if layout else None)
+    kinds, expression = (dtype.value if dtype else None), expression_of(epilogue, operand)
+    product = first_accepted(chosen, hardware, shapes, kinds, layout.value if layout else None, **expression)
     config = chosen.configs(product.problem, hardware)[0]
     assembled = chosen.assemble(config, product.problem, hardware)
     compiled = build(assembled.source, hardware.arch)

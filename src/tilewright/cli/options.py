@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -64,6 +64,18 @@ OwnLayoutOption = Annotated[
 ActivationOption = Annotated[
     ActivationName | None, typer.Option("--activation", help="Applied to the result.", show_default=False)
 ]
+EpilogueOption = Annotated[
+    str | None,
+    typer.Option("--epilogue", help='What becomes of the sum, such as "gelu(acc + bias)".', show_default=False),
+]
+OperandOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--operand",
+        help="An operand of --epilogue, NAME=SHAPE; SHAPE is n, m,1 or m,n, or 1 for a single number. Once for each.",
+        show_default=False,
+    ),
+]
 BackendOption = Annotated[BackendName, typer.Option("--backend", help="Where to run.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
 Jobs = Annotated[
@@ -72,6 +84,41 @@ Jobs = Annotated[
 ]
 WithBias = Annotated[bool, typer.Option("--bias/--no-bias", help="With a vector along N.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+_FORMS = {"n": (False, True), "1,n": (False, True), "m,1": (True, False), "m,n": (True, True), "1": (False, False)}
+"""Whether an operand of a shape has elements of its own for each row, and for each column."""
+
+
+def expression_of(
+    epilogue: str | None, operands: list[str] | None, *, bias: bool = False, activation: ActivationName | None = None
+) -> dict[str, Any]:
+    """The fields of a Product that --epilogue and --operand say.
+
+    Raises a ValueError for a bad one, and for --bias or --activation beside them.
+    """
+    if epilogue is None and not operands:
+        return {}
+    from tilewright.checking.product import OperandForm
+    from tilewright.expression.grammar import parse
+
+    if epilogue is None:
+        raise ArgumentValueError("--operand is read by an expression, and there is none: give --epilogue")
+    if bias or activation is not None:
+        raise ArgumentValueError(
+            "--epilogue says all that becomes of the sum: write --bias and --activation into it, such as "
+            "'relu(acc + bias)' with --operand bias=n"
+        )
+    forms = {}
+    for text in operands or ():
+        name, _, shape = text.partition("=")
+        if shape not in _FORMS or name in forms:
+            raise ArgumentValueError(
+                f"--operand={text!r} is no new NAME=SHAPE: write SHAPE as one of {' '.join(_FORMS)}, and each name once"
+            )
+        forms[name] = OperandForm(name, *_FORMS[shape])
+    expression = parse(epilogue, list(forms))
+    return {"expression": expression, "forms": tuple(forms[name] for name in expression.operands)}
 
 
 def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int] | None:

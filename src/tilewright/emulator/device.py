@@ -82,6 +82,7 @@ class Device:
     ignore: waivers, KIND, KIND@FILE or KIND@FILE:LINE, or Paths of files with one a line; `reports.waived` counts what
     they cover.
     observers: also told of all events (see Observer).
+    trace: source lines, FILE:LINE or PTX:LINE, whose registers observers are told of (the event `traced`).
     printed: called with what each thread prints; by default it goes to stdout.
 
     `images` makes images, and handles of textures and surfaces (see Images); `multicasts` binds multimem addresses.
@@ -98,6 +99,7 @@ class Device:
         checks: bool = True,
         ignore: Ignored = (),
         observers: Sequence[Observer] = (),
+        trace: Sequence[str] = (),
         printed: Callable[[str], object] | None = None,
     ) -> None:
         if not isinstance(observers, Sequence):
@@ -122,6 +124,7 @@ class Device:
         self._asynchrony, self._seed = asynchrony, natural("seed", seed)
         self._progress, self._count_memory, self._printed = progress, count_memory, printed
         self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
+        self._trace = (trace,) if isinstance(trace, str) else tuple(trace)
         self._variables: dict[str, dict[str, int]] = {}  # by PTX text
 
     def allocate(self, nbytes: int, *, align: int = 256, skew: int = 0) -> int:
@@ -252,7 +255,7 @@ class Device:
         Raises:
             PtxSyntaxError, UnsupportedInstruction: naming the line.
             TypeError: if ptx is not text.
-            ValueError: if the entry does not exist.
+            ValueError: if the entry or a traced line does not exist.
         """
         ptx = text_of(ptx)
         if entry is not None and not isinstance(entry, str):
@@ -263,7 +266,7 @@ class Device:
         if entry not in module.entries:
             names = ", ".join(module.entries) or "none"
             raise ArgumentValueError(f"entry is {entry!r} and must name one of the module's entries: {names}")
-        return Kernel(entry, compiled(ptx, entry), self._allocate_variables(ptx, module))
+        return Kernel(entry, compiled(ptx, entry, self._trace), self._allocate_variables(ptx, module))
 
     def launch(
         self,

@@ -39,13 +39,21 @@ class Bounded(NamedTuple):
     error: Array
 
 
-def evaluate(expression: Expression, values: Mapping[str, Bounded]) -> Bounded:
+def exact(values: Array) -> Bounded:
+    """Numbers that a kernel reads as they are."""
+    return Bounded(values.astype(np.float64), np.zeros(()))
+
+
+def evaluate(expression: Expression, values: Mapping[str, Bounded], largest: float = FP32_MAX) -> Bounded:
     """The expression in float64 with the error of fp32; arrays that broadcast, for `acc` and each operand.
 
-    A comparison of numbers that may be equal to fp32's accuracy leaves both branches of its `where` possible.
+    A comparison of numbers that may be equal to fp32's accuracy leaves both branches of its `where` possible. Of
+    results beyond `largest` nothing is known; their value is 0 here.
     """
     with np.errstate(all="ignore"):
-        return _evaluate(expression.root, {name: _limited(*bounded) for name, bounded in values.items()})
+        result = _evaluate(expression.root, {name: _limited(*bounded) for name, bounded in values.items()})
+        error = _limited(*result, largest).error
+    return Bounded(np.where(np.isinf(error), 0.0, result.value), error)
 
 
 def _evaluate(node: Node, values: Mapping[str, Bounded]) -> Bounded:
@@ -58,9 +66,9 @@ def _evaluate(node: Node, values: Mapping[str, Bounded]) -> Bounded:
             return _limited(*MEANINGS[name](*(_evaluate(part, values) for part in parts)))
 
 
-def _limited(value: Array, error: Array) -> Bounded:
-    """The same with an infinite error where fp32 may overflow, or where a number is missing."""
-    return Bounded(value, np.where(np.abs(value) + error <= FP32_MAX, error, np.inf))  # false for NaN
+def _limited(value: Array, error: Array, largest: float = FP32_MAX) -> Bounded:
+    """The same with an infinite error where a number may be larger, or is missing."""
+    return Bounded(value, np.where(np.abs(value) + error <= largest, error, np.inf))  # false for NaN
 
 
 def _rounded(value: Array, error: Array, relative: float | Array = _ROUNDED) -> Bounded:

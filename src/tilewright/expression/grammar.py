@@ -202,7 +202,9 @@ class _Reader:
             case ast.Name(id=name) if name in FUNCTIONS:
                 pass
             case _:
-                raise self._fault(node.func, f"this is no function of epilogues: use one of {', '.join(FUNCTIONS)}")
+                called = self._text[slice(*self._span(node.func))]
+                known = ", ".join(FUNCTIONS)
+                raise self._fault(node.func, f"{_clipped(called)} is no function of epilogues: use one of {known}")
         unwanted: list[ast.expr | ast.keyword] = [value for value in node.args if isinstance(value, ast.Starred)]
         for value in unwanted + node.keywords:
             raise self._fault(value, f"{name} takes its values one by one, without names and stars")
@@ -245,8 +247,10 @@ class _Reader:
 
     def _fault(self, node: ast.expr | ast.keyword, message: str) -> ArgumentValueError:
         """The error that points at a part of the text."""
-        start, end = self._indent + node.col_offset, self._indent + (node.end_col_offset or 0)
-        return self._at(start, end, message)
+        return self._at(*self._span(node), message)
+
+    def _span(self, node: ast.expr | ast.keyword) -> tuple[int, int]:
+        return self._indent + node.col_offset, self._indent + (node.end_col_offset or 0)
 
     def _at(self, start: int, end: int, message: str) -> ArgumentValueError:
         return ArgumentValueError(f"epilogue: {message}\n{place(self._text, start, end)}")

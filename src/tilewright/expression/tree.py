@@ -1,17 +1,17 @@
 """The tree of an expression, and the operations of which it is made."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 ACCUMULATOR = "acc"
 """The name of alpha times the sum."""
 
 OPERATIONS: dict[str, tuple[int, str]] = {
-    "+": (2, "({} + {})"),
-    "-": (2, "({} - {})"),
-    "*": (2, "({} * {})"),
+    "+": (2, "{} + {}"),
+    "-": (2, "{} - {}"),
+    "*": (2, "{} * {}"),
     "/": (2, "div_full({}, {})"),
-    "negate": (1, "(-{})"),
+    "negate": (1, "-{}"),
     "abs": (1, "fabsf({})"),
     "exp": (1, "expf({})"),
     "log": (1, "logf({})"),
@@ -26,13 +26,13 @@ OPERATIONS: dict[str, tuple[int, str]] = {
     "silu": (1, "Silu::apply({})"),
     "min": (2, "lesser({}, {})"),
     "max": (2, "greater({}, {})"),
-    "where": (3, "({} ? {} : {})"),
-    "<": (2, "({} < {})"),
-    "<=": (2, "({} <= {})"),
-    ">": (2, "({} > {})"),
-    ">=": (2, "({} >= {})"),
-    "==": (2, "({} == {})"),
-    "!=": (2, "({} != {})"),
+    "where": (3, "{} ? {} : {}"),
+    "<": (2, "{} < {}"),
+    "<=": (2, "{} <= {}"),
+    ">": (2, "{} > {}"),
+    ">=": (2, "{} >= {}"),
+    "==": (2, "{} == {}"),
+    "!=": (2, "{} != {}"),
 }
 """Every operation by name: how many values it takes, and its CUDA. The functions are in cuda/epilogue/."""
 
@@ -77,12 +77,17 @@ class Expression(NamedTuple):
     def __str__(self) -> str:
         return spelled(self.root)
 
-    def cuda(self, names: dict[str, str]) -> str:
+    @property
+    def operations(self) -> int:
+        """The number of operations."""
+        return sum(isinstance(node, Operation) for node in nodes(self.root))
+
+    def cuda(self, names: Mapping[str, str]) -> str:
         """The CUDA expression, with these CUDA expressions of type float for `acc` and the operands.
 
         It includes nothing of the user's text: each name is looked up, and each number is written anew.
         """
-        return _cuda(self.root, names)
+        return _written(self.root, _CUDA, names, lambda value: f"{value.hex()}f")
 
 
 def nodes(root: Node) -> Iterator[Node]:
@@ -94,32 +99,31 @@ def nodes(root: Node) -> Iterator[Node]:
 
 
 def spelled(node: Node) -> str:
-    """The text of a tree, as its user would write it, with parentheses around each sum, product and comparison."""
+    """The text of a tree, as its user would write it, with parentheses around each operation in another's values."""
+    names = {each.name: each.name for each in nodes(node) if isinstance(each, Name)}
+    return _written(node, _SPELLINGS, names, lambda value: repr(value).removesuffix(".0"))
+
+
+_SPELLINGS = {
+    **{name: f"{{}} {name} {{}}" for name in OPERATIONS},
+    **{name: f"{name}({', '.join(['{}'] * OPERATIONS[name][0])})" for name in FUNCTIONS},
+    "negate": "-{}",
+}
+_CUDA = {name: cuda for name, (_, cuda) in OPERATIONS.items()}
+
+
+def _written(
+    node: Node, operations: Mapping[str, str], names: Mapping[str, str], number: Callable[[float], str]
+) -> str:
+    """A tree in a language that writes operations, names and numbers so."""
     match node:
         case Number(value):
-            return repr(value).removesuffix(".0")
-        case Name(name):
-            return name
-        case Operation("negate", (value,)):
-            return f"-{_inner(value)}"
-        case Operation(name, values) if name in FUNCTIONS:
-            return f"{name}({', '.join(map(spelled, values))})"
-        case Operation(name, (left, right)):
-            return f"{_inner(left)} {name} {_inner(right)}"
-    raise AssertionError(node)
-
-
-def _inner(node: Node) -> str:
-    text = spelled(node)
-    return f"({text})" if isinstance(node, Operation) and node.name not in FUNCTIONS else text
-
-
-def _cuda(node: Node, names: dict[str, str]) -> str:
-    match node:
-        case Number(value):
-            return f"{value.hex()}f"
+            return number(value)
         case Name(name):
             return names[name]
         case Operation(name, values):
-            return OPERATIONS[name][1].format(*(_cuda(value, names) for value in values))
-    raise AssertionError(node)
+            parts = [_written(value, operations, names, number) for value in values]
+            if not operations[name].endswith(")"):
+                infix = [isinstance(each, Operation) and not operations[each.name].endswith(")") for each in values]
+                parts = [f"({part})" if inner else part for part, inner in zip(parts, infix, strict=True)]
+            return operations[name].format(*parts)

@@ -54,6 +54,7 @@ def translation_unit(
     parameters: Sequence[tuple[str, str]],
     launch_bounds: tuple[int, int],
     preamble: str = "",
+    definitions: str = "",
 ) -> TranslationUnit:
     """Write the translation unit that instantiates `kernel_template<Config>` under the name `entry`.
 
@@ -63,6 +64,7 @@ def translation_unit(
     parameters: (CUDA type, name), passed on in order.
     launch_bounds: (threads per CTA, CTAs per SM).
     preamble: declarations that must come before the header (see `wgmma_wrapper`).
+    definitions: those that use it, and come before Config.
 
     Raises ValueError for a name that C++ would not take, or a header that the package lacks.
     """
@@ -82,6 +84,7 @@ def translation_unit(
         f"namespace tilewright {{\n\n{preamble.strip()}\n\n}}  // namespace tilewright" if preamble else "",
         f'#include "{kernel_header}"',
         "namespace tilewright {",
+        definitions,
         "\n".join(["struct Config {", *(_member(*item) for item in constants.items()), *asserts, "};"]),
         f'extern "C" __global__ void __launch_bounds__({threads}, {ctas_per_sm}) {entry}(\n    {formal}) {{\n'
         f"  {kernel_template}<Config>({actual});\n}}",

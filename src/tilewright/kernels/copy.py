@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.hardware import Hardware
-from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel
+from tilewright.kernels.epilogue import EpilogueConstants
+from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.tiled import tile_count
@@ -72,8 +73,8 @@ class CopyKernel(Kernel):
 
     def features(self, problem: Problem) -> CopyFeatures:
         """Whether all strides along rows are 1, and the epilogue."""
-        accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)
-        unit_strides = all(matrix is None or matrix.column_stride == 1 for matrix in accessed)
+        accessed = (problem.out, *(matrix for _, matrix in problem.epilogue.read()))
+        unit_strides = all(matrix.column_stride == 1 for matrix in accessed)
         return CopyFeatures(unit_strides, EpilogueConstants.of(problem))
 
     def derive(self, config: CopyConfig, features: CopyFeatures) -> CopyConstants:

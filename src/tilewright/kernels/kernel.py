@@ -12,6 +12,7 @@ from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware, Unit
 from tilewright.jit.source import Constant, CudaType, TranslationUnit, code_digest, translation_unit
+from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.model.prediction import Power, Prediction
@@ -23,54 +24,9 @@ if TYPE_CHECKING:  # planning does without it
 MAX_TILES = 2**31 - 1
 """The largest grid (CUDA programming guide, "Technical specifications"); kernels number tiles by 32 bits."""
 
-_FUNCTORS = {
-    None: CudaType("Identity"),
-    "relu": CudaType("Relu"),
-    "gelu": CudaType("Gelu"),
-    "gelu_tanh": CudaType("GeluTanh"),
-    "silu": CudaType("Silu"),
-}
-"""The functor of each activation in cuda/epilogue/activation.cuh."""
-
 
 class ConfigError(ArgumentValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
-
-
-class EpilogueConstants(NamedTuple):
-    """The constants that cuda/epilogue/epilogue.cuh reads; Activation is a functor type."""
-
-    Output: DType
-    Addend: DType
-    Bias: DType
-    has_c: bool
-    has_bias: bool
-    Activation: CudaType
-    store_elements: int
-
-    @classmethod
-    def of(cls, problem: Problem) -> "EpilogueConstants":
-        """The epilogue of a problem; it stores two elements at a time if out is aligned for them."""
-        out, epilogue = problem.out, problem.epilogue
-        c = None if epilogue.c is None else epilogue.c.dtype
-        bias = None if epilogue.bias is None else epilogue.bias.dtype
-        pairs = out.vector_bytes("column") >= 2 * out.dtype.nbytes
-        return cls._of(out.dtype, c, bias, epilogue.activation, 2 if pairs else 1)
-
-    @classmethod
-    @cache
-    def _of(
-        cls, out: DType, c: DType | None, bias: DType | None, activation: str | None, store_elements: int
-    ) -> "EpilogueConstants":
-        return cls(
-            Output=out,
-            Addend=c or out,
-            Bias=bias or out,
-            has_c=c is not None,
-            has_bias=bias is not None,
-            Activation=_FUNCTORS[activation],
-            store_elements=store_elements,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +57,7 @@ class Constants:
     def by_name(self) -> dict[str, Constant]:
         """The fields by name as CUDA knows them, including those of the epilogue."""
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "epilogue"}
-        values = own | (self.epilogue._asdict() if self.epilogue else {})
+        values = own | (self.epilogue.by_name() if self.epilogue else {})
         return {name: CudaType(value.cuda) if isinstance(value, DType) else value for name, value in values.items()}
 
 
@@ -317,15 +273,18 @@ class Kernel(ABC):
 
     def _write(self, entry: str, constants: Constants, mapped: Sequence[str]) -> TranslationUnit:
         """The translation unit of Constants that obey every rule; it takes tensor maps of the operands `mapped`."""
+        epilogue = constants.epilogue
+        parameters = epilogue.parameters if epilogue else "GemmParameters"
         return translation_unit(
             entry=entry,
             kernel_header=self.header,
             kernel_template=f"{self.name}_kernel",
             constants=constants.by_name(),
-            static_asserts=[*self.rules, SAME_PARAMETERS],
-            parameters=[*(("TensorMap", f"map_{name}") for name in mapped), ("GemmParameters", "parameters")],
+            static_asserts=[*self.rules, SAME_PARAMETERS, *(epilogue.static_asserts if epilogue else ())],
+            parameters=[*(("TensorMap", f"map_{name}") for name in mapped), (parameters, "parameters")],
             launch_bounds=(constants.threads, 1),
             preamble=self.preamble(constants),
+            definitions=epilogue.definitions if epilogue else "",
         )
 
 

@@ -1,11 +1,12 @@
 """The arguments that every kernel takes: the Python twin of cuda/parameters.cuh, and tensor maps."""
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.dtypes import DType
-from tilewright.problem import MAX_BATCH_DIMS, OPERANDS, Problem
+from tilewright.problem import MAX_BATCH_DIMS, OPERANDS, Problem, operand_names
 
 if TYPE_CHECKING:  # planning does without it
     from tilewright.model.tensor_map import TensorMapModel
@@ -39,6 +40,15 @@ class GemmParameters(ctypes.Structure):
     )
 
 
+@cache
+def parameters_type(operands: int) -> type[GemmParameters]:
+    """GemmParameters, followed by those of so many operands of an expression: CUDA's ExpressionParameters."""
+    if not operands:
+        return GemmParameters
+    fields = {"_fields_": (("operands", MatrixParameters * operands),)}
+    return type(f"ExpressionParameters{operands}", (GemmParameters,), fields)
+
+
 def _in_order(structure: type[ctypes.Structure]) -> str:
     """An expression that C++ takes only if its structure has these fields in this order, and nothing after them."""
     fields = ", ".join(f".{name} = {{}}" for name, *_ in structure._fields_)
@@ -50,6 +60,13 @@ SAME_PARAMETERS = (
     "parameters.py and parameters.cuh must agree",
 )
 """The assertion about the CUDA twins."""
+
+
+def same_parameters(cuda: str, operands: int) -> tuple[str, str]:
+    """The same of the parameters of an expression, whose CUDA type is named `cuda`."""
+    size, own = ctypes.sizeof(parameters_type(operands)), ctypes.sizeof(GemmParameters)
+    rule = f"sizeof({cuda}) == {size} && sizeof(GemmParameters) == {own}"
+    return rule, SAME_PARAMETERS[1]
 
 
 L2_PROMOTION_BYTES = 128
@@ -105,11 +122,12 @@ class KernelArguments(NamedTuple):
     group_m: int = 1
     prefetch: int = 0
 
-    def parameters(self, pointers: Mapping[str, int], alpha: float, beta: float) -> GemmParameters:
-        """The parameter structure of one launch."""
+    def parameters(self, pointers: Sequence[int], alpha: float, beta: float) -> GemmParameters:
+        """The parameter structure of one launch, with pointers in the order of `operand_names`."""
         parameters = gemm_parameters(self)
-        for name, pointer in pointers.items():
-            getattr(parameters, name).pointer = pointer
+        words = words_of(parameters)
+        for word, pointer in zip(pointer_words(len(pointers)), pointers, strict=True):
+            words[word] = pointer
         parameters.alpha, parameters.beta = alpha, beta
         return parameters
 
@@ -117,7 +135,8 @@ class KernelArguments(NamedTuple):
 def gemm_parameters(arguments: KernelArguments) -> GemmParameters:
     """The parameters of a launch with null pointers, alpha 1 and beta 0."""
     problem, group_m, prefetch = arguments.problem, arguments.group_m, arguments.prefetch
-    parameters = GemmParameters(
+    names = operand_names(problem.epilogue.expression)
+    parameters = parameters_type(len(names) - len(OPERANDS))(
         m=problem.m,
         n=problem.n,
         k=problem.k,
@@ -127,17 +146,23 @@ def gemm_parameters(arguments: KernelArguments) -> GemmParameters:
         prefetch=prefetch,
     )
     parameters.batch_shape[:] = problem.batch + (1,) * (MAX_BATCH_DIMS - len(problem.batch))
-    words = _Words.from_buffer(parameters)  # a third of the time of setting the structures' fields
+    words = words_of(parameters)  # a third of the time of setting the structures' fields
+    firsts = dict(zip(names, pointer_words(len(names)), strict=True))
     for name, matrix in problem.operands():
         strides: list[ctypes.c_int64 | int] = [matrix.row_stride, matrix.column_stride, *matrix.batch_strides]
-        first = _FIRST_STRIDES[name]
+        first = firsts[name] + 1
         words[first : first + len(strides)] = strides
     return parameters
 
 
-_Words = ctypes.c_int64 * (ctypes.sizeof(GemmParameters) // 8)
+def words_of(parameters: GemmParameters) -> "ctypes.Array[ctypes.c_int64]":
+    """The same memory as words of 8 bytes."""
+    return (ctypes.c_int64 * (ctypes.sizeof(parameters) // 8)).from_buffer(parameters)
 
-_FIRST_STRIDES = {
-    name: (getattr(GemmParameters, name).offset + MatrixParameters.row_stride.offset) // 8 for name in OPERANDS
-}
-"""The start of each operand's strides, in words of 8 bytes; batch strides follow those of rows and columns."""
+
+@cache
+def pointer_words(count: int) -> tuple[int, ...]:
+    """The places of the addresses of `count` operands in the parameters, in words of 8 bytes; strides follow each."""
+    first, size = ctypes.sizeof(GemmParameters), ctypes.sizeof(MatrixParameters)
+    own = [getattr(GemmParameters, name).offset for name in OPERANDS]
+    return tuple(offset // 8 for offset in (*own, *(first + size * i for i in range(count - len(OPERANDS)))))

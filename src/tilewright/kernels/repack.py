@@ -29,7 +29,7 @@ _LAUNCH_SECONDS, _STREAMED = 2.0e-6, 0.8
 class RepackConfig:
     """The Config of `repack`: a thread copies a chunk of 16 bytes of each of `thread_rows` rows."""
 
-    thread_rows: int = 4
+    thread_rows: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
-from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel, values_of
+from tilewright.kernels.epilogue import EpilogueConstants
+from tilewright.kernels.kernel import Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.model.cost import Ranking, Tiles
 from tilewright.model.prediction import Power, Prediction, predict

@@ -11,11 +11,12 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Major, wgmma_wrapper
 from tilewright.kernels import tma
-from tilewright.kernels.kernel import ConfigError, Constants, EpilogueConstants, Kernel
+from tilewright.kernels.epilogue import EpilogueConstants, has_pairs
+from tilewright.kernels.kernel import ConfigError, Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_operands import Stores, has_pairs, most_accumulators, operands_of, row_bytes, scattered
+from tilewright.kernels.wgmma_operands import Stores, most_accumulators, operands_of, row_bytes, scattered
 from tilewright.kernels.wgmma_space import LISTED, Limits, Space, tiles_of
 from tilewright.kernels.wgmma_space import space as space_of
 from tilewright.model.prediction import Power, Prediction, predict

@@ -4,6 +4,7 @@ from math import gcd
 from typing import NamedTuple
 
 from tilewright.kernels import tma
+from tilewright.kernels.epilogue import has_pairs
 from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Matrix, Problem
 
@@ -82,12 +83,19 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
     """The most accumulators per thread, as the problem stands and transposed.
 
     The epilogue's code, unrolled over all of them, then compiles within 1.5 s; its operands are read in pairs of
-    columns, of which a transposed problem has none.
+    columns, of which a transposed problem has none. Long expressions, and those of many operands that are not read in
+    pairs, leave few registers, and take some seconds even so.
     """
-    if problem.epilogue.is_linear:
+    epilogue = problem.epilogue
+    if epilogue.is_linear:
         return 208, 208
-    accessed = (problem.out, problem.epilogue.c, problem.epilogue.bias)
-    return 208 if all(matrix is None or has_pairs(matrix, problem.n) for matrix in accessed) else 128, 128
+    operands = [matrix for matrix in epilogue.operands if matrix.column_stride]  # others are read once a row
+    unpaired = [matrix for matrix in operands if not has_pairs(matrix, problem.n)]
+    if epilogue.expression is not None and (epilogue.expression.operations > 24 or len(unpaired) > 4):
+        return 64, 64
+    accessed = (problem.out, epilogue.c, epilogue.bias, *operands)
+    most = 208 if all(matrix is None or has_pairs(matrix, problem.n) for matrix in accessed) else 128
+    return most, 64 if len(operands) > 4 else 128
 
 
 def scattered(problem: Problem) -> tuple[bool, bool]:
@@ -104,8 +112,3 @@ def row_bytes(problem: Problem) -> int:
     assert isinstance(a, tma.TmaFactor)
     assert isinstance(b, tma.TmaFactor)
     return gcd(128, (b if a.tensor.strides[0] % 128 == 0 else a).tensor.strides[0])
-
-
-def has_pairs(matrix: Matrix | None, columns: int) -> bool:
-    """Whether columns 2i and 2i + 1 of all rows can be accessed at once."""
-    return matrix is not None and columns % 2 == 0 and matrix.vector_bytes("column") >= 2 * matrix.dtype.nbytes

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
+from tilewright.expression.tree import Expression
 from tilewright.operand import HOST, Operand
-from tilewright.problem import ACTIVATIONS, ADDENDS, MAX_BATCH_DIMS, Epilogue, Matrix, Problem
+from tilewright.problem import ACTIVATIONS, ADDENDS, MAX_BATCH_DIMS, Epilogue, Matrix, Problem, key_of
 from tilewright.rounding import round_up
 
 
@@ -38,24 +39,31 @@ def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
     return batch + (a.shape[-2:-1] if len(a.shape) > 1 else ()) + (b.shape[-1:] if len(b.shape) > 1 else ())
 
 
-def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies: bool = True) -> Binding:
-    """The Problem of the operands `a`, `b`, `out` and perhaps `c` and `bias`.
+def bind(
+    operands: Mapping[str, Operand],
+    *,
+    activation: str | None,
+    expression: Expression | None = None,
+    multiplies: bool = True,
+) -> Binding:
+    """The Problem of the operands `a`, `b`, `out`, perhaps `c` and `bias`, and those of an expression by `key_of`.
 
     `multiplies` is False if alpha is 0: then a and b are not read. Raises TypeError, ValueError or NotImplementedError
     that names the argument, the rule and the remedy.
     """
-    if multiplies and (plain := _plain(operands, activation)) is not None:
+    if expression is None and multiplies and (plain := _plain(operands, activation)) is not None:
         return Binding(plain)
     a, b = operands["a"], operands["b"]
     shape = result_shape(a, b)
-    _check(operands, shape, activation)
+    _check(operands, shape, activation, expression)
+    of_expression = () if expression is None else tuple(map(key_of, expression.operands))
     views = {
         "a": _with_axis(a, -2) if len(a.shape) == 1 else a,
         "b": _with_axis(b, -1) if len(b.shape) == 1 else b,
     }
-    for name in (*ADDENDS, "out"):
+    for name in (*ADDENDS, "out", *of_expression):
         if name in operands:
-            view = _broadcast(operands[name], shape, name)
+            view = _broadcast(operands[name], shape, name, expression)
             if len(b.shape) == 1:
                 view = _with_axis(view, -1)
             views[name] = _with_axis(view, -2) if len(a.shape) == 1 else view
@@ -65,7 +73,12 @@ def bind(operands: Mapping[str, Operand], *, activation: str | None, multiplies:
     for name in ("a", "b"):
         views[name] = _broadcast(views[name], batch + views[name].shape[-2:], name)
     matrices = {name: _matrix(view) for name, view in views.items()}
-    epilogue = Epilogue(**{name: matrices.pop(name) for name in ADDENDS if name in matrices}, activation=activation)
+    epilogue = Epilogue(
+        **{name: matrices.pop(name) for name in ADDENDS if name in matrices},
+        activation=activation,
+        expression=expression,
+        operands=tuple(matrices.pop(name) for name in of_expression),
+    )
     problem = Problem(m=m, n=n, k=k if multiplies else 0, batch=batch, epilogue=epilogue, **matrices)
     problem = _fold_batch_into_rows(_merge_batch(problem))
     if len(problem.batch) > MAX_BATCH_DIMS:
@@ -109,7 +122,9 @@ def _is_known(activation: object) -> bool:
     return activation is None or (isinstance(activation, str) and activation in ACTIVATIONS)
 
 
-def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None) -> None:
+def _check(
+    operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None, expression: Expression | None
+) -> None:
     a, b, out = operands["a"], operands["b"], operands["out"]
     if a.dtype != b.dtype:
         raise ArgumentTypeError(f"a is {a.dtype} and b is {b.dtype}: both must have one dtype; convert one of them")
@@ -119,6 +134,7 @@ def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: 
         if operand.device != a.device:
             raise ArgumentValueError(
                 f"{name} is on {_place(operand)} and a on {_place(a)}: all operands must be on one device; move {name}"
+                f"{_use_of(name, expression)}"
             )
     if out.shape != shape:
         raise ArgumentValueError(f"out has shape {out.shape}, but a @ b has shape {shape}: pass an out of that shape")
@@ -140,7 +156,7 @@ def _check(operands: Mapping[str, Operand], shape: tuple[int, ...], activation: 
         if not (name == "c" and same and operand.dtype == out.dtype):
             raise ArgumentValueError(
                 f"out shares memory with {name}: the kernel would read what it has overwritten; pass another out "
-                f"(only c may be out itself, with the same shape, strides and dtype)"
+                f"(only c may be out itself, with the same shape, strides and dtype){_use_of(name, expression)}"
             )
 
 
@@ -162,7 +178,7 @@ def _broadcast_shapes(first: tuple[int, ...], second: tuple[int, ...], a: Operan
     return tuple(shape)
 
 
-def _broadcast(operand: Operand, shape: tuple[int, ...], name: str) -> Operand:
+def _broadcast(operand: Operand, shape: tuple[int, ...], name: str, expression: Expression | None = None) -> Operand:
     """The operand as seen with `shape`: missing dimensions in front and extents of 1 get stride 0."""
     if operand.shape == shape:
         return operand
@@ -170,13 +186,26 @@ def _broadcast(operand: Operand, shape: tuple[int, ...], name: str) -> Operand:
     if missing < 0 or any(x not in (1, y) for x, y in zip(operand.shape, shape[missing:], strict=True)):
         raise ArgumentValueError(
             f"{name} has shape {operand.shape}, which does not broadcast to the result's shape {shape}: every "
-            f"dimension must be 1 or match, counted from the last"
+            f"dimension must be 1 or match, counted from the last{_use_of(name, expression)}"
         )
     kept = (
         stride if extent == wanted else 0
         for extent, stride, wanted in zip(operand.shape, operand.strides, shape[missing:], strict=True)
     )
     return operand._replace(shape=shape, strides=(0,) * missing + tuple(kept))
+
+
+def _use_of(name: str, expression: Expression | None) -> str:
+    """Where an expression uses the operand, on lines of their own; nothing for operands of other kinds."""
+    if expression is not None:
+        from tilewright.expression.grammar import (
+            place_of,  # it imports Python's parser, which other products do not need
+        )
+
+        for operand in expression.operands:
+            if key_of(operand) == name:
+                return f"\n{place_of(str(expression), operand)}"
+    return ""
 
 
 def _with_axis(operand: Operand, axis: int) -> Operand:

@@ -7,28 +7,49 @@ from typing import Any, NamedTuple
 from tilewright.arrays import describe
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
+from tilewright.expression.tree import Expression
 from tilewright.operand import Signature
-from tilewright.problem import OPERANDS
+from tilewright.problem import OPERANDS, operand_names
+
+_OPTIONAL = OPERANDS.index("c"), OPERANDS.index("out")
+"""The first and the last position of operands that may be missing."""
 
 _FP32_MAX = 3.4028234663852886e38
 
 
 class Arrays(NamedTuple):
-    """The arrays of a call in the order of OPERANDS, as read; None and 0 for those that are not there."""
+    """The arrays of a call in the order of `names`, as read; None and 0 for those that are not there."""
 
     arrays: Sequence[Any]
     signatures: Sequence[Signature | None]
     pointers: list[int]
+    names: tuple[str, ...] = OPERANDS
 
     @classmethod
-    def of(cls, *arrays: Any) -> "Arrays":
-        """Read the arrays, of which a and b must be there; raises what `describe` raises."""
-        signatures: list[Signature | None] = [None] * len(OPERANDS)
-        pointers = [0] * len(OPERANDS)
+    def of(cls, arrays: Sequence[Any], expression: Expression | None = None) -> "Arrays":
+        """Read the arrays in the order of `operand_names`, of which c, bias and out may be None.
+
+        Raises what `describe` raises.
+        """
+        names = operand_names(expression)
+        signatures: list[Signature | None] = [None] * len(names)
+        pointers = [0] * len(names)
         for position, array in enumerate(arrays):
-            if array is not None or position < 2:
-                signatures[position], pointers[position] = describe(array, OPERANDS[position])
-        return cls(arrays, signatures, pointers)
+            if array is not None or not _OPTIONAL[0] <= position <= _OPTIONAL[1]:
+                signatures[position], pointers[position] = describe(array, names[position])
+        return cls(arrays, signatures, pointers, names)
+
+
+def reordered(expression: Expression | None, operands: Any) -> tuple[Any, ...]:
+    """The arrays that a Plan with this expression is called with, in its order; a ValueError if others are given."""
+    wanted = () if expression is None else expression.operands
+    given = () if operands is None else tuple(operands)
+    if set(given) != set(wanted):
+        raise ArgumentValueError(
+            f"the plan was made for operands named {', '.join(wanted) or 'nothing'} and called with "
+            f"{', '.join(map(str, given)) or 'none'}: pass exactly these, or make another plan"
+        )
+    return tuple(operands[name] for name in wanted)
 
 
 def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from tilewright.planner.choose import Choice, choose
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.planning import out_allocator
 from tilewright.planner.request import Request
-from tilewright.planner.slots import OUT, A, B, Slot
+from tilewright.planner.slots import OUT, A, B, Slot, with_out
 from tilewright.problem import Problem
 from tilewright.rounding import round_up
 
@@ -100,7 +100,7 @@ class Family:
         arrays, pointers, allocate = member.call.arrays, member.call.pointers, None
         if self._allocates:
             allocate = out_allocator(arrays[A], slots[-1])
-            arrays = (*arrays[:OUT], allocate())
+            arrays = with_out(arrays, allocate())
             slots[-1] = slots[-1]._replace(signature=describe(arrays[OUT], "out")[0])
         plan = Plan(
             Binding(problem, launch.exchanged),

@@ -12,11 +12,11 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.jit.compile import CompiledKernel
 from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.binding import Binding, bind
-from tilewright.planner.call_arguments import scalars, stream_handle
+from tilewright.planner.call_arguments import reordered, scalars, stream_handle
 from tilewright.planner.choose import Choice
 from tilewright.planner.direct_call import DirectCall, direct_call
-from tilewright.planner.slots import OUT, C, Reader, Slot, reader
-from tilewright.problem import EXCHANGED, OPERANDS
+from tilewright.planner.slots import OUT, C, Reader, Slot, reader, with_out
+from tilewright.problem import EXCHANGED, OPERANDS, operand_names
 
 _CALLS_TO_DIRECT = 1
 """The number of calls before the shortest way is built; building it costs more than a call."""
@@ -53,7 +53,8 @@ class Plan:
     ):
         """Prepare calls with arrays like `arrays`, which fit `slots`; `prepared` is None if out has no elements.
 
-        arrays, pointers: in the order of OPERANDS, None and 0 for those that are not there; they do not overlap.
+        slots: those of inputs in their order, and out's as the last. arrays, pointers: in the order of `operand_names`,
+        None and 0 for those that are not there; they do not overlap.
         `beta` is None without c. `allocate` makes an out; by default an out is made like the first call's a.
         """
         self.alpha, self.beta = alpha, beta
@@ -77,13 +78,15 @@ class Plan:
         self._written = library.written()
         self._address = library.address
         self._disjoint = pointers  # addresses that are known not to overlap
-        self._roles = EXCHANGED if binding.is_exchanged else None
+        expression = binding.problem.epilogue.expression
+        self._names = operand_names(expression)
+        self._roles = (*EXCHANGED, *range(len(OPERANDS), len(self._names))) if binding.is_exchanged else None
         self._multiplies, self._unscaled = alpha != 0, alpha == 1
         self._bounds: tuple[tuple[int, int, int], ...] = ()
         self._present = tuple([array is not None for array in arrays[C:OUT]])
         self._direct: DirectCall | None = None
         self._calls_to_direct = _CALLS_TO_DIRECT
-        plain = self._multiplies and self._in_place and not any(self._present)
+        plain = self._multiplies and self._in_place and not any(self._present) and expression is None
         if not (prepared and plain and self._written and tensors):
             self._calls_to_direct = -1  # never
         c_forms = [(slot.shape, slot.strides, slot.dtype) for slot in slots if slot.position == C]
@@ -91,12 +94,12 @@ class Plan:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The expected form of each array of a call, in the order of OPERANDS."""
+        """The expected form of each array of a call, in the order of `operand_names`, but with out's as the last."""
         return self._slots
 
     @property
     def pointers(self) -> list[int]:
-        """The addresses of the arrays that it was last called with, or else made for, in the order of OPERANDS."""
+        """The addresses of the arrays that it was last called with, or else made for, in that order."""
         return self._disjoint.copy()
 
     @property
@@ -114,24 +117,27 @@ class Plan:
         bias: Any = None,
         alpha: float | None = None,
         beta: float | None = None,
+        operands: Mapping[str, Any] | None = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
         """Multiply arrays with the shapes, strides, dtypes, devices and alignments of the plan; returns `out`.
 
         alpha and beta are the plan's by default; others may be given, but zero only if the plan's is zero. The plan
-        fixes the activation. stream: as in `matmul`.
+        fixes the activation or the expression, whose operands are given anew. stream: as in `matmul`.
 
         Raises ValueError for arrays or scalars that the plan was not made for, and TypeError for a scalar that is not a
         number.
         """
         if TORCH.traces():
-            return TORCH.untraced(self.__call__)(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
+            return TORCH.untraced(self.__call__)(
+                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, out=out, stream=stream
+            )
         unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
         plain = unscaled and c is None and bias is None and beta is None and stream is None
         if plain and self._direct is not None and (result := self._direct(a, b, out)) is not None:
             return result
-        return self._call((a, b, c, bias, out), alpha, beta, stream)[0]
+        return self._call((a, b, c, bias, out), operands, alpha, beta, stream)[0]
 
     def counted(
         self,
@@ -143,13 +149,14 @@ class Plan:
         bias: Any = None,
         alpha: float | None = None,
         beta: float | None = None,
+        operands: Mapping[str, Any] | None = None,
         out: Any = None,
     ) -> tuple[Any, Any]:
         """Like a call; returns `out` and the emulator's Counters, which are None if nothing runs or on a GPU."""
-        return self._call((a, b, c, bias, out), alpha, beta, None)
+        return self._call((a, b, c, bias, out), operands, alpha, beta, None)
 
     def try_call(self, arrays: Sequence[Any], alpha: float, beta: float, stream: Any, direct: bool) -> Any:
-        """Call with arrays in the order of OPERANDS; c is None if beta is 0. Returns None if the arrays do not fit.
+        """Call with arrays in the order of `operand_names`; c is None if beta is 0. Returns None if they do not fit.
 
         alpha and beta are as `scalars` returns them. direct: whether there is no addend, alpha is 1 and no stream is
         given.
@@ -161,9 +168,13 @@ class Plan:
         pointers = (self._reader or self._make_reader())(arrays)
         return None if pointers is None else self.launch(arrays, pointers, alpha, beta, stream)[0]
 
-    def _call(self, arrays: tuple[Any, ...], alpha: float | None, beta: float | None, stream: Any) -> tuple[Any, Any]:
-        """Check a call's arrays and scalars, and launch; returns out and the counters."""
-        c = arrays[C]
+    def _call(
+        self, arrays: tuple[Any, ...], operands: Any, alpha: float | None, beta: float | None, stream: Any
+    ) -> tuple[Any, Any]:
+        """Check a call's arrays, operands of the expression and scalars, and launch; returns out and the counters."""
+        c, expression = arrays[C], self.problem.epilogue.expression
+        if expression is not None or operands is not None:
+            arrays = (*arrays, *reordered(expression, operands))
         if alpha is None:
             alpha = self.alpha
         if beta is None and c is not None:
@@ -192,7 +203,7 @@ class Plan:
         if out is None:
             with nullcontext() if handle is None else library_of(arrays[0], "a").on_stream(handle, self._device):
                 out = (self._allocate or self._allocator(arrays[0]))()
-            arrays = (*arrays[:OUT], out)
+            arrays = with_out(arrays, out)
             pointers[OUT] = self._address(out)
         if pointers != self._disjoint:
             self.check_overlap(arrays, pointers)
@@ -206,8 +217,8 @@ class Plan:
         if self._in_place:
             executable(pointers if roles is None else [pointers[role] for role in roles], alpha, beta, handle)
         else:
-            with self.backend.resident(_adopted(arrays), handle) as addresses:
-                moved = [addresses.get(name, 0) for name in OPERANDS]
+            with self.backend.resident(self._adopted(arrays), handle) as addresses:
+                moved = [addresses.get(name, 0) for name in self._names]
                 by_role = moved if roles is None else [moved[role] for role in roles]
                 counters = executable(by_role, alpha, beta, handle)
         if self._written is not None and arrays[OUT] is not None:
@@ -220,7 +231,7 @@ class Plan:
 
     def _make_reader(self) -> Reader:
         """Make the Reader of the slots, built at the first use: a Plan that is called once does not need it."""
-        self._reader = found = reader(self._slots, self._tensors)
+        self._reader = found = reader(self._slots, self._tensors, self._names)
         return found
 
     def _make_direct(self, arrays: Sequence[Any]) -> DirectCall | None:
@@ -267,14 +278,16 @@ class Plan:
                 if index == C and self._c_may_be_out and pointers[C] == pointers[OUT]:
                     continue
                 # The ranges overlap. Planning decides exactly whether elements do, and reports it.
-                bind(_adopted(arrays), activation=self.problem.epilogue.activation, multiplies=self._multiplies)
+                activation, expression = self.problem.epilogue.activation, self.problem.epilogue.expression
+                adopted = self._adopted(arrays)
+                bind(adopted, activation=activation, expression=expression, multiplies=self._multiplies)
         self._disjoint = pointers
 
     def _read_checking(self, arrays: Sequence[Any]) -> list[int]:
         """The addresses of arrays that fit, maybe with better alignment than needed; raises a ValueError for others."""
-        pointers = [0] * len(OPERANDS)
+        pointers = [0] * len(self._names)
         for slot in self._slots:
-            name, array = OPERANDS[slot.position], arrays[slot.position]
+            name, array = self._names[slot.position], arrays[slot.position]
             if array is None and slot.position == OUT:
                 continue
             signature, pointer = describe(array, name)
@@ -284,12 +297,16 @@ class Plan:
         return pointers
 
     def _mismatch(self, arrays: Sequence[Any]) -> ValueError:
-        expected = [OPERANDS[slot.position] for slot in self._slots[:-1]]
+        expected = [self._names[slot.position] for slot in self._slots[:-1] if slot.position < OUT]
         given = [name for name, array in zip(OPERANDS[:OUT], arrays, strict=False) if array is not None]
         return ArgumentValueError(
             f"the plan was made for the operands {', '.join(expected)} and called with {', '.join(given)} "
             f"(c counts where beta is not 0): make another plan"
         )
+
+    def _adopted(self, arrays: Sequence[Any]) -> Mapping[str, Operand]:
+        named = zip(self._names, arrays, strict=True)
+        return {name: adopt(array, name) for name, array in named if array is not None}
 
     def __copy__(self) -> "Plan":
         return self  # nothing that a caller can see of a Plan changes
@@ -306,7 +323,3 @@ class Plan:
     def __repr__(self) -> str:
         where = f"{self.backend.name} ({self.backend.hardware.name})"
         return f"<Plan: {self.problem} on {where}: {self.config}; {self.reason}>"
-
-
-def _adopted(arrays: Sequence[Any]) -> Mapping[str, Operand]:
-    return {name: adopt(array, name) for name, array in zip(OPERANDS, arrays, strict=True) if array is not None}

@@ -17,8 +17,7 @@ from tilewright.planner.copies import CopyingExecutable
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
 from tilewright.planner.request import Request
-from tilewright.planner.slots import OUT, A, Slot
-from tilewright.problem import OPERANDS
+from tilewright.planner.slots import OUT, A, Slot, with_out
 
 
 def plan_of(request: Request, choice: Choice | None = None) -> Plan:
@@ -43,20 +42,21 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
         prepared = Prepared(choice, compiled, executable)
         if launch.exchanged:
             binding = binding.exchanged
-    (arrays, signatures, pointers), operands, allocate = request.call, request.operands, None
+    (arrays, signatures, pointers, names), operands, allocate = request.call, request.operands, None
     if arrays[OUT] is None:
         allocate = out_allocator(arrays[A], operands["out"])
         out = allocate()
-        arrays, signatures = (*arrays[:OUT], out), (*signatures[:OUT], describe(out, "out")[0])
+        arrays, signatures = with_out(arrays, out), with_out(signatures, describe(out, "out")[0])
+    slots = [
+        Slot.of(position, signature, operands[names[position]])
+        for position, signature in enumerate(signatures)
+        if signature is not None
+    ]
     return Plan(
         binding,
         backend,
         prepared,
-        [
-            Slot.of(position, signature, operands[OPERANDS[position]])
-            for position, signature in enumerate(signatures)
-            if signature is not None
-        ],
+        sorted(slots, key=lambda slot: slot.position == OUT),
         arrays,
         pointers,
         alpha=request.alpha,
@@ -89,8 +89,8 @@ def range_plan_of(request: Request, rows: range, request_of: Callable[..., Reque
     backend = request.backend
     launches: dict[TranslationUnit, Launch] = {}
     choices: dict[int, Choice] = {}
-    activation, multiplies = request.problem.epilogue.activation, request.alpha != 0
-    for number, problem in zip(rows, problems_of(request.operands, rows, activation, multiplies), strict=True):
+    epilogue, multiplies = request.problem.epilogue, request.alpha != 0
+    for number, problem in zip(rows, problems_of(request.operands, rows, epilogue, multiplies), strict=True):
         if not problem.is_empty:
             choices[number] = choice = choose(problem, backend.hardware)
             launches |= {launch.source: launch for launch in choice.launches(backend.hardware)}
@@ -105,7 +105,7 @@ def range_plan_of(request: Request, rows: range, request_of: Callable[..., Reque
 
     def make(number: int, *arrays: Any, **others: Any) -> Plan:
         of_call = request_of(*arrays, **others)
-        (expected,) = problems_of(request.operands, range(number, number + 1), activation, multiplies)
+        (expected,) = problems_of(request.operands, range(number, number + 1), epilogue, multiplies)
         refuse_others(of_call.problem, expected)
         # Better alignment is allowed, and would lead to another kernel.
         binding = of_call.binding._replace(problem=expected)

@@ -9,7 +9,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import Operand, contiguous_strides
 from tilewright.planner.binding import bind
 from tilewright.planner.plan import Plan
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Epilogue, Matrix, Problem
 
 MOST_ROWS = 1 << 20
 """The most numbers of rows that are prepared."""
@@ -53,23 +53,26 @@ class RangePlan:
         bias: Any = None,
         alpha: float | None = None,
         beta: float | None = None,
+        operands: Mapping[str, Any] | None = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
         """Multiply, as a Plan for a's number of rows does; raises what it raises, and a ValueError for other rows."""
         if TORCH.traces():
-            return TORCH.untraced(self.__call__)(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
+            return TORCH.untraced(self.__call__)(
+                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, out=out, stream=stream
+            )
         shape: tuple[int, ...] = getattr(a, "shape", ())
         rows = shape[0] if len(shape) == 2 else 0
         plan = self._plans.get(rows)
         if plan is None:
             if rows not in self.rows:
                 self._refuse(a)
-            plan = self._make(rows, a, b, c, bias=bias, out=out, stream=stream)
+            plan = self._make(rows, a, b, c, bias=bias, operands=operands, out=out, stream=stream)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             self._plans[rows] = plan
-        return plan(a, b, c, bias=bias, alpha=alpha, beta=beta, out=out, stream=stream)
+        return plan(a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, out=out, stream=stream)
 
     def _refuse(self, a: Any) -> NoReturn:
         """Raise the error of an a that is not 2-D, or of other numbers of rows."""
@@ -146,9 +149,9 @@ def check_rows(rows: Any, operands: Mapping[str, Operand], *, kernel: str, confi
 
 
 def problems_of(
-    operands: Mapping[str, Operand], rows: range, activation: str | None, multiplies: bool
+    operands: Mapping[str, Operand], rows: range, epilogue: Epilogue, multiplies: bool
 ) -> Iterator[Problem]:
-    """The Problem for each number of rows, of operands like these."""
+    """The Problem for each number of rows, of operands like these; its epilogue has this activation or expression."""
     m = operands["a"].shape[0]
     for number in rows:
         imagined = {
@@ -157,7 +160,9 @@ def problems_of(
             if name != "b"
         }
         imagined["b"] = operands["b"]._replace(pointer=16 + operands["b"].pointer % 16)
-        yield bind(imagined, activation=activation, multiplies=multiplies).problem
+        yield bind(
+            imagined, activation=epilogue.activation, expression=epilogue.expression, multiplies=multiplies
+        ).problem
 
 
 def _resized(operand: Operand, m: int, rows: int, index: int) -> Operand:

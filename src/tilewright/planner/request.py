@@ -6,10 +6,11 @@ from tilewright import dtypes
 from tilewright.arrays import adopt, library_of
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError
+from tilewright.expression.tree import Expression
 from tilewright.operand import Operand, contiguous_strides
 from tilewright.planner.binding import Binding, bind, result_shape
 from tilewright.planner.call_arguments import Arrays, stream_handle
-from tilewright.problem import OPERANDS, Problem
+from tilewright.problem import Problem
 
 
 def operands_of(call: Arrays, out_dtype: Any) -> dict[str, Operand]:
@@ -19,7 +20,7 @@ def operands_of(call: Arrays, out_dtype: Any) -> dict[str, Operand]:
     """
     operands = {
         name: adopt(array, name, pointer)
-        for name, array, pointer in zip(OPERANDS, call.arrays, call.pointers, strict=True)
+        for name, array, pointer in zip(call.names, call.arrays, call.pointers, strict=True)
         if array is not None
     }
     wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
@@ -56,6 +57,7 @@ class Request(NamedTuple):
         backend: Backend,
         *,
         activation: str | None,
+        expression: Expression | None,
         kernel: str,
         config: Any,
         stream: Any,
@@ -63,7 +65,7 @@ class Request(NamedTuple):
         beta: float | None,
     ) -> "Request":
         """Bind the operands; raises what `bind` raises, and a TypeError or ValueError for a bad stream."""
-        binding = bind(operands, activation=activation, multiplies=alpha != 0)
+        binding = bind(operands, activation=activation, expression=expression, multiplies=alpha != 0)
         if stream is not None:
             stream_handle(stream, backend)
         return cls(call, operands, binding, backend, kernel, config, stream, alpha, beta)

@@ -11,7 +11,7 @@ from tilewright.operand import HOST, Operand, Signature, byte_range
 from tilewright.problem import OPERANDS
 
 Reader: TypeAlias = Callable[[Sequence[Any]], list[int] | None]
-"""A function that reads the addresses of the expected arrays, in the order of OPERANDS; 0 for an `out` that is None.
+"""A function that reads the addresses of the expected arrays, in the order of `operand_names`; 0 for an out of None.
 
 Returns None if an array is not as expected: then another plan is needed.
 """
@@ -22,7 +22,7 @@ A, B, C, OUT = (OPERANDS.index(name) for name in ("a", "b", "c", "out"))
 class Slot(NamedTuple):
     """The expected form of one operand of a call.
 
-    `position` counts in OPERANDS; `alignment` is in bytes, at most 16; shape, strides and dtype are the Operand's.
+    `position` counts in `operand_names`; `alignment` is in bytes, at most 16; the rest is the Operand's.
     """
 
     position: int
@@ -67,20 +67,28 @@ def _said(name: str, value: object) -> object:
     return tuple(value) if isinstance(value, tuple) else value  # torch.Size too reads as a tuple
 
 
-def reader(slots: Sequence[Slot], tensors: bool) -> Reader:
-    """The quickest Reader for arrays that fit the slots with exactly these alignments; `tensors` if all are torch's."""
-    return _torch_reader(slots) if tensors else _any_reader(slots)
+def with_out(arrays: Sequence[Any], out: Any) -> tuple[Any, ...]:
+    """The arrays of a call with this out."""
+    return (*arrays[:OUT], out, *arrays[OUT + 1 :])
 
 
-def _any_reader(slots: Sequence[Slot]) -> Reader:
-    expected = tuple((slot.position, slot.signature, *slot.low_bits) for slot in slots)
+def reader(slots: Sequence[Slot], tensors: bool, names: tuple[str, ...] = OPERANDS) -> Reader:
+    """The quickest Reader for arrays that fit the slots with exactly these alignments; `tensors` if all are torch's.
+
+    names: `operand_names`.
+    """
+    return _torch_reader(slots, len(names)) if tensors else _any_reader(slots, names)
+
+
+def _any_reader(slots: Sequence[Slot], names: tuple[str, ...]) -> Reader:
+    expected = tuple((slot.position, names[slot.position], slot.signature, *slot.low_bits) for slot in slots)
 
     def read(arrays: Sequence[Any]) -> list[int] | None:
-        pointers = [0] * len(OPERANDS)
-        for index, signature, mask, bits in expected:
+        pointers = [0] * len(names)
+        for index, name, signature, mask, bits in expected:
             if arrays[index] is None and index == OUT:
                 continue
-            found, pointer = describe(arrays[index], OPERANDS[index])
+            found, pointer = describe(arrays[index], name)
             if found != signature or pointer & mask != bits:
                 return None
             pointers[index] = pointer
@@ -89,10 +97,10 @@ def _any_reader(slots: Sequence[Slot]) -> Reader:
     return read
 
 
-def _torch_reader(slots: Sequence[Slot]) -> Reader:
+def _torch_reader(slots: Sequence[Slot], count: int) -> Reader:
     # The same in a third of the time: no tuples are built and no functions called.
     expected = tuple((slot.position, *slot.signature[:4], *slot.low_bits) for slot in slots)
-    absent = [0] * len(OPERANDS)
+    absent = [0] * count
     is_grad_enabled = sys.modules["torch"].is_grad_enabled
 
     def read(arrays: Sequence[Any]) -> list[int] | None:

@@ -20,7 +20,7 @@ from tilewright.hardware import Hardware
 from tilewright.jit.cache import default_cache
 from tilewright.kernels.kernel import fields_of, values_of
 from tilewright.kernels.registry import KERNELS
-from tilewright.problem import ADDENDS, Matrix, Problem
+from tilewright.problem import Matrix, Problem
 
 FORMAT = 2
 """The format of the files; others are refused."""
@@ -42,8 +42,8 @@ class Key(NamedTuple):
     """What a tuned Config depends on besides m, kernels and GPU.
 
     alignment: of the rows of a, b and out in bytes, at most LINE; 0 where no stride is 1.
-    shared: the operands that all batches share. epilogue: the addends, with their types and what of their strides
-    counts, and the activation.
+    shared: the operands that all batches share. epilogue: what is read besides a and b, with the types and what of
+    the strides counts, and the activation or the expression.
     """
 
     n: int
@@ -60,9 +60,8 @@ class Key(NamedTuple):
     def of(cls, problem: Problem) -> "Key":
         """The Key of a problem."""
         matrices = dict(problem.operands())
-        words = [f"{name} {_form(matrices[name])}" for name in ADDENDS if name in matrices]
-        if problem.epilogue.activation is not None:
-            words.append(problem.epilogue.activation)
+        words = [f"{name} {_form(matrix)}" for name, matrix in problem.epilogue.read()]
+        words += [str(each) for each in (problem.epilogue.activation, problem.epilogue.expression) if each is not None]
         shared = [name for name in ("a", "b") if problem.batch and not any(matrices[name].batch_strides)]
         return cls(
             problem.n,

@@ -84,10 +84,11 @@ def passes_over_banks(use: BankUse, title: str) -> Figure:
 @styled()
 def tiles_in_banks(found: Sequence[Transposition], title: str) -> Figure:
     """Tiles as SMEM keeps them, 128 bytes or all banks in a row: row and column of each chunk, a color a column."""
-    picture, panels = figure(2.75 * len(found), 2.9, ncols=len(found))
+    picture, panels = figure(2.6 * len(found), 3.1, ncols=len(found))
     for axes, each in zip(panels, found, strict=True):
         ways = each.read.ways
-        _chunks(axes, each.layout, f"{each.layout.name}\na column in {ways:g} pass{'es' * (ways > 1)} of 8 lanes")
+        name = each.layout.name.replace(", ", ",\n", 1) if ", " in each.layout.name else f"\n{each.layout.name}"
+        _chunks(axes, each.layout, f"{name}\na column: {ways:g} pass{'es' * (ways > 1)} for 8 lanes")
     picture.suptitle(title, x=0.01, ha="left", fontsize=SMALL + 2, color=INK)
     return picture
 

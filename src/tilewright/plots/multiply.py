@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @styled()
-def clocks_by_n(times: Sequence[WgmmaTime], measured: Mapping[int, int], title: str) -> Figure:
-    """Clocks of multiplying and of reading by n, the slower of both, and published measurements."""
+def clocks_by_n(times: Sequence[WgmmaTime], measured: Mapping[int, float], title: str) -> Figure:
+    """Clocks of multiplying and of reading by n, the slower of both, and measurements."""
     picture, (axes,) = figure(7.2, 3.4)
     ns = [time.n for time in times]
     waiting = [time.n for time in times if time.bound == "shared memory"]
@@ -25,7 +25,7 @@ def clocks_by_n(times: Sequence[WgmmaTime], measured: Mapping[int, int], title: 
     axes.plot(ns, [time.multiply for time in times], color=BLUE, lw=1.4, label="multiplying")
     axes.plot(ns, [time.read for time in times], color=RED, lw=1.4, label="reading operands")
     if measured:
-        axes.plot(list(measured), list(measured.values()), "o", color=INK, ms=5, label="measured, published")
+        axes.plot(list(measured), list(measured.values()), "o", color=INK, ms=5, label="measured")
     _finish(axes, "columns n", "clocks", ns[-1], title, legend_at=0.25)
     axes.set_xticks(range(0, ns[-1] + 1, 32))
     return picture

@@ -17,7 +17,7 @@ from tilewright.jit.compile import CompiledKernel
 from tilewright.measure.graph import graph_work
 from tilewright.measure.protocol import Work
 from tilewright.operand import byte_range
-from tilewright.problem import ADDENDS, EXCHANGED, OPERANDS, Matrix, Problem
+from tilewright.problem import EXCHANGED, Matrix, Problem, operand_names
 from tilewright.reference import reference, sampled_lines
 from tilewright.rounding import round_up
 from tilewright.tuning.candidates import Candidate
@@ -142,8 +142,7 @@ class Stand:
         at = (*batch, rows[:, None], columns[None, :])
         addends = {
             name: places[name].elements(self._patterns[places[name].matrix.dtype], at)
-            for name in ADDENDS
-            if name in places
+            for name, _ in problem.epilogue.read()
         }
         out = places["out"]
         kind = out.matrix.dtype
@@ -200,15 +199,17 @@ class Stand:
 
     def _launcher(self, candidate: Candidate, compiled: CompiledKernel) -> "_Launcher":
         launch = candidate.launch
+        names = operand_names(self.problem.epilogue.expression)
         executable = self.backend.prepare(compiled, launch.shape, launch.arguments)
         addresses = []
         for number in range(self.sets):
             first = self._base + number * self.set_bytes
             by_name = [
                 first + self._places[name].offset + self._places[name].origin if name in self._places else 0
-                for name in OPERANDS
+                for name in names
             ]
-            addresses.append([by_name[role] for role in EXCHANGED] if launch.exchanged else by_name)
+            exchanged = [by_name[role] for role in EXCHANGED] + by_name[len(EXCHANGED) :]
+            addresses.append(exchanged if launch.exchanged else by_name)
         return _Launcher(executable, addresses, 1.0 if "c" in self._places else 0.0)
 
 

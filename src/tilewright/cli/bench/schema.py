@@ -123,3 +123,20 @@ class Resumable(Bench):
         if any(product.label is None or product.seconds is None for product in self.products):
             raise ArgumentValueError("a product has no label or no seconds: name a record that `bench --resume` wrote")
         return self
+
+
+class MicroCase(Part):
+    """The clocks of a wgmma, in a record of `tilewright bench micro wgmma`."""
+
+    kind: Text
+    n: Extent
+    warpgroups: Extent
+    median: Positive | None
+
+
+class MicroWgmma(Part):
+    """A record of `tilewright bench micro wgmma`."""
+
+    command: Literal["tilewright bench micro wgmma"]
+    gpu: Text | None
+    cases: Annotated[list[MicroCase], Field(max_length=10_000)]

@@ -76,10 +76,11 @@ def check(
     The exit code is 1 if something is reported, 2 if the check cannot run or ends early,
     and 130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
     reports, unlisted, warnings, waived, unused_waivers, counters: {totals, by_line, by_line_inclusive},
-    coverage, schedules}, with the key error if the check ends early. For all and ladder it prints
-    {verified, results}, where results lists such objects. If the check cannot run, it
-    prints {error}. --format sarif prints a SARIF 2.1.0 log, and --format github a line
-    for each report that GitHub shows in a pull request.
+    coverage, schedules}, with the key error if the check ends early, and registers with
+    --at. For all and ladder it prints {verified, results}, where results lists such
+    objects. If the check cannot run, it prints {error}. --format sarif prints a SARIF
+    2.1.0 log, and --format github a line for each report that GitHub shows in a pull
+    request.
 
     \b
     Examples:
@@ -91,6 +92,7 @@ def check(
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
       tilewright check lib.ptx --entry sum --block 64 --shared-bytes 64 --arg 5
       tilewright check lib.ptx --entry scale --block 64 --ignore race@scale.cu:9
+      tilewright check mma.cu --block 32 --arg a=f16[16,16]:random --at mma.cu:30@5
       tilewright check sum.cu -D TILE=64 --grid 4 --block 256 --arg out=f32[4]
       tilewright check add.py:add_kernel -D BLOCK=128 --grid 4 --arg f32[500]
     """
@@ -156,14 +158,14 @@ def _check_file(
     from tilewright.checking.result import merged
     from tilewright.emulator import Coverage
 
-    waivers, coverage = options.accepted(), Coverage()
+    waivers, coverage, place = options.accepted(), Coverage(), options.place()
     results: list[CheckResult] = []
 
     def perform(launch: "Launch") -> None:
         if results and results[-1].interrupted:
             return
         with progress(f"checking {launch.title or launch.kernel.name}") as bar:
-            result, contents = launch.check(orders, seed, waivers=waivers, coverage=coverage, progress=bar)
+            result, contents = launch.check(orders, seed, waivers=waivers, coverage=coverage, at=place, progress=bar)
         results.append(result)
         write_back(launch.arguments, contents or {})
 

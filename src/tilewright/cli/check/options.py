@@ -15,6 +15,7 @@ from tilewright.errors import ArgumentValueError
 if TYPE_CHECKING:
     from tilewright.checking.arguments import Arguments
     from tilewright.checking.doors.door import Perform
+    from tilewright.checking.registers import Place
     from tilewright.emulator.checks.reporting.waivers import Waiver
 
 PTX_OPTIONS = "Launch of a file's kernel"
@@ -135,6 +136,17 @@ class LaunchOptions:
         ),
     ] = None
 
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            help="Show the registers of a thread of CTA 0 when it first executes a line: FILE:LINE\\[@THREAD], or "
+            "PTX:LINE\\[@THREAD].",
+            show_default=False,
+            rich_help_panel=PTX_OPTIONS,
+        ),
+    ] = None
+
     def refuse_for(self, kernel: str) -> None:
         """Raise an ArgumentValueError if an option is given for a kernel of tilewright."""
         if given := [
@@ -153,6 +165,13 @@ class LaunchOptions:
 
         files = [] if self.waivers is None else [self.waivers]
         return waivers_of([*(self.ignore or ()), *files], COMMAND_LINE.of_value("ignore"))
+
+    def place(self) -> "Place | None":
+        """The place of --at; raises an ArgumentValueError for what is none."""
+        from tilewright.checking.registers import Place
+        from tilewright.checking.wording import COMMAND_LINE
+
+        return None if self.at is None else Place.parse(self.at, COMMAND_LINE.written("at", self.at))
 
     def run(self, target: str, seed: int, perform: "Perform") -> None:
         """Perform the launches of a file, FILE.ptx, FILE.cu or FILE.py:NAME; raises as the doors do."""

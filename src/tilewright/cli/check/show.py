@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.output import console, counter_rows, line_table, paragraph, table
+from tilewright.cli.output import columns, console, counter_rows, line_table, paragraph, table
 
 if TYPE_CHECKING:
     from tilewright.checking.result import CheckResult
@@ -43,6 +43,8 @@ def show(result: "CheckResult", lines: bool) -> None:
     if result.verified and (gaps := result.coverage.get("summary")):
         paragraph(f"not exercised: {gaps[0]}", 2)
         paragraph(gaps[1], 4)
+    if result.registers is not None:
+        _show_registers(result.registers)
     totals, by_line = result.counters["totals"], result.counters["by_line"]
     if totals:
         table("", counter_rows(totals))
@@ -97,3 +99,34 @@ def _show_report(report: dict[str, Any], stated: set[str]) -> None:
             stated.add(report["kind"])
     for detail in details:
         paragraph(detail.strip(), 4)
+
+
+def _show_registers(found: Sequence[dict[str, Any]]) -> None:
+    """Show the registers of a thread at a line, an instruction after another."""
+    if not found:
+        paragraph("the thread does not execute the line", 2)
+    for each in found:
+        paragraph(each["instruction"], 2)
+        rows = [
+            (f"{how} {register['register']}", *_written(register))
+            for how, registers in (("reads", each["read"]), ("writes", each["written"]))
+            for register in registers
+        ]
+        columns(rows, indent=4, gap=2)
+
+
+def _written(register: dict[str, Any]) -> tuple[str, str, str]:
+    """A register's bits, and what these are as a floating-point number and as two halves."""
+    if register["bits"] == 1:
+        return str(register["value"]).lower(), "", ""
+    number = register.get("f32", register.get("f64"))
+    halves = ", ".join(_number(half) for half in register["f16"]) if "f16" in register else ""
+    return (
+        f"0x{register['value']:0{register['bits'] // 4}x}",
+        "" if register["bits"] < 32 else f"f{register['bits']} {_number(number)}",
+        f"f16 {halves}" if halves else "",
+    )
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.6g}"

@@ -20,6 +20,7 @@ from tilewright.cli.model import (
     memory,
     multiply,
     numbers,
+    peers,
     raster,
     residency,
     roof,
@@ -60,6 +61,8 @@ TOPICS = (
     numbers.sums,
     language.llm,
     language.amdahl,
+    peers.cutlass,
+    peers.column_major,
 )
 """The topics in the order of docs/machine/README.md."""
 

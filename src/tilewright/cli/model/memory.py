@@ -147,7 +147,7 @@ def swizzle(
       tilewright model swizzle --bms 2,4,3 --json
       tilewright model swizzle 128 --plot swizzle.svg
     """
-    from tilewright.model.memory.layouts import linear, padded, swizzled, transposition, usual_layouts
+    from tilewright.model.memory.layouts import linear, padded, swizzled, transposition, usual_layouts, volta
     from tilewright.model.memory.swizzle import CHUNK_BYTES, Swizzle, chunks_of_column, swizzle_of
 
     chosen = swizzle_of(span) if bms is None else Swizzle(*whole_numbers(bms, "--bms", "B,M,S"))
@@ -184,7 +184,7 @@ def swizzle(
         if known != chosen:
             raise ArgumentValueError(f"--plot draws the swizzles of TMA, and {chosen} is none of them: leave --bms out")
         chunks = chosen.span // CHUNK_BYTES
-        return [transposition(each) for each in (linear(chunks=chunks), swizzled(chosen.span), padded(16))]
+        return [transposition(each) for each in (linear(chunks=chunks), swizzled(chosen.span), padded(16), volta())]
 
     output.show(record, show, draw)
 

@@ -1,6 +1,7 @@
 """The topics `wgmma` and `swap-ab`: the clocks of a tensor-core instruction, and which operand should be its A."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,6 +9,7 @@ import typer
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions
 from tilewright.cli.output import columns, table
+from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +29,10 @@ def wgmma(
     source: Annotated[SourceName, typer.Option("--source", help="Where A is; B is in shared memory.")] = (
         SourceName.smem
     ),
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", help="What `bench micro wgmma --output` wrote, shown beside.", show_default=False),
+    ] = None,
     chip: Chip = "H200",
 ) -> None:
     """How many clocks a wgmma takes, and whether it multiplies or waits for shared memory.
@@ -42,11 +48,16 @@ def wgmma(
     from tilewright.model.wgmma_time import MEASURED, least_full_n, wgmma_time
 
     gpu = named(chip, "--chip")
-    measured = MEASURED.get(gpu.name, {}) if source == SourceName.smem else {}
+    measured: dict[int, float] = dict(MEASURED.get(gpu.name, {})) if source == SourceName.smem else {}
+    if record is not None:
+        measured = _recorded(record, gpu.name, source)
     times = [wgmma_time(gpu, each, source.value) for each in (WGMMA_N if n is None else [n])]
     least = least_full_n(gpu, source.value)
     place = "SMEM" if source == SourceName.smem else "registers"
-    record = {"chip": gpu.name, "least_full_n": least, "times": [time.as_dict() for time in times]}
+    found = {
+        "chip": gpu.name, "least_full_n": least,
+        "times": [{**time.as_dict(), "measured": measured.get(time.n)} for time in times],
+    }  # fmt: skip
 
     def show() -> None:
         if n is not None:
@@ -57,14 +68,14 @@ def wgmma(
                 "of the peak": f"{time.share:.1%}", "the least full n": least,
             }  # fmt: skip
             if n in measured:
-                rows["measured and published"] = f"{measured[n]} clocks"
+                rows["measured"] = f"{measured[n]:g} clocks"
             table(f"64 x {n} over 32 bytes of k on {gpu.name}, A in {place}", rows)
             return
         cells: list[tuple[str, ...]] = [
             ("n", "multiply", "read A", "read B", "clocks", *["measured"] * bool(measured), "of the peak")
         ]
         for time in times:
-            known = [str(measured.get(time.n, ""))] * bool(measured)
+            known = [f"{measured[time.n]:.4g}" if time.n in measured else ""] * bool(measured)
             parts = (f"{clocks:g}" for clocks in (time.multiply, time.read_a, time.read_b, time.clocks))
             cells.append((str(time.n), *parts, *known, f"{time.share:.1%}"))
         columns(cells, gap=3, headings=1)
@@ -75,7 +86,23 @@ def wgmma(
         every = [wgmma_time(gpu, each, source.value) for each in WGMMA_N]
         return clocks_by_n(every, measured, f"{gpu.name}, A in {place}: clocks of a wgmma by its columns n")
 
-    output.show(record, show, draw)
+    output.show(found, show, draw)
+
+
+def _recorded(path: Path, chip: str, source: SourceName) -> dict[int, float]:
+    """The clocks by n of bf16 stored along k, by as many warpgroups as took least; raises an ArgumentValueError."""
+    from tilewright.cli import records
+    from tilewright.cli.bench.schema import MicroWgmma
+
+    content = records.read(path, "tilewright bench micro wgmma --output", MicroWgmma)
+    if content["gpu"] != chip:
+        raise ArgumentValueError(f"--record={path} is of {content['gpu'] or 'the emulator'}: give one of {chip}")
+    kind = "bf16:K:K" if source == SourceName.smem else "bf16:registers:K"
+    clocks: dict[int, float] = {}
+    for case in content["cases"]:
+        if case["kind"] == kind and case["median"] is not None:
+            clocks[case["n"]] = min(case["median"], clocks.get(case["n"], case["median"]))
+    return clocks
 
 
 ROWS = (8, 16, 24, 32, 40, 48, 56, 64)

@@ -15,13 +15,16 @@ from tilewright.cli.options import (
     BackendOption,
     DTypeName,
     DTypeOption,
+    EpilogueOption,
     Json,
     K,
     Layout,
     LayoutOption,
     M,
     N,
+    OperandOption,
     Seed,
+    expression_of,
     shape_of,
     wants_gpu,
 )
@@ -53,6 +56,8 @@ def run(
     kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
     activation: ActivationOption = None,
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = False,
+    epilogue: EpilogueOption = None,
+    operand: OperandOption = None,
     backend: BackendOption = BackendName.auto,
     seed: Seed = 0,
     as_json: Json = False,
@@ -66,6 +71,7 @@ def run(
       tilewright run
       tilewright run 4096 4096 4096 --dtype bf16
       tilewright run 300 200 100 --kernel mma --layout tn --bias --activation gelu
+      tilewright run 256 256 256 --epilogue "gelu(acc + bias) * scale" --operand bias=n --operand scale=m,1
       tilewright run 256 256 256 --backend emulator --json
     """
     shape = shape_of(m, n, k)
@@ -83,6 +89,7 @@ def run(
         layout=layout.value,
         bias=bias,
         activation=activation.value if activation else None,
+        **expression_of(epilogue, operand, bias=bias, activation=activation),
     )
     outcome = _on_gpu(product, kernel, seed) if on_gpu else _emulated(product, shape or EMULATED_SHAPE, kernel, seed)
     if as_json:
@@ -115,13 +122,13 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     arrays = {name: placement.from_numpy(array) for name, array in operands.items()}
     # NaN shows elements that were not written.
     out = placement.from_numpy(np.full((product.m, product.n), np.nan, product.out_dtype.numpy_dtype))
-    a, b, bias = arrays["a"], arrays["b"], arrays.get("bias")
-    planned = plan(a, b, bias=bias, activation=product.activation, out=out, kernel=kernel, backend="gpu")
-    planned(a, b, bias=bias, out=out)
+    a, b, added = arrays["a"], arrays["b"], product.added(arrays)
+    planned = plan(a, b, **added, **product.epilogue, out=out, kernel=kernel, backend="gpu")
+    planned(a, b, **added, out=out)
     comparison = product.verify(placement.to_numpy(out), operands, planned.accumulator)
     outcome = _outcome(product, planned, comparison, planned.reason)
     if planned.kernel is not None:
-        _time(planned, lambda stream: planned(a, b, bias=bias, out=out, stream=stream), outcome)
+        _time(planned, lambda stream: planned(a, b, **added, out=out, stream=stream), outcome)
         outcome.facts["operands"] = placement.name
     return outcome
 
@@ -190,18 +197,18 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
             report = _paced(bar, seconds, len(choice.launches(H200)))
         backend = EmulatedBackend(H200, count_memory=True, progress=report)
         operands = small.operands(seed)
-        a, b, bias = operands["a"], operands["b"], operands.get("bias")
+        a, b, added = operands["a"], operands["b"], small.added(operands)
         planned = plan(
             a,
             b,
-            bias=bias,
-            activation=small.activation,
+            **added,
+            **small.epilogue,
             out_dtype=small.out_dtype.name,
             kernel=kernel,
             config=config,
             backend=backend,
         )
-        out, counters = planned.counted(a, b, bias=bias)
+        out, counters = planned.counted(a, b, **added)
     outcome = _outcome(small, planned, small.verify(out, operands, planned.accumulator), reason or planned.reason)
     if planned.kernel is not None:
         outcome.record["counters"] = counters.as_dict()
@@ -252,6 +259,7 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "dtype": product.dtype.name,
         "out_dtype": product.out_dtype.name,
         "layout": product.layout,
+        "epilogue": product.epilogue["epilogue"],
         "verified": comparison.verified,
         # JSON has no NaN, the value of an element that was not written.
         "relative_error": comparison.relative_error if isfinite(comparison.relative_error) else None,

@@ -1,10 +1,12 @@
-// out = activation(alpha * accumulator + beta * c + bias): the one epilogue of every kernel.
+// out = activation(alpha * accumulator + beta * c + bias), or an expression of alpha * accumulator:
+// the one epilogue of every kernel.
 //
 // Config names: Output, Addend (c), Bias: element types; has_c, has_bias; Activation: a functor of
 // activation.cuh; store_elements: neighbors along a row that one store may write (2 if out is
-// row-major and aligned).
+// row-major and aligned). With an expression (expression.cuh), there are no c, bias and Activation.
 #pragma once
 #include "epilogue/activation.cuh"
+#include "epilogue/expression.cuh"
 #include "parameters.cuh"
 #include "types.cuh"
 
@@ -17,6 +19,7 @@ struct EpilogueRow {
 
   const GemmParameters& parameters;
   Output* out;  // elements 0 of the row
+  RowExpression<Config> expression;
   const typename Config::Addend* c;
   const typename Config::Bias* bias;
 
@@ -48,6 +51,11 @@ struct EpilogueRow {
   __device__ __forceinline__ void store_pair(float first, float second, int column) const {
     if (column >= parameters.n) return;
     const bool both = column + 1 < parameters.n;
+    if constexpr (HasExpression<Config>) {
+      const float2 pair = expression.finish(first, second, column, parameters.n - column);
+      put_pair(pair.x, pair.y, column, both);
+      return;
+    }
     const float x = finish(first, column), y = finish(second, both ? column + 1 : column);
     put_pair(x, y, column, both);
   }
@@ -73,8 +81,9 @@ struct Epilogue {
   Output* out;
   const typename Config::Addend* c;
   const typename Config::Bias* bias;
+  int batch;
 
-  __device__ Epilogue(const GemmParameters& p, int batch) : parameters(p) {
+  __device__ Epilogue(const GemmParameters& p, int of_batch) : parameters(p), batch(of_batch) {
     out = static_cast<Output*>(p.out.pointer) + batch_offset(p, p.out, batch);
     if constexpr (Config::has_c) {
       c = static_cast<const typename Config::Addend*>(p.c.pointer) + batch_offset(p, p.c, batch);
@@ -87,7 +96,8 @@ struct Epilogue {
 
   // Row `row`. Its elements may be touched only if they are inside out.
   __device__ __forceinline__ EpilogueRow<Config> at_row(int row) const {
-    EpilogueRow<Config> result{parameters, out + row * parameters.out.row_stride};
+    EpilogueRow<Config> result{
+        parameters, out + row * parameters.out.row_stride, {parameters, batch, row}};
     if constexpr (Config::has_c) result.c = c + row * parameters.c.row_stride;
     if constexpr (Config::has_bias) result.bias = bias + row * parameters.bias.row_stride;
     return result;

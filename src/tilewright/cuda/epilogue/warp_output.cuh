@@ -13,6 +13,7 @@
 // So pair q is in row q % 2 * 8 + lane / 4, columns q / 2 * 8 + lane % 4 * 2 and the next.
 #pragma once
 #include "epilogue/epilogue.cuh"
+#include "epilogue/pairs.cuh"
 #include "layout/straddle.cuh"
 #include "layout/swizzle.cuh"
 #include "parameters.cuh"
@@ -27,11 +28,6 @@ namespace tilewright {
 // Where the 16 x out_columns elements of one warp lie in out.
 struct WarpTile {
   int row, column, batch;
-};
-
-template <class Element>
-struct Pair {
-  Element first, second;
 };
 
 // Config names: out_columns; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed
@@ -57,23 +53,6 @@ class WarpOutput {
   // The number of elements of out from here to the end of the row; 0 or less if there are none.
   __device__ __forceinline__ int columns_inside(int row, int column) const {
     return row < parameters.m ? parameters.n - column : 0;
-  }
-
-  // The pair that starts at `element`. Only its first `inside` elements are read; the others are
-  // zero.
-  template <bool at_once, class Element>
-  static __device__ __forceinline__ Pair<Element> load_pair(const Element* element, int64_t stride,
-                                                            int inside) {
-    if constexpr (at_once) {
-      typename PairWord<Element>::type word{};
-      if (inside > 0) word = *reinterpret_cast<const decltype(word)*>(element);
-      return __builtin_bit_cast(Pair<Element>, word);
-    } else {
-      Pair<Element> pair{};
-      if (inside > 0) pair.first = element[0];
-      if (inside > 1) pair.second = element[stride];
-      return pair;
-    }
   }
 
   static __device__ __forceinline__ void store_pair(Output* element, int64_t stride, int inside,
@@ -285,6 +264,13 @@ class WarpOutput {
 #pragma unroll
       for (int block = 0; block < blocks; ++block) {
         const int q = block * 2 + half;
+        if constexpr (HasExpression<Config>) {
+          if (block == 0) asm volatile("" : "+r"(column));  // as above, until the next half
+          const float2 pair = epilogue_row.expression.finish(
+              accumulators[2 * q], accumulators[2 * q + 1], column + block * 8, inside - block * 8);
+          words[q] = word_of<Output>(pair.x, pair.y);
+          continue;
+        }
         Pair<typename Config::Addend> c_pair{};
         Pair<typename Config::Bias> bias_pair{};
         if constexpr (Config::has_c) {

@@ -64,6 +64,10 @@ __device__ __forceinline__ void copy_tile(const GemmParameters& parameters, int 
     for (int j = 0; j < pairs; ++j) {
       const int column = first_column + 64 * j;
       if (!whole && column >= parameters.n) break;
+      if constexpr (HasExpression<Config>) {
+        at.store_pair(0.0f, 0.0f, column);
+        continue;
+      }
       at.put_pair(at.combine(0.0f, c[i].values[j][0], bias[i].values[j][0]),
                   at.combine(0.0f, c[i].values[j][1], bias[i].values[j][1]), column,
                   whole || column + 1 < parameters.n);

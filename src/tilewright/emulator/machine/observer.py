@@ -4,13 +4,13 @@ A subclass of `Observer` overrides the events that it wants to hear; docs/emulat
 counters are observers.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from inspect import getattr_static
 from typing import Any
 
-from tilewright.emulator.lanes import Array, Group, Indices, Mask
+from tilewright.emulator.lanes import Active, Array, Group, Indices, Mask
 from tilewright.emulator.machine.operation import Operation, Queue
 from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import FlatMemory
@@ -150,6 +150,15 @@ class Observer:
 
     def registers_held(self, site: int, group: Group, count: int) -> None:
         """setmaxnreg: warps now hold `count` registers for each thread."""
+
+    def traced(
+        self, site: int, group: Group, active: Active, read: Mapping[str, Array], written: Mapping[str, Array]
+    ) -> None:
+        """At a source line that the device traces, lanes have executed an instruction.
+
+        active: the lanes where its guard holds. read, written: the bits of registers before and after, by their names
+        in PTX, one value for each lane of the group or one for all; without those that wgmma accesses.
+        """
 
     # Decisions -------------------------------------------------------------------------------------------------------
 

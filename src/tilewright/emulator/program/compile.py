@@ -1,5 +1,6 @@
 """From PTX text to programs: an entry's functions are generated and compiled, once in a process."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -8,6 +9,7 @@ from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.program.blocks import build_blocks
 from tilewright.emulator.program.program import Program, place_registers
 from tilewright.emulator.program.suspects import suspect_registers
+from tilewright.emulator.program.tracing import sites_at
 from tilewright.emulator.program.writer import BlockWriter
 from tilewright.emulator.ptx.availability import check_available
 from tilewright.emulator.ptx.conformance import check_form
@@ -36,16 +38,17 @@ def parsed(ptx: str) -> Module:
 
 
 @lru_cache(maxsize=64)
-def compiled(ptx: str, entry: str) -> Program:
+def compiled(ptx: str, entry: str, traced: tuple[str, ...] = ()) -> Program:
     """The program of an entry of a text; raises as `parsed` and `compile_entry` do."""
-    return compile_entry(parsed(ptx), entry)
+    return compile_entry(parsed(ptx), entry, traced)
 
 
-def compile_entry(module: Module, name: str) -> Program:
-    """Generate and compile the functions of an entry.
+def compile_entry(module: Module, name: str, traced: Sequence[str] = ()) -> Program:
+    """Generate and compile the functions of an entry; traced: the source lines to trace.
 
     Raises:
         UnsupportedInstruction, PtxSyntaxError: naming the instruction and its line.
+        ArgumentValueError: if a traced line has no instruction.
     """
     entry = module.entries[name]
     if entry.refusal:
@@ -54,7 +57,7 @@ def compile_entry(module: Module, name: str) -> Program:
         check_available(instruction, module)
         check_form(instruction)
     blocks = build_blocks(entry)
-    program = Program(entry, blocks)
+    program = Program(entry, blocks, traced=sites_at(entry, traced))
     place_registers(program)
     suspects, program.without_value = suspect_registers(blocks)
     program.suspects = {register: number for number, register in enumerate(suspects)}

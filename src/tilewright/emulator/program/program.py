@@ -19,6 +19,7 @@ class Program:
     functions: one per block.
     rows: the row in the register file of each register that lives across blocks, within its bank of equal width.
     slots: the place in m.uniforms of each launch-uniform register.
+    traced: the instructions whose registers observers are told of.
     watched: the registers that wgmma accesses while threads go on, numbered: first accumulators, by their rows, then
     other fragments of A.
     """
@@ -31,6 +32,7 @@ class Program:
     slots: dict[Register, int] = field(default_factory=dict)
     accumulators: set[Register] = field(default_factory=set)  # changed by wgmma in the register file
     watched: dict[Register, int] = field(default_factory=dict)
+    traced: frozenset[int] = frozenset()
     suspects: dict[Register, int] = field(default_factory=dict)  # numbered registers that may be used without a value
     without_value: int = 0  # the first ones, which lack a value at the start
     source: str = ""

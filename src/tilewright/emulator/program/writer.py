@@ -17,7 +17,7 @@ from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.memory import SHARED_START
 from tilewright.emulator.program.blocks import Block, ends_block
 from tilewright.emulator.program.code import Code
-from tilewright.emulator.program.dataflow import NOTICED, registers_of
+from tilewright.emulator.program.dataflow import NOTICED, definitions, registers_of, sources
 from tilewright.emulator.program.program import Program, bank_dtype, bytes_of
 from tilewright.emulator.program.suspects import SuspectWriter
 from tilewright.emulator.ptx.conformance import if_rightly_spelled
@@ -103,9 +103,21 @@ class BlockWriter(Code):
             )
         if self.active and instruction.opcode in NOTICED:
             self.emit(f"m.tell.guarded({self.site}, g, {self.active})")
+        traced = self.site in self.program.traced
+        read = self._values_of(sources(instruction)) if traced else ""
         self._translate(instruction, lambda: self.suspects.enter(instruction))
         self._translate(instruction, lambda: emitter(self, instruction))
         self.suspects.leave(instruction)
+        if traced:
+            written = self._values_of(definitions(instruction))
+            self.emit(f"m.tell.traced({self.site}, g, {self.active}, {read}, {written})")
+
+    def _values_of(self, registers: Iterable[Register]) -> str:
+        """An expression for the values of registers by name, without those that wgmma or nothing in the block has."""
+        known = self._values.keys() | self.program.rows.keys() | self.program.slots.keys()
+        shown = [each for each in dict.fromkeys(registers) if each in known and each not in self.program.watched]
+        names = self.constant(tuple(each.name for each in shown))
+        return f"dict(zip({names}, [{', '.join(self._as(each, bank_dtype(each)) for each in shown)}]))"
 
     def _translate(self, instruction: Instruction, act: Callable[[], Any]) -> Any:
         """Call an emitter, whose ValueError means that it lacks a part of an instruction of a known form."""

@@ -66,3 +66,9 @@ class Locations:
 
 def _place(loc: re.Match[str], first: int) -> Place:
     return int(loc[first]), int(loc[first + 1]), int(loc[first + 2])
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two names of files may be one: equal, or one with folders that the other leaves out."""
+    here, there = f"/{one}", f"/{other}"
+    return here.endswith(there) or there.endswith(here)

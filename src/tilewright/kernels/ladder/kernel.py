@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Constant
-from tilewright.kernels.kernel import Constants, EpilogueConstants, Kernel, values_of
+from tilewright.kernels.epilogue import EpilogueConstants
+from tilewright.kernels.kernel import Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.tiled import copy_bytes
@@ -74,6 +75,11 @@ class LadderKernel(Kernel):
         if a != b or a not in self.inputs:
             wanted = " or ".join(f"{kind} by {kind}" for kind in self.inputs)
             return Refusal(f"{self.name} multiplies {wanted}, and a is {a}, b is {b}")
+        if problem.epilogue.expression is not None:
+            return Refusal(
+                f"{self.name} shows one idea, with c, bias and activation at most, and epilogue is an expression: take "
+                f"a production kernel"
+            )
         if problem.batch_count != 1:
             return Refusal(
                 f"{self.name} multiplies two matrices, and the batch is {problem.batch}: take a production kernel"

@@ -162,12 +162,22 @@ def _mma(name: str, variant: str, shape: tuple[int, int, int], types: list[str],
     p = ELEMENTS[kind].per_register
     a = rows_of_pieces("A", m, k // 2 if sparse else k, p)
     b, d = rows_of_pieces("B", 8, k, p, transposed=True), accumulators("D", m, 8, packed=sums == "f16")
-    notes = (
-        ("A has the half of each row that is kept; metadata in some lanes of each four say which two of four.",)
-        if sparse
-        else ()
-    )
+    notes = ("A has the half of each row that is kept.", _metadata_note(kind, k)) if sparse else ()
     return Fragments(f"mma{'.sp' * sparse}.m{m}n{n}k{k}.{kind}.{sums}", (a, b, d), notes)
+
+
+def _metadata_note(kind: str, k: int) -> str:
+    """Which lanes hold the metadata of mma.sp, which say what elements of a row are kept (PTX ISA, "Sparse matrix")."""
+    row_bits = {"tf32": 2 * k, "s4": k // 2, "u4": k // 2}.get(kind, k)
+    if ELEMENTS[kind].per_register <= 2:
+        count = row_bits // 16
+        which = "selector" if count == 1 else "2 selector and 2 selector + 1"
+        lanes = f"those with t = {which} have 16 bits of row g in their lower half and of row g + 8 in the upper one"
+    elif row_bits == 32:
+        lanes = "the one with t = 2 selector has row g, and the next one row g + 8"
+    else:
+        lanes = "those with even t have row g, and those with odd t row g + 8, 32 bits each"
+    return f"Metadata: {row_bits} bits for each row of A. Of four lanes, {lanes}."
 
 
 def _quad_pairs(name: str, types: list[str], layouts: list[str]) -> Fragments:

@@ -106,6 +106,24 @@ def test_unknown_names_are_refused(name, why):
         fragments_of(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "bits", "lanes"),
+    [
+        ("mma.sp.m16n8k16.f16", 16, "t = selector have 16 bits"),
+        ("mma.sp.m16n8k32.bf16", 32, "t = 2 selector and 2 selector + 1 have 16 bits"),
+        ("mma.sp.m16n8k8.tf32", 16, "t = selector have 16 bits"),
+        ("mma.sp.m16n8k32.s8", 32, "t = 2 selector has row g, and the next one row g + 8"),
+        ("mma.sp.m16n8k64.e4m3", 64, "even t have row g, and those with odd t row g + 8, 32 bits each"),
+        ("mma.sp.m16n8k64.s4", 32, "t = 2 selector has row g"),
+    ],
+)
+def test_metadata_of_sparse_products(name, bits, lanes):
+    """As the emulator's sparse_matrices has it."""
+    (note,) = [note for note in fragments_of(name).notes if "Metadata" in note]
+    assert f"{bits} bits for each row" in note
+    assert lanes in note
+
+
 def test_unknown_lanes_matrices_and_elements_are_refused():
     instruction = fragments_of("mma.m16n8k16")
     with pytest.raises(ArgumentValueError, match=r"lane=32 holds nothing of A: use 0 to 31"):

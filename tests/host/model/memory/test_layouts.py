@@ -1,8 +1,12 @@
 """Layouts of tiles: the conflicts that are published, and that each keeps every chunk once."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import tilewright
 from tilewright.errors import ArgumentValueError
 from tilewright.model.memory.layouts import linear, padded, swizzled, transposition, usual_layouts, volta
 
@@ -40,6 +44,14 @@ def test_rows_of_the_128_byte_swizzle():
     rows = swizzled(128).chunk_at().reshape(8, 8) % 8
     assert rows[:4].tolist() == [[0, 1, 2, 3, 4, 5, 6, 7], [1, 0, 3, 2, 5, 4, 7, 6], [2, 3, 0, 1, 6, 7, 4, 5],
                                  [3, 2, 1, 0, 7, 6, 5, 4]]  # fmt: skip
+
+
+def test_voltas_permutation_is_that_of_the_kernel():
+    """As cuda/ladder/volta_mma.cuh draws it: row k and chunk of each place."""
+    header = (Path(tilewright.__file__).parent / "cuda/ladder/volta_mma.cuh").read_text(encoding="utf-8")
+    drawn = [re.findall(r"\d\d", line) for line in re.findall(r"\| ((?:\d\d ){8})\|  chunks", header)]
+    kept = volta().chunk_at().reshape(4, 8)
+    assert drawn == [[f"{chunk // 8}{chunk % 8}" for chunk in line] for line in kept.tolist()]
 
 
 def test_lanes_of_a_quad_find_their_column_in_half_a_row():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tilewright.emulator.checks.reporting.rules import ERRORS, RULES
+from tilewright.emulator.ptx.locations import same_file
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 
 _WAIVER = re.compile(r"(?P<kind>[\w-]+)(?:@(?P<file>[^@:\s]+)(?::(?P<line>\d{1,9}))?)?")
@@ -33,8 +34,7 @@ class Waiver:
 
     def _names(self, line: str) -> bool:
         file, _, number = line.rpartition(":")
-        here, there = f"/{file}", f"/{self.file}"
-        return (here.endswith(there) or there.endswith(here)) and self.line in (0, int(number))
+        return same_file(file, self.file) and self.line in (0, int(number))
 
     def __str__(self) -> str:
         return self.kind + (f"@{self.file}" if self.file else "") + (f":{self.line}" if self.line else "")

@@ -1,0 +1,136 @@
+"""The compiled-in part of an epilogue: what cuda/epilogue/ reads of a Config, and the CUDA of an expression."""
+
+from functools import cache
+from typing import NamedTuple
+
+from tilewright.dtypes import DType
+from tilewright.expression.tree import ACCUMULATOR, Expression
+from tilewright.jit.source import Constant, CudaType
+from tilewright.kernels.parameters import same_parameters
+from tilewright.problem import Matrix, Problem
+
+_FUNCTORS = {
+    None: CudaType("Identity"),
+    "relu": CudaType("Relu"),
+    "gelu": CudaType("Gelu"),
+    "gelu_tanh": CudaType("GeluTanh"),
+    "silu": CudaType("Silu"),
+}
+"""The functor of each activation in cuda/epilogue/activation.cuh."""
+
+
+class EpilogueConstants(NamedTuple):
+    """The constants that cuda/epilogue/epilogue.cuh reads; Activation is a functor type."""
+
+    Output: DType
+    Addend: DType
+    Bias: DType
+    has_c: bool
+    has_bias: bool
+    Activation: CudaType
+    store_elements: int
+    expression: "ExpressionConstants | None" = None
+
+    @classmethod
+    def of(cls, problem: Problem) -> "EpilogueConstants":
+        """The epilogue of a problem; it stores two elements at a time if out is aligned for them."""
+        out, epilogue = problem.out, problem.epilogue
+        c = None if epilogue.c is None else epilogue.c.dtype
+        bias = None if epilogue.bias is None else epilogue.bias.dtype
+        pairs = out.vector_bytes("column") >= 2 * out.dtype.nbytes
+        constants = cls._of(out.dtype, c, bias, epilogue.activation, 2 if pairs else 1)
+        if epilogue.expression is None:
+            return constants
+        rows = tuple(OperandRow.of(matrix, problem.n) for matrix in epilogue.operands)
+        return constants._replace(expression=ExpressionConstants(epilogue.expression, rows))
+
+    @classmethod
+    @cache
+    def _of(
+        cls, out: DType, c: DType | None, bias: DType | None, activation: str | None, store_elements: int
+    ) -> "EpilogueConstants":
+        return cls(
+            Output=out,
+            Addend=c or out,
+            Bias=bias or out,
+            has_c=c is not None,
+            has_bias=bias is not None,
+            Activation=_FUNCTORS[activation],
+            store_elements=store_elements,
+        )
+
+    def by_name(self) -> dict[str, Constant | DType]:
+        """The constants by name as CUDA knows them."""
+        values = self._asdict()
+        if values.pop("expression") is not None:
+            values["Expression"] = CudaType(_STRUCT)
+        return values
+
+    @property
+    def parameters(self) -> str:
+        """The type of the parameters that the kernel takes."""
+        return "GemmParameters" if self.expression is None else self.expression.parameters
+
+    @property
+    def static_asserts(self) -> tuple[tuple[str, str], ...]:
+        """What must hold of these parameters beyond SAME_PARAMETERS."""
+        return () if self.expression is None else (same_parameters(self.parameters, len(self.expression.rows)),)
+
+    @property
+    def definitions(self) -> str:
+        """The CUDA of the expression."""
+        return "" if self.expression is None else self.expression.definition
+
+
+_STRUCT = "EpilogueExpression"
+
+
+class OperandRow(NamedTuple):
+    """What is compiled in of an operand: its type, its step along a row if it is 0 or 1, else -1, and if pairs do."""
+
+    dtype: DType
+    step: int
+    pairs: bool
+
+    @classmethod
+    def of(cls, matrix: Matrix, columns: int) -> "OperandRow":
+        """Of an operand with so many columns."""
+        step = matrix.column_stride if matrix.column_stride in (0, 1) else -1
+        return cls(matrix.dtype, step, step != 0 and has_pairs(matrix, columns))
+
+    @property
+    def cuda(self) -> str:
+        """The type of its rows."""
+        return f"OperandRow<{self.dtype.cuda}, {self.step}, {str(self.pairs).lower()}>"
+
+
+class ExpressionConstants(NamedTuple):
+    """An expression with what is compiled in of its operands, in its order."""
+
+    expression: Expression
+    rows: tuple[OperandRow, ...]
+
+    @property
+    def parameters(self) -> str:
+        """The type of the parameters of its kernels."""
+        return f"ExpressionParameters<{len(self.rows)}>" if self.rows else "GemmParameters"
+
+    @property
+    def definition(self) -> str:
+        """The struct that cuda/epilogue/expression.cuh describes."""
+        names = {ACCUMULATOR: ACCUMULATOR} | {name: f"{name}_" for name in self.expression.operands}
+        formal = ", ".join(f"float {name}" for name in names.values())
+        return f"""\
+// {self.expression}
+struct {_STRUCT} {{
+  using Operands = OperandRows<{", ".join(row.cuda for row in self.rows)}>;
+
+  static __device__ __forceinline__ float apply({formal}) {{
+    return {self.expression.cuda(names)};
+  }}
+}};"""
+
+
+def has_pairs(matrix: Matrix | None, columns: int) -> bool:
+    """Whether columns 2i and 2i + 1 of all rows can be accessed at once."""
+    return matrix is not None and columns % 2 == 0 and matrix.vector_bytes("column") >= 2 * matrix.dtype.nbytes

@@ -1,0 +1,24 @@
+"""The microbenchmarks on a GPU: their results are right, and each SM has taken clocks."""
+
+import pytest
+
+from tilewright.bench.micro import fma, wgmma
+from tilewright.bench.micro.runners import GpuRunner
+
+
+@pytest.fixture(scope="module")
+def runner(gpu):
+    return GpuRunner(gpu.device)
+
+
+def test_chains_of_multiply_adds(runner):
+    for found in fma.measure([fma.Case(1), fma.Case(8, 16)], runner, rounds=16):
+        assert 0 < found.least <= found.median <= found.most
+
+
+@pytest.mark.parametrize("kind", wgmma.KINDS, ids=str)
+def test_chains_of_wgmmas(gpu, runner, kind):
+    if gpu.hardware.capability != 90:
+        pytest.skip(f"{gpu.hardware.name} has no wgmma")
+    cases = wgmma.cases([kind], (8, 120, 256), (1, 2))
+    assert sum(found.least > 0 for found in wgmma.measure(cases, runner, rounds=16)) == len(cases)

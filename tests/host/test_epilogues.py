@@ -1,0 +1,203 @@
+"""Calls with an expression as their epilogue: what they return, what they remember, and what they refuse."""
+
+import re
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from support.commands import in_json
+from tilewright import api
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.expression.grammar import parse
+from tilewright.kernels.epilogue import EpilogueConstants
+from tilewright.planner.plan_cache import PlanCache
+from tilewright.planner.tuned import Key
+
+RNG = np.random.default_rng(0)
+A = RNG.integers(-3, 4, (24, 16)).astype(np.float32)
+B = RNG.integers(-3, 4, (16, 40)).astype(np.float32)
+ROW = RNG.integers(-3, 4, 40).astype(np.float32)
+COLUMN = RNG.integers(-3, 4, (24, 1)).astype(np.float16)
+FULL = RNG.integers(-3, 4, (24, 40)).astype(np.float32)
+
+
+def multiply(epilogue, a=A, b=B, **options):
+    operands = {name: options.pop(name) for name in list(options) if name in ("x", "y", "bias", "a", "out_")}
+    return tw.matmul(a, b, epilogue=epilogue, operands=operands, backend="emulator", **options)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (ROW, COLUMN), (FULL, ROW.reshape(1, 40)), (np.array(2, np.float32), FULL.astype(np.float16)),
+        (FULL.T.copy().T, COLUMN), (FULL[::-1], np.broadcast_to(ROW, (24, 40))), (np.ones((1, 1), np.float32), ROW),
+    ],
+)  # fmt: skip
+def test_operands_broadcast_to_the_result(x, y):
+    expected = np.maximum(A @ B + x, 0) * 2 - y.astype(np.float32)
+    np.testing.assert_array_equal(multiply("relu(acc + x) * 2 - y", x=x, y=y), expected)
+
+
+def test_operands_broadcast_along_batches():
+    a, x = np.stack([A, -A, 2 * A]), RNG.integers(-3, 4, (3, 1, 40)).astype(np.float32)
+    np.testing.assert_array_equal(multiply("acc * x + y", a, x=x, y=COLUMN), a @ B * x + COLUMN)
+
+
+def test_a_column_major_out_gets_the_same():
+    out = np.zeros((40, 24), np.float32).T
+    assert multiply("acc - x * y", x=ROW, y=COLUMN, out=out) is out
+    np.testing.assert_array_equal(out, A @ B - ROW * COLUMN)
+
+
+def test_vectors_and_empty_products():
+    np.testing.assert_array_equal(multiply("acc + x", A[0], x=ROW), A[0] @ B + ROW)
+    np.testing.assert_array_equal(multiply("acc + x", A, B[:, 0], x=COLUMN[:, 0]), A @ B[:, 0] + COLUMN[:, 0])
+    assert multiply("acc + x", A[:0], x=ROW).shape == (0, 40)
+    np.testing.assert_array_equal(multiply("acc + x", A[:, :0], B[:0], x=FULL), FULL)
+    np.testing.assert_array_equal(multiply("acc + x", alpha=0.0, x=FULL), FULL)
+
+
+def test_alpha_scales_the_sum_before_the_expression():
+    np.testing.assert_array_equal(multiply("acc * acc", alpha=0.5), (0.5 * (A @ B)) ** 2)
+
+
+def test_operands_may_be_called_as_arguments_are():
+    operands = {"a": ROW, "out": COLUMN, "bias": FULL}
+    out = tw.matmul(A, B, epilogue="acc + a + out + bias", operands=operands, backend="emulator")
+    np.testing.assert_array_equal(out, A @ B + ROW + COLUMN + FULL)
+
+
+def test_a_plan_takes_its_operands_at_each_call():
+    plan = tw.plan(A, B, epilogue="acc * x + y", operands={"y": COLUMN, "x": ROW}, backend="emulator")
+    np.testing.assert_array_equal(plan(A, B, operands={"x": 2 * ROW, "y": -COLUMN}), A @ B * 2 * ROW - COLUMN)
+    for operands in (None, {}, {"x": ROW}, {"x": ROW, "y": COLUMN, "z": ROW}):
+        with pytest.raises(ArgumentValueError, match="made for operands named x, y and called with"):
+            plan(A, B, operands=operands)
+    with pytest.raises(ArgumentValueError, match=r"operands\['x'\] is not as the plan wants it: shape \(24, 40\)"):
+        plan(A, B, operands={"x": FULL, "y": COLUMN})
+    plain = tw.plan(A, B, backend="emulator")
+    with pytest.raises(ArgumentValueError, match="made for operands named nothing and called with x"):
+        plain(A, B, operands={"x": ROW})
+
+
+def test_a_plan_for_a_range_of_rows_takes_operands():
+    plan = tw.plan(A, B, epilogue="acc * x + y", operands={"x": ROW, "y": COLUMN}, m=range(20, 25), backend="emulator")
+    for rows in (20, 24):
+        out = plan(A[:rows], B, operands={"y": COLUMN[:rows], "x": ROW})
+        np.testing.assert_array_equal(out, A[:rows] @ B * ROW + COLUMN[:rows])
+
+
+def test_calls_alike_share_a_plan(monkeypatch):
+    monkeypatch.setattr(api, "_plans", PlanCache())
+    multiply("acc * x + y", x=ROW, y=COLUMN)
+    multiply(" acc*x + (y)", y=COLUMN, x=-ROW)
+    assert len(api._plans) == 1
+    multiply("acc * x - y", x=ROW, y=COLUMN)
+    multiply("acc * x + y", x=ROW, y=FULL)
+    assert len(api._plans) == 3
+
+
+def problem(epilogue, **operands):
+    return tw.plan(A, B, epilogue=epilogue, operands=operands, backend="emulator").problem
+
+
+def test_tuned_configs_know_the_expression():
+    first, second = Key.of(problem("acc * x", x=ROW)), Key.of(problem("acc + x", x=ROW))
+    assert first.epilogue == "operands['x'] fp32 (0,1) by 128, acc * x"
+    assert first != second
+
+
+def test_the_cuda_of_an_expression():
+    constants = EpilogueConstants.of(problem("gelu(acc + bias) * x", bias=ROW, x=COLUMN))
+    assert constants.parameters == "ExpressionParameters<2>"
+    assert constants.definitions == (
+        "// gelu(acc + bias) * x\n"
+        "struct EpilogueExpression {\n"
+        "  using Operands = OperandRows<OperandRow<float, 1, true>, OperandRow<fp16, 0, false>>;\n"
+        "\n"
+        "  static __device__ __forceinline__ float apply(float acc, float bias_, float x_) {\n"
+        "    return Gelu::apply(acc + bias_) * x_;\n"
+        "  }\n"
+        "};"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epilogue": "acc + x"}, "x is unknown: pass operands={'x': array}, or use acc\n  acc + x\n        ^"),
+        ({"epilogue": "acc", "operands": {"x": ROW}}, "does not read: leave out"),
+        ({"operands": {"x": ROW}}, "operands=['x'] are read by an expression, and there is none: pass epilogue="),
+        ({"epilogue": "acc", "c": FULL}, "c was given beside epilogue="),
+        ({"epilogue": "acc", "bias": ROW}, "bias was given beside epilogue="),
+        ({"epilogue": "acc", "activation": "relu"}, "activation was given beside epilogue="),
+        ({"epilogue": "acc", "beta": 0.0}, "beta was given beside epilogue="),
+        (
+            {"epilogue": "acc * 2 + gelu(x)", "operands": {"x": ROW[:39]}},
+            "operands['x'] has shape (39,), which does not broadcast to the result's shape (24, 40): every dimension "
+            "must be 1 or match, counted from the last\n  (acc * 2) + gelu(x)\n                   ^",
+        ),
+        ({"epilogue": "acc + x", "operands": {"x": np.ones((2, 24, 40), np.float32)}}, "does not broadcast"),
+        ({"epilogue": "acc + x", "operands": {"x": FULL}, "out": FULL}, "out shares memory with operands['x']"),
+        ({"epilogue": "acc", "kernel": "register_tiles"}, "and epilogue is an expression"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(options, message):
+    with pytest.raises(ArgumentValueError, match=re.escape(message)):
+        tw.matmul(A, B, options.pop("c", None), backend="emulator", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epilogue": 3}, "epilogue=3 is no text"),
+        ({"epilogue": ["acc"]}, "epilogue=['acc'] is no text"),
+        ({"epilogue": "acc + x", "operands": [ROW]}, "operands is a list: pass a mapping"),
+        ({"epilogue": "acc + x", "operands": {"x": 2.0}}, "operands['x']"),
+        ({"epilogue": "acc + x", "operands": {"x": None}}, "operands['x']"),
+        ({"epilogue": "acc + x", "operands": {"x": ROW.astype(np.float64)}}, "operands['x'].dtype=float64"),
+        ({"epilogue": "acc + x", "operands": {3: ROW}}, "operands has the name 3"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_said(options, message):
+    with pytest.raises(ArgumentTypeError, match=re.escape(message)):
+        tw.matmul(A, B, backend="emulator", **options)
+
+
+def test_the_page_shows_what_happens():
+    page = (Path(__file__).parents[2] / "docs/epilogues.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for example in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(compile(example, "epilogues.md", "exec"), names)
+    message, struct = re.findall(r"^ *```text\n(.*?)^ *```", page, re.MULTILINE | re.DOTALL)
+    with pytest.raises(ArgumentValueError, match=f"^{re.escape(message.strip())}$"):
+        parse("acc * sin(bias)", ["bias"])
+    options = ("--epilogue", "gelu(acc + bias) * scale", "--operand", "bias=n", "--operand", "scale=m,1")
+    assert textwrap.dedent(struct).strip() in in_json("inspect", "wgmma", *options, "--source")["source"]
+
+
+def test_run_verifies_an_expression():
+    operands = [word for form in ("x=n", "y=m,1", "z=m,n", "w=1") for word in ("--operand", form)]
+    text = "where(acc > w, gelu(acc + x), acc / (1 + abs(z))) * y"
+    record = in_json("run", 70, 40, 24, "--backend", "emulator", "--epilogue", text, *operands)
+    assert record["verified"] is True
+    assert record["epilogue"] == "where(acc > w, gelu(acc + x), acc / (1 + abs(z))) * y"
+    assert 0 < record["relative_error"] <= record["error_bound"] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--operand", "x=n"], "--operand is read by an expression, and there is none: give --epilogue"),
+        (["--epilogue", "acc + x", "--operand", "x=k"], "--operand='x=k' is no new NAME=SHAPE"),
+        (["--epilogue", "acc + x", "--operand", "x=n", "--operand", "x=n"], "is no new NAME=SHAPE"),
+        (["--epilogue", "acc + x"], "x is unknown"),
+        (["--epilogue", "acc", "--bias"], "--epilogue says all that becomes of the sum"),
+        (["--epilogue", "acc", "--activation", "relu"], "--epilogue says all that becomes of the sum"),
+    ],
+)
+def test_run_says_what_is_wrong_with_an_expression(options, message):
+    assert message in in_json("run", 8, 8, 8, "--backend", "emulator", *options, code=2)["error"]
