@@ -196,7 +196,7 @@ class _Clock:
             times = {warp: time for warp in waiting if (time := self._ready(warp)) is not None}
             if not times:
                 names = ", ".join(f"{warp} of CTA {cta}" for cta, warp in sorted(waiting))
-                raise ArgumentValueError(f"trace: warps {names} wait for what never happens: record it to its end")
+                raise ArgumentValueError(f"trace: warps {names} wait for what never happens: give it whole")
             warp = min(times, key=lambda each: (times[each], each))
             self._do(warp, times[warp])
             if self._at[warp] == len(self._trace[warp]):

@@ -107,7 +107,7 @@ def test_work_takes_clocks_and_shared_memory_in_turn():
 def test_what_never_happens_is_said():
     """Two warps that each wait for the other."""
     trace = {(0, 3): [Pass(FULL), Arrive(EMPTY)], (1, 2): [Pass(EMPTY), Arrive(FULL)]}
-    message = "warps 3 of CTA 0, 2 of CTA 1 wait for what never happens: record it to its end"
+    message = "warps 3 of CTA 0, 2 of CTA 1 wait for what never happens: give it whole"
     with pytest.raises(ArgumentValueError, match=message):
         play(trace, LATENCIES)
 
