@@ -36,6 +36,7 @@ def matmul(
     out_dtype: Any = None,
     kernel: str = "auto",
     config: Any = None,
+    batch_invariant: bool = False,
     backend: str | Backend = "auto",
     stream: Any = None,
 ) -> Any:
@@ -55,6 +56,9 @@ def matmul(
     out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
     between its elements are rewritten too: no other thread may write there meanwhile.
     kernel, config: override the choice.
+    batch_invariant: whether the bits of a row of the result must depend on that row of a alone, besides b, the values
+    of the epilogue, the dtypes and the GPU's model: not on the number of rows, the row's place, the batch, or how a
+    lies in memory. It rules out kernels that split k, which may cost time where rows are few.
     backend: "auto" (the GPU the operands are on; for NumPy operands the first GPU, else the emulator), "gpu" or
     "emulator".
     stream: a CUDA stream, by default the caller's current one; the emulator has none and ignores it.
@@ -65,7 +69,8 @@ def matmul(
     if TORCH.traces():
         return TORCH.untraced(matmul)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            out=out, out_dtype=out_dtype, kernel=kernel, config=config, backend=backend, stream=stream,
+            out=out, out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant,
+            backend=backend, stream=stream,
         )  # fmt: skip
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     expression: Expression | None = None
@@ -79,7 +84,7 @@ def matmul(
     try:
         key = (
             getattr(a, "shape", None), getattr(b, "shape", None), arrays[2] is None, bias is None, out is None,
-            alpha != 0, activation, expression, out_dtype, kernel, config, backend,
+            alpha != 0, activation, expression, out_dtype, kernel, config, batch_invariant, backend,
         )  # fmt: skip
         candidates = _plans.find(key, ())
     except (TypeError, RuntimeError):  # an unhashable value, or a tensor without a shape: planning decides about it
@@ -93,7 +98,7 @@ def matmul(
     made = plan(
         a, b, c, alpha=alpha, beta=None if epilogue is not None else beta, bias=bias, activation=activation,
         epilogue=epilogue, operands=operands, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
-        backend=backend, stream=stream,
+        batch_invariant=batch_invariant, backend=backend, stream=stream,
     )  # fmt: skip
     pointers = made.pointers
     if key is not None:
@@ -116,14 +121,15 @@ def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
     out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
-    backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: None = None,
+    batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False,
+    m: None = None,
 ) -> Plan: ...  # fmt: skip
 @overload
 def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
     out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
-    backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: range,
+    batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: range,
 ) -> RangePlan: ...  # fmt: skip
 def plan(
     a: Any,
@@ -141,6 +147,7 @@ def plan(
     out_dtype: Any = None,
     kernel: str = "auto",
     config: Any = None,
+    batch_invariant: bool = False,
     backend: str | Backend = "auto",
     stream: Any = None,
     tune: bool = False,
@@ -161,12 +168,13 @@ def plan(
     if TORCH.traces():
         untraced: Plan | RangePlan = TORCH.untraced(plan)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            out=out, out_dtype=out_dtype, kernel=kernel, config=config, backend=backend, stream=stream, tune=tune, m=m,
+            out=out, out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant,
+            backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return untraced
     expression, of_expression = _expression(epilogue, operands, c, beta, bias, activation)
     call, scale, addend_scale = _call(a, b, c, bias, out, alpha, beta, expression, of_expression)
-    options = (activation, expression, out_dtype, kernel, config)
+    options = (activation, expression, out_dtype, kernel, config, batch_invariant)
     member = family = None
     if m is None and not tune:
         member = Member.of(call, (scale != 0, *options, backend))
@@ -224,15 +232,18 @@ def _request(
     out_dtype: Any,
     kernel: str,
     config: Any,
+    batch_invariant: bool,
     backend: str | Backend,
     stream: Any,
 ) -> Request:
     operands = operands_of(call, out_dtype)
     chosen = _backend(backend, operands["a"].device)
     check_names(kernel, config)
+    if type(batch_invariant) is not bool:
+        raise ArgumentTypeError(f"batch_invariant={batch_invariant!r} is not a bool: pass True or False")
     return Request.of(
         call, operands, chosen, activation=activation, expression=expression, kernel=kernel, config=config,
-        stream=stream, alpha=alpha, beta=beta,
+        stream=stream, alpha=alpha, beta=beta, batch_invariant=batch_invariant,
     )  # fmt: skip
 
 

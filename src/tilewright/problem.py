@@ -133,7 +133,8 @@ class Problem(NamedTuple):
     """The product out = activation(alpha * a @ b + beta * c + bias), or of an expression, for every index of `batch`.
 
     a is (m, k), b is (k, n), and all others are (m, n), as in EXTENTS; broadcast dimensions have stride 0. The
-    epilogue has no c if beta is 0, and `k` is 0 if alpha is 0: operands that are not read do not appear.
+    epilogue has no c if beta is 0, and `k` is 0 if alpha is 0: operands that are not read do not appear. With
+    `batch_invariant`, the bits of a row of out depend on no other row, nor on how many there are.
     """
 
     m: int
@@ -144,6 +145,7 @@ class Problem(NamedTuple):
     out: Matrix
     batch: tuple[int, ...] = ()
     epilogue: Epilogue = Epilogue()
+    batch_invariant: bool = False
 
     @property
     def batch_count(self) -> int:
@@ -207,7 +209,7 @@ class Problem(NamedTuple):
     def transposed(self) -> "Problem":
         """The same product as out.T = b.T @ a.T: a column-major `out` becomes a row-major one."""
         a, b, out = self.b.transposed, self.a.transposed, self.out.transposed
-        return Problem(self.n, self.m, self.k, a, b, out, self.batch, self.epilogue.transposed)
+        return Problem(self.n, self.m, self.k, a, b, out, self.batch, self.epilogue.transposed, self.batch_invariant)
 
     def __str__(self) -> str:
         batch = "x".join(map(str, self.batch)) + " of " if self.batch else ""

@@ -6,6 +6,9 @@ from typing import Any
 
 from tilewright.errors import ArgumentValueError
 
+MOST_COUNTED = 2**53
+"""The most of anything that models count: floating-point numbers have every integer up to there."""
+
 
 def ceil_div(value: int, by: int) -> int:
     """How many pieces of size `by` hold `value`."""
@@ -27,12 +30,13 @@ def integers(value: object) -> tuple[int, ...]:
         return ()
 
 
-def natural(name: str, value: Any, least: int = 0) -> int:
-    """The integer, or an ArgumentValueError that names it if it is below `least` or something else."""
+def natural(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
+    """The integer, or an ArgumentValueError that names it if it is out of its range or something else."""
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if number < least:
-        raise ArgumentValueError(f"{name}={value!r} must be an integer from {least} on: give one")
+    if number < least or (most is not None and number > most):
+        until = "on" if most is None else f"to {most:,}"
+        raise ArgumentValueError(f"{name}={value!r} must be an integer from {least} {until}: give one")
     return number

@@ -258,7 +258,8 @@ def test_contenders_are_found_by_name_and_once():
     assert found[2].kernel == "mma"
     for name in ("mkl", "tilewright:none", "cublas:mma"):
         with pytest.raises(
-            ValueError, match="exist: use tilewright, tilewright:tuned, cublas, cublaslt, triton, quack"
+            ValueError,
+            match="exist: use tilewright, tilewright:tuned, tilewright:invariant, cublas, ",
         ):
             contenders_named([name])
 
@@ -431,13 +432,15 @@ def test_the_untuned_choice_does_not_depend_on_what_was_tuned(monkeypatch):
     asked = []
 
     def choose(problem, hardware, **how):
-        asked.append(how)
+        asked.append((problem.batch_invariant, how))
         raise NotImplementedError("no kernel takes it")
 
     monkeypatch.setattr(contenders, "choose", choose)
     with pytest.raises(contenders.Absent, match="no kernel takes it"):
         Tilewright().prepare(FakeInputs())
-    assert asked == [{"kernel": "auto", "config": None, "measured": False}]
+    with pytest.raises(contenders.Absent, match="no kernel takes it"):
+        contenders_named(["tilewright:invariant"])[0].prepare(FakeInputs())
+    assert asked == [(wanted, {"kernel": "auto", "config": None, "measured": False}) for wanted in (False, True)]
 
 
 def test_configs_are_called_by_their_kernel_and_the_fields_that_are_not_the_usual_ones():

@@ -164,11 +164,11 @@ def test_of_a_family_nothing_is_bound_again(backend, monkeypatch):
 
 
 def test_other_alignments_and_batches_are_other_families(backend):
-    memory, b = f16(64 * 32 + 8), f16(32, 48)
+    memory, b = f16(64 * 512 + 8), f16(512, 48)
     memory = memory[-memory.ctypes.data % 16 // 2 :]
     for offset, copies in ((0, False), (1, True), (0, False)):
         for rows in (48, 40, 32):
-            a = memory[offset : offset + rows * 32].reshape(rows, 32)
+            a = memory[offset : offset + rows * 512].reshape(rows, 512)
             assert ("each call copies a" in tw.plan(a, b, kernel="wgmma", backend=backend).reason) is copies
             assert ("each call copies a" in tw.plan(a, b, backend=backend).reason) is copies
             assert tw.matmul(a, b[None], backend=backend).shape == (1, rows, 48)

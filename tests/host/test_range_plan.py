@@ -201,7 +201,7 @@ def test_the_reasons_are_those_of_the_choices(backend):
 def test_the_reasons_of_copies_are_as_few_as_those_of_other_operands(backend):
     plan = tw.plan(f16(7, 1001), f16(1001, 1024), m=range(2, 400), backend=backend)
     lines = plan.reason.splitlines()
-    assert any("each call copies a first, since a has row stride 1001" in line for line in lines)
+    assert any("each call copies a first, in about " in line for line in lines)
     assert len(lines) < 20
 
 

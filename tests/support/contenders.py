@@ -3,10 +3,10 @@
 import copy
 from contextlib import nullcontext
 from dataclasses import asdict
-from types import SimpleNamespace
 
 from tilewright.bench import Absent, Contender, Prepared, Shape, contenders, record, session
 from tilewright.bench.inputs import Verdict
+from tilewright.cli.products import problem_of
 from tilewright.hardware import H200
 from tilewright.measure.protocol import Work
 
@@ -24,7 +24,7 @@ class FakeInputs:
 
     def __init__(self, shape=SHAPE, *, data="randn", seed=0):
         self.shape, self.data, self.seed = shape, data, seed
-        self.problem = SimpleNamespace()
+        self.problem = problem_of(shape, bias=False, activation=None)
         self.launched, self.graphs, self.outs = [], [], ["NaN"] * len(self.sets)
 
     def as_dict(self):

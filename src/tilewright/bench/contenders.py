@@ -73,14 +73,17 @@ class Contender(ABC):
 class Tilewright(Contender):
     """A Plan: the planner's choice without what was tuned on this machine, or that of a given kernel or Config."""
 
-    def __init__(self, kernel: str = "auto", config: Any = None, name: str | None = None):
-        self.kernel, self.config = kernel, config
+    def __init__(
+        self, kernel: str = "auto", config: Any = None, name: str | None = None, batch_invariant: bool = False
+    ):
+        self.kernel, self.config, self.batch_invariant = kernel, config, batch_invariant
         self.name = name or (OURS if kernel == "auto" and config is None else f"{OURS}:{described(kernel, config)}")
 
     def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Plan for the first set; the others have the same layout and alignment."""
         try:
-            chosen = choose(inputs.problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
+            problem = inputs.problem._replace(batch_invariant=self.batch_invariant)
+            chosen = choose(problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
             return _planned(inputs, chosen.kernel.name, chosen.config, chosen.reason)
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
@@ -290,10 +293,19 @@ def _imported(module: str, package: str) -> Any:
         raise Absent(f"{package} cannot be imported: {error}") from None
 
 
+INVARIANT = f"{OURS}:invariant"
+"""The contender whose rows do not depend on the batch."""
+
 PEERS: dict[str, Callable[[], Contender]] = {peer.name: peer for peer in (Cublas, CublasLt, Triton, Quack)}
 
 
-NAMES = f"{', '.join((OURS, TilewrightTuned.name, *PEERS))}, or {OURS}: with one of {', '.join(EVERY_KERNEL)}"
+_OWN: dict[str, Callable[[], Contender]] = {
+    OURS: Tilewright,
+    TilewrightTuned.name: TilewrightTuned,
+    INVARIANT: lambda: Tilewright(name=INVARIANT, batch_invariant=True),
+}
+
+NAMES = f"{', '.join((*_OWN, *PEERS))}, or {OURS}: with one of {', '.join(EVERY_KERNEL)}"
 """The names of all contenders, for messages."""
 
 
@@ -305,7 +317,7 @@ def is_ours(name: str) -> bool:
 def is_known(name: str) -> bool:
     """Whether there is a contender of this name; `tilewright:KERNEL` is a plan of that kernel."""
     own, _, kernel = name.partition(":")
-    return name in (OURS, TilewrightTuned.name, *PEERS) or (own == OURS and kernel in EVERY_KERNEL)
+    return name in _OWN or name in PEERS or (own == OURS and kernel in EVERY_KERNEL)
 
 
 def contenders_named(names: Sequence[str]) -> list[Contender]:
@@ -316,6 +328,5 @@ def contenders_named(names: Sequence[str]) -> list[Contender]:
 def _contender(name: str) -> Contender:
     if not is_known(name):
         raise ArgumentValueError(f"contender {name!r} does not exist: use {NAMES}")
-    if name in PEERS:
-        return PEERS[name]()
-    return TilewrightTuned() if name == TilewrightTuned.name else Tilewright(name.partition(":")[2] or "auto")
+    made = _OWN.get(name) or PEERS.get(name)
+    return Tilewright(name.partition(":")[2]) if made is None else made()

@@ -35,7 +35,7 @@ UNWRAPPED = 1_000_000
 FULLEST = 0.999
 """The most of a bar that is shown as done before it ends."""
 
-_SCALES = ("", "k", "M", "G", "T", "P", "E")
+_SCALES = ("", "k", "M", "G", "T", "P", "E", "Z", "Y", "R", "Q")
 
 
 def print_json(result: dict[str, Any]) -> None:
@@ -165,10 +165,12 @@ def line_table(by_line: dict[str, dict[str, Any]]) -> None:
 
 
 def compact(value: int) -> str:
-    """The number in at most six characters, with three digits or more; empty for zero."""
+    """The number in at most six characters, with three digits or more; empty for zero, and a power beyond all names."""
     if value < 10_000:
         return f"{value:,}" if value else ""
     scale = int(f"{value:.2e}".partition("e")[2]) // 3  # of the rounded value
+    if scale >= len(_SCALES):
+        return f"{value:.2e}"
     return f"{value / 1000**scale:.3g}{_SCALES[scale]}"
 
 

@@ -191,6 +191,7 @@ class WgmmaKernel(Kernel):
             problem.out.dtype.nbytes,
             isinstance(operands.out, tma.TmaTensor),
             scattered(problem),
+            splits=not problem.batch_invariant,
         )
         m, n = round_up(problem.m, 8), round_up(problem.n, 8)
         product = (m, n, problem.k, problem.batch_count, row_bytes(problem))
@@ -317,6 +318,11 @@ class WgmmaKernel(Kernel):
             )
         if not 0 <= config.prefetch <= 64:
             raise ConfigError(f"config={config!r}: up to 64 k-blocks are brought to L2 ahead: take a smaller prefetch")
+        if constants.split_k > 1 and problem.batch_invariant:
+            raise ConfigError(
+                f"config={config!r} splits k, and with batch_invariant=True all rows are summed in one order whatever "
+                f"their number: take split_k=1"
+            )
         k_blocks = ceil_div(problem.k, constants.tile_k)
         if constants.split_k > k_blocks:
             raise ConfigError(

@@ -95,7 +95,8 @@ class Limits(NamedTuple):
 
     mn_major: whether A and B are. most: accumulators of a thread that the epilogue's code is unrolled over, as the
     problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it. scattered:
-    whether out is stored element by element, as the problem stands and swapped.
+    whether out is stored element by element, as the problem stands and swapped. splits: whether CTAs may each sum a
+    part of k, which rounds otherwise than one sum does.
     """
 
     mn_major: tuple[bool, bool]
@@ -103,6 +104,7 @@ class Limits(NamedTuple):
     output_bytes: int
     out_by_tma: bool
     scattered: tuple[bool, bool] = (False, False)
+    splits: bool = True
 
 
 class Space:
@@ -120,6 +122,8 @@ class Space:
         self.times = self._ranking.times
 
     def _is_legal(self, config: WgmmaConfig) -> bool:
+        if config.split_k > 1 and not self._limits.splits:
+            return False
         if config.cluster_m * config.cluster_n * config.split_k > self._hardware.sm_count:
             return False
         if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.consumers:

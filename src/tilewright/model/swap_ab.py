@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from tilewright.hardware import WGMMA_N, Hardware
 from tilewright.model.wgmma_time import K_BYTES, ROWS, wgmma_time
-from tilewright.rounding import ceil_div, natural, round_up
+from tilewright.rounding import MOST_COUNTED, ceil_div, natural, round_up
 
 Limit = Literal["wgmma", "HBM"]
 
@@ -59,12 +59,12 @@ class SwapAdvice:
 
 def swap_advice(gpu: Hardware, m: int) -> SwapAdvice:
     """The advice for m rows on a Hopper GPU; raises an ArgumentValueError for another GPU or an m below 1."""
-    natural("m", m, least=1)
+    natural("m", m, 1, MOST_COUNTED)
     most = WGMMA_N[-1]
     whole, rest = divmod(round_up(m, WGMMA_N.step), most)
     return SwapAdvice(
         m,
         unswapped=ceil_div(m, ROWS) * wgmma_time(gpu, ROWS).clocks,
-        swapped=sum(wgmma_time(gpu, n).clocks for n in [most] * whole + [rest] * (rest > 0)),
+        swapped=whole * wgmma_time(gpu, most).clocks + (wgmma_time(gpu, rest).clocks if rest else 0),
         hbm=ROWS * K_BYTES / (gpu.memory_bandwidth / gpu.sm_count / gpu.clock("wgmma")),
     )

@@ -79,7 +79,8 @@ def bind(
         expression=expression,
         operands=tuple(matrices.pop(name) for name in of_expression),
     )
-    problem = Problem(m=m, n=n, k=k if multiplies else 0, batch=batch, epilogue=epilogue, **matrices)
+    a_matrix, b_matrix, out_matrix = (matrices[name] for name in ("a", "b", "out"))
+    problem = Problem(m, n, k if multiplies else 0, a_matrix, b_matrix, out_matrix, batch, epilogue)
     problem = _fold_batch_into_rows(_merge_batch(problem))
     if len(problem.batch) > MAX_BATCH_DIMS:
         raise UnsupportedError(

@@ -42,7 +42,8 @@ def choose(
     """Choose for a problem on a GPU; `kernel` and `config` override. A tuned Config comes first, if `measured`.
 
     Kernels are considered in order of preference, and the first that takes the problem is chosen. If one before it
-    would take it with copies of operands, the model decides between the two. Raises ValueError if the override does not
+    would take it with copies of operands, the model decides between the two, unless the problem is batch-invariant:
+    then no number of rows and no layout of a leads to another kernel. Raises ValueError if the override does not
     exist or does not fit, and NotImplementedError if no kernel takes the problem.
     """
     if kernel != "auto":
@@ -58,7 +59,7 @@ def choose(
         copies = copied(problem, candidate, hardware)
         if copies is not None:
             offers.append(_offer(candidate, copies, hardware, refusals, measured))
-            if not copies.copies:
+            if not copies.copies or problem.batch_invariant:  # another kernel would add in another order
                 break
         refusals.append(f"{candidate.name} does not take it: {candidate.refuses(problem, hardware)}")
     if not offers:

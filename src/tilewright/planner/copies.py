@@ -62,8 +62,8 @@ class Copied(NamedTuple):
 def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | None:
     """The problem with copies of those operands whose layout the kernel refuses; None if it refuses for more.
 
-    None also if the copies take much memory, and more than the operands: those of a broadcast operand may be any
-    number of times as large as itself.
+    None also if the copies take much memory, and more than the operands, since those of a broadcast operand may be any
+    number of times as large as itself, and the problem may be given to another kernel.
     """
     asked = problem
     copies: dict[str, Matrix] = {}
@@ -79,7 +79,7 @@ def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | Non
         problem = problem.with_operands({name: copies[name]})
     if not copies:
         return Copied(problem)
-    if nbytes > UNCOUNTED_BYTES and nbytes > asked.minimum_bytes:
+    if nbytes > UNCOUNTED_BYTES and nbytes > asked.minimum_bytes and not asked.batch_invariant:
         return None
     return Copied(problem, repacking(asked, copies), offsets, nbytes, tuple(reasons))
 

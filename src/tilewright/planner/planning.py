@@ -89,8 +89,8 @@ def range_plan_of(request: Request, rows: range, request_of: Callable[..., Reque
     backend = request.backend
     launches: dict[TranslationUnit, Launch] = {}
     choices: dict[int, Choice] = {}
-    epilogue, multiplies = request.problem.epilogue, request.alpha != 0
-    for number, problem in zip(rows, problems_of(request.operands, rows, epilogue, multiplies), strict=True):
+    multiplies = request.alpha != 0
+    for number, problem in zip(rows, problems_of(request.operands, rows, request.problem, multiplies), strict=True):
         if not problem.is_empty:
             choices[number] = choice = choose(problem, backend.hardware)
             launches |= {launch.source: launch for launch in choice.launches(backend.hardware)}
@@ -105,7 +105,7 @@ def range_plan_of(request: Request, rows: range, request_of: Callable[..., Reque
 
     def make(number: int, *arrays: Any, **others: Any) -> Plan:
         of_call = request_of(*arrays, **others)
-        (expected,) = problems_of(request.operands, range(number, number + 1), epilogue, multiplies)
+        (expected,) = problems_of(request.operands, range(number, number + 1), request.problem, multiplies)
         refuse_others(of_call.problem, expected)
         # Better alignment is allowed, and would lead to another kernel.
         binding = of_call.binding._replace(problem=expected)

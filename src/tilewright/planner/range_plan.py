@@ -9,7 +9,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import Operand, contiguous_strides
 from tilewright.planner.binding import bind
 from tilewright.planner.plan import Plan
-from tilewright.problem import Epilogue, Matrix, Problem
+from tilewright.problem import Matrix, Problem
 
 MOST_ROWS = 1 << 20
 """The most numbers of rows that are prepared."""
@@ -148,10 +148,11 @@ def check_rows(rows: Any, operands: Mapping[str, Operand], *, kernel: str, confi
     return rows
 
 
-def problems_of(
-    operands: Mapping[str, Operand], rows: range, epilogue: Epilogue, multiplies: bool
-) -> Iterator[Problem]:
-    """The Problem for each number of rows, of operands like these; its epilogue has this activation or expression."""
+def problems_of(operands: Mapping[str, Operand], rows: range, like: Problem, multiplies: bool) -> Iterator[Problem]:
+    """The Problem for each number of rows, of operands like these; its epilogue has the other's activation or
+    expression, and it is batch-invariant if the other is.
+    """
+    epilogue = like.epilogue
     m = operands["a"].shape[0]
     for number in rows:
         imagined = {
@@ -160,9 +161,8 @@ def problems_of(
             if name != "b"
         }
         imagined["b"] = operands["b"]._replace(pointer=16 + operands["b"].pointer % 16)
-        yield bind(
-            imagined, activation=epilogue.activation, expression=epilogue.expression, multiplies=multiplies
-        ).problem
+        bound = bind(imagined, activation=epilogue.activation, expression=epilogue.expression, multiplies=multiplies)
+        yield bound.problem._replace(batch_invariant=like.batch_invariant)
 
 
 def _resized(operand: Operand, m: int, rows: int, index: int) -> Operand:

@@ -63,9 +63,12 @@ class Request(NamedTuple):
         stream: Any,
         alpha: float,
         beta: float | None,
+        batch_invariant: bool,
     ) -> "Request":
         """Bind the operands; raises what `bind` raises, and a TypeError or ValueError for a bad stream."""
         binding = bind(operands, activation=activation, expression=expression, multiplies=alpha != 0)
+        if batch_invariant:
+            binding = binding._replace(problem=binding.problem._replace(batch_invariant=True))
         if stream is not None:
             stream_handle(stream, backend)
         return cls(call, operands, binding, backend, kernel, config, stream, alpha, beta)

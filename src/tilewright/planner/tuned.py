@@ -62,6 +62,7 @@ class Key(NamedTuple):
         matrices = dict(problem.operands())
         words = [f"{name} {_form(matrix)}" for name, matrix in problem.epilogue.read()]
         words += [str(each) for each in (problem.epilogue.activation, problem.epilogue.expression) if each is not None]
+        words += ["batch-invariant"] if problem.batch_invariant else []
         shared = [name for name in ("a", "b") if problem.batch and not any(matrices[name].batch_strides)]
         return cls(
             problem.n,

@@ -138,7 +138,7 @@ def test_doubling_what_is_80_percent_gains_two_thirds():
     """The GEMM chapter says that all becomes 80% faster."""
     assert round(amdahl(0.8, 2), 2) == 1.67
     assert amdahl(1, 3) == 3
-    for share, speedup in ((1.1, 2), (-0.1, 2), (0.5, 0), (float("nan"), 2)):
+    for share, speedup in ((1.1, 2), (-0.1, 2), (0.5, 0), (float("nan"), 2), (1, float("inf"))):
         with pytest.raises(ArgumentValueError, match=r"share=|speedup="):
             amdahl(share, speedup)
 
@@ -192,5 +192,7 @@ def test_names_and_files_that_are_none(tmp_path):
             named(name)
     with pytest.raises(ArgumentValueError, match="tokens=0 must be"):
         products(LLAMA, 0)
+    with pytest.raises(ArgumentValueError, match="must be an integer from 1 to 9,007,199,254,740,992"):
+        products(LLAMA, 10**400)
     with pytest.raises(ArgumentValueError, match="context=-1 must be"):
         attention(LLAMA, 1, -1, "decode")

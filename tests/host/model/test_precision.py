@@ -131,7 +131,7 @@ def test_nothing_is_lost_where_nothing_is_rounded():
     [
         ((0,), {}, "k=0 must be an integer from 1 on"),
         ((), {}, "give some"),
-        ((1 << 20,), {}, "lengths up to 131,072"),
+        ((1 << 20,), {}, "lengths up to 65,536"),
         ((4,), {"samples": 0}, "samples=0 must be"),
         ((4,), {"promote": -1}, "promote=-1 must be"),
         ((4,), {"numbers": "ones"}, "use randn or positive"),

@@ -86,5 +86,6 @@ def test_from_64_rows_on_swapping_only_trims_padding():
     assert swap_advice(H20, 65).unswapped == 256
     assert swap_advice(H20, 65).swapped == 144  # one wgmma of 72
     assert swap_advice(H20, 264).swapped == 512 + 18
-    with pytest.raises(ArgumentValueError, match="m=0 must be an integer from 1 on"):
+    assert swap_advice(H20, 256 * 10**12).swapped == 512 * 10**12
+    with pytest.raises(ArgumentValueError, match="m=0 must be an integer from 1 to"):
         swap_advice(H20, 0)

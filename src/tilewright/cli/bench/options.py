@@ -79,8 +79,9 @@ class ContenderOptions:
         list[str] | None,
         typer.Option(
             "--contender",
-            help="tilewright, tilewright:tuned, tilewright:KERNEL, cublas, cublaslt, triton, quack; may be repeated. "
-            "By default those that the suite names, mostly tilewright, cublas and triton; all peers for --shape.",
+            help="tilewright, tilewright:tuned, tilewright:invariant, tilewright:KERNEL, cublas, cublaslt, triton, "
+            "quack; may be repeated. By default those that the suite names, mostly tilewright, cublas and triton; all "
+            "peers for --shape.",
             show_default=False,
         ),
     ] = None

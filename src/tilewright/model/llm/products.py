@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.model.llm.architecture import Architecture, Experts
-from tilewright.rounding import natural
+from tilewright.rounding import MOST_COUNTED, natural
 
 Phase = Literal["prefill", "decode"]
 """Reading a prompt, all of whose tokens pass together; or writing, where each sequence gives one token."""
@@ -53,7 +53,7 @@ def products(model: Architecture, tokens: int) -> list[Product]:
     A product that only some layers have says so. Logits are computed for each token. Raises an ArgumentValueError for
     tokens below 1.
     """
-    natural("tokens", tokens, least=1)
+    natural("tokens", tokens, 1, MOST_COUNTED)
     found = [Product(name, tokens, n, k, 1, model.layers) for name, n, k in _attention_weights(model)]
     if model.dense_layers:
         found += _feed_forward("", tokens, model.width, model, 1, model.dense_layers)
@@ -68,7 +68,7 @@ def attention(model: Architecture, tokens: int, context: int, phase: Phase, elem
     context: tokens that each sequence already has. In a prefill each token sees those before it. In decoding each
     sequence's keys and values are read once.
     """
-    natural("context", context)
+    natural("context", context, 0, MOST_COUNTED)
     if model.latents is None:
         query_key, value, kept = model.head, model.head, 2 * model.key_value_heads * model.head
     elif phase == "prefill":  # keys and values are computed from the latents

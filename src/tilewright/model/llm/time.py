@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from tilewright.errors import ArgumentValueError
 from tilewright.model.chips import BYTES, Chip
@@ -75,10 +76,10 @@ def least_pass(
 def amdahl(share: float, speedup: float) -> float:
     """How many times as fast all becomes if a share of its time becomes `speedup` times as fast.
 
-    Raises an ArgumentValueError for a share that is not from 0 to 1, or a speedup that is not above 0.
+    Raises an ArgumentValueError for a share that is not from 0 to 1, or a speedup that is no number above 0.
     """
     if not 0 <= share <= 1:
         raise ArgumentValueError(f"share={share} is no share: give a number from 0 to 1")
-    if not speedup > 0:
-        raise ArgumentValueError(f"speedup={speedup} must be above 0: give 2 for twice as fast")
+    if not 0 < speedup < inf:
+        raise ArgumentValueError(f"speedup={speedup} must be a number above 0: give 2 for twice as fast")
     return 1 / (1 - share + share / speedup)

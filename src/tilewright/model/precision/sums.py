@@ -18,7 +18,7 @@ from tilewright.rounding import natural
 Numbers = Literal["randn", "positive"]
 """Normal numbers, whose sums grow as the root of k; or numbers from 0 to 1, whose sums grow as k."""
 
-MOST_K = 1 << 17
+MOST_K = 1 << 16
 """The longest sum that is emulated."""
 
 

@@ -4,7 +4,7 @@ Source of the example: A. Gordić, "Inside NVIDIA GPUs": three multiply-adds of 
 another and 6 if none depends on another.
 """
 
-from tilewright.rounding import ceil_div, natural
+from tilewright.rounding import MOST_COUNTED, ceil_div, natural
 
 FMA_LATENCY = 4
 """Clocks until a dependent instruction can use the result of a multiply-add, since Volta (Jia and others, arXiv
@@ -19,11 +19,11 @@ def chain_clocks(length: int, chains: int = 1, latency: int = FMA_LATENCY, inter
     """
     given = {"length": length, "chains": chains, "latency": latency, "interval": interval}
     for name, value in given.items():
-        natural(name, value, least=1)
+        natural(name, value, 1, MOST_COUNTED)
     turn = max(latency, chains * interval)
     return (length - 1) * turn + (chains - 1) * interval + latency
 
 
 def chains_to_fill(latency: int = FMA_LATENCY, interval: int = 1) -> int:
     """The least independent chains with which a scheduler issues without a pause: those of all its warps together."""
-    return ceil_div(natural("latency", latency, least=1), natural("interval", interval, least=1))
+    return ceil_div(natural("latency", latency, 1, MOST_COUNTED), natural("interval", interval, 1, MOST_COUNTED))

@@ -8,12 +8,15 @@ thread or an instruction of a warp a part of that. Each has its level of memory.
 Source: A. Gordić, "Inside NVIDIA GPUs", for the idea and for square tiles.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from math import sqrt
+from math import isqrt, sqrt
 from typing import Any, NamedTuple
 
+from tilewright.errors import ArgumentValueError
 from tilewright.rounding import ceil_div, natural
+
+MOST_ELEMENTS = 1 << 24
+"""Of a block whose shapes are compared."""
 
 
 class Block(NamedTuple):
@@ -34,10 +37,15 @@ def best_fma_per_word(elements: int) -> float:
     return sqrt(natural("elements", elements, least=1)) / 2
 
 
-def blocks_of(elements: int) -> Iterator[Block]:
-    """All blocks with so many elements of out, from one row to one column."""
-    natural("elements", elements, least=1)
-    yield from (Block(m, elements // m) for m in range(1, elements + 1) if elements % m == 0)
+def blocks_of(elements: int) -> list[Block]:
+    """All blocks with so many elements of out, from one row to one column.
+
+    Raises an ArgumentValueError for a number below 1, or for more than MOST_ELEMENTS.
+    """
+    if natural("elements", elements, least=1) > MOST_ELEMENTS:
+        raise ArgumentValueError(f"elements={elements} are no block of a GPU: give {MOST_ELEMENTS:,} or fewer")
+    wide = [Block(m, elements // m) for m in range(1, isqrt(elements) + 1) if elements % m == 0]
+    return wide + [Block(n, m) for m, n in reversed(wide) if m != n]
 
 
 class Blocking(NamedTuple):

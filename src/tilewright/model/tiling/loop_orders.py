@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Literal
 
 from tilewright.errors import ArgumentValueError
-from tilewright.rounding import natural
+from tilewright.rounding import MOST_COUNTED, natural
 
 Name = Literal["A", "B", "C"]
 
@@ -63,7 +63,7 @@ def loop_order(order: str, m: int, n: int, k: int) -> LoopOrder:
     """The accesses of the loops in an order such as "kmn"; an ArgumentValueError names the orders, or a bad extent."""
     if order not in ORDERS:
         raise ArgumentValueError(f"order={order!r} is not one of the six: use {', '.join(ORDERS)}")
-    extents = {name: natural(name, value, least=1) for name, value in zip("mnk", (m, n, k), strict=True)}
+    extents = {name: natural(name, value, 1, MOST_COUNTED) for name, value in zip("mnk", (m, n, k), strict=True)}
     touched: dict[Name, int] = {}
     strides: dict[Name, int] = {}
     for name, indices in INDICES.items():

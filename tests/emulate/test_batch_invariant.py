@@ -1,0 +1,92 @@
+"""Rows whose bits depend on nothing else of a batch, in the emulator."""
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import tilewright as tw
+from tilewright import dtypes
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.hardware import A100, GPUS, H200
+from tilewright.kernels.registry import KERNELS
+from tilewright.planner.choose import choose
+from tilewright.problem import Matrix, Problem
+
+BACKEND = EmulatedBackend()
+K, N, MOST = 328, 72, 300
+
+
+def operands(dtype, seed=3):
+    generator = np.random.default_rng(seed)
+    return (generator.standard_normal(shape).astype(dtype) for shape in ((MOST, K), (K, N), (N,)))
+
+
+def bits(array):
+    return np.ascontiguousarray(array).view(np.uint8)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(bfloat16, MOST), (np.float32, 70)])
+def test_a_row_has_the_same_bits_whatever_the_batch(dtype, most):
+    a, b, bias = operands(dtype)
+    multiply = {"bias": bias, "activation": "gelu", "batch_invariant": True, "backend": BACKEND}
+    expected = bits(tw.matmul(a[:most], b, **multiply))
+    for first, last in ((0, 1), (7, 8), (1, 17), (3, 67), (0, most // 2), (5, most)):
+        assert np.array_equal(bits(tw.matmul(a[first:last], b, **multiply)), expected[first:last]), (first, last)
+    batched = tw.matmul(a[:60].reshape(3, 20, K), b, **multiply)
+    assert np.array_equal(bits(batched).reshape(60, -1), expected[:60])
+    alone = tw.matmul(a[4], b, **multiply)
+    assert np.array_equal(bits(alone), expected[4])
+
+
+def test_neither_strides_nor_alignment_of_a_matter():
+    a, b, _ = operands(bfloat16)
+    expected = bits(tw.matmul(a, b, batch_invariant=True, backend=BACKEND))
+    wide = np.zeros((20, 3 * K + 2), bfloat16)
+    for view in (wide[:, 1 : K + 1], wide[:, : 2 * K : 2], wide[:, 2 * K + 1 : K + 1 : -1]):
+        view[...] = a[:20]
+        assert np.array_equal(bits(tw.matmul(view, b, batch_invariant=True, backend=BACKEND)), expected[:20])
+    column_major = np.asfortranarray(a[:20])
+    assert np.array_equal(bits(tw.matmul(column_major, b, batch_invariant=True, backend=BACKEND)), expected[:20])
+
+
+@pytest.mark.parametrize("gpu", [H200, A100], ids=lambda gpu: gpu.name)
+def test_one_kernel_takes_all_rows_and_no_config_splits_k(gpu):
+    assert gpu in GPUS.values()
+    random = np.random.default_rng(5)
+    kernels = set()
+    for _ in range(300):
+        m, k = int(2 ** random.uniform(0, 13)), 2048
+        a = Matrix(dtypes.bf16, k + int(random.integers(0, 9)), 1, (), int(random.choice((2, 4, 8, 16))))
+        asked = Problem(m, 512, k, a, Matrix(dtypes.bf16, 1, k), Matrix(dtypes.bf16, 512, 1), batch_invariant=True)
+        choice = choose(asked, gpu)
+        kernels.add(choice.kernel.name)
+        assert getattr(choice.config, "split_k", 1) == 1
+    assert len(kernels) == 1
+
+
+def test_a_config_that_splits_k_is_refused():
+    a, b, _ = operands(bfloat16)
+    split = tw.WgmmaConfig(64, 64, 2, split_k=2, epilogue="direct", overlap=False, wait_depth=1)
+    tw.plan(a, b, config=split, backend=BACKEND)
+    with pytest.raises(tw.ConfigError, match=r"splits k, and with batch_invariant=True .* take split_k=1"):
+        tw.plan(a, b, config=split, batch_invariant=True, backend=BACKEND)
+    with pytest.raises(TypeError, match=r"batch_invariant='yes' is not a bool"):
+        tw.plan(a, b, batch_invariant="yes", backend=BACKEND)
+
+
+def test_the_planner_splits_k_otherwise():
+    """Else the tests above prove nothing."""
+    problem = Problem(
+        16, 512, 4096, Matrix(dtypes.bf16, 4096, 1), Matrix(dtypes.bf16, 1, 4096), Matrix(dtypes.bf16, 512, 1)
+    )
+    kernel = KERNELS["wgmma"]
+    assert kernel.best(problem, H200).split_k > 1
+    assert kernel.best(problem._replace(batch_invariant=True), H200).split_k == 1
+
+
+def test_plans_and_ranges_of_rows_keep_the_bits():
+    a, b, _ = operands(bfloat16)
+    expected = bits(tw.matmul(a, b, batch_invariant=True, backend=BACKEND))
+    plan = tw.plan(a, b, m=range(1, MOST + 1, 37), batch_invariant=True, backend=BACKEND)
+    for rows in plan.rows:
+        assert np.array_equal(bits(plan(a[:rows], b)), expected[:rows]), rows
