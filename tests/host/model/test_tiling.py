@@ -42,6 +42,12 @@ def test_the_levels_of_a_wgmma_config():
     assert l2.as_dict()["fma_per_word"] == 128
 
 
+def test_a_block_of_8_by_8_does_2_flop_for_a_byte_of_fp32():
+    """docs/machine/tiling.md; the GEMM chapter gives 4."""
+    blocking = Blocking(Block(128, 128), Block(128, 128), Block(16, 128), Block(8, 8))
+    assert levels(1024, 1024, 1024, blocking, 4, 4)[-1].intensity == 2
+
+
 def test_edges_read_what_is_there():
     """100 x 60 in tiles of 64: two rows of tiles and one column, so A is read once and B twice."""
     blocking = Blocking(Block(64, 64), Block(64, 64))

@@ -2,8 +2,10 @@
 
 import pytest
 
+from tilewright.dtypes import fp16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import A100, H20, H100_PCIE, H100_SXM, H200, H800, WGMMA_N
+from tilewright.model.chips import chip_named
 from tilewright.model.swap_ab import swap_advice
 from tilewright.model.wgmma_time import MEASURED, least_full_n, wgmma_time
 
@@ -28,6 +30,13 @@ def test_an_h20_multiplies_at_a_quarter_of_the_rate():
     assert clocks == [18, 32, 48, 64, 96, 128, 144, 192, 256, 384, 512]
     assert least_full_n(H20) == 16
     assert all(wgmma_time(H20, n, "registers").clocks == 2 * n for n in WGMMA_N)
+
+
+@pytest.mark.parametrize(("chip", "clocks"), [("V100", 32), ("A100", 16), ("H100", 8)])
+def test_the_clocks_of_a_wmma_on_a_quarter_of_an_sm(chip, clocks):
+    """docs/machine/wgmma.md: 16 x 16 x 16 multiply-adds; the GEMM chapter gives 8 for all three."""
+    gpu = chip_named(chip).gpu
+    assert 16**3 / (gpu.macs(gpu.peak_unit(fp16), fp16) / 4) == clocks
 
 
 def test_18_clocks_are_16_for_a_and_2_for_b():

@@ -51,7 +51,11 @@ struct EpilogueRow {
   __device__ __forceinline__ void store_pair(float first, float second, int column) const {
     if (column >= parameters.n) return;
     const bool both = column + 1 < parameters.n;
-    if constexpr (HasExpression<Config>) {
+    if constexpr (HasGate<Config>) {
+      const float value = expression.gate(first, second, column / 2, 1);
+      out[column / 2 * parameters.out.column_stride] = from_float<Output>(value);
+      return;
+    } else if constexpr (HasExpression<Config>) {
       const float2 pair = expression.finish(first, second, column, parameters.n - column);
       put_pair(pair.x, pair.y, column, both);
       return;
