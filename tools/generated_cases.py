@@ -31,14 +31,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from support.cases import Case, random_cases  # noqa: E402
+from support.cases import COPYING, Case, copied_cases, random_cases, unit_of  # noqa: E402
+from support.rungs import LADDER_VARIANTS  # noqa: E402
 from support.runs import multiply_emulated, multiply_on_gpu  # noqa: E402
+from support.variants import VARIANTS  # noqa: E402
 from support.verification import cases_of, kernel_digest  # noqa: E402
+from tilewright.errors import TilewrightError  # noqa: E402
+from tilewright.hardware import H200  # noqa: E402
+from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.kernels.registry import EVERY_KERNEL  # noqa: E402
 
 RECORD = ROOT / "results" / "generated_cases.json"
 CHUNK = 50
 """Cases that one process draws from one seed."""
+
+COPIED = "wgmma, operands copied"
+"""What the record calls products with operands that `repack` copies."""
 
 Place = Literal["gpu", "emulator"]
 
@@ -49,12 +57,16 @@ def main() -> None:
     counts = Counter(
         {name: -(-options.cases * cases_of(name) // sum(map(cases_of, EVERY_KERNEL))) for name in EVERY_KERNEL}
     )
+    counts[COPIED] = -(-counts["wgmma"] // 4)
     jobs = [
         (options.on, name, min(CHUNK, count - first), f"{options.seed}/{name}/{first}")
         for name, count in counts.items()
         for first in range(0, count, CHUNK)
     ]
+    digest = kernel_digest()
     name = _run(jobs, options.processes)
+    if kernel_digest() != digest:
+        sys.exit("The kernels changed meanwhile; the record is as it was.")
     run = {
         "on": name,
         "label": options.label,
@@ -62,7 +74,7 @@ def main() -> None:
         "seed": options.seed,
         "right": counts.total(),
         "cases": dict(sorted(counts.items())),
-        "kernel_digest": kernel_digest(),
+        "kernel_digest": digest,
     }
     earlier = json.loads(RECORD.read_text())["runs"] if RECORD.exists() else []
     RECORD.write_text(json.dumps({"runs": [*earlier, run]}, indent=1) + "\n")
@@ -90,7 +102,9 @@ def _run(jobs: list[tuple[Place, str, int, str]], processes: int) -> str:
                 check(*job)
                 progress.advance(task, job[2])
             return where(jobs[0][0])[0]
-        # The first job of each process loads libraries and compiles; those of one kernel would all compile the same.
+        # Kernels take turns, since their cases differ in how long they take.
+        if jobs[0][0] == "gpu":
+            _compile(progress)
         mixed = [job for first in range(processes) for job in jobs[first::processes]]
         pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start)
         try:
@@ -105,6 +119,17 @@ def _run(jobs: list[tuple[Place, str, int, str]], processes: int) -> str:
     return name
 
 
+def _compile(progress: Progress) -> None:
+    """Compile the units of all variants, several at once, before processes look for them in the cache."""
+    units = {unit_of(variant, H200): None for variant in (*VARIANTS, *LADDER_VARIANTS)}
+    task = progress.add_task("kernels", total=len(units))
+    with CompilerPool(compilations()) as pool:
+        for _, compiled in pool.build_all(units, H200.arch):
+            if isinstance(compiled, TilewrightError):
+                raise compiled
+            progress.advance(task)
+
+
 def _start() -> None:
     """Ignore Ctrl-C in each worker; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -113,9 +138,11 @@ def _start() -> None:
 def check(place: Place, kernel: str, count: int, seed: str) -> str:
     """Multiply the cases of one seed; the name of what they ran on, or an AssertionError."""
     name, multiply = where(place)
-    for case in random_cases(kernel, count, seed):
+    drawn = copied_cases(count, seed) if kernel == COPIED else random_cases(kernel, count, seed)
+    changes = COPYING if kernel == COPIED else {}
+    for case in drawn:
         try:
-            multiply(case)
+            multiply(case, changes)
         except Exception as error:
             error.add_note(f"case of {kernel}, seed {seed!r}: {case}")
             raise
@@ -123,19 +150,19 @@ def check(place: Place, kernel: str, count: int, seed: str) -> str:
 
 
 @cache
-def where(place: Place) -> tuple[str, Callable[[Case], Any]]:
+def where(place: Place) -> tuple[str, Callable[[Case, dict[str, Any]], Any]]:
     """The name of a GPU or of the emulator, and how a case is multiplied there."""
     if place == "emulator":
         from tilewright.backends.emulated import EmulatedBackend
 
         checked = EmulatedBackend(checks=True)
-        return "emulator", lambda case: multiply_emulated(case, checked)
+        return "emulator", lambda case, changes: multiply_emulated(case, checked, **changes)
     import torch
 
     from tilewright.backends.gpu import backend
 
     gpu = backend(0)
-    return gpu.hardware.name, lambda case: multiply_on_gpu(case, gpu, torch)
+    return gpu.hardware.name, lambda case, changes: multiply_on_gpu(case, gpu, torch, **changes)
 
 
 if __name__ == "__main__":

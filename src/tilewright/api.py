@@ -32,6 +32,7 @@ def matmul(
     activation: str | None = None,
     epilogue: str | None = None,
     operands: Mapping[str, Any] | None = None,
+    gate: str | None = None,
     out: Any = None,
     out_dtype: Any = None,
     kernel: str = "auto",
@@ -53,12 +54,14 @@ def matmul(
     epilogue: instead of c, bias and activation, an expression over acc, which is alpha * a @ b, and the arrays named in
     operands: numbers, + - * /, abs exp log sqrt rsqrt tanh erf sigmoid relu gelu gelu_tanh silu min max, and
     where(acc > 0, x, y). It is computed in fp32 and rounded once. Each operand broadcasts to the result.
+    gate: "interleaved" or "stacked": the expression is over x and y, columns 2j and 2j + 1, or j and j + n / 2, and the
+    result has n / 2 columns; without an expression it is activation(x) * y. For "stacked", b is stored as (n, k).
     out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
     between its elements are rewritten too: no other thread may write there meanwhile.
     kernel, config: override the choice.
     batch_invariant: whether the bits of a row of the result must depend on that row of a alone, besides b, the values
-    of the epilogue, the dtypes and the GPU's model: not on the number of rows, the row's place, the batch, or how a
-    lies in memory. It rules out kernels that split k, which may cost time where rows are few.
+    of the epilogue, the dtypes, how b and out lie in memory, and the GPU's model: not on the number of rows, the row's
+    place, the batch, or how a lies in memory. No Config splits k then, and whatever TMA cannot address is copied.
     backend: "auto" (the GPU the operands are on; for NumPy operands the first GPU, else the emulator), "gpu" or
     "emulator".
     stream: a CUDA stream, by default the caller's current one; the emulator has none and ignores it.
@@ -69,14 +72,16 @@ def matmul(
     if TORCH.traces():
         return TORCH.untraced(matmul)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            out=out, out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant,
+            gate=gate, out=out, out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant,
             backend=backend, stream=stream,
         )  # fmt: skip
+    if type(batch_invariant) is not bool:
+        raise _not_bool(batch_invariant)
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     expression: Expression | None = None
     of_expression: tuple[Any, ...] = ()
-    if epilogue is not None or operands is not None:
-        expression, of_expression = _expression(epilogue, operands, c, beta, bias, activation)
+    if epilogue is not None or operands is not None or gate is not None:
+        expression, of_expression = _expression(epilogue, operands, gate, c, beta, bias, activation)
         direct = False
     alpha, beta = scalars(c, alpha, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out, *of_expression)
@@ -96,8 +101,8 @@ def matmul(
                 _plans.used(known)
             return result
     made = plan(
-        a, b, c, alpha=alpha, beta=None if epilogue is not None else beta, bias=bias, activation=activation,
-        epilogue=epilogue, operands=operands, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
+        a, b, c, alpha=alpha, beta=beta if expression is None else None, bias=bias, activation=activation,
+        epilogue=epilogue, operands=operands, gate=gate, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
         batch_invariant=batch_invariant, backend=backend, stream=stream,
     )  # fmt: skip
     pointers = made.pointers
@@ -120,7 +125,7 @@ if hasattr(os, "register_at_fork"):
 def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
-    out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
+    gate: str | None = None, out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False,
     m: None = None,
 ) -> Plan: ...  # fmt: skip
@@ -128,7 +133,7 @@ def plan(
 def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
-    out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
+    gate: str | None = None, out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: range,
 ) -> RangePlan: ...  # fmt: skip
 def plan(
@@ -143,6 +148,7 @@ def plan(
     activation: str | None = None,
     epilogue: str | None = None,
     operands: Mapping[str, Any] | None = None,
+    gate: str | None = None,
     out: Any = None,
     out_dtype: Any = None,
     kernel: str = "auto",
@@ -168,13 +174,17 @@ def plan(
     if TORCH.traces():
         untraced: Plan | RangePlan = TORCH.untraced(plan)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            out=out, out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant,
+            gate=gate, out=out, out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant,
             backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return untraced
-    expression, of_expression = _expression(epilogue, operands, c, beta, bias, activation)
+    if type(batch_invariant) is not bool:
+        raise _not_bool(batch_invariant)
+    expression, of_expression = _expression(epilogue, operands, gate, c, beta, bias, activation)
     call, scale, addend_scale = _call(a, b, c, bias, out, alpha, beta, expression, of_expression)
-    options = (activation, expression, out_dtype, kernel, config, batch_invariant)
+    options = (
+        None if expression is not None else activation, expression, out_dtype, kernel, config, batch_invariant,
+    )  # fmt: skip
     member = family = None
     if m is None and not tune:
         member = Member.of(call, (scale != 0, *options, backend))
@@ -203,14 +213,18 @@ def plan(
 
 
 def _expression(
-    epilogue: Any, operands: Any, c: Any, beta: Any, bias: Any, activation: Any
+    epilogue: Any, operands: Any, gate: Any, c: Any, beta: Any, bias: Any, activation: Any
 ) -> tuple[Expression | None, tuple[Any, ...]]:
     """The expression of a call with its arrays, if it has one."""
-    if epilogue is None and operands is None:
+    if epilogue is None and operands is None and gate is None:
         return None, ()
     from tilewright.planner.expressions import expression_of  # most products have none
 
-    return expression_of(epilogue, operands, c=c, beta=beta, bias=bias, activation=activation)
+    return expression_of(epilogue, operands, gate, activation, c=c, beta=beta, bias=bias)
+
+
+def _not_bool(batch_invariant: object) -> ArgumentTypeError:
+    return ArgumentTypeError(f"batch_invariant={batch_invariant!r} is not a bool: pass True or False")
 
 
 def _call(
@@ -236,11 +250,9 @@ def _request(
     backend: str | Backend,
     stream: Any,
 ) -> Request:
-    operands = operands_of(call, out_dtype)
+    operands = operands_of(call, out_dtype, None if expression is None else expression.gate)
     chosen = _backend(backend, operands["a"].device)
     check_names(kernel, config)
-    if type(batch_invariant) is not bool:
-        raise ArgumentTypeError(f"batch_invariant={batch_invariant!r} is not a bool: pass True or False")
     return Request.of(
         call, operands, chosen, activation=activation, expression=expression, kernel=kernel, config=config,
         stream=stream, alpha=alpha, beta=beta, batch_invariant=batch_invariant,

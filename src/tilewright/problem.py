@@ -93,7 +93,7 @@ class Epilogue(NamedTuple):
     c, bias: the ADDENDS' places in memory, None if they are not read.
     activation: one of ACTIVATIONS, or None.
     expression: what becomes of alpha * sum, without c, bias and activation; operands: those of the expression, in its
-    order.
+    order. If it has a gate, it makes one column of two.
     """
 
     c: Matrix | None = None
@@ -183,8 +183,16 @@ class Problem(NamedTuple):
 
     def extents(self, operand: str) -> tuple[int, int]:
         """Rows and columns of an operand's matrices."""
-        rows, columns = EXTENTS.get(operand, EXTENTS["out"])
+        if operand not in ("a", "b"):
+            return self.m, self.columns
+        rows, columns = EXTENTS[operand]
         return getattr(self, rows), getattr(self, columns)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the result: n, or half of it with a gate."""
+        expression = self.epilogue.expression
+        return self.n if expression is None or expression.gate is None else self.n // 2
 
     def operands(self) -> Iterator[tuple[str, Matrix]]:
         """The operands that take part, by name, in the order of OPERANDS, and then those of an expression."""

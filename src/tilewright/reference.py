@@ -10,7 +10,6 @@ import numpy as np
 from tilewright.dtypes import DType, fp16, fp32, parse
 from tilewright.expression.evaluation import FP32_MAX, MEANINGS, Bounded, evaluate, exact
 from tilewright.expression.evaluation import Array as Array
-from tilewright.expression.tree import ACCUMULATOR
 from tilewright.problem import Epilogue, key_of
 
 FULL_REFERENCE_FLOPS = 2 * 1024**3
@@ -62,6 +61,7 @@ def compare(
     Products above FULL_REFERENCE_FLOPS are compared on SAMPLED_LINES rows and columns drawn by `seed`.
     """
     m, n = out.shape
+    gate = None if epilogue.expression is None else epilogue.expression.gate
     added = {name: np.broadcast_to(addends[name], out.shape) for name, _ in epilogue.read()}
     everything = slice(None)
     if 2 * m * n * a.shape[1] <= FULL_REFERENCE_FLOPS:
@@ -75,7 +75,7 @@ def compare(
     for rows, columns in parts:
         expected, bound = reference(
             a[rows],
-            b[:, columns],
+            b[:, columns_of_b(gate, n, columns)],
             epilogue,
             {name: array[rows][:, columns] for name, array in added.items()},
             alpha=alpha,
@@ -118,12 +118,28 @@ def reference(
             total, magnitude = total + addend, magnitude + np.abs(addend)
     result = Bounded(total, error + 2.0**-22 * magnitude)
     if epilogue.expression is not None:
-        values = {name: exact(addends[key_of(name)]) for name in epilogue.expression.operands}
+        expression = epilogue.expression
+        values = {name: exact(addends[key_of(name)]) for name in expression.operands}
         largest = 65504.0 if kind is fp16 else FP32_MAX
-        result = evaluate(epilogue.expression, {ACCUMULATOR: result, **values}, largest)
+        sums = (Bounded(*(each[:, chosen] for each in result)) for chosen in _sides(expression.gate, b.shape[1]))
+        result = evaluate(expression, dict(zip(expression.sums, sums, strict=True)) | values, largest)
     elif epilogue.activation is not None:
         result = MEANINGS[epilogue.activation](result)
     return result.value, stored_bound(kind, *result)
+
+
+def columns_of_b(gate: str | None, n: int, columns: Any) -> Any:
+    """The columns of b from which `columns` of a result of n come, in such an order that the same gate makes them."""
+    if gate is None or isinstance(columns, slice):
+        return columns
+    x, y = (np.arange(2 * n)[side][columns] for side in _sides(gate, 2 * n))
+    return np.stack([x, y], axis=1).ravel() if gate == "interleaved" else np.concatenate([x, y])
+
+
+def _sides(gate: str | None, n: int) -> tuple[slice, ...]:
+    """The columns of each sum that an expression reads, of n columns."""
+    sides = {"interleaved": (slice(0, n, 2), slice(1, n, 2)), "stacked": (slice(0, n // 2), slice(n // 2, n))}
+    return (slice(None),) if gate is None else sides[gate]
 
 
 def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:

@@ -10,9 +10,10 @@ import pytest
 import tilewright as tw
 from support.commands import in_json
 from tilewright import api
-from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.expression.grammar import parse
 from tilewright.kernels.epilogue import EpilogueConstants
+from tilewright.kernels.kernel import ConfigError
 from tilewright.planner.plan_cache import PlanCache
 from tilewright.planner.tuned import Key
 
@@ -25,7 +26,7 @@ FULL = RNG.integers(-3, 4, (24, 40)).astype(np.float32)
 
 
 def multiply(epilogue, a=A, b=B, **options):
-    operands = {name: options.pop(name) for name in list(options) if name in ("x", "y", "bias", "a", "out_")}
+    operands = {name: options.pop(name) for name in ("x", "y") if name in options}
     return tw.matmul(a, b, epilogue=epilogue, operands=operands, backend="emulator", **options)
 
 
@@ -68,6 +69,70 @@ def test_operands_may_be_called_as_arguments_are():
     operands = {"a": ROW, "out": COLUMN, "bias": FULL}
     out = tw.matmul(A, B, epilogue="acc + a + out + bias", operands=operands, backend="emulator")
     np.testing.assert_array_equal(out, A @ B + ROW + COLUMN + FULL)
+
+
+SIDES = {"interleaved": (np.s_[:, 0::2], np.s_[:, 1::2]), "stacked": (np.s_[:, :20], np.s_[:, 20:])}
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("gate", SIDES)
+def test_a_gate_makes_one_column_of_two(gate, batch, kind):
+    a, b = np.array(np.broadcast_to(A, (*batch, *A.shape)), kind), B.T.copy().T.astype(kind, order="K")
+    x, y = ((A @ B)[side] for side in SIDES[gate])
+
+    def gated(expected, **options):
+        out = tw.matmul(a, b, gate=gate, out_dtype="fp32", backend="emulator", **options)
+        np.testing.assert_array_equal(out, np.broadcast_to(expected, (*batch, 24, 20)))
+
+    gated(x * y)
+    gated(np.maximum(x, 0) * y, activation="relu")
+    gated(x * ROW[:20] - y * COLUMN, epilogue="x * u - y * v", operands={"u": ROW[:20], "v": COLUMN})
+
+
+def test_a_gate_writes_any_out():
+    out = np.full((20, 24), np.nan, np.float16).T
+    assert tw.matmul(A, B, gate="interleaved", out=out, backend="emulator") is out
+    sums = A @ B
+    np.testing.assert_array_equal(out, sums[:, 0::2] * sums[:, 1::2])
+
+
+def test_plans_and_ranges_of_gates():
+    sums = A @ B
+    for m in (None, range(1, 30)):
+        plan = tw.plan(A, B, gate="interleaved", activation="relu", m=m, backend="emulator")
+        np.testing.assert_array_equal(plan(A, B), np.maximum(sums[:, 0::2], 0) * sums[:, 1::2])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gate": "both"}, "gate='both' is unknown: use None or one of interleaved, stacked"),
+        ({"gate": 3}, "gate=3 is unknown"),
+        ({"gate": "stacked", "bias": ROW}, "bias was given beside gate="),
+        ({"gate": "stacked", "activation": "tanh"}, "activation='tanh' is unknown"),
+        ({"gate": "stacked", "epilogue": "x"}, "does not read y, which is the sum of a column"),
+        ({"gate": "stacked", "epilogue": "acc * 2"}, "acc is unknown"),
+        ({"gate": "stacked", "epilogue": "x * y", "operands": {"y": ROW}}, "operands has the name 'y': take another"),
+        ({"gate": "stacked", "b": B[:, :39]}, "b has shape (16, 39), and gate='stacked' makes one column"),
+        ({"gate": "stacked", "b": B[:, 0]}, "b has shape (16,), and gate='stacked' makes one column"),
+        ({"gate": "interleaved", "out": FULL}, "out has shape (24, 40), but a @ b has shape (24, 20)"),
+        ({"gate": "stacked", "kernel": "simt"}, "gate='stacked' pairs columns of b far apart, for which b is stored"),
+    ],
+)
+def test_what_is_wrong_with_a_gate_is_said(options, message):
+    with pytest.raises(ArgumentValueError, match=re.escape(message)):
+        tw.matmul(A, options.pop("b", B), backend="emulator", **options)
+
+
+def test_what_no_gate_can_do_is_said():
+    with pytest.raises(UnsupportedError, match="transpose its memory, or interleave its columns"):
+        tw.matmul(A, B, gate="stacked", backend="emulator")
+    with pytest.raises(UnsupportedError, match="copy has no sums"):
+        tw.matmul(A, B, gate="interleaved", alpha=0.0, backend="emulator")
+    config = tw.WgmmaConfig(64, 64, 3, epilogue="direct", swap_ab=True)
+    with pytest.raises(ConfigError, match="whose columns are no pairs of a gate: take swap_ab=False"):
+        tw.matmul(A.astype(np.float16), B.astype(np.float16), gate="interleaved", config=config, backend="emulator")
 
 
 def test_a_plan_takes_its_operands_at_each_call():
@@ -188,15 +253,23 @@ def test_run_verifies_an_expression():
     assert 0 < record["relative_error"] <= record["error_bound"] < 0.02
 
 
+@pytest.mark.parametrize(("options", "text"), [([], "x * y"), (["--activation", "silu"], "silu(x) * y")])
+def test_run_verifies_a_gate(options, text):
+    record = in_json("run", 70, 80, 24, "--backend", "emulator", "--gate", "stacked", *options)
+    assert (record["verified"], record["epilogue"], record["gate"]) == (True, text, "stacked")
+    assert record["total_elements"] == 70 * 40
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--gate", "stacked", "--bias"], "--epilogue and --gate say all that becomes of the sum"),
         (["--operand", "x=n"], "--operand is read by an expression, and there is none: give --epilogue"),
         (["--epilogue", "acc + x", "--operand", "x=k"], "--operand='x=k' is no new NAME=SHAPE"),
         (["--epilogue", "acc + x", "--operand", "x=n", "--operand", "x=n"], "is no new NAME=SHAPE"),
         (["--epilogue", "acc + x"], "x is unknown"),
-        (["--epilogue", "acc", "--bias"], "--epilogue says all that becomes of the sum"),
-        (["--epilogue", "acc", "--activation", "relu"], "--epilogue says all that becomes of the sum"),
+        (["--epilogue", "acc", "--bias"], "--epilogue and --gate say all that becomes of the sum"),
+        (["--epilogue", "acc", "--activation", "relu"], "--epilogue and --gate say all that becomes of the sum"),
     ],
 )
 def test_run_says_what_is_wrong_with_an_expression(options, message):

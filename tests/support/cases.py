@@ -30,7 +30,7 @@ from tilewright.problem import OPERANDS, key_of
 
 MAX_CTAS = 8
 
-_PLAIN_N = {1: 63, 2: 62, 4: 60, 8: 64}
+_PLAIN_N = {1: 63, 2: 62, 4: 60, 8: 64, 16: 64}
 """n of a case without liberties, by the variant's `n_multiple`: a multiple of no more than that."""
 
 
@@ -58,7 +58,7 @@ class Case:
     def expression(self):
         """The variant's epilogue, parsed."""
         names = [name for name, _, _ in self.variant.operands]
-        return self.variant.epilogue and parse(self.variant.epilogue, names)
+        return self.variant.epilogue and parse(self.variant.epilogue, names, self.variant.gate)
 
     def views(self):
         """The operands by name; those that share memory appear once, as `out`."""
@@ -126,6 +126,7 @@ class Memory:
             "bias": arrays.get("bias"),
             "out": arrays["out"],
             "epilogue": case.variant.epilogue,
+            "gate": case.variant.gate,
             "operands": {name: arrays[key_of(name)] for name in names} if case.variant.epilogue else None,
             "alpha": case.alpha,
             "beta": case.beta if "c" in self.arrays else None,
@@ -211,7 +212,7 @@ COPYING = {"kernel": "wgmma", "config": WgmmaConfig(64, 64, 3, epilogue="direct"
 """How the products of `copied_cases` are called."""
 
 
-def copied_cases(count: int, seed: int):
+def copied_cases(count: int, seed: int | str):
     """`count` cases of `mma` with an operand that `wgmma` cannot read where it is, and takes as a copy."""
     found = 0
     for case in random_cases("mma", 10 * count, seed):
@@ -258,7 +259,7 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     m, n, k, batch = extents or (_extents(variant, random, liberties) if free else plain)
     row_vector = liberties > 1 and m == 1 and random.random() < 0.5
     column_vector = liberties > 1 and n == 1 and random.random() < 0.5
-    rows, columns = () if row_vector else (m,), () if column_vector else (n,)
+    rows, columns = () if row_vector else (m,), () if column_vector else (n // (2 if variant.gate else 1),)
     dtype = variant.dtype
 
     a_batch, b_batch = (_broadcastable(batch, random) for _ in "ab")
@@ -280,7 +281,7 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
 
     data = random.choice(("integers", "integers", "integers", "normal", "normal", "normal", "special"))
     scalars = (1.0, -0.5, 2.0) if data == "integers" else (1.0, 0.3, -1.7)
-    alpha = 0.0 if liberties > 1 and random.random() < 0.05 else random.choice(scalars)
+    alpha = 0.0 if liberties > 1 and not variant.gate and random.random() < 0.05 else random.choice(scalars)
     beta = random.choice(scalars) if variant.c else 0.0
     c = bias = None
     in_place = False
@@ -293,7 +294,7 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     operands = tuple(_operand(form, kind, rows, columns, result, random, free) for _, kind, form in variant.operands)
     seed = random.randrange(1 << 30)
     case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed, operands)
-    flipped = liberties > 1 and not row_vector and not column_vector and random.random() < 0.25
+    flipped = liberties > 1 and not variant.gate and not row_vector and not column_vector and random.random() < 0.25
     return case.transposed if flipped else case
 
 
@@ -307,7 +308,8 @@ def _extents(variant, random, liberties):
         m, n, k = (_extent(random, tile, least) for tile in (tile_m, tile_n, variant.k_block))
         n, k = -(-n // variant.n_multiple) * variant.n_multiple, variant.k_before_last + min(k, variant.most_k)
         batch = random.choice([(), (), (), (2,), (3,), (1,), (2, 2), (1, 3), (2, 1, 2), (5,)])
-        if variant.sumless or (liberties > 1 and not variant.by_tma and random.random() < 0.08):
+        summed = variant.by_tma or variant.gate
+        if variant.sumless or (liberties > 1 and not summed and random.random() < 0.08):
             k = 0
         if ceil(m / tile_m) * ceil(n / tile_n) * prod(batch) <= MAX_CTAS:
             return m, n, k, batch

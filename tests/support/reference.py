@@ -23,6 +23,7 @@ A kernel computes out = act(alpha * S + beta * c + bias) with S = sum of k produ
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -121,9 +122,18 @@ def reference(
 def _of_expression(expression, acc, error, operands, dtype) -> Reference:
     """The value that Python gives the text of the expression, and the package's bound of it."""
     known = {name: np.asarray(array, np.float64) for name, array in operands.items()}
-    values = np.asarray(eval(str(expression), FUNCTIONS, {"acc": acc, **known}), np.float64)
-    bounded = {name: exact_values(array) for name, array in known.items()} | {"acc": Bounded(acc, error)}
-    bound = np.broadcast_to(evaluate(expression, bounded).error, acc.shape)
+    half = acc.shape[-1] // 2
+    sides: dict[str | None, list[Any]] = {
+        None: [np.s_[...]],
+        "interleaved": [np.s_[..., 0::2], np.s_[..., 1::2]],
+        "stacked": [np.s_[..., :half], np.s_[..., half:]],
+    }
+    named = dict(zip(expression.sums, sides[expression.gate], strict=True))
+    sums = {name: acc[side] for name, side in named.items()}
+    values = np.asarray(eval(str(expression), FUNCTIONS, {**sums, **known}), np.float64)
+    bounded = {name: exact_values(array) for name, array in known.items()}
+    bounded |= {name: Bounded(acc[side], error[side]) for name, side in named.items()}
+    bound = np.broadcast_to(evaluate(expression, bounded).error, values.shape)
     unknown = np.isinf(bound) | ~np.isfinite(values)
     return Reference(values, bound + rounding(abs(values) + bound, dtype), dtype, unknown)
 

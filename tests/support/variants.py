@@ -23,7 +23,8 @@ class Variant:
     exactly: "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c`
     and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbors along a row of
     theirs can be read at once. n is a multiple of `n_multiple`. `epilogue` is an expression; each of `operands` is a
-    name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides.
+    name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides. With a `gate`, the
+    result has half of n's columns.
     """
 
     kernel: str
@@ -40,12 +41,19 @@ class Variant:
     addend_pairs: bool = False
     epilogue: str | None = None
     operands: tuple[tuple[str, str, str], ...] = ()
+    gate: str | None = None
 
     @cached_property
     def name(self):
         """What test reports call it."""
         parts = (self.kernel, self.dtype, self.a, self.b, f"{self.out_dtype}.{self.out_bytes}")
-        extras = (self.c and f"c.{self.c}", self.bias and f"bias.{self.bias}", self.activation, self.epilogue)
+        extras = (
+            self.c and f"c.{self.c}",
+            self.bias and f"bias.{self.bias}",
+            self.activation,
+            self.gate,
+            self.epilogue,
+        )
         values = (str(getattr(self.config, field.name)) for field in fields(self.config)[:2])  # of most the tile
         return "-".join([*parts, *filter(None, extras), "x".join(values)]).rstrip("-")
 
@@ -258,7 +266,8 @@ GEMV = (
     Variant("gemv", GemvConfig(4, 8, 4, 1, 3, 8), "fp16", "k16", "k16", 4, "fp16", activation="silu"),
     Variant("gemv", GemvConfig(8, 64, 1, 4, 1, prefetch=2), "bf16", "k16", "mn16", 4, "bf16", n_multiple=8),
     Variant("gemv", GemvConfig(16, 64, 1, 2, 2, 2), "fp16", "k16", "mn4", 4, "fp32", c="fp32", n_multiple=2),
-    Variant("gemv", GemvConfig(8, 128, 1, 1, 1), "bf16", "k2", "mn2", 2, "bf16", bias="bf16", activation="relu"),
+    Variant("gemv", GemvConfig(8, 128, 1, 1, 1), "bf16", "mn2", "mn2", 2, "bf16", bias="bf16", activation="relu"),
+    Variant("gemv", GemvConfig(16, 64, 1, 1, 2), "fp16", "mn2", "mn2", 2, "fp16", c="fp16", bias="fp32"),
     Variant("gemv", GemvConfig(16, 128, 1, 2, 1, 8), "bf16", "k8", "mn8", 4, "bf16", "bf16", n_multiple=4),
     Variant("gemv", GemvConfig(4, 16, 2, 2, 1, swap_ab=True), "bf16", "k16", "k16", 4, "bf16", c="bf16"),
     Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2, swap_ab=True), "fp16", "mn2", "k8", 2, "fp16", bias="fp32"),
@@ -311,4 +320,48 @@ EXPRESSIONS = (
 )  # fmt: skip
 """Epilogues of users' own."""
 
-VARIANTS = (*SIMT, *MMA, *WGMMA, *GEMV, *COPY, *EXPRESSIONS)
+SWIGLU = {
+    "epilogue": "silu(x + bias) * y",
+    "operands": (("bias", "fp32", "row"),),
+}
+SCALED = {
+    "epilogue": "gelu_tanh(x * scale) * (y * scale) + residual",
+    "operands": (("scale", "fp32", "column"), ("residual", "bf16", "full")),
+}
+
+GATES = (
+    Variant("simt", SQUARE, "fp32", "k16", "mn16", 8, "fp32", n_multiple=2, gate="interleaved", **SWIGLU),
+    Variant("simt", SQUARE, "fp32", "k4", "k4", 4, "bf16", n_multiple=2, gate="stacked", **SCALED),
+    Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SWIGLU),
+    Variant("mma", MmaConfig(), "fp16", "mn2", "mn2", 2, "fp16", n_multiple=2, gate="interleaved", **SCALED),
+    Variant("mma", SMALL, "bf16", "k2", "k2", 8, "fp32", n_multiple=2, gate="stacked", **SCALED),
+    Variant(
+        "gemv", GemvConfig(4, 16, 2, 2, 1, 2), "bf16", "k16", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SWIGLU,
+    ),
+    Variant("gemv", GemvConfig(1, 8, 8, 1, 1), "fp16", "k16", "k8", 2, "fp16", n_multiple=2, gate="stacked", **SCALED),
+    Variant(
+        "gemv", GemvConfig(8, 64, 1, 2, 1), "bf16", "k2", "mn4", 4, "fp32", n_multiple=2, gate="interleaved", **SWIGLU,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 128, 3), "bf16", "k16", "k16", 16, "bf16", n_multiple=16, gate="stacked", **SWIGLU
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 128, 3, cluster_m=2), "fp16", "mn16", "mn16", 16, "fp16", n_multiple=16,
+        gate="interleaved", **SCALED,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 80, 3, cluster_n=2, epilogue="direct"), "bf16", "mn16", "k16", 16, "bf16",
+        n_multiple=16, gate="interleaved", **SCALED,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(64, 48, 3, cluster_m=2, epilogue="direct", overlap=False, prefetch=2), "fp16", "k16",
+        "k16", 4, "fp32", n_multiple=2, gate="stacked", **SWIGLU,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(256, 96, 3, epilogue="direct"), "bf16", "k16", "k16", 2, "bf16", n_multiple=2,
+        gate="stacked", **SCALED,
+    ),
+)  # fmt: skip
+"""Epilogues that make one column of two."""
+
+VARIANTS = (*SIMT, *MMA, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES)

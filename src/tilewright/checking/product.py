@@ -72,19 +72,26 @@ class Product:
             k=k,
             a=Matrix(self.dtype, k, 1) if self.layout[0] == "n" else Matrix(self.dtype, 1, m),
             b=Matrix(self.dtype, n, 1) if self.layout[1] == "n" else Matrix(self.dtype, 1, k),
-            out=Matrix(self.out_dtype, n, 1),
+            out=Matrix(self.out_dtype, self.columns, 1),
             epilogue=Epilogue(
                 bias=Matrix(self.out_dtype, 0, 1) if self.bias else None,
                 activation=self.activation,
                 expression=self.expression,
-                operands=tuple(form.matrix(self.out_dtype, n) for form in self.forms),
+                operands=tuple(form.matrix(self.out_dtype, self.columns) for form in self.forms),
             ),
         )
 
     @property
+    def columns(self) -> int:
+        """Columns of the result."""
+        return self.n if self.expression is None or self.expression.gate is None else self.n // 2
+
+    @property
     def epilogue(self) -> dict[str, Any]:
         """The arguments of `plan` that say what becomes of the sum, arrays apart."""
-        return {"activation": self.activation, "epilogue": None if self.expression is None else str(self.expression)}
+        if self.expression is None:
+            return {"activation": self.activation}
+        return {"epilogue": str(self.expression), "gate": self.expression.gate}
 
     def added(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call that are read besides a and b, among arrays such as `operands` gives."""
@@ -138,7 +145,7 @@ class Product:
         if self.bias:
             arrays["bias"] = normal(self.out_dtype, 1, self.n, False)[0]
         for form in self.forms:
-            arrays[key_of(form.name)] = normal(self.out_dtype, *form.shape(self.m, self.n), False)
+            arrays[key_of(form.name)] = normal(self.out_dtype, *form.shape(self.m, self.columns), False)
         return arrays
 
     def verify(self, out: Array, operands: dict[str, Array], accumulator: DType = fp32) -> Comparison:

@@ -9,6 +9,7 @@ from tilewright.cli.command import command
 from tilewright.cli.options import (
     DTypeName,
     EpilogueOption,
+    GateOption,
     Json,
     OperandOption,
     OwnLayoutOption,
@@ -49,6 +50,7 @@ def inspect(
     layout: OwnLayoutOption = None,
     epilogue: EpilogueOption = None,
     operand: OperandOption = None,
+    gate: GateOption = None,
     arch: Annotated[
         str,
         typer.Option(
@@ -82,7 +84,7 @@ def inspect(
 
     shapes = DEFAULT_SHAPES if problem is None else (parse_shape(problem, "--problem"),)
     chosen, hardware = kernel_named(kernel, "KERNEL"), hardware_of(arch)
-    kinds, expression = (dtype.value if dtype else None), expression_of(epilogue, operand)
+    kinds, expression = (dtype.value if dtype else None), expression_of(epilogue, operand, gate)
     product = first_accepted(chosen, hardware, shapes, kinds, layout.value if layout else None, **expression)
     config = chosen.configs(product.problem, hardware)[0]
     assembled = chosen.assemble(config, product.problem, hardware)

@@ -38,6 +38,13 @@ class ActivationName(StrEnum):
     silu = "silu"
 
 
+class GateName(StrEnum):
+    """Names of gates, as `tilewright.expression` has them."""
+
+    interleaved = "interleaved"
+    stacked = "stacked"
+
+
 class BackendName(StrEnum):
     """The backend to run on."""
 
@@ -76,6 +83,14 @@ OperandOption = Annotated[
         show_default=False,
     ),
 ]
+GateOption = Annotated[
+    GateName | None,
+    typer.Option(
+        "--gate",
+        help="Make one column of two, x and y, by --epilogue, or as activation(x) * y.",
+        show_default=False,
+    ),
+]
 BackendOption = Annotated[BackendName, typer.Option("--backend", help="Where to run.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
 Jobs = Annotated[
@@ -91,23 +106,30 @@ _FORMS = {"n": (False, True), "1,n": (False, True), "m,1": (True, False), "m,n":
 
 
 def expression_of(
-    epilogue: str | None, operands: list[str] | None, *, bias: bool = False, activation: ActivationName | None = None
+    epilogue: str | None,
+    operands: list[str] | None,
+    gate: GateName | None,
+    *,
+    bias: bool = False,
+    activation: ActivationName | None = None,
 ) -> dict[str, Any]:
-    """The fields of a Product that --epilogue and --operand say.
+    """The fields of a Product that --epilogue, --operand and --gate say; none without them.
 
-    Raises a ValueError for a bad one, and for --bias or --activation beside them.
+    Raises a ValueError for a bad one, and for --bias or --activation beside an expression.
     """
-    if epilogue is None and not operands:
+    if epilogue is None and gate is None and not operands:
         return {}
     from tilewright.checking.product import OperandForm
     from tilewright.expression.grammar import parse
 
-    if epilogue is None:
+    if epilogue is None and operands:
         raise ArgumentValueError("--operand is read by an expression, and there is none: give --epilogue")
+    if epilogue is None:
+        epilogue, activation = f"{activation.value if activation else ''}(x) * y", None
     if bias or activation is not None:
         raise ArgumentValueError(
-            "--epilogue says all that becomes of the sum: write --bias and --activation into it, such as "
-            "'relu(acc + bias)' with --operand bias=n"
+            "--epilogue and --gate say all that becomes of the sum: write --bias and --activation into --epilogue, "
+            "such as 'relu(acc + bias)' with --operand bias=n"
         )
     forms = {}
     for text in operands or ():
@@ -117,7 +139,7 @@ def expression_of(
                 f"--operand={text!r} is no new NAME=SHAPE: write SHAPE as one of {' '.join(_FORMS)}, and each name once"
             )
         forms[name] = OperandForm(name, *_FORMS[shape])
-    expression = parse(epilogue, list(forms))
+    expression = parse(epilogue, list(forms), gate and gate.value)
     return {"expression": expression, "forms": tuple(forms[name] for name in expression.operands)}
 
 

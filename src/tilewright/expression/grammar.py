@@ -13,7 +13,6 @@ from math import inf, isinf
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.tree import (
-    ACCUMULATOR,
     COMPARISONS,
     FUNCTIONS,
     OPERATIONS,
@@ -23,6 +22,7 @@ from tilewright.expression.tree import (
     Number,
     Operation,
     nodes,
+    sums_of,
 )
 
 MOST_OPERANDS = 8
@@ -44,43 +44,45 @@ _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _COMPARISONS = dict(zip((ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq), COMPARISONS, strict=True))
 
 
-def parse(text: str, names: Collection[str]) -> Expression:
-    """The expression over `acc` and the operands `names`, all of which it must read.
+def parse(text: str, names: Collection[str], gate: str | None = None) -> Expression:
+    """The expression over `acc`, or x and y of a gate, and the operands `names`, all of which it must read.
 
     Raises TypeError for what is no text, and ValueError, with the place in the text, for one outside the grammar.
     """
     if not isinstance(text, str):
         raise ArgumentTypeError(f"epilogue={text!r} is no text: pass an expression such as 'gelu(acc + bias)'")
+    sums = sums_of(gate)
     for name in names:
-        check_name(name)
+        check_name(name, sums)
     if len(names) > MOST_OPERANDS:
         raise ArgumentValueError(
             f"operands has {len(names)} arrays and an epilogue reads at most {MOST_OPERANDS}: add some of them "
             f"up first, or compute with them after the product"
         )
-    root = _Reader(_line_of(text), names).read()
+    root = _Reader(_line_of(text), (*sums, *names)).read()
     used = [node.name for node in nodes(root) if isinstance(node, Name)]
-    if ACCUMULATOR not in used:
-        raise ArgumentValueError(
-            f"epilogue={_clipped(text)!r} does not read {ACCUMULATOR}, the sum: without it there is no product to "
-            f"compute; write an expression over {ACCUMULATOR}"
-        )
+    for name in sums:
+        if name not in used:
+            raise ArgumentValueError(
+                f"epilogue={_clipped(text)!r} does not read {name}, which is the sum{' of a column' if gate else ''}: "
+                f"without it there is nothing to multiply; write an expression over {' and '.join(sums)}"
+            )
     if unused := [name for name in names if name not in used]:
         raise ArgumentValueError(
             f"operands has {', '.join(map(repr, unused))}, which epilogue={_clipped(text)!r} does not read: leave out "
             f"what is not read"
         )
-    return Expression(root, tuple(dict.fromkeys(name for name in used if name != ACCUMULATOR)))
+    return Expression(root, tuple(dict.fromkeys(name for name in used if name not in sums)), gate)
 
 
-def check_name(name: object) -> None:
-    """Raise an error if an operand cannot be called so in an expression."""
+def check_name(name: object, sums: Collection[str]) -> None:
+    """Raise an error if an operand cannot be called so in an expression over these sums."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"operands has the name {name!r}: give it a text, as in operands={{'bias': bias}}")
-    if not _NAME.fullmatch(name) or name == ACCUMULATOR or name in FUNCTIONS or iskeyword(name):
+    if not _NAME.fullmatch(name) or name in sums or name in FUNCTIONS or iskeyword(name):
         raise ArgumentValueError(
             f"operands has the name {name!r}: take another, of at most {_LONGEST_NAME} letters, digits and _; "
-            f"{ACCUMULATOR}, functions and Python's keywords have their own meaning"
+            f"{', '.join(sums)}, functions and Python's keywords have their own meaning"
         )
 
 
@@ -192,8 +194,8 @@ class _Reader:
     def _name(self, node: ast.expr, name: str) -> Name:
         if name in FUNCTIONS:
             raise self._fault(node, f"{name} is a function: write {name}(...) with its values")
-        if name != ACCUMULATOR and name not in self._names:
-            known = ", ".join((ACCUMULATOR, *self._names))
+        if name not in self._names:
+            known = ", ".join(self._names)
             raise self._fault(node, f"{name} is unknown: pass operands={{{name!r}: array}}, or use {known}")
         return Name(name)
 

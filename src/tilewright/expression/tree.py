@@ -1,15 +1,23 @@
 """The tree of an expression, and the operations of which it is made."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
-ACCUMULATOR = "acc"
-"""The name of alpha times the sum."""
+Gate = Literal["interleaved", "stacked"]
+"""How columns of the sum become pairs x and y: 2j and 2j + 1, or j and j + n / 2."""
+
+GATES: tuple[str, ...] = get_args(Gate)
+
+
+def sums_of(gate: str | None) -> tuple[str, ...]:
+    """The names of alpha times the sum, or of its pairs."""
+    return ("acc",) if gate is None else ("x", "y")
+
 
 OPERATIONS: dict[str, tuple[int, str]] = {
-    "+": (2, "{} + {}"),
-    "-": (2, "{} - {}"),
-    "*": (2, "{} * {}"),
+    "+": (2, "__fadd_rn({}, {})"),
+    "-": (2, "__fsub_rn({}, {})"),
+    "*": (2, "__fmul_rn({}, {})"),
     "/": (2, "div_full({}, {})"),
     "negate": (1, "-{}"),
     "abs": (1, "fabsf({})"),
@@ -50,7 +58,7 @@ class Number(NamedTuple):
 
 
 class Name(NamedTuple):
-    """`acc` or an operand."""
+    """A sum or an operand."""
 
     name: str
 
@@ -68,14 +76,20 @@ Node: TypeAlias = Number | Name | Operation
 class Expression(NamedTuple):
     """A checked expression. Texts that differ in spaces and parentheses alone give equal ones.
 
-    operands: the names that it reads besides `acc`, in the order of the text.
+    operands: the names that it reads besides the sums, in the order of the text. gate: one of GATES, or None.
     """
 
     root: Node
     operands: tuple[str, ...]
+    gate: str | None = None
 
     def __str__(self) -> str:
         return spelled(self.root)
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The names of the sums."""
+        return sums_of(self.gate)
 
     @property
     def operations(self) -> int:
@@ -83,11 +97,11 @@ class Expression(NamedTuple):
         return sum(isinstance(node, Operation) for node in nodes(self.root))
 
     def cuda(self, names: Mapping[str, str]) -> str:
-        """The CUDA expression, with these CUDA expressions of type float for `acc` and the operands.
+        """The CUDA expression, with these CUDA expressions of type float for the sums and the operands.
 
         It includes nothing of the user's text: each name is looked up, and each number is written anew.
         """
-        return _written(self.root, _CUDA, names, lambda value: f"{value.hex()}f")
+        return _written(_joined(self.root), _CUDA, names, lambda value: f"{value.hex()}f")
 
 
 def nodes(root: Node) -> Iterator[Node]:
@@ -109,7 +123,23 @@ _SPELLINGS = {
     **{name: f"{name}({', '.join(['{}'] * OPERATIONS[name][0])})" for name in FUNCTIONS},
     "negate": "-{}",
 }
-_CUDA = {name: cuda for name, (_, cuda) in OPERATIONS.items()}
+_CUDA = {name: cuda for name, (_, cuda) in OPERATIONS.items()} | {"join": "__fmaf_rn({}, {}, {})"}
+"""With roundings written out: left to itself, the compiler joins operations in one kernel and not in another."""
+
+
+def _joined(node: Node) -> Node:
+    """The tree with a product and an addition of it as one operation, which rounds once: by this rule alone."""
+    if not isinstance(node, Operation):
+        return node
+    name, values = node.name, tuple(map(_joined, node.values))
+    if name in ("+", "-"):
+        first, second = values
+        if isinstance(first, Operation) and first.name == "*":
+            return Operation("join", (*first.values, second if name == "+" else Operation("negate", (second,))))
+        if isinstance(second, Operation) and second.name == "*":
+            left, right = second.values
+            return Operation("join", (left if name == "+" else Operation("negate", (left,)), right, first))
+    return Operation(name, values)
 
 
 def _written(

@@ -61,6 +61,8 @@ class CopyKernel(Kernel):
         """The reason why `copy` does not take the problem: a sum that is not empty, or a GPU before sm_80."""
         if problem.k:
             return Refusal(f"copy takes products without a sum, and k is {problem.k}")
+        if problem.columns != problem.n:
+            return Refusal("copy has no sums, of which a gate could make one column of two: leave gate out")
         if hardware.capability < 80:
             return Refusal(
                 f"copy needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"

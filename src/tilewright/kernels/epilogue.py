@@ -4,7 +4,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tilewright.dtypes import DType
-from tilewright.expression.tree import ACCUMULATOR, Expression
+from tilewright.expression.tree import Expression
 from tilewright.jit.source import Constant, CudaType
 from tilewright.kernels.parameters import same_parameters
 from tilewright.problem import Matrix, Problem
@@ -41,7 +41,9 @@ class EpilogueConstants(NamedTuple):
         constants = cls._of(out.dtype, c, bias, epilogue.activation, 2 if pairs else 1)
         if epilogue.expression is None:
             return constants
-        rows = tuple(OperandRow.of(matrix, problem.n) for matrix in epilogue.operands)
+        # Behind a gate, a thread has single columns.
+        columns = problem.columns if epilogue.expression.gate is None else 1
+        rows = tuple(OperandRow.of(matrix, columns) for matrix in epilogue.operands)
         return constants._replace(expression=ExpressionConstants(epilogue.expression, rows))
 
     @classmethod
@@ -62,8 +64,10 @@ class EpilogueConstants(NamedTuple):
     def by_name(self) -> dict[str, Constant | DType]:
         """The constants by name as CUDA knows them."""
         values = self._asdict()
-        if values.pop("expression") is not None:
-            values["Expression"] = CudaType(_STRUCT)
+        expression = values.pop("expression")
+        if expression is not None:
+            gate = expression.expression.gate
+            values |= {"Expression": CudaType(_STRUCT), "gated": gate is not None, "stacked": gate == "stacked"}
         return values
 
     @property
@@ -118,7 +122,7 @@ class ExpressionConstants(NamedTuple):
     @property
     def definition(self) -> str:
         """The struct that cuda/epilogue/expression.cuh describes."""
-        names = {ACCUMULATOR: ACCUMULATOR} | {name: f"{name}_" for name in self.expression.operands}
+        names = {name: name for name in self.expression.sums} | {name: f"{name}_" for name in self.expression.operands}
         formal = ", ".join(f"float {name}" for name in names.values())
         return f"""\
 // {self.expression}

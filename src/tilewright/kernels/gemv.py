@@ -10,8 +10,9 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.refusal import Refusal, gate_refused, oversized
 from tilewright.kernels.tiled import tile_count
+from tilewright.kernels.wgmma_operands import is_stacked
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div
@@ -138,11 +139,11 @@ class GemvKernel(Kernel):
             return Refusal(
                 "gemv adds in an order that depends on the number of rows, and the problem is batch-invariant"
             )
-        return oversized(problem)
+        return oversized(problem) or gate_refused(problem)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[GemvConfig]:
         """Those with as many rows as the problem needs, the quickest by `predict` first."""
-        swap_ab = problem.n < problem.m
+        swap_ab = problem.n < problem.m and problem.columns == problem.n
         oriented = problem.transposed if swap_ab else problem
         prefetch = 2 * hardware.sm_count
         found = [replace(each, prefetch=prefetch, swap_ab=swap_ab) for each in _offered(oriented)]
@@ -168,7 +169,7 @@ class GemvKernel(Kernel):
     def features(self, problem: Problem) -> GemvFeatures:
         """The storage and alignment of A and B, and the epilogue."""
         a, b = problem.a, problem.b
-        k_major = not b.is_row_major
+        k_major = _k_major(problem)
         b_bytes = b.vector_bytes("row") if k_major else _whole_rows(b, problem.n)
         return GemvFeatures(a.dtype, a.vector_bytes("column"), b_bytes, k_major, EpilogueConstants.of(problem))
 
@@ -207,6 +208,11 @@ class GemvKernel(Kernel):
     def _check_limits(self, config: Any, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         if not 0 <= config.prefetch < 2**31:
             raise ConfigError(f"config={config!r} has prefetch={config.prefetch}: count CTAs, from 0 to 2**31 - 1")
+        if config.swap_ab and problem.columns != problem.n:
+            raise ConfigError(
+                f"config={config!r} computes the transposed product, whose columns are no pairs of a gate: take "
+                f"swap_ab=False"
+            )
         return super()._check_limits(config, constants, problem, hardware)
 
     def predict(self, config: GemvConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
@@ -231,7 +237,7 @@ class GemvKernel(Kernel):
 
 def _offered(problem: Problem) -> Iterator[GemvConfig]:
     """The Configs for a problem as it is solved, whose rows are few."""
-    k_major = not problem.b.is_row_major
+    k_major = _k_major(problem)
     rows = min(problem.m, MOST_ROWS)
     tile_m = next(tile_m for tile_m in (1, 2, 4, 8, 16) if tile_m >= rows)
     if k_major:
@@ -246,6 +252,11 @@ def _offered(problem: Problem) -> Iterator[GemvConfig]:
             config = replace(config, in_flight=in_flight)
             if ctas := _ctas_of(config, loads):
                 yield replace(config, ctas=ctas)
+
+
+def _k_major(problem: Problem) -> bool:
+    """Whether B is read along k; with k = 1, the pairs of a stacked gate are, however it is stored."""
+    return not problem.b.is_row_major or is_stacked(problem)
 
 
 def _loads(config: GemvConfig, k_major: bool) -> int:

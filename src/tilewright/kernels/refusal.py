@@ -20,6 +20,17 @@ class Refusal(NamedTuple):
         return self.reason
 
 
+def gate_refused(problem: Problem) -> Refusal | None:
+    """The reason why a gate cannot find its pairs of columns in b; None if it can, or there is none."""
+    expression = problem.epilogue.expression
+    if expression is not None and expression.gate == "stacked" and problem.b.is_row_major and problem.k > 1:
+        return Refusal(
+            "gate='stacked' pairs columns of b far apart, for which b is stored by columns, as (n, k): transpose its "
+            "memory, or interleave its columns for gate='interleaved'"
+        )
+    return None
+
+
 MAX_EXTENT = 2**31 - 4096
 """The largest extent: indices are signed 32-bit integers, with room for those past the end in the last tile."""
 

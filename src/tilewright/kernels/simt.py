@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import fp32
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.refusal import Refusal, gate_refused, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
 from tilewright.problem import Problem
 
@@ -113,7 +113,7 @@ class SimtKernel(TiledKernel):
             return Refusal(
                 f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return oversized(problem)
+        return oversized(problem) or gate_refused(problem)
 
     def offered(self, problem: Problem) -> tuple[SimtConfig, ...]:
         """A Config for each tile size."""

@@ -14,9 +14,9 @@ from tilewright.kernels import tma
 from tilewright.kernels.epilogue import EpilogueConstants, has_pairs
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
-from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.refusal import Refusal, gate_refused, oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_operands import Stores, most_accumulators, operands_of, row_bytes, scattered
+from tilewright.kernels.wgmma_operands import Stores, is_stacked, most_accumulators, operands_of, row_bytes, scattered
 from tilewright.kernels.wgmma_space import LISTED, Limits, Space, tiles_of
 from tilewright.kernels.wgmma_space import space as space_of
 from tilewright.model.prediction import Power, Prediction, predict
@@ -122,6 +122,11 @@ class WgmmaKernel(Kernel):
             "direct_epilogue or (output_bytes == 2 and out_columns % 16 == 0)",
             "stmatrix stages 16 columns of 2-byte elements at a time: take epilogue='direct'",
         ),
+        (
+            "direct_epilogue or out_columns % store_columns == 0",
+            "TMA stores whole boxes of columns of out: take epilogue='direct'",
+        ),
+        ("out_columns % 8 == 0", "out is stored in blocks of 8 columns: with a gate, make tile_n a multiple of 16"),
         ("direct_epilogue or out_by_tma", "TMA cannot write out, or would write beyond it: take epilogue='direct'"),
         ("not overlap or output_bytes == 2", "a tile that is held back must be packed: take overlap=False"),
         ("not overlap or split_k == 1", "CTAs that split k make one tile, with none to overlap: take overlap=False"),
@@ -137,7 +142,7 @@ class WgmmaKernel(Kernel):
             return Refusal(f"wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}")
         if problem.is_empty or problem.k == 0:
             return Refusal(f"wgmma needs at least one product to sum, and the problem is {problem}")
-        if refusal := oversized(problem):
+        if refusal := oversized(problem) or gate_refused(problem):
             return refusal
         operands = operands_of(problem)
         return next((factor for factor in (operands.a, operands.b) if isinstance(factor, Refusal)), None)
@@ -192,6 +197,7 @@ class WgmmaKernel(Kernel):
             isinstance(operands.out, tma.TmaTensor),
             scattered(problem),
             splits=not problem.batch_invariant,
+            gated=problem.columns != problem.n,
         )
         m, n = round_up(problem.m, 8), round_up(problem.n, 8)
         product = (m, n, problem.k, problem.batch_count, row_bytes(problem))
@@ -209,7 +215,7 @@ class WgmmaKernel(Kernel):
             problem.a.dtype,
             *operands.mn_major,
             out_by_tma=isinstance(operands.out, tma.TmaTensor),
-            stores=Stores.of(problem.out, problem.m, n),
+            stores=Stores.of(problem.out, problem.m, problem.columns),
             c_pairs=has_pairs(problem.epilogue.c, n),
             bias_pairs=has_pairs(problem.epilogue.bias, n),
             epilogue=EpilogueConstants.of(problem),
@@ -221,6 +227,8 @@ class WgmmaKernel(Kernel):
         row_blocks = config.tile_m // (64 * config.consumers)
         accumulators = row_blocks * config.tile_n // 2
         tma_epilogue = config.epilogue == "tma"
+        expression = features.epilogue.expression
+        gated = expression is not None and expression.expression.gate is not None
         moves_registers = config.consumers > 1  # a single consumer has all that it can use
         producer_registers, consumer_registers = (32, 160) if config.consumers == 3 else (40, 232)
         if accumulators > 200:
@@ -251,7 +259,7 @@ class WgmmaKernel(Kernel):
             row_blocks=row_blocks,
             accumulators=accumulators,
             k_spans=config.tile_k // SPAN,
-            out_columns=config.tile_n // max(config.split_k, 1),
+            out_columns=config.tile_n // max(config.split_k, 1) // (2 if gated else 1),
             out_by_columns=features.stores.by_columns,
             moves_registers=moves_registers,
             producer_registers=producer_registers,
@@ -291,7 +299,9 @@ class WgmmaKernel(Kernel):
         for factor, tile in ((operands.a, constants.tile_m), (operands.b, constants.tile_n)):
             if isinstance(factor, Refusal):
                 raise ArgumentValueError(f"{factor}: take another kernel")
-            maps.append(factor.tensor.map(64, SPAN if factor.mn_major else tile))
+            stacked = factor is operands.b and is_stacked(problem)
+            box = factor.tensor.stacked if stacked else factor.tensor.map
+            maps.append(box(64, SPAN if factor.mn_major else tile))
         if constants.tma_epilogue and isinstance(operands.out, tma.TmaTensor):
             maps.append(operands.out.map(constants.store_columns, 16))
         return tuple(maps)
@@ -318,6 +328,11 @@ class WgmmaKernel(Kernel):
             )
         if not 0 <= config.prefetch <= 64:
             raise ConfigError(f"config={config!r}: up to 64 k-blocks are brought to L2 ahead: take a smaller prefetch")
+        if config.swap_ab and problem.columns != problem.n:
+            raise ConfigError(
+                f"config={config!r} computes the transposed product, whose columns are no pairs of a gate: take "
+                f"swap_ab=False"
+            )
         if constants.split_k > 1 and problem.batch_invariant:
             raise ConfigError(
                 f"config={config!r} splits k, and with batch_invariant=True all rows are summed in one order whatever "

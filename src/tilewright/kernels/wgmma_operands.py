@@ -63,16 +63,23 @@ def operands_of(problem: Problem) -> TmaOperands:
 def _tma_operands(problem: Problem) -> TmaOperands:
     m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
     out: tma.TmaTensor | Refusal
-    row_bytes = n * problem.out.dtype.nbytes
+    row_bytes = problem.columns * problem.out.dtype.nbytes
     if row_bytes % tma.STORE_BYTES:
         out = Refusal(
             f"out has rows of {row_bytes} bytes and TMA stores {tma.STORE_BYTES} at a time, past the end of a row"
         )
     else:
-        out = tma.tensor("out", problem.out, m, n, batch, inner="column")
-    return TmaOperands(
-        tma.factor("a", problem.a, m, k, batch, k="column"), tma.factor("b", problem.b, k, n, batch, k="row"), out
-    )
+        out = tma.tensor("out", problem.out, m, problem.columns, batch, inner="column")
+    b = tma.factor("b", problem.b, k, n, batch, k="row")
+    if is_stacked(problem) and isinstance(b, tma.TmaFactor) and (b.mn_major or b.tensor.shape[2] > 1):
+        b = Refusal("b has batches of its own, or TMA cannot walk its columns, of which gate='stacked' takes pairs")
+    return TmaOperands(tma.factor("a", problem.a, m, k, batch, k="column"), b, out)
+
+
+def is_stacked(problem: Problem) -> bool:
+    """Whether B's columns are paired over half of it."""
+    expression = problem.epilogue.expression
+    return expression is not None and expression.gate == "stacked"
 
 
 def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
@@ -90,19 +97,22 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
     if epilogue.is_linear:
         return 208, 208
     operands = [matrix for matrix in epilogue.operands if matrix.column_stride]  # others are read once a row
-    unpaired = [matrix for matrix in operands if not has_pairs(matrix, problem.n)]
+    unpaired = [matrix for matrix in operands if not has_pairs(matrix, problem.columns)]
     if epilogue.expression is not None and (epilogue.expression.operations > 24 or len(unpaired) > 4):
         return 64, 64
     accessed = (problem.out, epilogue.c, epilogue.bias, *operands)
-    most = 208 if all(matrix is None or has_pairs(matrix, problem.n) for matrix in accessed) else 128
+    most = 208 if all(matrix is None or has_pairs(matrix, problem.columns) for matrix in accessed) else 128
     return most, 64 if len(operands) > 4 else 128
 
 
 def scattered(problem: Problem) -> tuple[bool, bool]:
-    """Whether out is stored element by element, as the problem stands and transposed."""
-    if isinstance(operands_of(problem).out, tma.TmaTensor):
+    """Whether out is stored element by element, as the problem stands and transposed.
+
+    That of 4-byte elements was not measured, and counts as no.
+    """
+    if problem.out.dtype.nbytes != 2 or isinstance(operands_of(problem).out, tma.TmaTensor):
         return False, False
-    m, n, out = problem.m, problem.n, problem.out
+    m, n, out = problem.m, problem.columns, problem.out
     return Stores.of(out, m, n).scattered, Stores.of(out.transposed, n, m).scattered
 
 

@@ -96,7 +96,7 @@ class Limits(NamedTuple):
     mn_major: whether A and B are. most: accumulators of a thread that the epilogue's code is unrolled over, as the
     problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it. scattered:
     whether out is stored element by element, as the problem stands and swapped. splits: whether CTAs may each sum a
-    part of k, which rounds otherwise than one sum does.
+    part of k, which rounds otherwise than one sum does. gated: whether two columns of sums make one of out.
     """
 
     mn_major: tuple[bool, bool]
@@ -105,6 +105,7 @@ class Limits(NamedTuple):
     out_by_tma: bool
     scattered: tuple[bool, bool] = (False, False)
     splits: bool = True
+    gated: bool = False
 
 
 class Space:
@@ -127,6 +128,8 @@ class Space:
         if config.cluster_m * config.cluster_n * config.split_k > self._hardware.sm_count:
             return False
         if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.consumers:
+            return False
+        if self._limits.gated and (config.swap_ab or config.split_k > 1 or config.tile_n % 16):
             return False
         return self._stages(config) >= 2
 
@@ -175,6 +178,7 @@ class Space:
         by_tma = overlap and limits.out_by_tma and not tiling.swap_ab and tiling.tile_n % 16 == 0
         # Larger tiles have no SMEM for both a deep ring and the staging.
         by_tma = by_tma and tiling.tile_m * tiling.tile_n <= 256 * 176
+        by_tma = by_tma and not (limits.gated and tiling.tile_n % 128)  # stored in whole boxes of 64 columns
         config = WgmmaConfig(
             tiling.tile_m,
             tiling.tile_n,

@@ -22,8 +22,11 @@ class Binding(NamedTuple):
         return Binding(self.problem, not self.is_exchanged)
 
 
-def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
-    """The shape of a @ b by `numpy.matmul`'s rules; raises a ValueError with both shapes if they do not fit."""
+def result_shape(a: Operand, b: Operand, gate: str | None = None) -> tuple[int, ...]:
+    """The shape of a @ b by `numpy.matmul`'s rules, with a gate of half as many columns.
+
+    Raises a ValueError with both shapes if they do not fit.
+    """
     for name, operand in (("a", a), ("b", b)):
         if not operand.shape:
             raise ArgumentValueError(
@@ -36,7 +39,15 @@ def result_shape(a: Operand, b: Operand) -> tuple[int, ...]:
             f"{'second to last' if len(b.shape) > 1 else 'only one'} ({k_b}); should one of them be transposed?"
         )
     batch = _broadcast_shapes(a.shape[:-2], b.shape[:-2], a, b)
-    return batch + (a.shape[-2:-1] if len(a.shape) > 1 else ()) + (b.shape[-1:] if len(b.shape) > 1 else ())
+    columns = b.shape[-1:] if len(b.shape) > 1 else ()
+    if gate is not None:
+        if not columns or columns[0] % 2:
+            raise ArgumentValueError(
+                f"b has shape {b.shape}, and gate={gate!r} makes one column of the result of two of b: pass a b with "
+                f"an even number of columns"
+            )
+        columns = (columns[0] // 2,)
+    return batch + (a.shape[-2:-1] if len(a.shape) > 1 else ()) + columns
 
 
 def bind(
@@ -54,7 +65,8 @@ def bind(
     if expression is None and multiplies and (plain := _plain(operands, activation)) is not None:
         return Binding(plain)
     a, b = operands["a"], operands["b"]
-    shape = result_shape(a, b)
+    gate = None if expression is None else expression.gate
+    shape = result_shape(a, b, gate)
     _check(operands, shape, activation, expression)
     of_expression = () if expression is None else tuple(map(key_of, expression.operands))
     views = {
@@ -87,7 +99,7 @@ def bind(
             f"a, b and out have {len(problem.batch)} batch dimensions {problem.batch} that cannot be merged; at most "
             f"{MAX_BATCH_DIMS} are supported: make the operands contiguous or loop over the outermost dimension"
         )
-    if _column_major(problem):
+    if gate is None and _column_major(problem):
         return Binding(_normalized(problem.transposed), is_exchanged=True)
     return Binding(_normalized(problem))
 
@@ -119,6 +131,12 @@ def _plain(operands: Mapping[str, Operand], activation: str | None) -> Problem |
 _EPILOGUES = {activation: Epilogue(activation=activation) for activation in (None, *ACTIVATIONS)}
 
 
+def check_activation(activation: object) -> None:
+    """Raise a ValueError for an unknown activation."""
+    if not _is_known(activation):
+        raise ArgumentValueError(f"activation={activation!r} is unknown: use None or one of {', '.join(ACTIVATIONS)}")
+
+
 def _is_known(activation: object) -> bool:
     return activation is None or (isinstance(activation, str) and activation in ACTIVATIONS)
 
@@ -129,8 +147,7 @@ def _check(
     a, b, out = operands["a"], operands["b"], operands["out"]
     if a.dtype != b.dtype:
         raise ArgumentTypeError(f"a is {a.dtype} and b is {b.dtype}: both must have one dtype; convert one of them")
-    if not _is_known(activation):
-        raise ArgumentValueError(f"activation={activation!r} is unknown: use None or one of {', '.join(ACTIVATIONS)}")
+    check_activation(activation)
     for name, operand in operands.items():
         if operand.device != a.device:
             raise ArgumentValueError(
@@ -272,7 +289,7 @@ def _column_major(problem: Problem) -> bool:
 
 def _normalized(problem: Problem) -> Problem:
     """Give dimensions of extent 1, whose strides mean nothing, the strides of a packed, aligned array."""
-    if min(problem.m, problem.n, problem.k) > 1:
+    if min(problem.m, problem.columns, problem.k) > 1:
         return problem
     changed = {}
     for name, matrix in problem.operands():

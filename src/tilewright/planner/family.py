@@ -78,7 +78,7 @@ class Family:
         """The family of a planned product; None if what was checked and bound for it may not hold for other rows."""
         problem = request.problem
         holds = (
-            min(problem.m, problem.n, problem.k) > 1  # strides along single elements mean nothing, and are replaced
+            min(problem.m, problem.columns, problem.k) > 1  # strides of single elements mean nothing, and are replaced
             and request.operands["out"].strides[1] == 1  # out is 2-D, and the transposed product is not computed
             and (request.kernel, request.config) == ("auto", None)
             and request.backend.name != "emulator"  # which refuses long products

@@ -13,8 +13,8 @@ from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.problem import Problem
 
 
-def operands_of(call: Arrays, out_dtype: Any) -> dict[str, Operand]:
-    """The Operands of a call's arrays; without an out, one that has no memory yet.
+def operands_of(call: Arrays, out_dtype: Any, gate: str | None = None) -> dict[str, Operand]:
+    """The Operands of a call's arrays; without an out, one that has no memory yet, with a gate of half the columns.
 
     Raises a TypeError if out's dtype is not `out_dtype`, and what `adopt` raises.
     """
@@ -26,7 +26,7 @@ def operands_of(call: Arrays, out_dtype: Any) -> dict[str, Operand]:
     wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
     a = operands["a"]
     if "out" not in operands:
-        shape = result_shape(a, operands["b"])
+        shape = result_shape(a, operands["b"], gate)
         operands["out"] = Operand(0, shape, contiguous_strides(shape), wanted or a.dtype, a.device, True, None)
     elif wanted is not None and operands["out"].dtype != wanted:
         raise ArgumentTypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")

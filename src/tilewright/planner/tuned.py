@@ -61,7 +61,8 @@ class Key(NamedTuple):
         """The Key of a problem."""
         matrices = dict(problem.operands())
         words = [f"{name} {_form(matrix)}" for name, matrix in problem.epilogue.read()]
-        words += [str(each) for each in (problem.epilogue.activation, problem.epilogue.expression) if each is not None]
+        activation, expression = problem.epilogue.activation, problem.epilogue.expression
+        words += [str(each) for each in (activation, expression and expression.gate, expression) if each is not None]
         words += ["batch-invariant"] if problem.batch_invariant else []
         shared = [name for name in ("a", "b") if problem.batch and not any(matrices[name].batch_strides)]
         return cls(

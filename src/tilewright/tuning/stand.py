@@ -18,7 +18,7 @@ from tilewright.measure.graph import graph_work
 from tilewright.measure.protocol import Work
 from tilewright.operand import byte_range
 from tilewright.problem import EXCHANGED, Matrix, Problem, operand_names
-from tilewright.reference import reference, sampled_lines
+from tilewright.reference import columns_of_b, reference, sampled_lines
 from tilewright.rounding import round_up
 from tilewright.tuning.candidates import Candidate
 
@@ -134,11 +134,13 @@ class Stand:
     def _against_float64(self, start: int, candidate: Candidate) -> str:
         problem, places = self.problem, self._places
         rng = np.random.default_rng(self._seed)
-        rows, columns = (sampled_lines(rng, extent, SAMPLED) for extent in (problem.m, problem.n))
+        rows, columns = (sampled_lines(rng, extent, SAMPLED) for extent in (problem.m, problem.columns))
+        expression = problem.epilogue.expression
+        of_b = columns_of_b(expression and expression.gate, problem.columns, columns)
         batch = tuple(int(rng.integers(extent)) for extent in problem.batch)
         k = np.arange(problem.k)
         a = places["a"].elements(self._patterns[problem.a.dtype], (*batch, rows[:, None], k[None, :]))
-        b = places["b"].elements(self._patterns[problem.b.dtype], (*batch, k[:, None], columns[None, :]))
+        b = places["b"].elements(self._patterns[problem.b.dtype], (*batch, k[:, None], of_b[None, :]))
         at = (*batch, rows[:, None], columns[None, :])
         addends = {
             name: places[name].elements(self._patterns[places[name].matrix.dtype], at)

@@ -1,9 +1,11 @@
 """Schedules against the published example, and their reads against counts by hand."""
 
+import re
+
 import pytest
 
 from tilewright.errors import ArgumentValueError
-from tilewright.model.schedules import Schedule, TileSizes, line_bytes_of, schedule_reads, schedules
+from tilewright.model.schedules import Schedule, TileSizes, line_bytes_of, schedule_of, schedule_reads, schedules
 
 
 def test_the_published_example():
@@ -25,6 +27,29 @@ def test_an_order_of_ones_own():
     reads = schedule_reads(diagonal, tile, 64, 1 << 20)
     assert (reads.l2_bytes, reads.hbm_bytes, reads.least_bytes) == (8 * 8192, 4 * 8192, 4 * 8192)
     assert reads.as_dict()["hit_rate"] == 0.5
+
+
+def test_an_order_as_an_expression():
+    columns = schedule_of("index % tiles_m * tiles_n + index // tiles_m", 2, 3, 2)
+    assert columns.order == ((0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2))
+    assert columns.operands == [3, 3, 3]
+    rows = schedule_of("index", 8, 8, 10)
+    assert rows.operands == schedules(8, 8, 10)[0].operands
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("index // 2", "is 0 at index 1, that of index 0: give each of the numbers 0 to 5 once"),
+        ("index + 1", "is 6 at index 5, no tile"),
+        ("None", "is None at index 0, no tile"),
+        ("index - 1", "is -1 in index 0: give a number from 0 on"),
+        ("lane", "'lane' in 'lane' is not understood: use index, tiles_m, tiles_n, whole numbers"),
+    ],
+)
+def test_an_order_takes_each_tile_once(expression, why):
+    with pytest.raises(ArgumentValueError, match=re.escape(why)):
+        schedule_of(expression, 2, 3, 2)
 
 
 def test_an_l2_that_holds_nothing_of_the_last_wave():
@@ -57,3 +82,13 @@ def test_lines_divide_the_parts_of_a_tile(tile, line):
 def test_impossible_extents_are_refused(arguments, named):
     with pytest.raises(ArgumentValueError, match=f"{named} must be an integer from 1 on"):
         schedules(*arguments)
+
+
+def test_what_takes_too_long_is_refused():
+    with pytest.raises(ArgumentValueError, match=r"10,000 x 10,000 are too many tiles to follow"):
+        schedules(10_000, 10_000, 132)
+    with pytest.raises(ArgumentValueError, match=r"10,000 x 10,000 are too many tiles to follow"):
+        schedule_of("index", 10_000, 10_000, 132)
+    (rows, _) = schedules(512, 256, 132)
+    with pytest.raises(ArgumentValueError, match=r"L2 would read 402,653,184 lines of 16,384 bytes"):
+        schedule_reads(rows, TileSizes(128, 256, 64, 2), 65536, 60 << 20)

@@ -16,6 +16,7 @@ from tilewright.cli.options import (
     DTypeName,
     DTypeOption,
     EpilogueOption,
+    GateOption,
     Json,
     K,
     Layout,
@@ -58,6 +59,7 @@ def run(
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = False,
     epilogue: EpilogueOption = None,
     operand: OperandOption = None,
+    gate: GateOption = None,
     backend: BackendOption = BackendName.auto,
     seed: Seed = 0,
     as_json: Json = False,
@@ -82,14 +84,13 @@ def run(
     silence("tilewright.planner.choose")  # the outcome says why
     on_gpu = wants_gpu(backend)
     kind = dtypes.parse(dtype.value, "--dtype")
+    plain = {"bias": bias, "activation": activation.value if activation else None}
     product = Product(
         *(shape or GPU_SHAPE),
         dtype=kind,
         out_dtype=dtypes.parse(out_dtype.value, "--out-dtype") if out_dtype else kind,
         layout=layout.value,
-        bias=bias,
-        activation=activation.value if activation else None,
-        **expression_of(epilogue, operand, bias=bias, activation=activation),
+        **(expression_of(epilogue, operand, gate, bias=bias, activation=activation) or plain),
     )
     outcome = _on_gpu(product, kernel, seed) if on_gpu else _emulated(product, shape or EMULATED_SHAPE, kernel, seed)
     if as_json:
@@ -121,7 +122,7 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     placement = gpu_placement(product.dtype)
     arrays = {name: placement.from_numpy(array) for name, array in operands.items()}
     # NaN shows elements that were not written.
-    out = placement.from_numpy(np.full((product.m, product.n), np.nan, product.out_dtype.numpy_dtype))
+    out = placement.from_numpy(np.full((product.m, product.columns), np.nan, product.out_dtype.numpy_dtype))
     a, b, added = arrays["a"], arrays["b"], product.added(arrays)
     planned = plan(a, b, **added, **product.epilogue, out=out, kernel=kernel, backend="gpu")
     planned(a, b, **added, out=out)
@@ -247,7 +248,7 @@ def _rate(tflops: float) -> str:
 
 def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> Outcome:
     """The part of the outcome that is the same on a GPU and in the emulator."""
-    total = product.m * product.n
+    total = product.m * product.columns
     record = {
         "kernel": planned.kernel.name if planned.kernel else None,
         "config": dataclasses.asdict(planned.config) if planned.config else None,
@@ -259,7 +260,8 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "dtype": product.dtype.name,
         "out_dtype": product.out_dtype.name,
         "layout": product.layout,
-        "epilogue": product.epilogue["epilogue"],
+        "epilogue": product.epilogue.get("epilogue"),
+        "gate": product.epilogue.get("gate"),
         "verified": comparison.verified,
         # JSON has no NaN, the value of an element that was not written.
         "relative_error": comparison.relative_error if isfinite(comparison.relative_error) else None,

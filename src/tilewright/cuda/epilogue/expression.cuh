@@ -9,10 +9,12 @@
 //     }
 //   };
 //
-// and its Config names it as Expression (kernels/epilogue.py).
+// and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
+// in place of acc.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/pairs.cuh"
+#include "epilogue/scaled.cuh"
 #include "parameters.cuh"
 #include "types.cuh"
 
@@ -20,6 +22,18 @@ namespace tilewright {
 
 template <class Config>
 concept HasExpression = requires { typename Config::Expression; };
+
+// Whether it takes two neighboring columns of sums, and makes one column of out of them.
+template <class Config>
+concept HasGate = requires { requires Config::gated; };
+
+// Whether these are columns j and j + n / 2 of B, rather than 2j and 2j + 1.
+template <class Config>
+concept IsStacked = requires { requires Config::stacked; };
+
+// Columns of sums for each column of out.
+template <class Config>
+constexpr int sums_per_column = HasGate<Config> ? 2 : 1;
 
 // The parameters of a kernel whose expression has so many operands.
 template <int count>
@@ -74,6 +88,11 @@ struct OperandRows<> {
     return make_float2(Expression::apply(acc.x, values.x...),
                        Expression::apply(acc.y, values.y...));
   }
+
+  template <class Expression, class... Values>
+  static __device__ __forceinline__ float gate(float2 acc, int, int, Values... values) {
+    return Expression::apply(acc.x, acc.y, values.x...);
+  }
 };
 
 template <class First, class... Others>
@@ -93,6 +112,13 @@ struct OperandRows<First, Others...> {
                                           Values... values) const {
     return others.template apply<Expression>(acc, column, inside, values...,
                                              first.load(column, inside));
+  }
+
+  template <class Expression, class... Values>
+  __device__ __forceinline__ float gate(float2 acc, int column, int inside,
+                                        Values... values) const {
+    return others.template gate<Expression>(acc, column, inside, values...,
+                                            first.load(column, inside));
   }
 };
 
@@ -119,8 +145,14 @@ class ExpressionRow {
   // The values of `column` and the next from their accumulators; `inside` of them exist.
   __device__ __forceinline__ float2 finish(float first, float second, int column,
                                            int inside) const {
-    return operands.template apply<Expression>(make_float2(alpha * first, alpha * second), column,
-                                               inside);
+    return operands.template apply<Expression>(
+        make_float2(scaled(alpha, first), scaled(alpha, second)), column, inside);
+  }
+
+  // The value of `column` of out from its two accumulators; it exists if `inside` is positive.
+  __device__ __forceinline__ float gate(float x, float y, int column, int inside) const {
+    return operands.template gate<Expression>(make_float2(scaled(alpha, x), scaled(alpha, y)),
+                                              column, inside);
   }
 };
 

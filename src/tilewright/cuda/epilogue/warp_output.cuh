@@ -52,7 +52,7 @@ class WarpOutput {
 
   // The number of elements of out from here to the end of the row; 0 or less if there are none.
   __device__ __forceinline__ int columns_inside(int row, int column) const {
-    return row < parameters.m ? parameters.n - column : 0;
+    return row < parameters.m ? parameters.n / sums_per_column<Config> - column : 0;
   }
 
   static __device__ __forceinline__ void store_pair(Output* element, int64_t stride, int inside,
@@ -105,6 +105,24 @@ class WarpOutput {
             __shfl_xor_sync(0xFFFFFFFF, upper ? words[b] : words[b + bit], bit);
         (upper ? words[b] : words[b + bit]) = received;
       }
+    }
+  }
+
+  // Lane l of a row has columns l and l + 4 of eight; afterwards it has 2l and 2l + 1 (lanes modulo
+  // 4).
+  __device__ __forceinline__ Word gathered(float low, float high) const {
+    const int even = lane / 4 * 4 + lane % 2 * 2;
+    if constexpr (sizeof(Output) == 2) {
+      const uint32_t both = word_of<Output>(low, high);
+      const uint32_t first = __shfl_sync(0xFFFFFFFF, both, even);
+      const uint32_t second = __shfl_sync(0xFFFFFFFF, both, even + 1);
+      return __byte_perm(first, second, lane % 4 < 2 ? 0x5410 : 0x7632);
+    } else {
+      const float lows[2] = {__shfl_sync(0xFFFFFFFF, low, even),
+                             __shfl_sync(0xFFFFFFFF, low, even + 1)};
+      const float highs[2] = {__shfl_sync(0xFFFFFFFF, high, even),
+                              __shfl_sync(0xFFFFFFFF, high, even + 1)};
+      return lane % 4 < 2 ? word_of<Output>(lows[0], lows[1]) : word_of<Output>(highs[0], highs[1]);
     }
   }
 
@@ -247,8 +265,9 @@ class WarpOutput {
                                         uint32_t warp_staging)
       : parameters(p), map(map_out), staging(warp_staging) {}
 
-  __device__ __forceinline__ void finish(Words& words, const float (&accumulators)[2 * pairs],
-                                         const WarpTile& at) const {
+  __device__ __forceinline__ void finish(
+      Words& words, const float (&accumulators)[2 * pairs * sums_per_column<Config>],
+      const WarpTile& at) const {
     const Epilogue<Config> epilogue(parameters, at.batch);
     int row = at.row + lane / 4, column = at.column + lane % 4 * 2;
     // The compiler must not keep values derived from these in registers until the next row block.
@@ -264,7 +283,16 @@ class WarpOutput {
 #pragma unroll
       for (int block = 0; block < blocks; ++block) {
         const int q = block * 2 + half;
-        if constexpr (HasExpression<Config>) {
+        if constexpr (HasGate<Config>) {
+          // Of each of two blocks of sums, a lane has one column of out.
+          const int of_lane = at.column + lane % 4 + block * 8;
+          const int left = columns_inside(row + half * 8, of_lane);
+          const float* sums = &accumulators[(block * 4 + half) * 2];
+          const float low = epilogue_row.expression.gate(sums[0], sums[1], of_lane, left);
+          const float high = epilogue_row.expression.gate(sums[4], sums[5], of_lane + 4, left - 4);
+          words[q] = gathered(low, high);
+          continue;
+        } else if constexpr (HasExpression<Config>) {
           if (block == 0) asm volatile("" : "+r"(column));  // as above, until the next half
           const float2 pair = epilogue_row.expression.finish(
               accumulators[2 * q], accumulators[2 * q + 1], column + block * 8, inside - block * 8);

@@ -23,8 +23,9 @@ template <class Config>
 using CursorA = TileCursor<typename Config::Input, Config::tile_m, Config::tile_k,
                            Config::a_k_major, Config::a_copy_elements, Config::threads>;
 template <class Config>
-using CursorB = TileCursor<typename Config::Input, Config::tile_n, Config::tile_k,
-                           Config::b_k_major, Config::b_copy_elements, Config::threads>;
+using CursorB =
+    TileCursor<typename Config::Input, Config::tile_n, Config::tile_k, Config::b_k_major,
+               Config::b_copy_elements, Config::threads, IsStacked<Config>>;
 
 template <class Config>
 struct Storage {
@@ -57,7 +58,8 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
       a.column_stride, first_m, parameters.m, parameters.k);
   TileCopy<CursorB<Config>, Input, Config::b_copy_bytes, steps> copy_b(
       static_cast<const Input*>(b.pointer) + batch_offset(parameters, b, tile.batch),
-      b.column_stride, b.row_stride, first_n, parameters.n, parameters.k);
+      b.column_stride, b.row_stride, first_n, parameters.n, parameters.k,
+      parameters.n / 2 * b.column_stride);
 
   const auto stage_a = [&](int stage) { return shared_address(storage.a[stage]); };
   const auto stage_b = [&](int stage) { return shared_address(storage.b[stage]); };

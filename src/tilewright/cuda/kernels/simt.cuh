@@ -33,9 +33,9 @@ struct Storage {
 // Brings the tiles of one operand along k into SMEM: `fetch` loads one into registers, `put` stores
 // it. Elements outside the matrix are never read and become zero. With `elements` = 4, neighbors
 // must be contiguous and aligned in GMEM.
-template <int tile_mn, int tile_k, bool k_major, int elements, int threads>
+template <int tile_mn, int tile_k, bool k_major, int elements, int threads, bool stacked = false>
 class StagedCopy {
-  using Cursor = TileCursor<float, tile_mn, tile_k, k_major, elements, threads>;
+  using Cursor = TileCursor<float, tile_mn, tile_k, k_major, elements, threads, stacked>;
   Cursor cursor;
   alignas(16) float staged[Cursor::passes][elements];
 
@@ -43,9 +43,9 @@ class StagedCopy {
   // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k). The
   // compiler knows the stride of neighbors.
   __device__ __forceinline__ StagedCopy(const float* matrix, int64_t mn_stride, int64_t k_stride,
-                                        int mn_start, int mn, int k)
+                                        int mn_start, int mn, int k, int64_t apart = 0)
       : cursor(matrix, elements == 4 && !k_major ? 1 : mn_stride,
-               elements == 4 && k_major ? 1 : k_stride, mn_start, mn, k) {}
+               elements == 4 && k_major ? 1 : k_stride, mn_start, mn, k, apart) {}
 
   // One test covers the whole tile: inside the matrix, the passes only load.
   __device__ __forceinline__ void fetch() {
@@ -69,7 +69,7 @@ class StagedCopy {
 #pragma unroll
         for (int i = 0; i < elements; ++i) staged[pass][i] = i < valid ? source[i] : 0.0f;
       }
-      Cursor::step(source, Cursor::rows_per_pass * cursor.row_stride);
+      Cursor::step(source, Cursor::rows_per_pass / Cursor::rows_per_stride * cursor.row_stride);
     }
   }
 
@@ -152,9 +152,10 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
       copy_a(static_cast<const float*>(a.pointer) + batch_offset(parameters, a, tile.batch),
              a.row_stride, a.column_stride, first_m, parameters.m, parameters.k);
   StagedCopy<Config::tile_n, Config::tile_k, Config::b_k_major, Config::b_copy_elements,
-             Config::threads>
+             Config::threads, IsStacked<Config>>
       copy_b(static_cast<const float*>(b.pointer) + batch_offset(parameters, b, tile.batch),
-             b.column_stride, b.row_stride, first_n, parameters.n, parameters.k);
+             b.column_stride, b.row_stride, first_n, parameters.n, parameters.k,
+             parameters.n / 2 * b.column_stride);
 
   float accumulators[Config::thread_m][Config::thread_n] = {};
   Fragments<Config> fragments[2];  // of even and of odd k

@@ -57,7 +57,8 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   auto locate = [&](uint32_t tile_index) {
     const auto tile = tiles.locate(tile_index);
     return WarpTile{tile.row + index * row_blocks * 64 + warp * 16,
-                    tile.column + place.part * Config::out_columns, tile.batch};
+                    tile.column / sums_per_column<Config> + place.part * Config::out_columns,
+                    tile.batch};
   };
   auto row_block = [](const WarpTile& tile, int i) {
     return WarpTile{tile.row + i * 64, tile.column, tile.batch};

@@ -21,6 +21,7 @@
 //
 // Operands are read step by step, every `workers`-th, and each load goes on to the next.
 #pragma once
+#include "epilogue/expression.cuh"
 #include "mainloop/eight_elements.cuh"
 #include "parameters.cuh"
 #include "ptx/mma.cuh"
@@ -36,17 +37,19 @@ __device__ __forceinline__ int place_in_step() {
 
 // Vectors along k: rows of activations or columns of weights. A lane has `count` of them, one for
 // each eight rows or columns of fragments. Beyond the last one that exists, it reads an earlier one
-// again.
-template <class Config, int count, int bytes, bool once>
+// again. stacked: vectors 2j and 2j + 1 are number j of the matrix and of its second half.
+template <class Config, int count, int bytes, bool once, bool stacked = false>
 class VectorsAlongK {
   using Input = typename Config::Input;
   const Input* source;  // of the first one
-  int64_t distance, stride;
+  int64_t distance, stride, half;
   int last;
   Runs<bytes> runs;
 
   __device__ __forceinline__ const Input* at(int i, int last_one) const {
-    return source + minimum(i, last_one) * distance;
+    i = minimum(i, last_one);
+    if constexpr (stacked && apart == 1) return source + i / 2 * distance + i % 2 * half;
+    return source + i * distance;
   }
 
   // As `last`, but what follows from it is computed again, and not kept in registers.
@@ -67,12 +70,15 @@ class VectorsAlongK {
   __device__ __forceinline__ VectorsAlongK(const GemmParameters& p, const MatrixParameters& matrix,
                                            int batch, int64_t mn_stride, int64_t k_stride,
                                            int first, int end, int step)
-      : distance(apart * mn_stride),
+      : distance((stacked && apart > 1 ? apart / 2 : apart) * mn_stride),
         stride(bytes > 2 ? 1 : k_stride),
+        half(end / 2 * mn_stride),
         last(maximum(end - 1 - first - place(), 0) / apart),
         runs(stride) {
+    const int own = minimum(first + place(), end - 1);
     source = static_cast<const Input*>(matrix.pointer) + batch_offset(p, matrix, batch) +
-             minimum(first + place(), end - 1) * mn_stride + place_in_step<Config>() * stride;
+             place_in_step<Config>() * stride;
+    source += stacked ? own / 2 * mn_stride + own % 2 * half : own * mn_stride;
     skip(step);
   }
 
@@ -118,10 +124,10 @@ struct Activations
 // Columns of B, tile_n from `first_n` on, in `blocks` fragments of 16 rows. k_major: neighbors in
 // memory are neighbors along k.
 template <class Config, bool k_major = Config::b_k_major>
-struct Weights
-    : VectorsAlongK<Config, Config::tile_n * Config::k_parts / 8, Config::b_bytes, true> {
+struct Weights : VectorsAlongK<Config, Config::tile_n * Config::k_parts / 8, Config::b_bytes, true,
+                               IsStacked<Config>> {
   static constexpr int blocks = Config::tile_n * Config::k_parts / 16;
-  using Vectors = VectorsAlongK<Config, blocks * 2, Config::b_bytes, true>;
+  using Vectors = VectorsAlongK<Config, blocks * 2, Config::b_bytes, true, IsStacked<Config>>;
 
   __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
       : Vectors(p, p.b, batch, p.b.column_stride, p.b.row_stride, first_n, p.n, step) {}

@@ -30,8 +30,8 @@ class TileCopy {
  public:
   // The CTA's tiles start at row or column `mn_start` of the matrix, whose size is (mn, k).
   __device__ __forceinline__ TileCopy(const Input* matrix, int64_t mn_stride, int64_t k_stride,
-                                      int mn_start, int mn, int k)
-      : origin(matrix), cursor(matrix, mn_stride, k_stride, mn_start, mn, k) {}
+                                      int mn_start, int mn, int k, int64_t apart = 0)
+      : origin(matrix), cursor(matrix, mn_stride, k_stride, mn_start, mn, k, apart) {}
 
   // Starts the next slice. Slices come in order, tile after tile, even beyond the end of k.
   __device__ __forceinline__ void fetch(int slice, uint32_t tile) {

@@ -10,8 +10,10 @@ namespace tilewright {
 
 // One thread's way through the tiles. In each pass the threads take `rows_per_pass` neighboring
 // rows, and each thread takes `elements` neighbors of a row. After the passes of one tile come
-// those of the next, even beyond the end of k.
-template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads>
+// those of the next, even beyond the end of k. stacked: rows come in pairs, `apart` elements apart,
+// and mn_stride leads from pair to pair.
+template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads,
+          bool stacked = false>
 struct TileCursor {
   static constexpr int rows = k_major ? tile_mn : tile_k;
   static constexpr int columns = k_major ? tile_k : tile_mn;
@@ -20,6 +22,8 @@ struct TileCursor {
   static constexpr int passes = rows / rows_per_pass;
   static_assert(threads_per_row * elements == columns);
   static_assert(rows_per_pass * threads_per_row == threads && passes * rows_per_pass == rows);
+  static constexpr int rows_per_stride = stacked ? 2 : 1;
+  static_assert(!stacked || (k_major && rows_per_pass % 2 == 0));
 
   // This thread's first element of the next pass, which may lie outside the matrix.
   const Element* source;
@@ -29,14 +33,16 @@ struct TileCursor {
 
   // The tiles start at row or column `mn_start` of `matrix`, whose size is (mn, k).
   __device__ __forceinline__ TileCursor(const Element* matrix, int64_t mn_stride, int64_t k_stride,
-                                        int mn_start, int mn, int k)
+                                        int mn_start, int mn, int k, int64_t apart = 0)
       : row_stride(k_major ? mn_stride : k_stride),
         column_stride(k_major ? k_stride : mn_stride),
         first_row(threadIdx.x / threads_per_row),
         column(threadIdx.x % threads_per_row * elements),
         rows_left((k_major ? mn - mn_start : k) - first_row),
         columns_left((k_major ? k : mn - mn_start) - column) {
-    source = matrix + mn_start * mn_stride + first_row * row_stride + column * column_stride;
+    source = matrix + mn_start / rows_per_stride * mn_stride +
+             first_row / rows_per_stride * row_stride + column * column_stride;
+    if constexpr (stacked) source += first_row % 2 * apart;
   }
 
   // This thread's row of the tile in `pass`.
@@ -54,8 +60,8 @@ struct TileCursor {
 
   // Moves on to the pass after `pass`.
   __device__ __forceinline__ void advance(int pass) {
-    step(source, rows_per_pass * row_stride);
-    if (pass == passes - 1) next_tile(rows * row_stride);
+    step(source, rows_per_pass / rows_per_stride * row_stride);
+    if (pass == passes - 1) next_tile(rows / rows_per_stride * row_stride);
   }
 
   // Moves on to the next tile's first pass; `source` has `walked` on from this tile's first pass.

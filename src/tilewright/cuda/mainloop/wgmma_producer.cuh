@@ -1,6 +1,7 @@
 // The producer of a warp-specialized kernel: one thread that brings tiles of A and B by TMA, which
 // the CTAs of a cluster multicast to each other by turns (sm_90).
 #pragma once
+#include "epilogue/expression.cuh"
 #include "mainloop/pipeline.cuh"
 #include "mainloop/wgmma_storage.cuh"
 #include "parameters.cuh"
@@ -15,9 +16,11 @@
 namespace tilewright {
 
 // One operand of a tile, as this CTA loads it: the k-blocks whose turn it is, for all of the `ctas`
-// CTAs that share it.
-template <class Operand, int ctas>
+// CTAs that share it. stacked: rows come in pairs, half of the operand apart; the map's dimensions
+// are those along k, of a pair, and of pairs.
+template <class Operand, int ctas, bool stacked = false>
 struct Source {
+  static_assert(!stacked || !Operand::mn_major);
   const TensorMap& map;
   bool once;         // nothing of it is read twice
   uint64_t policy;   // of L2, if so
@@ -47,6 +50,10 @@ struct Source {
   __device__ __forceinline__ void load(uint32_t tile, int mn, int k_block, int k, int batch,
                                        uint32_t barrier) const {
     for_each_box<spans>(mn, k_block, k, [&](uint32_t at, int x, int y) {
+      if constexpr (stacked) {
+        batch = y / 2;
+        y = 0;
+      }
       if constexpr (ctas > 1) {
         if (once) {
           tma_load_multicast(tile + at, map, x, y, batch, barrier, sharing, policy);
@@ -65,8 +72,9 @@ struct Source {
 
   template <int spans>
   __device__ __forceinline__ void prefetch(int mn, int k_block, int k, int batch) const {
-    for_each_box<spans>(mn, k_block, k,
-                        [&](uint32_t, int x, int y) { tma_prefetch(map, x, y, batch); });
+    for_each_box<spans>(mn, k_block, k, [&](uint32_t, int x, int y) {
+      tma_prefetch(map, x, stacked ? 0 : y, stacked ? y / 2 : batch);
+    });
   }
 };
 
@@ -83,8 +91,8 @@ __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline
   const uint64_t policy = evict_first();
   const Source<OperandA<Config>, Config::cluster_n> a{map_a, tiles.reads_a_once(), policy, place.n,
                                                       sharing_a};
-  const Source<OperandB<Config>, Config::cluster_m> b{map_b, tiles.reads_b_once(), policy, place.m,
-                                                      sharing_b};
+  const Source<OperandB<Config>, Config::cluster_m, IsStacked<Config>> b{
+      map_b, tiles.reads_b_once(), policy, place.m, sharing_b};
   const bool batched = parameters.batch_count > 1;
   const bool a_broadcast = batched && is_broadcast(parameters, parameters.a);
   const bool b_broadcast = batched && is_broadcast(parameters, parameters.b);

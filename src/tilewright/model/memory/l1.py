@@ -21,12 +21,15 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import SECTOR_BYTES
 from tilewright.model.memory.banks import Indices
 from tilewright.model.memory.coalescing import LINE_BYTES, coalescing
-from tilewright.model.memory.pattern import addresses_of
+from tilewright.model.memory.pattern import Expression, addresses_of
 from tilewright.rounding import ceil_div, natural
 
 TAGS_PER_CLOCK = 4
 SETS = 4
 _SECTORS = LINE_BYTES // SECTOR_BYTES
+
+MOST_LOADS = 1 << 16
+"""Of a loop that is followed: more take too long."""
 
 Replacement = Literal["lru", "fifo"]
 """The line that makes room: the least recently used one, or the oldest one."""
@@ -124,8 +127,13 @@ def flow_of(l1: L1, expression: str, width: int, steps: int, warps: int) -> list
     """
     natural("steps", steps, 1)
     natural("warps", warps, 1)
+    if steps * warps > MOST_LOADS:
+        raise ArgumentValueError(
+            f"{steps:,} steps of {warps:,} warps are too many loads to follow: give {MOST_LOADS:,} at most"
+        )
+    parsed = Expression(expression)
     return [
-        total(l1.load(addresses_of(expression, warp=warp, step=step), width) for warp in range(warps))
+        total(l1.load(addresses_of(parsed, warp=warp, step=step), width) for warp in range(warps))
         for step in range(steps)
     ]
 
