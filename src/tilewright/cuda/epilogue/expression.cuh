@@ -14,6 +14,7 @@
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/pairs.cuh"
+#include "epilogue/scaled.cuh"
 #include "parameters.cuh"
 #include "types.cuh"
 
@@ -144,13 +145,14 @@ class ExpressionRow {
   // The values of `column` and the next from their accumulators; `inside` of them exist.
   __device__ __forceinline__ float2 finish(float first, float second, int column,
                                            int inside) const {
-    return operands.template apply<Expression>(make_float2(alpha * first, alpha * second), column,
-                                               inside);
+    return operands.template apply<Expression>(
+        make_float2(scaled(alpha, first), scaled(alpha, second)), column, inside);
   }
 
   // The value of `column` of out from its two accumulators; it exists if `inside` is positive.
   __device__ __forceinline__ float gate(float x, float y, int column, int inside) const {
-    return operands.template gate<Expression>(make_float2(alpha * x, alpha * y), column, inside);
+    return operands.template gate<Expression>(make_float2(scaled(alpha, x), scaled(alpha, y)),
+                                              column, inside);
   }
 };
 
