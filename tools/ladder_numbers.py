@@ -7,7 +7,6 @@ shape. The index shows the record of 4096^3.
 import json
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cache, partial
 from math import prod
 from pathlib import Path
@@ -23,7 +22,8 @@ from tilewright.hardware import H200  # noqa: E402
 from tilewright.kernels.ladder import LADDER, before, gains  # noqa: E402
 from tilewright.kernels.ladder.hopper import ScheduleConfig  # noqa: E402
 from tilewright.kernels.ladder.rung import Published  # noqa: E402
-from tilewright.model.l2 import H200_L2, product_reads, simulate  # noqa: E402
+from tilewright.model.chips import CHIPS  # noqa: E402
+from tilewright.model.l2 import Cache, product_reads, simulate  # noqa: E402
 from tilewright.model.raster import TileOrder, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
@@ -114,7 +114,7 @@ def _read_from_dram(name: str, schedule: TileOrder, product: dict[str, Any]) -> 
     }  # fmt: skip
     tile = orders[schedule]
     tiles_m, tiles_n = problem.m // tile_m, problem.n // tile_n
-    l2 = replace(H200_L2, line_bytes=LINE_BYTES)
+    l2 = Cache(CHIPS[H200.name].l2_bytes, line_bytes=LINE_BYTES)
     lines = product_reads(
         [tile(index, tiles_m, tiles_n) for index in range(tiles_m * tiles_n)],
         tile_m=tile_m, tile_n=tile_n, tile_k=sizes["tile_k"], k=problem.k, element_bytes=bf16.nbytes,

@@ -3,7 +3,7 @@
 python tools/machine_pages.py [--check] [PAGE...]; --check only says which files differ
 
 A block that begins with ```console shows a command after `$ ` and what it prints. If the command has `--plot NAME.svg`,
-that picture goes into docs/machine/pictures/.
+that picture goes into docs/machine/pictures/. Commands find the records of results/.
 """
 
 import argparse
@@ -51,9 +51,11 @@ def main() -> int:
 
 def made_by(page: Path) -> Iterator[tuple[Path, str]]:
     """The page and its pictures, as its commands say."""
-    with tempfile.TemporaryDirectory() as folder:
-        text = _SHOWN.sub(lambda found: f"$ tilewright {found[1]}\n{output(found[1], Path(folder))}", read(page))
-        for picture in sorted(Path(folder).iterdir()):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "results").symlink_to(ROOT / "results")
+        text = _SHOWN.sub(lambda found: f"$ tilewright {found[1]}\n{output(found[1], folder)}", read(page))
+        for picture in sorted(path for path in folder.iterdir() if path.is_file()):
             yield FOLDER / "pictures" / picture.name, read(picture)
     yield page, text
 

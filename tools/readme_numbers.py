@@ -70,6 +70,23 @@ def host_time() -> list[str]:
     return [*lines, "", f"To reproduce: `{record['command']}`"]
 
 
+def invariance() -> list[str]:
+    """What `batch_invariant=True` costs, product by product."""
+    record = json.loads((ROOT / "results" / "batch_invariant.json").read_text())
+    lines = [
+        "What [`batch_invariant=True`](docs/batch-invariance.md) costs, in bursts, bf16, layout nt:",
+        "",
+        "| m, n, k | us | with `batch_invariant=True` | cuBLAS |",
+        "|---|---|---|---|",
+    ]
+    for product in record["products"]:
+        entries = {entry["contender"]: entry["burst"]["time_us"] for entry in product["contenders"]}
+        free, invariant, cublas = (entries[name] for name in ("tilewright", "tilewright:invariant", "cublas"))
+        share = f"{invariant:.1f} ({round(100 * (invariant / free - 1)):+d}%)"
+        lines.append(f"| {product['m']}, {product['n']}, {product['k']} | {free:.1f} | {share} | {cublas:.1f} |")
+    return [*lines, "", f"{record['gpu']}, {record['date'][:10]}. To reproduce: `{record['command']}`"]
+
+
 def verification() -> list[str]:
     """The number of generated products that the last GPU run verified, by kernel."""
     record = json.loads((ROOT / "results" / "gpu_verification.json").read_text())
@@ -107,7 +124,7 @@ def proof() -> list[str]:
 
 def readme() -> list[str]:
     """The numbers of the README."""
-    return [*throughput(), "", *performance_numbers.summary(), "", *host_time(), "", *verification()]
+    return [*throughput(), "", *performance_numbers.summary(), "", *invariance(), "", *host_time(), "", *verification()]
 
 
 def main() -> int:

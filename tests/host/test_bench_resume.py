@@ -402,8 +402,9 @@ def test_the_proof_has_24_products_nt_and_8_nn_against_all_peers():
     assert [shape.layout for shape in suite.shapes].count("nt") == 24
     assert [shape.layout for shape in suite.shapes].count("nn") == 8
     assert suite.contenders == ("tilewright", "tilewright:tuned", "cublas", "cublaslt", "triton", "quack")
-    others = [suites.load(name).contenders for name in suites.names() if name != "proof"]
+    others = [suites.load(name).contenders for name in suites.names() if name not in ("proof", "invariant")]
     assert set(others) == {("tilewright", "cublas", "triton")}
+    assert suites.load("invariant").contenders == ("tilewright", "tilewright:invariant", "cublas")
 
 
 def test_random_shapes_follow_from_the_seed():

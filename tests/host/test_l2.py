@@ -2,7 +2,8 @@
 
 import pytest
 
-from tilewright.model.l2 import H200_L2, Cache, product_reads, simulate, simulate_partitions
+from tilewright.model.chips import CHIPS
+from tilewright.model.l2 import Cache, product_reads, simulate, simulate_partitions
 from tilewright.model.raster import hilbert_tile, row_major_tile
 
 SMALL = Cache(nbytes=4 * 2 * 64, ways=2, line_bytes=64)
@@ -52,7 +53,7 @@ def test_hilbert_order_halves_the_misses_of_row_major_order():
     """8192^3 in tiles of 128 x 256 by 128 CTAs: a wave of row-major order needs 4 rows of tiles and all of B."""
     tiles_m, tiles_n, k = 8192 // 128, 8192 // 256, 8192
     sizes = {"tile_m": 128, "tile_n": 256, "tile_k": 64, "k": k, "element_bytes": 2, "ctas": 128, "line_bytes": 16384}
-    cache = Cache(H200_L2.nbytes, line_bytes=16384)
+    cache = Cache(CHIPS["H200"].l2_bytes, line_bytes=16384)
 
     def misses(tile):
         order = [tile(index, tiles_m, tiles_n) for index in range(tiles_m * tiles_n)]

@@ -10,7 +10,7 @@ from tilewright.plots import style
 
 pytest.importorskip("matplotlib")
 
-from tilewright.plots.panels import blank, box, text_on
+from tilewright.plots.panels import blank, box, note, text_on
 
 
 def relative_luminance(color):
@@ -53,6 +53,18 @@ def test_an_svg_is_well_formed_keeps_text_and_has_rules_for_dark_pages(tmp_path)
     used = set(re.findall(r"fill: (#\w{6})[;\"]", text.partition("</style>")[2].partition("</style>")[2]))
     assert {style.INK, style.GROUND, style.PALE[style.BLUE]} <= used & rules.keys()
     assert style.BLUE in used - rules.keys()
+
+
+def test_a_dark_bitmap_has_no_light_ground_below_its_notes(tmp_path):
+    import matplotlib.image
+
+    with style.styled():
+        picture, (axes,) = style.figure(2, 1)
+        blank(axes, 4, 1)
+        note(axes, 0.5, 2, "a note", side="center")
+    style.save(picture, tmp_path / "picture.png", dark=True)
+    pixels = matplotlib.image.imread(tmp_path / "picture.png")[..., :3]
+    assert (pixels.min(axis=2) > 0.99).sum() == 0
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -32,10 +32,6 @@ class Cache:
         return max(1, self.nbytes // (self.ways * self.line_bytes))
 
 
-H200_L2 = Cache(60 << 20)
-"""The L2 size that an H200 reports (observed on one); the hardware splits it in two, which is not modeled."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reads:
     """The result of a stream of reads: the number of `lines`, and the `misses` that came from DRAM."""

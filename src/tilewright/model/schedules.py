@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, NamedTuple
 
+from tilewright.errors import ArgumentValueError
 from tilewright.model.l2 import Cache, PartitionReads, Reads, product_requests, simulate, simulate_partitions
+from tilewright.model.memory.pattern import Expression
 from tilewright.model.raster import blocked_tile, grouped_tile, hilbert_tile, row_major_tile
 from tilewright.rounding import ceil_div, natural
 
@@ -66,6 +68,24 @@ def schedules(
         order = [blocked_tile(index, tiles_m, tiles_n, block_m, block_n) for index in every]
         found.append(made(f"blocks of {block_m} x {block_n}", order))
     return [*found, made("Hilbert's curve", [hilbert_tile(index, tiles_m, tiles_n) for index in every])]
+
+
+def schedule_of(expression: str, tiles_m: int, tiles_n: int, slots: int) -> Schedule:
+    """The order in which the tile of turn `index` has the number that an expression gives, row by row from 0 on.
+
+    The expression may name index, tiles_m and tiles_n. Raises an ArgumentValueError unless it takes each tile once.
+    """
+    parsed, total = Expression(expression), tiles_m * tiles_n
+    order: dict[int, int] = {}
+    for index in range(total):
+        number = parsed.value(index=index, tiles_m=tiles_m, tiles_n=tiles_n)
+        if number is None or number >= total or number in order:
+            wrong = "no tile" if number is None or number >= total else f"that of index {order[number]}"
+            raise ArgumentValueError(
+                f"{expression!r} is {number} at index {index}, {wrong}: give each of the numbers 0 to {total - 1} once"
+            )
+        order[number] = index
+    return Schedule(expression, tuple(divmod(number, tiles_n) for number in order), slots)
 
 
 class TileSizes(NamedTuple):

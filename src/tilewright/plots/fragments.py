@@ -31,7 +31,7 @@ def held_by_lanes(found: Fragments, lane: int | None) -> Figure:
             for row in range(fragment.rows):
                 note(axes, row + 0.5, -0.2, f"lane {row}'s address", size=SMALL - 1, side="right")
             axes.set_xlim(-5, fragment.columns + 0.1)
-    text = f"{found.name}\nnumber: lane; color: register" + (f"; dark: lane {lane}" if lane is not None else "")
+    text = f"{found.name}\nnumber: lane; color: register" + (f"; strong: lane {lane}" if lane is not None else "")
     picture.suptitle(text, x=0.01, ha="left", fontsize=SMALL + 2, color=INK)
     return picture
 

@@ -4,11 +4,14 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
+from tilewright.errors import ArgumentValueError
 from tilewright.model.occupancy import Occupancy
 from tilewright.model.waves import Waves
 from tilewright.plots.panels import Box, blank, fill, lattice
 from tilewright.plots.style import BLUE, GRID, INK, ORANGE, PALE, RED, SMALL, TEXT, figure, styled
 
+MOST_TILES = 1 << 18
+"""The most tiles of a picture, which takes some seconds."""
 FINEST = 64
 """The most tiles along a side that get lines between them."""
 
@@ -43,8 +46,12 @@ def by_registers(found: Mapping[int, Occupancy], registers: int, title: str) -> 
 def last_wave(found: Waves, rows: float, columns: float, title: str) -> Figure:
     """The tiles of a result by wave, row by row, with what lies outside, and the tiles of each wave.
 
-    rows, columns: the result's extents, in tiles.
+    rows, columns: the result's extents, in tiles. Raises an ArgumentValueError for more tiles than can be seen.
     """
+    if found.tiles > MOST_TILES:
+        raise ArgumentValueError(
+            f"{found.tiles} tiles are more than a picture shows: take larger tiles, for {MOST_TILES} at most"
+        )
     picture, (result, slots) = figure(8.6, 4.2, ncols=2, width_ratios=(1, 1))
     blank(result, found.tiles_n, found.tiles_m, title)
     shades = (PALE[BLUE], BLUE)

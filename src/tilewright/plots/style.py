@@ -141,7 +141,9 @@ def _darken(picture: "Figure") -> None:
     """Give everything drawn the colors of a dark page."""
     from matplotlib.colors import to_hex, to_rgba_array
 
-    for artist in picture.findobj():
+    drawn: list[Any] = picture.findobj()
+    grounds = [each.get_bbox_patch() for each in drawn if hasattr(each, "get_bbox_patch")]  # below text; not found
+    for artist in (*drawn, *filter(None, grounds)):
         for name in _PROPERTIES:
             read, write = (getattr(artist, f"{verb}_{name}", None) for verb in ("get", "set"))
             if read is None or write is None:

@@ -1,9 +1,11 @@
 """Schedules against the published example, and their reads against counts by hand."""
 
+import re
+
 import pytest
 
 from tilewright.errors import ArgumentValueError
-from tilewright.model.schedules import Schedule, TileSizes, line_bytes_of, schedule_reads, schedules
+from tilewright.model.schedules import Schedule, TileSizes, line_bytes_of, schedule_of, schedule_reads, schedules
 
 
 def test_the_published_example():
@@ -25,6 +27,29 @@ def test_an_order_of_ones_own():
     reads = schedule_reads(diagonal, tile, 64, 1 << 20)
     assert (reads.l2_bytes, reads.hbm_bytes, reads.least_bytes) == (8 * 8192, 4 * 8192, 4 * 8192)
     assert reads.as_dict()["hit_rate"] == 0.5
+
+
+def test_an_order_as_an_expression():
+    columns = schedule_of("index % tiles_m * tiles_n + index // tiles_m", 2, 3, 2)
+    assert columns.order == ((0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2))
+    assert columns.operands == [3, 3, 3]
+    rows = schedule_of("index", 8, 8, 10)
+    assert rows.operands == schedules(8, 8, 10)[0].operands
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("index // 2", "is 0 at index 1, that of index 0: give each of the numbers 0 to 5 once"),
+        ("index + 1", "is 6 at index 5, no tile"),
+        ("None", "is None at index 0, no tile"),
+        ("index - 1", "is -1 in index 0: give a number from 0 on"),
+        ("lane", "'lane' in 'lane' is not understood: use index, tiles_m, tiles_n, whole numbers"),
+    ],
+)
+def test_an_order_takes_each_tile_once(expression, why):
+    with pytest.raises(ArgumentValueError, match=re.escape(why)):
+        schedule_of(expression, 2, 3, 2)
 
 
 def test_an_l2_that_holds_nothing_of_the_last_wave():

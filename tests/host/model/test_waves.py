@@ -47,3 +47,12 @@ def test_what_is_no_extent_is_refused(name):
     with pytest.raises(ArgumentValueError, match=f"{name}=0 must be an integer from 1 on: give one"):
         waves(**good | {name: 0})
     assert replace(waves(**good), slots=2).busy == 0.5
+
+
+def test_more_tiles_than_can_be_seen_are_not_drawn():
+    pytest.importorskip("matplotlib")
+    from tilewright.plots.residency import MOST_TILES, last_wave
+
+    found = waves(1 << 30, 1 << 30, 128, 128, 132)
+    with pytest.raises(ArgumentValueError, match=rf"larger tiles, for {MOST_TILES}"):
+        last_wave(found, 1.0, 1.0, "")

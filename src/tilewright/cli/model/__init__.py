@@ -25,6 +25,7 @@ from tilewright.cli.model import (
     residency,
     roof,
     tilings,
+    timeline,
     volta,
 )
 from tilewright.cli.options import Json
@@ -55,6 +56,7 @@ TOPICS = (
     copies.tensor_map,
     multiply.wgmma,
     multiply.swap_ab,
+    timeline.timeline,
     numbers.formats,
     numbers.sums,
     language.llm,

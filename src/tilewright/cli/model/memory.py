@@ -148,7 +148,7 @@ def swizzle(
       tilewright model swizzle 128 --plot swizzle.svg
     """
     from tilewright.model.memory.layouts import linear, padded, swizzled, transposition, usual_layouts, volta
-    from tilewright.model.memory.swizzle import CHUNK_BYTES, Swizzle, chunks_of_column, swizzle_of
+    from tilewright.model.memory.swizzle import CHUNK_BYTES, SWIZZLES, Swizzle, chunks_of_column, swizzle_of
 
     chosen = swizzle_of(span) if bms is None else Swizzle(*whole_numbers(bms, "--bms", "B,M,S"))
     steps = chosen.steps(5 * chosen.span + 3 * CHUNK_BYTES % chosen.span if offset is None else offset)
@@ -156,17 +156,20 @@ def swizzle(
     record = {
         **chosen.as_dict(),
         "steps": {name: getattr(steps, name) for name in ("offset", "masked", "shifted", "result")},
-        "chunks_of_column_0": chunks_of_column(chosen),
+        "chunks_of_column_0": chunks_of_column(chosen) if chosen in SWIZZLES.values() else None,
         "layouts": [each.as_dict() for each in layouts],
     }
 
     def show() -> None:
-        console().print(f"{chosen}: of 16-byte chunks within {chosen.span} bytes", style="italic", markup=False)
+        about = f"{chosen}: of {1 << chosen.base}-byte chunks within {chosen.span} bytes"
+        console().print(about, style="italic", markup=False)
         shown = {"bit mask": steps.bit_mask, "source mask": steps.source_mask, "offset": steps.offset,
                  "masked": steps.masked, "shifted": steps.shifted, "result": steps.result}  # fmt: skip
         rows = [(name, _bits(value), f"{value:,}") for name, value in shown.items()]
         columns([*rows, ("pattern", chosen.pattern(), "")], indent=2, gap=2)
-        console().print(f"column 0 of eight rows lies in chunks {' '.join(map(str, chunks_of_column(chosen)))}\n")
+        if chosen in SWIZZLES.values():
+            console().print(f"column 0 of eight rows lies in chunks {' '.join(map(str, chunks_of_column(chosen)))}")
+        console().print()
         heading = ("a tile in SMEM", "bytes", "writes", "reads", "ideal", "times as long")
         columns([heading, *(
             (each.layout.name, f"{each.layout.nbytes:,}", str(each.write.wavefronts), str(each.read.wavefronts),
@@ -180,8 +183,7 @@ def swizzle(
         return tiles_in_banks(_before_and_after(chosen), f"Tiles of 16-byte chunks before and after {chosen}")
 
     def _before_and_after(chosen: "Swizzle") -> list[Any]:
-        known = swizzle_of(chosen.span)
-        if known != chosen:
+        if chosen not in SWIZZLES.values():
             raise ArgumentValueError(f"--plot draws the swizzles of TMA, and {chosen} is none of them: leave --bms out")
         chunks = chosen.span // CHUNK_BYTES
         return [transposition(each) for each in (linear(chunks=chunks), swizzled(chosen.span), padded(16), volta())]

@@ -30,6 +30,15 @@ def raster(
     group: Annotated[
         list[int] | None, typer.Option("--group", help="Rows of tiles of a band; also several.", show_default=False)
     ] = None,
+    order: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--order",
+            help="An order of your own: an expression of index, tiles_m and tiles_n that gives the number of the "
+            "index-th tile, row by row from 0 on; also several.",
+            show_default=False,
+        ),
+    ] = None,
     sms: Annotated[
         int | None, typer.Option("--sms", help="SMs that work; by default all of --chip.", show_default=False)
     ] = None,
@@ -42,11 +51,12 @@ def raster(
     Examples:
       tilewright model raster 8 8 --tile 1,1,1 --sms 10 --block 5,2 --block 4,4 --plot raster.svg
       tilewright model raster 4096 4096 4096 --block 12,11 --group 8
+      tilewright model raster 8 8 --tile 1,1,1 --sms 10 --order "index%tiles_m*tiles_n+index//tiles_m"
       tilewright model raster 1024 2048 512 --dtype fp32 --chip A100 --json
     """
     from tilewright import dtypes
     from tilewright.model.chips import chip_named
-    from tilewright.model.schedules import TileSizes, schedule_reads, schedules
+    from tilewright.model.schedules import TileSizes, schedule_of, schedule_reads, schedules
     from tilewright.rounding import ceil_div, natural
 
     gpu = chip_named(chip, "--chip")
@@ -58,6 +68,7 @@ def raster(
     blocks = [whole_numbers(each, "--block", "M,N") for each in block or ["4,4"]]
     extents = ceil_div(m, sizes.m), ceil_div(n, sizes.n)
     found = schedules(*extents, slots, [(rows, columns) for rows, columns in blocks], group or [])
+    found += [schedule_of(each, *extents, slots) for each in order or ()]
     record: dict[str, Any] = {
         "chip": gpu.name, "m": m, "n": n, "k": k, "tile": sizes._asdict(), "sms": slots, "tiles": list(extents),
         "schedules": [schedule.as_dict() for schedule in found],

@@ -21,7 +21,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import SECTOR_BYTES
 from tilewright.model.memory.banks import Indices
 from tilewright.model.memory.coalescing import LINE_BYTES, coalescing
-from tilewright.model.memory.pattern import addresses_of
+from tilewright.model.memory.pattern import Expression, addresses_of
 from tilewright.rounding import ceil_div, natural
 
 TAGS_PER_CLOCK = 4
@@ -124,8 +124,9 @@ def flow_of(l1: L1, expression: str, width: int, steps: int, warps: int) -> list
     """
     natural("steps", steps, 1)
     natural("warps", warps, 1)
+    parsed = Expression(expression)
     return [
-        total(l1.load(addresses_of(expression, warp=warp, step=step), width) for warp in range(warps))
+        total(l1.load(addresses_of(parsed, warp=warp, step=step), width) for warp in range(warps))
         for step in range(steps)
     ]
 

@@ -53,7 +53,31 @@ ALLOWED = (
 )
 
 
-def addresses_of(expression: str, lanes: int = WARP, **names: int) -> Indices:
+class Expression:
+    """A parsed expression; `value` computes it for given values of its names.
+
+    Raises an ArgumentValueError for a text that is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MOST_CHARACTERS:
+            raise ArgumentValueError(f"the expression has {len(text)} characters: use {MOST_CHARACTERS} at most")
+        self._text = text
+        try:
+            self._tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise ArgumentValueError(f"{text!r} is no expression: use {ALLOWED}") from None
+
+    def value(self, **names: int) -> int | None:
+        """A number from 0 on, or None. Raises an ArgumentValueError for what is not understood, and other values."""
+        value = _Walk(self._text, names).value(self._tree)
+        if value is not None and (isinstance(value, bool) or not 0 <= value < MOST_BYTES):
+            where = _where(names)
+            raise ArgumentValueError(f"{self._text!r} is {value} in {where}: give a number from 0 on, or None")
+        return value
+
+
+def addresses_of(expression: "str | Expression", lanes: int = WARP, **names: int) -> Indices:
     """The addresses of a warp's 32 lanes in bytes, -1 for none; only the first `lanes` lanes access.
 
     names: the values of further names, the same in all lanes.
@@ -62,30 +86,25 @@ def addresses_of(expression: str, lanes: int = WARP, **names: int) -> Indices:
     """
     if not 1 <= lanes <= WARP:
         raise ArgumentValueError(f"lanes={lanes} is no number of lanes: use 1 to {WARP}")
-    if len(expression) > MOST_CHARACTERS:
-        raise ArgumentValueError(f"the expression has {len(expression)} characters: use {MOST_CHARACTERS} at most")
-    try:
-        tree = ast.parse(expression.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ArgumentValueError(f"{expression!r} is no expression: use {ALLOWED}") from None
+    parsed = Expression(expression) if isinstance(expression, str) else expression
     found = np.full(WARP, -1, np.int64)
     for lane in range(lanes):
-        value = _Walk(expression, {"lane": lane, **names}).value(tree)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not 0 <= value < MOST_BYTES:
-            raise ArgumentValueError(
-                f"{expression!r} is {value} in lane {lane}: give a number of bytes from 0 on, or None"
-            )
-        found[lane] = value
+        value = parsed.value(lane=lane, **names)
+        if value is not None:
+            found[lane] = value
     return found
 
 
+def _where(names: dict[str, int]) -> str:
+    """Where an expression is computed: the first of its names."""
+    return " ".join(map(str, next(iter(names.items()))))
+
+
 class _Walk:
-    """The evaluation of an expression in one lane."""
+    """The evaluation of an expression for some values of its names."""
 
     def __init__(self, expression: str, names: dict[str, int]) -> None:
-        self._expression, self._names, self._lane = expression, names, names["lane"]
+        self._expression, self._names = expression, names
 
     def value(self, node: ast.AST) -> Any:
         """The value of a part of the expression: an integer, a truth value, or None."""
@@ -118,7 +137,9 @@ class _Walk:
     def _number(self, node: ast.AST) -> int:
         value = self.value(node)
         if value is None:
-            raise ArgumentValueError(f"{self._expression!r} computes with None in lane {self._lane}: use None alone")
+            raise ArgumentValueError(
+                f"{self._expression!r} computes with None in {_where(self._names)}: use None alone"
+            )
         return int(value)
 
     def _operate(self, operation: ast.AST, left: int, right: int) -> int:
@@ -130,7 +151,7 @@ class _Walk:
             value = None
         if value is None or abs(value) > MOST_BYTES:
             raise ArgumentValueError(
-                f"{self._expression!r} has no usable value in lane {self._lane}: it divides by 0, shifts by an "
+                f"{self._expression!r} has no usable value in {_where(self._names)}: it divides by 0, shifts by an "
                 "impossible number or grows beyond 48 bits; choose other numbers"
             )
         return value

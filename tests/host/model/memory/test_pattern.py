@@ -45,7 +45,7 @@ def test_values(expression, values):
         ("1 << lane * 9", "has no usable value in lane 6"),
         ("1 << -1", "has no usable value"),
         ("99999999999 * 99999999999", "has no usable value"),
-        ("lane - 1", "is -1 in lane 0: give a number of bytes"),
+        ("lane - 1", "is -1 in lane 0: give a number from 0 on"),
         ("lane < 4", "is True in lane 0"),
         ("None + lane", "computes with None in lane 0"),
     ],
