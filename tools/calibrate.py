@@ -1,8 +1,7 @@
 """Compare the times that model/cost.py predicts with measured ones, and fit its Costs to them.
 
 A record is one like results/calibration_h200.json, what tools/sweep.py writes, or what `tilewright bench --configs all
---protocol burst` writes. The model picks one of the Configs that were
-measured of a product.
+--protocol burst` writes. The model picks one of the Configs that were measured of a product.
 
 examples:
   python tools/calibrate.py                               how good the Costs are, on the record that they were fitted to
@@ -15,7 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from math import gcd, isfinite, nan
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +26,13 @@ sys.path.insert(0, str(ROOT / "src"))
 from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
+from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
+from tilewright.kernels.wgmma_operands import operands_of, row_bytes, scattered  # noqa: E402
 from tilewright.kernels.wgmma_space import tiles_of  # noqa: E402
 from tilewright.model.cost import COSTS, Array, Costs, Tiles, prepare, times  # noqa: E402
+from tilewright.planner.copies import copied  # noqa: E402
+from tilewright.problem import Matrix, Problem  # noqa: E402
 
 RECORD = ROOT / "results" / "calibration_h200.json"
 
@@ -44,10 +47,14 @@ Shape = tuple[int, int, int, int, str]
 
 
 class Measured(NamedTuple):
-    """The Configs of one product that one run measured, with their times and cuBLAS's in us, NaN if not measured."""
+    """The Configs of one product that one run measured, with their times and cuBLAS's in us, NaN if not measured.
+
+    row_bytes: as `tilewright.model.cost.times` takes it.
+    """
 
     hardware: Hardware
     shape: Shape
+    row_bytes: int
     tiles: Tiles
     us: Array
     cublas: float
@@ -118,9 +125,7 @@ def _of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], floa
     for run in record["runs"]:
         products: dict[Shape, list[Launch]] = {}
         for m, n, k, *fields, us in run["launches"]:
-            products.setdefault((m, n, k, 1, "nt"), []).append(
-                (WgmmaConfig(**dict(zip(names, fields, strict=True))), us)
-            )
+            products.setdefault((m, n, k, 1, "nt"), []).append((_config(names, fields), us))
         for m, n, k, us in run["cublas"]:
             yield (m, n, k, 1, "nt"), products[m, n, k, 1, "nt"], us
 
@@ -129,9 +134,7 @@ def _of_sweep(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
     names = record["columns"]["launches"][5:-1]
     products: dict[Shape, list[Launch]] = {}
     for m, n, k, batch, layout, *fields, us in record["launches"]:
-        products.setdefault((m, n, k, batch, layout), []).append(
-            (WgmmaConfig(**dict(zip(names, fields, strict=True))), us)
-        )
+        products.setdefault((m, n, k, batch, layout), []).append((_config(names, fields), us))
     return ((shape, launches, nan) for shape, launches in products.items())
 
 
@@ -149,17 +152,36 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
 
 
 def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float) -> Measured:
-    mn_major = shape[4][0] == "t", shape[4][1] == "n"
-    tiles = tiles_of([config for config, _ in launches], hardware, mn_major)
-    return Measured(hardware, shape, tiles, np.array([us for _, us in launches]), cublas)
+    taken = copied(posed(shape), KERNELS["wgmma"], hardware)
+    assert taken is not None
+    problem = taken.problem
+    configs = [config for config, _ in launches]
+    tiles = tiles_of(configs, hardware, operands_of(problem).mn_major, scattered(problem))
+    return Measured(hardware, shape, row_bytes(problem), tiles, np.array([us for _, us in launches]), cublas)
+
+
+def posed(shape: Shape) -> Problem:
+    """The product, of packed operands and an out whose rows are contiguous."""
+    m, n, k, count, layout = shape
+    batch = (count,) if count > 1 else ()
+    a, b = (
+        _packed(rows, columns, stored, bool(batch))
+        for rows, columns, stored in zip((m, k), (k, n), layout, strict=True)
+    )
+    return Problem(m, n, k, a, b, _packed(m, n, "n", bool(batch)), batch)
+
+
+def _packed(rows: int, columns: int, stored: str, batched: bool) -> Matrix:
+    """A matrix, stored transposed if `stored` is t."""
+    batch = (rows * columns,) if batched else ()
+    return Matrix(bf16, columns, 1, batch) if stored == "n" else Matrix(bf16, 1, rows, batch)
 
 
 def predict(measured: Measured, costs: Costs) -> Array:
     """The time of each Config in us."""
-    m, n, k, batch, layout = measured.shape
+    m, n, k, batch, _ = measured.shape
     prepared = prepare(measured.tiles, "wgmma", bf16, measured.hardware, costs)
-    row_bytes = gcd(2 * (k if layout[0] == "n" else m), 2 * (k if layout[1] == "t" else n))
-    return times(prepared, m, n, k, batch, row_bytes)
+    return times(prepared, m, n, k, batch, measured.row_bytes)
 
 
 def evaluate(measured: list[Measured], costs: Costs) -> Quality:

@@ -31,7 +31,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from support.cases import Case, random_cases  # noqa: E402
+from support.cases import COPYING, Case, copied_cases, random_cases  # noqa: E402
 from support.runs import multiply_emulated, multiply_on_gpu  # noqa: E402
 from support.verification import cases_of, kernel_digest  # noqa: E402
 from tilewright.kernels.registry import EVERY_KERNEL  # noqa: E402
@@ -39,6 +39,9 @@ from tilewright.kernels.registry import EVERY_KERNEL  # noqa: E402
 RECORD = ROOT / "results" / "generated_cases.json"
 CHUNK = 50
 """Cases that one process draws from one seed."""
+
+COPIED = "wgmma, operands copied"
+"""What the record calls products with operands that `repack` copies."""
 
 Place = Literal["gpu", "emulator"]
 
@@ -49,12 +52,16 @@ def main() -> None:
     counts = Counter(
         {name: -(-options.cases * cases_of(name) // sum(map(cases_of, EVERY_KERNEL))) for name in EVERY_KERNEL}
     )
+    counts[COPIED] = -(-counts["wgmma"] // 4)
     jobs = [
         (options.on, name, min(CHUNK, count - first), f"{options.seed}/{name}/{first}")
         for name, count in counts.items()
         for first in range(0, count, CHUNK)
     ]
+    digest = kernel_digest()
     name = _run(jobs, options.processes)
+    if kernel_digest() != digest:
+        sys.exit("The kernels changed meanwhile; the record is as it was.")
     run = {
         "on": name,
         "label": options.label,
@@ -62,7 +69,7 @@ def main() -> None:
         "seed": options.seed,
         "right": counts.total(),
         "cases": dict(sorted(counts.items())),
-        "kernel_digest": kernel_digest(),
+        "kernel_digest": digest,
     }
     earlier = json.loads(RECORD.read_text())["runs"] if RECORD.exists() else []
     RECORD.write_text(json.dumps({"runs": [*earlier, run]}, indent=1) + "\n")
@@ -113,9 +120,11 @@ def _start() -> None:
 def check(place: Place, kernel: str, count: int, seed: str) -> str:
     """Multiply the cases of one seed; the name of what they ran on, or an AssertionError."""
     name, multiply = where(place)
-    for case in random_cases(kernel, count, seed):
+    drawn = copied_cases(count, seed) if kernel == COPIED else random_cases(kernel, count, seed)
+    changes = COPYING if kernel == COPIED else {}
+    for case in drawn:
         try:
-            multiply(case)
+            multiply(case, changes)
         except Exception as error:
             error.add_note(f"case of {kernel}, seed {seed!r}: {case}")
             raise
@@ -123,19 +132,19 @@ def check(place: Place, kernel: str, count: int, seed: str) -> str:
 
 
 @cache
-def where(place: Place) -> tuple[str, Callable[[Case], Any]]:
+def where(place: Place) -> tuple[str, Callable[[Case, dict[str, Any]], Any]]:
     """The name of a GPU or of the emulator, and how a case is multiplied there."""
     if place == "emulator":
         from tilewright.backends.emulated import EmulatedBackend
 
         checked = EmulatedBackend(checks=True)
-        return "emulator", lambda case: multiply_emulated(case, checked)
+        return "emulator", lambda case, changes: multiply_emulated(case, checked, **changes)
     import torch
 
     from tilewright.backends.gpu import backend
 
     gpu = backend(0)
-    return gpu.hardware.name, lambda case: multiply_on_gpu(case, gpu, torch)
+    return gpu.hardware.name, lambda case, changes: multiply_on_gpu(case, gpu, torch, **changes)
 
 
 if __name__ == "__main__":

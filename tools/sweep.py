@@ -25,14 +25,15 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from calibrate import posed  # noqa: E402
+
 from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
-from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.jit.source import TranslationUnit  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
-from tilewright.problem import Matrix, Problem  # noqa: E402
+from tilewright.problem import Problem  # noqa: E402
 from tilewright.tuning.candidates import Candidate  # noqa: E402
 from tilewright.tuning.stand import GpuStand  # noqa: E402
 
@@ -80,16 +81,7 @@ def _problem(random: Random, most_rows: int, layout: str) -> Problem:
         if random.random() < 0.5:
             k = -(-k // 64) * 64
         if 1e7 < batch * m * n * k < MOST_FLOPS / 2:
-            strides = ((m * k,), (n * k,), (m * n,)) if batch > 1 else ((), (), ())
-            a, b = (_stored(*each) for each in zip(layout, ((m, k), (k, n)), strides[:2], strict=True))
-            out = Matrix(bf16, n, 1, strides[2])
-            return Problem(m, n, k, a, b, out, (batch,) if batch > 1 else ())
-
-
-def _stored(letter: str, shape: tuple[int, int], batch: tuple[int, ...]) -> Matrix:
-    """A packed matrix, or a transposed one."""
-    rows, columns = shape
-    return Matrix(bf16, columns, 1, batch) if letter == "n" else Matrix(bf16, 1, rows, batch)
+            return posed((m, n, k, batch, layout))
 
 
 def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, random: Random) -> Iterator[list[Any]]:

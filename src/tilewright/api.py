@@ -63,8 +63,8 @@ def matmul(
     between its elements are rewritten too: no other thread may write there meanwhile.
     kernel, config: override the choice.
     batch_invariant: whether the bits of a row of the result must depend on that row of a alone, besides b, the values
-    of the epilogue, the dtypes and the GPU's model: not on the number of rows, the row's place, the batch, or how a
-    lies in memory. It rules out kernels that split k, which may cost time where rows are few.
+    of the epilogue, the dtypes, how b and out lie in memory, and the GPU's model: not on the number of rows, the row's
+    place, the batch, or how a lies in memory. No Config splits k then, and whatever TMA cannot address is copied.
     backend: "auto" (the GPU the operands are on; for NumPy operands the first GPU, else the emulator), "gpu" or
     "emulator".
     stream: a CUDA stream, by default the caller's current one; the emulator has none and ignores it.
@@ -78,6 +78,8 @@ def matmul(
             gate=gate, outputs=outputs, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
             batch_invariant=batch_invariant, backend=backend, stream=stream,
         )  # fmt: skip
+    if type(batch_invariant) is not bool:
+        raise _not_bool(batch_invariant)
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     expression: Expression | None = None
     of_expression: tuple[Any, ...] = ()
@@ -182,6 +184,8 @@ def plan(
             batch_invariant=batch_invariant, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return untraced
+    if type(batch_invariant) is not bool:
+        raise _not_bool(batch_invariant)
     expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation)
     call, scale, addend_scale = _call(a, b, c, bias, out, alpha, beta, expression, of_expression)
     options = (
@@ -227,6 +231,10 @@ def _expression(
     return expression_of(epilogue, operands, gate, outputs, activation, c=c, beta=beta, bias=bias)
 
 
+def _not_bool(batch_invariant: object) -> ArgumentTypeError:
+    return ArgumentTypeError(f"batch_invariant={batch_invariant!r} is not a bool: pass True or False")
+
+
 def _call(
     a: Any, b: Any, c: Any, bias: Any, out: Any, alpha: float, beta: float | None, expression: Expression | None,
     of_expression: tuple[Any, ...],
@@ -253,8 +261,6 @@ def _request(
     operands = operands_of(call, out_dtype, None if expression is None else expression.gate)
     chosen = _backend(backend, operands["a"].device)
     check_names(kernel, config)
-    if type(batch_invariant) is not bool:
-        raise ArgumentTypeError(f"batch_invariant={batch_invariant!r} is not a bool: pass True or False")
     return Request.of(
         call, operands, chosen, activation=activation, expression=expression, kernel=kernel, config=config,
         stream=stream, alpha=alpha, beta=beta, batch_invariant=batch_invariant,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.bench.micro import fma, wgmma
+from tilewright.bench.micro import fma, loads, wgmma
 from tilewright.bench.micro.runners import EmulatedRunner
 from tilewright.cli import app
 from tilewright.errors import ArgumentValueError, TilewrightError
@@ -122,6 +122,61 @@ def test_the_command_for_chains():
     refused = CliRunner().invoke(app, ["bench", "micro", "fma", "--chains", "99", "--backend", "emulator"])
     assert refused.exit_code == 2
     assert "chains=99 are not in one CTA: use 1 to 32" in refused.stderr
+
+
+OPCODES = {
+    loads.Case("SMEM"): "ld.shared.", loads.Case("SMEM", "atomic"): "atom.shared.",
+    loads.Case("DSMEM"): "ld.shared::cluster.", loads.Case("DSMEM", "atomic"): "atom.shared::cluster.",
+    loads.Case("L1"): "ld.global.ca.", loads.Case("L2"): "ld.global.cg.", loads.Case("L2", "atomic"): "atom.global.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OPCODES, ids=lambda case: f"{case.place}-{case.operation}")
+def test_a_chain_of_loads(case):
+    kernel = build(case.unit())
+    assert kernel.spill_bytes == 0
+    assert loads.run(case, kernel, RUNNER, rounds=3).shape == (2,)
+    mix = instruction_mix(kernel.ptx, "ptx")
+    counted = sum(count for name, count in mix.items() if name.startswith(OPCODES[case]))
+    assert counted >= 2 * loads.STEPS  # once to warm up, once with clocks
+
+
+def test_a_chain_goes_through_all_entries_and_back():
+    order = loads.chain(64)
+    seen, at = [], 0
+    for _ in range(64):
+        seen.append(at)
+        at = int(order[at])
+    assert at == 0
+    assert sorted(seen) == list(range(64))
+
+
+def test_a_chain_that_ends_elsewhere_is_no_measurement(monkeypatch):
+    case = loads.Case("SMEM")
+    kernel = build(case.unit())
+    monkeypatch.setattr(loads, "STEPS", 31)
+    with pytest.raises(TilewrightError, match="gives a wrong result on the emulator"):
+        loads.run(case, kernel, RUNNER, rounds=1)
+
+
+def test_published_latencies_stand_beside_chains():
+    assert [loads.published_clocks(loads.Case(place), H200) for place in loads.PLACES] == [29, 180, 41, 263]
+    with pytest.raises(ArgumentValueError, match="DSMEM is not on A100"):
+        loads.published_clocks(loads.Case("DSMEM"), A100)
+    with pytest.raises(ArgumentValueError, match="L1:atomic does not exist"):
+        loads.Case("L1", "atomic")
+
+
+def test_the_command_for_loads():
+    words = ["bench", "micro", "loads", "--place", "DSMEM", "--backend", "emulator"]
+    done = CliRunner().invoke(app, [*words, "--json"])
+    cases = json.loads(done.stdout)["cases"]
+    assert [(case["place"], case["operation"], case["median"], case["model"]) for case in cases] == [
+        ("DSMEM", "load", None, 180),
+        ("DSMEM", "atomic", None, 180),
+    ]
+    refused = CliRunner().invoke(app, [*words, "--place", "L3"])
+    assert "--place='L3' is unknown: use SMEM, DSMEM, L1, L2" in refused.stderr
 
 
 @pytest.mark.parametrize(

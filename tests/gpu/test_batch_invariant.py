@@ -11,7 +11,7 @@ MOST = 4096
 def test_a_row_has_the_same_bits_for_every_number_of_rows(gpu, torch, dtype):
     generator = torch.Generator("cuda").manual_seed(7)
     kinds = {"device": "cuda", "dtype": getattr(torch, dtype), "generator": generator}
-    a, weight, bias = (torch.randn(shape, **kinds) for shape in ((MOST, 1000), (328, 1000), (328,)))
+    a, weight, bias = (torch.randn(shape, **kinds) for shape in ((MOST, 1000), (1024, 1000), (1024,)))
     multiply = {"bias": bias, "activation": "silu"}
     plan = tw.plan(a, weight.T, **multiply, m=range(1, MOST + 1), batch_invariant=True)
     words = getattr(torch, {2: "int16", 4: "int32"}[a.element_size()])

@@ -410,7 +410,8 @@ def test_ours_is_tuned_once_and_planned_with_what_was_found(monkeypatch):
         config = values_of(WgmmaConfig(tile_n=200, stages=3))
         return SimpleNamespace(entry=SimpleNamespace(kernel="wgmma", config=config))
 
-    def plan(a, b, *, out, kernel, config):
+    def plan(a, b, *, out, kernel, config, batch_invariant):
+        assert not batch_invariant
         planned.append((kernel, config))
         return SimpleNamespace(accumulator=fp32)
 
@@ -457,7 +458,7 @@ class Swept(Tilewright):
     """A Config that takes as long as it says."""
 
     def __init__(self, name, seconds, right=True):
-        self.name, self.kernel, self.config = name, "auto", None
+        self.name, self.kernel, self.config, self.batch_invariant = name, "auto", None, False
         self.fake = FakeContender(name, seconds, right=right)
 
     def prepare(self, given, choice=None):

@@ -25,7 +25,7 @@ def test_inspect_shows_first_what_tells_kernels_apart():
     for name in ("wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait", "setmaxnreg", "stmatrix"):
         assert f"  {name}" in special
         assert f"  {name}" not in others
-    assert "mul.f32" in others
+    assert "cvt.rn.bf16x2.f32" in others
 
 
 @pytest.mark.parametrize("kernel", ["mma", "simt"])

@@ -213,7 +213,7 @@ COPYING = {"kernel": "wgmma", "config": WgmmaConfig(64, 64, 3, epilogue="direct"
 """How the products of `copied_cases` are called."""
 
 
-def copied_cases(count: int, seed: int):
+def copied_cases(count: int, seed: int | str):
     """`count` cases of `mma` with an operand that `wgmma` cannot read where it is, and takes as a copy."""
     found = 0
     for case in random_cases("mma", 10 * count, seed):

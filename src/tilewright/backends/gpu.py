@@ -254,7 +254,7 @@ class GpuExecutable:
         self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
         self._arguments = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._config = _launch_config(shape)
+        self._config = launch_config(shape)
         self._launched = (self._config, function, ctypes.addressof(self._arguments), 0)
         self._pointers: list[int] = []
         self._told = (1.0, 0.0, 0)  # alpha, beta, stream
@@ -346,7 +346,8 @@ def _encode(spec: TensorMapSpec, address: int) -> Any:
     )
 
 
-def _launch_config(shape: LaunchShape) -> Any:
+def launch_config(shape: LaunchShape) -> Any:
+    """The driver's configuration of a launch on the legacy default stream."""
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid, 1, 1
     config.blockDimX, config.blockDimY, config.blockDimZ = shape.block, 1, 1

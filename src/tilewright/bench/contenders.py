@@ -84,7 +84,7 @@ class Tilewright(Contender):
         try:
             problem = inputs.problem._replace(batch_invariant=self.batch_invariant)
             chosen = choose(problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
-            return _planned(inputs, chosen.kernel.name, chosen.config, chosen.reason)
+            return _planned(inputs, chosen.kernel.name, chosen.config, chosen.reason, self.batch_invariant)
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
 
@@ -109,9 +109,9 @@ class TilewrightTuned(Contender):
         return replace(_planned(inputs, choice["kernel"], config, "tuned for this product"), choice=choice)
 
 
-def _planned(inputs: Inputs, kernel: str, config: Any, reason: str) -> Prepared:
+def _planned(inputs: Inputs, kernel: str, config: Any, reason: str, batch_invariant: bool = False) -> Prepared:
     a, b, out = inputs.sets[0]
-    planned = plan(a, b, out=out, kernel=kernel, config=config)
+    planned = plan(a, b, out=out, kernel=kernel, config=config, batch_invariant=batch_invariant)
 
     def launch(number: int) -> None:
         a, b, out = inputs.sets[number]

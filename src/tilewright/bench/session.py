@@ -126,9 +126,10 @@ def measure(
         progress=progress,
     )
     if settings.configs is not None:
-        kernels = [contender.kernel for contender in contenders if isinstance(contender, Tilewright)]
+        replaced = [each for each in contenders if isinstance(each, Tilewright) and not each.batch_invariant]
+        kernels = [contender.kernel for contender in replaced]
         every = swept(inputs, settings.configs, next(iter(kernels), "auto"))
-        others = [contender for contender in contenders if not isinstance(contender, Tilewright)]
+        others = [contender for contender in contenders if contender not in replaced]
         against = [contender for contender in others if contender.name == settings.baseline]
         sweep = timed([*against, *every], protocols=[SWEEP])
         if sweep.interrupted:

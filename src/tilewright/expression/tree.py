@@ -19,9 +19,9 @@ def sums_of(gate: str | None) -> tuple[str, ...]:
 
 
 OPERATIONS: dict[str, tuple[int, str]] = {
-    "+": (2, "{} + {}"),
-    "-": (2, "{} - {}"),
-    "*": (2, "{} * {}"),
+    "+": (2, "__fadd_rn({}, {})"),
+    "-": (2, "__fsub_rn({}, {})"),
+    "*": (2, "__fmul_rn({}, {})"),
     "/": (2, "div_full({}, {})"),
     "negate": (1, "-{}"),
     "abs": (1, "fabsf({})"),
@@ -107,7 +107,7 @@ class Expression(NamedTuple):
 
         It includes nothing of the user's text: each name is looked up, and each number is written anew.
         """
-        return _written(self.root, _CUDA, names, lambda value: f"{value.hex()}f")
+        return _written(_joined(self.root), _CUDA, names, lambda value: f"{value.hex()}f")
 
 
 def nodes(root: Node) -> Iterator[Node]:
@@ -129,7 +129,23 @@ _SPELLINGS = {
     **{name: f"{name}({', '.join(['{}'] * OPERATIONS[name][0])})" for name in FUNCTIONS},
     "negate": "-{}",
 }
-_CUDA = {name: cuda for name, (_, cuda) in OPERATIONS.items()}
+_CUDA = {name: cuda for name, (_, cuda) in OPERATIONS.items()} | {"join": "__fmaf_rn({}, {}, {})"}
+"""With roundings written out: left to itself, the compiler joins operations in one kernel and not in another."""
+
+
+def _joined(node: Node) -> Node:
+    """The tree with a product and an addition of it as one operation, which rounds once: by this rule alone."""
+    if not isinstance(node, Operation):
+        return node
+    name, values = node.name, tuple(map(_joined, node.values))
+    if name in ("+", "-"):
+        first, second = values
+        if isinstance(first, Operation) and first.name == "*":
+            return Operation("join", (*first.values, second if name == "+" else Operation("negate", (second,))))
+        if isinstance(second, Operation) and second.name == "*":
+            left, right = second.values
+            return Operation("join", (left if name == "+" else Operation("negate", (left,)), right, first))
+    return Operation(name, values)
 
 
 def _written(

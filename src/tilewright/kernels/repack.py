@@ -105,7 +105,7 @@ class RepackKernel(Kernel):
         return (RepackConfig(),)
 
     def features(self, problem: Problem) -> RepackFeatures:
-        """How A and B are copied."""
+        """How A and B are copied. The lanes of a row follow m where A is stored transposed, unlike other features."""
         return RepackFeatures(problem.a.dtype, Part.of(problem, "a"), Part.of(problem, "b"))
 
     def derive(self, config: RepackConfig, features: RepackFeatures) -> RepackConstants:
@@ -144,6 +144,10 @@ class RepackKernel(Kernel):
         """One CTA for each block of rows by columns; it waits for earlier grids itself."""
         dependent = hardware.capability >= 90
         return LaunchShape(self.tile_count(constants, problem), constants.threads, 1, constants.smem_bytes, dependent)
+
+    def entry(self, config: RepackConfig, problem: Problem) -> str:
+        """The entry point's name, with the operands that are copied."""
+        return f"{self.name}_{problem.a.dtype}_{''.join(_copied(problem))}_{config.thread_rows}"
 
     def predict(
         self, config: RepackConfig, problem: Problem, hardware: Hardware, power: Power = "settled"

@@ -152,9 +152,7 @@ def check_rows(rows: Any, operands: Mapping[str, Operand], *, kernel: str, confi
 
 
 def problems_of(operands: Mapping[str, Operand], rows: range, like: Problem, multiplies: bool) -> Iterator[Problem]:
-    """The Problem for each number of rows, of operands like these; its epilogue has the other's activation or
-    expression, and it is batch-invariant if the other is.
-    """
+    """The Problem for each number of rows, of operands like these, with what `like` has of an epilogue besides them."""
     epilogue = like.epilogue
     m = operands["a"].shape[0]
     for number in rows:

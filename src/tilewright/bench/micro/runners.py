@@ -46,7 +46,14 @@ class EmulatedRunner(Runner):
         device = Device(memory_bytes=2 * nbytes + (1 << 20), checks=True)
         addresses = [device.upload(array) for array in (*read, *written)]
         loaded = device.load(kernel.ptx)
-        device.launch(loaded, shape.grid, shape.block, [*addresses, *numbers], shared_bytes=shape.smem_bytes)
+        device.launch(
+            loaded,
+            shape.grid,
+            shape.block,
+            [*addresses, *numbers],
+            cluster=shape.cluster,
+            shared_bytes=shape.smem_bytes,
+        )
         if device.reports:
             raise TilewrightError(f"{kernel.name} breaks a rule: {device.reports[0]}")
         for address, array in zip(addresses[len(read) :], written, strict=True):
@@ -70,7 +77,7 @@ class GpuRunner(Runner):
         """Launch on the legacy default stream."""
         from cuda.bindings import driver
 
-        from tilewright.backends.gpu import checked
+        from tilewright.backends.gpu import checked, launch_config
 
         with self._backend.current():
             function = self._backend.function(kernel, shape)
@@ -83,8 +90,8 @@ class GpuRunner(Runner):
                     np.array(each, np.int32) for each in numbers
                 ]
                 pointers = np.array([value.ctypes.data for value in values], np.uint64)
-                launch = (shape.grid, 1, 1, shape.block, 1, 1, shape.smem_bytes, 0, pointers.ctypes.data, 0)
-                checked(driver.cuLaunchKernel(function, *launch), f"launching {kernel.name}")
+                launched = driver.cuLaunchKernelEx(launch_config(shape), function, pointers.ctypes.data, 0)
+                checked(launched, f"launching {kernel.name}")
                 checked(driver.cuCtxSynchronize(), f"running {kernel.name}")
                 for address, array in zip(addresses[len(read) :], written, strict=True):
                     checked(driver.cuMemcpyDtoH(array.ctypes.data, address, array.nbytes), "cuMemcpyDtoH")

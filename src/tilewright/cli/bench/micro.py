@@ -30,6 +30,7 @@ def micro() -> None:
     Examples:
       tilewright bench micro wgmma --output wgmma_h200.json
       tilewright bench micro fma --help
+      tilewright bench micro loads
     """
 
 
@@ -103,6 +104,43 @@ def fma(
     runner = GpuRunner() if on_gpu else EmulatedRunner()
     labels = ("chains", "warps")
     _measure("fma", measure(wanted, runner, **_rounds(on_gpu)), len(wanted), runner, labels, output, as_json=as_json)
+
+
+@app.command(cls=WithNegativeNumbers)
+@command
+def loads(
+    places: Annotated[
+        list[str] | None,
+        typer.Option("--place", help="SMEM, DSMEM, L1 or L2; may be repeated, all by default.", show_default=False),
+    ] = None,
+    backend: BackendOption = BackendName.auto,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Count the clocks of loads and atomics in chains, each at the address that the one before has brought.
+
+    DSMEM is the shared memory of the other CTA of a cluster of two, which Hopper has. The last column is the published
+    latency of a load.
+
+    \b
+    Examples:
+      tilewright bench micro loads --output loads_h200.json
+      tilewright bench micro loads --place SMEM --place DSMEM
+      tilewright bench micro loads --place DSMEM --backend emulator --json
+    """
+    from tilewright.bench.micro.loads import OPERATIONS, PLACES, Case, measure
+    from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
+
+    for place in places or ():
+        if place not in PLACES:
+            raise ArgumentValueError(f"--place={place!r} is unknown: use {', '.join(PLACES)}")
+    chosen = [place for place in PLACES if not places or place in places]
+    wanted = [Case(place, each) for place in chosen for each in OPERATIONS if (place, each) != ("L1", "atomic")]
+    require_writable("--output", output)
+    on_gpu = wants_gpu(backend)
+    runner = GpuRunner() if on_gpu else EmulatedRunner()
+    labels = ("place", "operation")
+    _measure("loads", measure(wanted, runner, **_rounds(on_gpu)), len(wanted), runner, labels, output, as_json=as_json)
 
 
 def _rounds(on_gpu: bool) -> dict[str, int]:

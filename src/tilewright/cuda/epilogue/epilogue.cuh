@@ -7,6 +7,7 @@
 #pragma once
 #include "epilogue/activation.cuh"
 #include "epilogue/expression.cuh"
+#include "epilogue/scaled.cuh"
 #include "parameters.cuh"
 #include "types.cuh"
 
@@ -23,12 +24,13 @@ struct EpilogueRow {
   const typename Config::Addend* c;
   const typename Config::Bias* bias;
 
-  // The value of an element from its accumulator and its elements of c and bias.
+  // The value of an element from its accumulator and its elements of c and bias. Roundings are
+  // written out: else the compiler might join a multiplication and an addition in one Config alone.
   __device__ __forceinline__ float combine(float accumulator, typename Config::Addend c_element,
                                            typename Config::Bias bias_element) const {
-    float value = parameters.alpha * accumulator;
-    if constexpr (Config::has_c) value += parameters.beta * to_float(c_element);
-    if constexpr (Config::has_bias) value += to_float(bias_element);
+    float value = scaled(parameters.alpha, accumulator);
+    if constexpr (Config::has_c) value = __fmaf_rn(parameters.beta, to_float(c_element), value);
+    if constexpr (Config::has_bias) value = __fadd_rn(value, to_float(bias_element));
     return Config::Activation::apply(value);
   }
 

@@ -5,7 +5,7 @@
 //   struct EpilogueExpression : ExpressionDefaults {
 //     using Operands = OperandRows<OperandRow<bf16, 1, true>, OperandRow<float, 0, false>>;
 //     static __device__ __forceinline__ float apply(float acc, float bias_, float scale_) {
-//       return Gelu::apply(acc + bias_) * scale_;
+//       return __fmul_rn(Gelu::apply(__fadd_rn(acc, bias_)), scale_);
 //     }
 //   };
 //
@@ -14,6 +14,7 @@
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/pairs.cuh"
+#include "epilogue/scaled.cuh"
 #include "parameters.cuh"
 #include "types.cuh"
 
@@ -222,7 +223,7 @@ class ExpressionRow {
   // The values of `column` and the next from their accumulators; `inside` of them exist.
   __device__ __forceinline__ float2 finish(float first, float second, int column,
                                            int inside) const {
-    const float2 acc = make_float2(alpha * first, alpha * second);
+    const float2 acc = make_float2(scaled(alpha, first), scaled(alpha, second));
     const float2 values = operands.template apply<Expression>(acc, column, inside);
     if constexpr (has_sums) sums.put(acc, column, inside);
     if constexpr (has_maximum) {
@@ -234,7 +235,7 @@ class ExpressionRow {
 
   // The value of `column` of out from its two accumulators; it exists if `inside` is positive.
   __device__ __forceinline__ float gate(float x, float y, int column, int inside) const {
-    const float2 acc = make_float2(alpha * x, alpha * y);
+    const float2 acc = make_float2(scaled(alpha, x), scaled(alpha, y));
     const float value = operands.template gate<Expression>(acc, column, inside);
     if constexpr (has_sums && stacked) {
       if (inside > 0) {

@@ -9,7 +9,7 @@ namespace tilewright {
 
 struct Sigmoid {
   static __device__ __forceinline__ float apply(float x) {
-    return reciprocal_approx(1.0f + exp2_approx(-1.44269504f * x));
+    return reciprocal_approx(__fadd_rn(1.0f, exp2_approx(__fmul_rn(-1.44269504f, x))));
   }
 };
 

@@ -5,7 +5,7 @@
 // chunk of 16 bytes along them, in some rows, and reads all of these before it writes one, since
 // memory is kept busy by what is in flight. A row may begin at any element; then a chunk of the
 // copy is cut from the two aligned ones that it straddles. What lies outside of a row is never
-// read, and the copy's padding is written with zeros.
+// read, and the last chunk of a row of the copy is filled up with zeros.
 #pragma once
 #include "layout/straddle.cuh"
 #include "parameters.cuh"

@@ -1,4 +1,4 @@
-// Accesses to global memory with cache hints.
+// Accesses to global memory, 8 and 16 bytes wide.
 #pragma once
 #include "types.cuh"
 
@@ -25,7 +25,8 @@ __device__ __forceinline__ void load_global(uint32_t (&words)[4], const void* ad
 __device__ __forceinline__ void store_global(void* address, const uint32_t (&words)[4]) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
                :
-               : "l"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "l"(__cvta_generic_to_global(address)), "r"(words[0]), "r"(words[1]),
+                 "r"(words[2]), "r"(words[3])
                : "memory");
 }
 
