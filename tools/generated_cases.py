@@ -31,9 +31,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from support.cases import COPYING, Case, copied_cases, random_cases  # noqa: E402
+from support.cases import COPYING, Case, copied_cases, random_cases, unit_of  # noqa: E402
+from support.rungs import LADDER_VARIANTS  # noqa: E402
 from support.runs import multiply_emulated, multiply_on_gpu  # noqa: E402
+from support.variants import VARIANTS  # noqa: E402
 from support.verification import cases_of, kernel_digest  # noqa: E402
+from tilewright.errors import TilewrightError  # noqa: E402
+from tilewright.hardware import H200  # noqa: E402
+from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.kernels.registry import EVERY_KERNEL  # noqa: E402
 
 RECORD = ROOT / "results" / "generated_cases.json"
@@ -97,7 +102,9 @@ def _run(jobs: list[tuple[Place, str, int, str]], processes: int) -> str:
                 check(*job)
                 progress.advance(task, job[2])
             return where(jobs[0][0])[0]
-        # The first job of each process loads libraries and compiles; those of one kernel would all compile the same.
+        # Kernels take turns, since their cases differ in how long they take.
+        if jobs[0][0] == "gpu":
+            _compile(progress)
         mixed = [job for first in range(processes) for job in jobs[first::processes]]
         pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start)
         try:
@@ -110,6 +117,17 @@ def _run(jobs: list[tuple[Place, str, int, str]], processes: int) -> str:
         finally:
             pool.shutdown(cancel_futures=True)
     return name
+
+
+def _compile(progress: Progress) -> None:
+    """Compile the units of all variants, several at once, before processes look for them in the cache."""
+    units = {unit_of(variant, H200): None for variant in (*VARIANTS, *LADDER_VARIANTS)}
+    task = progress.add_task("kernels", total=len(units))
+    with CompilerPool(compilations()) as pool:
+        for _, compiled in pool.build_all(units, H200.arch):
+            if isinstance(compiled, TilewrightError):
+                raise compiled
+            progress.advance(task)
 
 
 def _start() -> None:

@@ -16,6 +16,10 @@ from tilewright.model.memory.pattern import Expression
 from tilewright.model.raster import blocked_tile, grouped_tile, hilbert_tile, row_major_tile
 from tilewright.rounding import ceil_div, natural
 
+MOST_TILES = 1 << 18
+"""Of a result: more would take too long to number and to draw."""
+MOST_LINES = 1 << 25
+"""That an L2 reads in a simulation, which takes half a minute."""
 MOST_LINE_BYTES = 16_384
 """Lines of the simulated L2 are as large as this where tiles allow it, since large lines are quick to simulate."""
 
@@ -51,9 +55,7 @@ def schedules(
     blocks: tiles along m and n of each kind of block. groups: rows of each kind of band. Raises an ArgumentValueError
     for an extent below 1.
     """
-    for name, value in (("tiles_m", tiles_m), ("tiles_n", tiles_n), ("slots", slots)):
-        natural(name, value, 1)
-    every = range(tiles_m * tiles_n)
+    every = _all_tiles(tiles_m, tiles_n, slots)
 
     def made(name: str, order: list[tuple[int, int]]) -> Schedule:
         return Schedule(name, tuple(order), slots)
@@ -75,9 +77,10 @@ def schedule_of(expression: str, tiles_m: int, tiles_n: int, slots: int) -> Sche
 
     The expression may name index, tiles_m and tiles_n. Raises an ArgumentValueError unless it takes each tile once.
     """
-    parsed, total = Expression(expression), tiles_m * tiles_n
+    parsed, every = Expression(expression), _all_tiles(tiles_m, tiles_n, slots)
     order: dict[int, int] = {}
-    for index in range(total):
+    total = len(every)
+    for index in every:
         number = parsed.value(index=index, tiles_m=tiles_m, tiles_n=tiles_n)
         if number is None or number >= total or number in order:
             wrong = "no tile" if number is None or number >= total else f"that of index {order[number]}"
@@ -86,6 +89,18 @@ def schedule_of(expression: str, tiles_m: int, tiles_n: int, slots: int) -> Sche
             )
         order[number] = index
     return Schedule(expression, tuple(divmod(number, tiles_n) for number in order), slots)
+
+
+def _all_tiles(tiles_m: int, tiles_n: int, slots: int) -> range:
+    """The numbers of all tiles; an ArgumentValueError for an extent below 1, and for too many tiles."""
+    for name, value in (("tiles_m", tiles_m), ("tiles_n", tiles_n), ("slots", slots)):
+        natural(name, value, 1)
+    if tiles_m * tiles_n > MOST_TILES:
+        raise ArgumentValueError(
+            f"{tiles_m:,} x {tiles_n:,} are too many tiles to follow: give a smaller result or larger tiles, "
+            f"{MOST_TILES:,} tiles at most"
+        )
+    return range(tiles_m * tiles_n)
 
 
 class TileSizes(NamedTuple):
@@ -152,6 +167,13 @@ def _requests(schedule: Schedule, tile: TileSizes, k: int, l2_bytes: int) -> tup
     for name, value in (("k", k), ("tile_k", tile.k), ("l2_bytes", l2_bytes)):
         natural(name, value, 1)
     cache = Cache(l2_bytes, line_bytes=line_bytes_of(tile))
+    each = (tile.m + tile.n) * tile.k * tile.element_bytes // cache.line_bytes
+    lines = len(schedule.order) * ceil_div(k, tile.k) * each
+    if lines > MOST_LINES:
+        raise ArgumentValueError(
+            f"L2 would read {lines:,} lines of {cache.line_bytes:,} bytes, which takes too long to simulate: give a "
+            f"smaller product or tiles of larger powers of two, for {MOST_LINES:,} lines at most"
+        )
     requests = product_requests(
         schedule.order, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, k=k, element_bytes=tile.element_bytes,
         ctas=schedule.slots, line_bytes=cache.line_bytes,

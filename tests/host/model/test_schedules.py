@@ -82,3 +82,13 @@ def test_lines_divide_the_parts_of_a_tile(tile, line):
 def test_impossible_extents_are_refused(arguments, named):
     with pytest.raises(ArgumentValueError, match=f"{named} must be an integer from 1 on"):
         schedules(*arguments)
+
+
+def test_what_takes_too_long_is_refused():
+    with pytest.raises(ArgumentValueError, match=r"10,000 x 10,000 are too many tiles to follow"):
+        schedules(10_000, 10_000, 132)
+    with pytest.raises(ArgumentValueError, match=r"10,000 x 10,000 are too many tiles to follow"):
+        schedule_of("index", 10_000, 10_000, 132)
+    (rows, _) = schedules(512, 256, 132)
+    with pytest.raises(ArgumentValueError, match=r"L2 would read 402,653,184 lines of 16,384 bytes"):
+        schedule_reads(rows, TileSizes(128, 256, 64, 2), 65536, 60 << 20)

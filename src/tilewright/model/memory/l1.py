@@ -28,6 +28,9 @@ TAGS_PER_CLOCK = 4
 SETS = 4
 _SECTORS = LINE_BYTES // SECTOR_BYTES
 
+MOST_LOADS = 1 << 16
+"""Of a loop that is followed: more take too long."""
+
 Replacement = Literal["lru", "fifo"]
 """The line that makes room: the least recently used one, or the oldest one."""
 
@@ -124,6 +127,10 @@ def flow_of(l1: L1, expression: str, width: int, steps: int, warps: int) -> list
     """
     natural("steps", steps, 1)
     natural("warps", warps, 1)
+    if steps * warps > MOST_LOADS:
+        raise ArgumentValueError(
+            f"{steps:,} steps of {warps:,} warps are too many loads to follow: give {MOST_LOADS:,} at most"
+        )
     parsed = Expression(expression)
     return [
         total(l1.load(addresses_of(parsed, warp=warp, step=step), width) for warp in range(warps))
