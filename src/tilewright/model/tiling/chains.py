@@ -11,8 +11,8 @@ FMA_LATENCY = 4
 1804.06826)."""
 SWITCH_CLOCKS = 1
 """Clocks in which a scheduler issues nothing when it goes on with another warp, which it does when its warp has to wait
-for the next operation's operands. An H200 shows it (results/fma_clocks_h200.json): four warps of one chain take 2 clocks for each
-operation, of two chains 3/2, of three 4/3, and of four, which never wait, 1."""
+for the next operation's operands. An H200 shows it (results/fma_clocks_h200.json): four warps of one chain take 2
+clocks for each operation, of two chains 3/2, of three 4/3, and of four, which never wait, 1."""
 
 
 def chain_clocks(length: int, chains: int = 1, latency: int = FMA_LATENCY, interval: int = 1, warps: int = 1) -> int:
