@@ -33,6 +33,7 @@ def matmul(
     epilogue: str | None = None,
     operands: Mapping[str, Any] | None = None,
     gate: str | None = None,
+    outputs: Mapping[str, Any] | None = None,
     out: Any = None,
     out_dtype: Any = None,
     kernel: str = "auto",
@@ -56,6 +57,8 @@ def matmul(
     where(acc > 0, x, y). It is computed in fp32 and rounded once. Each operand broadcasts to the result.
     gate: "interleaved" or "stacked": the expression is over x and y, columns 2j and 2j + 1, or j and j + n / 2, and the
     result has n / 2 columns; without an expression it is activation(x) * y. For "stacked", b is stored as (n, k).
+    outputs: arrays that are also written: "acc" (m, n), the sums that the expression reads; "amax", one fp32 number,
+    the largest magnitude of the results before they are rounded.
     out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
     between its elements are rewritten too: no other thread may write there meanwhile.
     kernel, config: override the choice.
@@ -72,16 +75,16 @@ def matmul(
     if TORCH.traces():
         return TORCH.untraced(matmul)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            gate=gate, out=out, out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant,
-            backend=backend, stream=stream,
+            gate=gate, outputs=outputs, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
+            batch_invariant=batch_invariant, backend=backend, stream=stream,
         )  # fmt: skip
     if type(batch_invariant) is not bool:
         raise _not_bool(batch_invariant)
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     expression: Expression | None = None
     of_expression: tuple[Any, ...] = ()
-    if epilogue is not None or operands is not None or gate is not None:
-        expression, of_expression = _expression(epilogue, operands, gate, c, beta, bias, activation)
+    if epilogue is not None or operands is not None or gate is not None or outputs is not None:
+        expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation)
         direct = False
     alpha, beta = scalars(c, alpha, beta)
     arrays = (a, b, c if beta != 0 else None, bias, out, *of_expression)
@@ -102,8 +105,8 @@ def matmul(
             return result
     made = plan(
         a, b, c, alpha=alpha, beta=beta if expression is None else None, bias=bias, activation=activation,
-        epilogue=epilogue, operands=operands, gate=gate, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
-        batch_invariant=batch_invariant, backend=backend, stream=stream,
+        epilogue=epilogue, operands=operands, gate=gate, outputs=outputs, out=out, out_dtype=out_dtype,
+        kernel=kernel, config=config, batch_invariant=batch_invariant, backend=backend, stream=stream,
     )  # fmt: skip
     pointers = made.pointers
     if key is not None:
@@ -125,7 +128,8 @@ if hasattr(os, "register_at_fork"):
 def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
-    gate: str | None = None, out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
+    gate: str | None = None, outputs: Mapping[str, Any] | None = None, out: Any = None, out_dtype: Any = None,
+    kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False,
     m: None = None,
 ) -> Plan: ...  # fmt: skip
@@ -133,7 +137,8 @@ def plan(
 def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
-    gate: str | None = None, out: Any = None, out_dtype: Any = None, kernel: str = "auto", config: Any = None,
+    gate: str | None = None, outputs: Mapping[str, Any] | None = None, out: Any = None, out_dtype: Any = None,
+    kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: range,
 ) -> RangePlan: ...  # fmt: skip
 def plan(
@@ -149,6 +154,7 @@ def plan(
     epilogue: str | None = None,
     operands: Mapping[str, Any] | None = None,
     gate: str | None = None,
+    outputs: Mapping[str, Any] | None = None,
     out: Any = None,
     out_dtype: Any = None,
     kernel: str = "auto",
@@ -174,13 +180,13 @@ def plan(
     if TORCH.traces():
         untraced: Plan | RangePlan = TORCH.untraced(plan)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            gate=gate, out=out, out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant,
-            backend=backend, stream=stream, tune=tune, m=m,
+            gate=gate, outputs=outputs, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
+            batch_invariant=batch_invariant, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return untraced
     if type(batch_invariant) is not bool:
         raise _not_bool(batch_invariant)
-    expression, of_expression = _expression(epilogue, operands, gate, c, beta, bias, activation)
+    expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation)
     call, scale, addend_scale = _call(a, b, c, bias, out, alpha, beta, expression, of_expression)
     options = (
         None if expression is not None else activation, expression, out_dtype, kernel, config, batch_invariant,
@@ -197,8 +203,10 @@ def plan(
     if m is not None:
         rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
 
-        def request_of(a: Any, b: Any, c: Any, *, bias: Any, operands: Any, out: Any, stream: Any) -> Request:
-            arrays = (a, b, c if addend_scale else None, bias, out, *reordered(expression, operands))
+        def request_of(
+            a: Any, b: Any, c: Any, *, bias: Any, operands: Any, outputs: Any, out: Any, stream: Any
+        ) -> Request:
+            arrays = (a, b, c if addend_scale else None, bias, out, *reordered(expression, operands, outputs))
             return _request(Arrays.of(arrays, expression), scale, addend_scale, *options, request.backend, stream)
 
         return range_plan_of(request, rows, request_of)
@@ -213,14 +221,14 @@ def plan(
 
 
 def _expression(
-    epilogue: Any, operands: Any, gate: Any, c: Any, beta: Any, bias: Any, activation: Any
+    epilogue: Any, operands: Any, gate: Any, outputs: Any, c: Any, beta: Any, bias: Any, activation: Any
 ) -> tuple[Expression | None, tuple[Any, ...]]:
     """The expression of a call with its arrays, if it has one."""
-    if epilogue is None and operands is None and gate is None:
+    if epilogue is None and operands is None and gate is None and outputs is None:
         return None, ()
     from tilewright.planner.expressions import expression_of  # most products have none
 
-    return expression_of(epilogue, operands, gate, activation, c=c, beta=beta, bias=bias)
+    return expression_of(epilogue, operands, gate, outputs, activation, c=c, beta=beta, bias=bias)
 
 
 def _not_bool(batch_invariant: object) -> ArgumentTypeError:

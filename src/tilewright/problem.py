@@ -5,7 +5,7 @@ from math import prod
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from tilewright.dtypes import DType
-from tilewright.expression.tree import Expression
+from tilewright.expression.tree import OUTPUTS, Expression
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
@@ -31,14 +31,24 @@ EXCHANGED = tuple(OPERANDS.index({"a": "b", "b": "a"}.get(name, name)) for name 
 
 
 def operand_names(expression: Expression | None) -> tuple[str, ...]:
-    """OPERANDS and the operands of an expression, by the names that they have beside those."""
-    return OPERANDS if expression is None else (*OPERANDS, *map(key_of, expression.operands))
+    """OPERANDS and what an expression reads and writes, by the names that they have beside those."""
+    if expression is None:
+        return OPERANDS
+    return (*OPERANDS, *map(key_of, expression.operands), *map(output_key, expression.outputs))
 
 
 def key_of(name: str) -> str:
     """What an operand of an expression is called beside a, b, c and the others: as its user reaches it."""
     return f"operands[{name!r}]"
 
+
+def output_key(name: str) -> str:
+    """The same of a further output."""
+    return f"outputs[{name!r}]"
+
+
+WRITTEN = ("out", *map(output_key, OUTPUTS))
+"""The operands that a kernel writes."""
 
 MAX_BATCH_DIMS = 4
 """The most batch dimensions of a kernel, after neighbors that one stride can walk are merged."""
@@ -93,7 +103,8 @@ class Epilogue(NamedTuple):
     c, bias: the ADDENDS' places in memory, None if they are not read.
     activation: one of ACTIVATIONS, or None.
     expression: what becomes of alpha * sum, without c, bias and activation; operands: those of the expression, in its
-    order. If it has a gate, it makes one column of two.
+    order. If it has a gate, it makes one column of two. outputs: those of the expression, in its order; what is one
+    number has strides of 0.
     """
 
     c: Matrix | None = None
@@ -101,6 +112,7 @@ class Epilogue(NamedTuple):
     activation: str | None = None
     expression: Expression | None = None
     operands: tuple[Matrix, ...] = ()
+    outputs: tuple[Matrix, ...] = ()
 
     @property
     def is_linear(self) -> bool:
@@ -111,12 +123,13 @@ class Epilogue(NamedTuple):
     @property
     def transposed(self) -> "Epilogue":
         """The same of the transposed result."""
-        if self.c is None and self.bias is None and not self.operands:
+        if self.c is None and self.bias is None and not (self.operands or self.outputs):
             return self
         return self._replace(
             c=self.c and self.c.transposed,
             bias=self.bias and self.bias.transposed,
             operands=tuple(matrix.transposed for matrix in self.operands),
+            outputs=tuple(matrix.transposed for matrix in self.outputs),
         )
 
     def read(self) -> Iterator[tuple[str, Matrix]]:
@@ -127,6 +140,11 @@ class Epilogue(NamedTuple):
                 yield name, matrix
         if self.expression is not None:
             yield from zip(map(key_of, self.expression.operands), self.operands, strict=True)
+
+    def written(self) -> Iterator[tuple[str, Matrix]]:
+        """The further outputs, by name."""
+        if self.expression is not None:
+            yield from zip(map(output_key, self.expression.outputs), self.outputs, strict=True)
 
 
 class Problem(NamedTuple):
@@ -183,6 +201,8 @@ class Problem(NamedTuple):
 
     def extents(self, operand: str) -> tuple[int, int]:
         """Rows and columns of an operand's matrices."""
+        if operand == output_key("acc"):
+            return self.m, self.n
         if operand not in ("a", "b"):
             return self.m, self.columns
         rows, columns = EXTENTS[operand]
@@ -201,7 +221,8 @@ class Problem(NamedTuple):
             if matrix is not None:
                 yield name, matrix
         if self.epilogue.expression is not None:
-            yield from zip(map(key_of, self.epilogue.expression.operands), self.epilogue.operands, strict=True)
+            yield from (each for each in self.epilogue.read() if each[0] not in ADDENDS)
+            yield from self.epilogue.written()
 
     def with_operands(self, matrices: Mapping[str, Matrix]) -> "Problem":
         """The same problem with other matrices for the named operands."""
@@ -209,8 +230,11 @@ class Problem(NamedTuple):
         multiplied = {name: matrix for name, matrix in matrices.items() if name in OPERANDS and name not in ADDENDS}
         epilogue = self.epilogue._replace(**added) if added else self.epilogue  # type: ignore[arg-type]
         if epilogue.expression is not None:
-            of_expression = zip(map(key_of, epilogue.expression.operands), epilogue.operands, strict=True)
-            epilogue = epilogue._replace(operands=tuple(matrices.get(name, old) for name, old in of_expression))
+            read = (each for each in epilogue.read() if each[0] not in ADDENDS)
+            epilogue = epilogue._replace(
+                operands=tuple(matrices.get(name, old) for name, old in read),
+                outputs=tuple(matrices.get(name, old) for name, old in epilogue.written()),
+            )
         return self._replace(epilogue=epilogue, **multiplied)  # type: ignore[arg-type]
 
     @property

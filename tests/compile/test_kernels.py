@@ -12,6 +12,7 @@ from operator import attrgetter
 import pytest
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
+from tilewright.expression.grammar import parse
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompilationError, compile
@@ -97,6 +98,11 @@ SINGLE = problem("nt", fp32, fp32)
 SINGLE_MN = problem("tn", fp32, fp32)
 SUMLESS = HALF._replace(k=0)
 
+GATED = HALF._replace(
+    out=Matrix(bf16, HALF.n // 2, 1), epilogue=Epilogue(expression=parse("silu(x) * y", (), "interleaved"))
+)
+"""A product of which two columns become one."""
+
 ILLEGAL = {
     **{
         name: ((HALF, replace(kernel.configs(HALF, H200)[0], schedule="zigzag")),)
@@ -135,6 +141,8 @@ ILLEGAL = {
         (problem("nt", bf16, fp32), WgmmaConfig(epilogue="direct")),
         (HALF, WgmmaConfig(split_k=2)),
         (HALF, WgmmaConfig(wait_depth=2)),
+        (GATED, WgmmaConfig(tile_n=64)),
+        (GATED, WgmmaConfig(tile_n=24, epilogue="direct")),
     ),
     "mma": (
         (HALF, MmaConfig(tile_k=16)),

@@ -97,7 +97,7 @@ def test_the_table_of_a_gpu(monkeypatch):
     assert done.stdout.splitlines()[1].split() == ["bf16:K:K", "16", "1", "20.00", "20.00", "20.00", "20"]
 
 
-@pytest.mark.parametrize(("chains", "warps", "model"), [(1, 1, 4), (3, 1, 4 / 3), (1, 16, 1), (8, 4, 1), (2, 5, 1)])
+@pytest.mark.parametrize(("chains", "warps", "model"), [(1, 1, 4), (3, 1, 4 / 3), (1, 16, 2), (8, 4, 1), (2, 5, 3 / 2)])
 def test_a_chain_of_multiply_adds(chains, warps, model):
     case = fma.Case(chains, warps)
     kernel = build(case.unit())

@@ -10,6 +10,7 @@ import pytest
 import tilewright as tw
 from support.commands import in_json
 from tilewright import api
+from tilewright.backends.emulated import EmulatedBackend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.expression.grammar import parse
 from tilewright.kernels.epilogue import EpilogueConstants
@@ -104,6 +105,108 @@ def test_plans_and_ranges_of_gates():
         np.testing.assert_array_equal(plan(A, B), np.maximum(sums[:, 0::2], 0) * sums[:, 1::2])
 
 
+CHECKED = EmulatedBackend(checks=True)
+
+CONFIGS = [
+    tw.SimtConfig(64, 64, 16, 32, 32, 8, 4),
+    tw.MmaConfig(tile_m=64, tile_n=64),
+    tw.WgmmaConfig(64, 128, 3),
+    tw.WgmmaConfig(64, 32, 2, epilogue="direct", overlap=False, wait_depth=1, split_k=2),
+    tw.WgmmaConfig(64, 48, 3, epilogue="direct", swap_ab=True),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{type(config).__name__}-{config.tile_n}")
+@pytest.mark.parametrize("gate", [None, *SIDES])
+@pytest.mark.parametrize(("form", "strides"), [("fp32", "rows"), ("fp32", "columns"), ("fp16", "rows")])
+def test_outputs_are_written_besides_out(config, gate, form, strides):
+    if gate and (getattr(config, "swap_ab", False) or getattr(config, "split_k", 1) > 1):
+        pytest.skip("no gate")
+    kind = np.float32 if isinstance(config, tw.SimtConfig) else np.float16
+    m, n, k = 75, 96, 136
+    a, weight = (RNG.integers(-2, 3, (extent, k)).astype(kind) for extent in (m, n))
+    sums = a.astype(np.float32) @ weight.T.astype(np.float32) / 2
+    acc = np.full((m, n) if strides == "rows" else (n, m), np.nan, {"fp32": np.float32, "fp16": np.float16}[form])
+    acc, amax = acc if strides == "rows" else acc.T, np.full((1,), np.nan, np.float32)
+    x, y = (
+        (sums, 0) if gate is None else (sums[:, ::2], sums[:, 1::2]) if gate == "interleaved" else np.split(sums, 2, 1)
+    )
+    expected = 2 * x + y - 3
+    epilogue = "2 * acc - 3" if gate is None else "2 * x + y - 3"
+    outputs = {"amax": amax, "acc": acc}
+    options = {"epilogue": epilogue, "gate": gate, "config": config, "backend": CHECKED}
+    np.testing.assert_array_equal(tw.matmul(a, weight.T, alpha=0.5, outputs=outputs, **options), expected)
+    np.testing.assert_array_equal(acc, sums)
+    assert amax == np.abs(expected).max()
+    assert not CHECKED.device.reports
+
+
+def test_outputs_of_batches_and_of_nothing():
+    a, amax = np.stack([A, -2 * A]), np.array(7, np.float32)
+    acc = np.zeros((2, 24, 40), np.float32)
+    tw.matmul(a, B, activation="relu", outputs={"acc": acc, "amax": amax}, backend="emulator")
+    np.testing.assert_array_equal(acc, a @ B)
+    assert amax == max((a @ B).max(), 0)
+    tw.matmul(A[:0], B, outputs={"amax": amax}, backend="emulator")
+    assert amax == 0
+    tw.matmul(A[:, :0], B[:0], epilogue="acc - x", operands={"x": FULL}, outputs={"amax": amax}, backend="emulator")
+    assert amax == np.abs(FULL).max()
+
+
+def test_the_largest_magnitude_of_nan_is_nan():
+    a, amax = A.copy(), np.zeros((), np.float32)
+    a[3, 5] = np.nan
+    tw.matmul(a, B, outputs={"amax": amax}, backend="emulator")
+    assert np.isnan(amax)
+    a[3, 5] = -np.inf
+    tw.matmul(a, np.abs(B) + 1, outputs={"amax": amax}, backend="emulator")
+    assert amax == np.inf
+
+
+def test_plans_write_the_outputs_of_each_call():
+    sums = A @ B
+    for m in (None, range(20, 30)):
+        plan = tw.plan(A, B, gate=None, outputs={"acc": np.zeros((24, 40), np.float32)}, m=m, backend="emulator")
+        acc = np.zeros((24, 40), np.float32)
+        plan(A, B, outputs={"acc": acc})
+        np.testing.assert_array_equal(acc, sums)
+        for outputs in (None, {"amax": acc}, {"acc": acc, "amax": acc}):
+            with pytest.raises(ArgumentValueError, match="made for outputs named acc and called with"):
+                plan(A, B, outputs=outputs)
+        with pytest.raises(ArgumentValueError, match=r"out shares memory with outputs\['acc'\]"):
+            plan(A, B, out=acc, outputs={"acc": acc})
+        with pytest.raises(ArgumentValueError, match=r"outputs\['acc'\] shares memory with b"):
+            plan(A, acc.reshape(-1)[: 16 * 40].reshape(16, 40), outputs={"acc": acc})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"outputs": {"sum": FULL}}, ArgumentValueError, "outputs has 'sum', which is unknown: use acc, amax"),
+        ({"outputs": [FULL]}, ArgumentTypeError, "outputs is a list: pass a mapping of names to arrays"),
+        ({"outputs": {"acc": FULL}, "bias": ROW}, ArgumentValueError, "bias was given beside outputs="),
+        (
+            {"outputs": {"acc": FULL[:, :20]}},
+            ArgumentValueError,
+            "outputs['acc'] has shape (24, 20), and the sums have",
+        ),
+        ({"outputs": {"acc": FULL, "amax": ROW}}, ArgumentValueError, "pass an array of one fp32 number"),
+        ({"outputs": {"amax": np.zeros((), np.float16)}}, ArgumentValueError, "pass an array of one fp32 number"),
+        ({"outputs": {"acc": np.broadcast_to(ROW, (24, 40))}}, ArgumentValueError, "outputs['acc'] is read-only"),
+        ({"outputs": {"amax": None}}, ArgumentTypeError, "outputs['amax']"),
+        (
+            {"outputs": {"acc": FULL}, "epilogue": "acc + x", "operands": {"x": FULL}},
+            ArgumentValueError,
+            "outputs['acc'] shares memory with operands['x']",
+        ),
+        ({"outputs": {"acc": FULL, "amax": FULL[:1, 0]}}, ArgumentValueError, "shares memory with outputs['amax']"),
+    ],
+)
+def test_what_is_wrong_with_an_output_is_said(options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        tw.matmul(A, B, backend="emulator", **options)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -180,11 +283,11 @@ def test_the_cuda_of_an_expression():
     assert constants.parameters == "ExpressionParameters<2>"
     assert constants.definitions == (
         "// gelu(acc + bias) * x\n"
-        "struct EpilogueExpression {\n"
+        "struct EpilogueExpression : ExpressionDefaults {\n"
         "  using Operands = OperandRows<OperandRow<float, 1, true>, OperandRow<fp16, 0, false>>;\n"
         "\n"
         "  static __device__ __forceinline__ float apply(float acc, float bias_, float x_) {\n"
-        "    return Gelu::apply(acc + bias_) * x_;\n"
+        "    return __fmul_rn(Gelu::apply(__fadd_rn(acc, bias_)), x_);\n"
         "  }\n"
         "};"
     )

@@ -38,6 +38,9 @@ class RecordingBackend:
     def resident(self, operands, stream):
         yield {name: operand.pointer for name, operand in operands.items()}
 
+    def clear(self, address, nbytes, stream):
+        pass
+
     def prepare_workspace(self):
         pass
 

@@ -28,6 +28,9 @@ class AbsentGpu:
         """Copy nothing: there are no addresses."""
         yield {}
 
+    def clear(self, address: int, nbytes: int, stream: int) -> None:
+        """Nothing is there to clear."""
+
     def prepare_workspace(self) -> None:
         """Nothing is needed."""
 

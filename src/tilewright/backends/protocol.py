@@ -8,6 +8,7 @@ from tilewright.hardware import Hardware
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import KernelArguments, LaunchShape
 from tilewright.operand import Operand
+from tilewright.problem import WRITTEN
 
 ALIGNMENT = 16
 """The largest alignment in bytes that plans distinguish; copies keep addresses modulo this."""
@@ -45,7 +46,10 @@ class Backend(Protocol):
         """Whether the kernel is loaded, so that `prepare` may be called while a stream is captured."""
 
     def resident(self, operands: Mapping[str, Operand], stream: int) -> AbstractContextManager[Mapping[str, int]]:
-        """The operands' addresses on this backend. Operands elsewhere are copied in, and `out` back at the end."""
+        """The operands' addresses on this backend. Those elsewhere are copied in, and WRITTEN ones back at the end."""
+
+    def clear(self, address: int, nbytes: int, stream: int) -> None:
+        """Set memory on this backend to zero, in the order of the stream."""
 
     def prepare_workspace(self) -> None:
         """Make what `workspace` needs and what may not be made while a stream is captured."""
@@ -82,7 +86,7 @@ class Memory(Protocol):
 
 @contextmanager
 def mirrored(operands: Mapping[str, Operand], memory: Memory) -> Iterator[Mapping[str, int]]:
-    """Addresses of copies of host operands; at the end the bytes that `out` spans are copied back.
+    """Addresses of copies of host operands; at the end the bytes that WRITTEN ones span are copied back.
 
     Operands that share memory share it in the copy too, and addresses keep their alignment.
     """
@@ -93,10 +97,11 @@ def mirrored(operands: Mapping[str, Operand], memory: Memory) -> Iterator[Mappin
             copies.append((low, high, memory.allocate(high - low + skew) + skew))
             memory.copy_in(copies[-1][2], low, high - low)
         yield {name: _translated(operand.pointer, copies) for name, operand in operands.items()}
-        first, last = operands["out"].byte_range()
-        for low, high, address in copies:
-            if low <= first < last <= high:
-                memory.copy_out(first, address + first - low, last - first)
+        for name in operands.keys() & set(WRITTEN):
+            first, last = operands[name].byte_range()
+            for low, high, address in copies:
+                if low <= first < last <= high:
+                    memory.copy_out(first, address + first - low, last - first)
     finally:
         for low, _, address in copies:
             memory.free(address - low % ALIGNMENT)

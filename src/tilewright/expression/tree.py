@@ -9,6 +9,10 @@ Gate = Literal["interleaved", "stacked"]
 GATES: tuple[str, ...] = get_args(Gate)
 
 
+OUTPUTS = ("acc", "amax")
+"""What an epilogue may write besides out: the sums, and the largest magnitude of the results."""
+
+
 def sums_of(gate: str | None) -> tuple[str, ...]:
     """The names of alpha times the sum, or of its pairs."""
     return ("acc",) if gate is None else ("x", "y")
@@ -77,11 +81,13 @@ class Expression(NamedTuple):
     """A checked expression. Texts that differ in spaces and parentheses alone give equal ones.
 
     operands: the names that it reads besides the sums, in the order of the text. gate: one of GATES, or None.
+    outputs: of OUTPUTS, in that order.
     """
 
     root: Node
     operands: tuple[str, ...]
     gate: str | None = None
+    outputs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return spelled(self.root)

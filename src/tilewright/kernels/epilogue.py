@@ -44,7 +44,9 @@ class EpilogueConstants(NamedTuple):
         # Behind a gate, a thread has single columns.
         columns = problem.columns if epilogue.expression.gate is None else 1
         rows = tuple(OperandRow.of(matrix, columns) for matrix in epilogue.operands)
-        return constants._replace(expression=ExpressionConstants(epilogue.expression, rows))
+        stacked = epilogue.expression.gate == "stacked"
+        outputs = tuple(OperandRow.of(matrix, 1 if stacked else problem.n) for matrix in epilogue.outputs)
+        return constants._replace(expression=ExpressionConstants(epilogue.expression, rows, outputs))
 
     @classmethod
     @cache
@@ -78,7 +80,7 @@ class EpilogueConstants(NamedTuple):
     @property
     def static_asserts(self) -> tuple[tuple[str, str], ...]:
         """What must hold of these parameters beyond SAME_PARAMETERS."""
-        return () if self.expression is None else (same_parameters(self.parameters, len(self.expression.rows)),)
+        return () if self.expression is None else (same_parameters(self.parameters, self.expression.matrices),)
 
     @property
     def definitions(self) -> str:
@@ -90,7 +92,10 @@ _STRUCT = "EpilogueExpression"
 
 
 class OperandRow(NamedTuple):
-    """What is compiled in of an operand: its type, its step along a row if it is 0 or 1, else -1, and if pairs do."""
+    """What is compiled in of an operand or an output: its type, its step along a row if it is 0 or 1, else -1.
+
+    pairs: whether two neighbors are accessed at once.
+    """
 
     dtype: DType
     step: int
@@ -104,31 +109,42 @@ class OperandRow(NamedTuple):
 
     @property
     def cuda(self) -> str:
-        """The type of its rows."""
-        return f"OperandRow<{self.dtype.cuda}, {self.step}, {str(self.pairs).lower()}>"
+        """The template arguments of its rows."""
+        return f"<{self.dtype.cuda}, {self.step}, {str(self.pairs).lower()}>"
 
 
 class ExpressionConstants(NamedTuple):
-    """An expression with what is compiled in of its operands, in its order."""
+    """An expression with what is compiled in of its operands and outputs, in its order."""
 
     expression: Expression
     rows: tuple[OperandRow, ...]
+    outputs: tuple[OperandRow, ...] = ()
 
     @property
     def parameters(self) -> str:
         """The type of the parameters of its kernels."""
-        return f"ExpressionParameters<{len(self.rows)}>" if self.rows else "GemmParameters"
+        return f"ExpressionParameters<{self.matrices}>" if self.matrices else "GemmParameters"
+
+    @property
+    def matrices(self) -> int:
+        """The number of operands and outputs."""
+        return len(self.rows) + len(self.outputs)
 
     @property
     def definition(self) -> str:
         """The struct that cuda/epilogue/expression.cuh describes."""
         names = {name: name for name in self.expression.sums} | {name: f"{name}_" for name in self.expression.operands}
         formal = ", ".join(f"float {name}" for name in names.values())
+        types = {"acc": ("Sums", "SumsRow"), "amax": ("Maximum", "MaximumRow")}
+        named = zip(self.expression.outputs, self.outputs, strict=True)
+        outputs = "".join(
+            f"  using {types[name][0]} = {types[name][1]}{row.cuda if name == 'acc' else ''};\n" for name, row in named
+        )
         return f"""\
 // {self.expression}
-struct {_STRUCT} {{
-  using Operands = OperandRows<{", ".join(row.cuda for row in self.rows)}>;
-
+struct {_STRUCT} : ExpressionDefaults {{
+  using Operands = OperandRows<{", ".join(f"OperandRow{row.cuda}" for row in self.rows)}>;
+{outputs}
   static __device__ __forceinline__ float apply({formal}) {{
     return {self.expression.cuda(names)};
   }}

@@ -42,7 +42,7 @@ class GemmParameters(ctypes.Structure):
 
 @cache
 def parameters_type(operands: int) -> type[GemmParameters]:
-    """GemmParameters, followed by those of so many operands of an expression: CUDA's ExpressionParameters."""
+    """GemmParameters, followed by those of so many operands and outputs of an expression: ExpressionParameters."""
     if not operands:
         return GemmParameters
     fields = {"_fields_": (("operands", MatrixParameters * operands),)}

@@ -96,7 +96,8 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
     epilogue = problem.epilogue
     if epilogue.is_linear:
         return 208, 208
-    operands = [matrix for matrix in epilogue.operands if matrix.column_stride]  # others are read once a row
+    # Others are accessed once a row.
+    operands = [matrix for matrix in (*epilogue.operands, *epilogue.outputs) if matrix.column_stride]
     unpaired = [matrix for matrix in operands if not has_pairs(matrix, problem.columns)]
     if epilogue.expression is not None and (epilogue.expression.operations > 24 or len(unpaired) > 4):
         return 64, 64

@@ -4,7 +4,8 @@ An instruction multiplies 64 rows of A by n columns of B over 32 bytes along k, 
 32 of fp8, 8 of tf32. A type of half the width multiplies at twice the rate, so the clocks do not depend on the type.
 
 Sources: the measured clocks of an H800 are from "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture" (arXiv
-2402.13499), those of an H20 and the model from the wgmma latency article (docs/ladder/README.md).
+2402.13499), those of an H20 and the model from the wgmma latency article (docs/ladder/README.md), and the clocks of A
+in registers from an H200 (results/wgmma_clocks_h200.json).
 """
 
 from dataclasses import asdict, dataclass
@@ -23,6 +24,9 @@ ROWS = 64
 K_BYTES = 32
 """The bytes of a row of A along k that one wgmma takes."""
 
+REGISTER_CLOCKS = 13
+"""The clocks in which registers deliver A, whatever its type, as an H200 with n up to 24 shows."""
+
 MEASURED = {
     "H800": {8: 18, 16: 20, 32: 24, 64: 32, 128: 64, 256: 128},
     "H20": {8: 18, 16: 32, 32: 64, 64: 128, 128: 256, 256: 512},
@@ -34,7 +38,8 @@ MEASURED = {
 class WgmmaTime:
     """The clocks of one wgmma among many, on the four tensor cores of an SM.
 
-    n: columns of B. source: of A. multiply: clocks of the tensor cores. read_a, read_b: clocks of shared memory.
+    n: columns of B. source: of A. multiply: clocks of the tensor cores. read_a: clocks in which its source delivers A.
+    read_b: those in which shared memory delivers B.
     """
 
     n: int
@@ -45,8 +50,8 @@ class WgmmaTime:
 
     @property
     def read(self) -> float:
-        """Clocks in which shared memory delivers both operands."""
-        return self.read_a + self.read_b
+        """Clocks in which both operands are delivered: one after the other by shared memory, or side by side."""
+        return self.read_a + self.read_b if self.source == "smem" else max(self.read_a, self.read_b)
 
     @property
     def clocks(self) -> float:
@@ -54,9 +59,11 @@ class WgmmaTime:
         return max(self.multiply, self.read)
 
     @property
-    def bound(self) -> Literal["tensor cores", "shared memory"]:
-        """The part that takes longer."""
-        return "tensor cores" if self.multiply >= self.read else "shared memory"
+    def bound(self) -> Literal["tensor cores", "shared memory", "registers"]:
+        """The part that takes longest."""
+        if self.multiply >= self.read:
+            return "tensor cores"
+        return "shared memory" if self.source == "smem" else "registers"
 
     @property
     def share(self) -> float:
@@ -75,8 +82,7 @@ def wgmma_time(gpu: Hardware, n: int, source: Source = "smem") -> WgmmaTime:
     Raises an ArgumentValueError for another GPU, an n that the instruction does not have, or an unknown source.
     """
     if not has_wgmma(gpu):
-        names = ", ".join(filter(lambda name: has_wgmma(GPUS[name]), GPUS))
-        raise ArgumentValueError(f"gpu={gpu.name} has no wgmma, which Hopper alone has: use {names}")
+        raise ArgumentValueError(f"gpu={gpu.name} has no wgmma, which Hopper alone has: use {', '.join(hopper_gpus())}")
     if n not in WGMMA_N:
         raise ArgumentValueError(f"n={n} is not an extent of wgmma: use 8, 16, 24 and so on up to 256")
     if source not in get_args(Source):
@@ -86,14 +92,19 @@ def wgmma_time(gpu: Hardware, n: int, source: Source = "smem") -> WgmmaTime:
         n,
         source,
         multiply=ROWS * n * elements / gpu.macs("wgmma", bf16),
-        read_a=ROWS * K_BYTES / SMEM_BYTES_PER_CLOCK if source == "smem" else 0.0,
+        read_a=ROWS * K_BYTES / SMEM_BYTES_PER_CLOCK if source == "smem" else REGISTER_CLOCKS,
         read_b=n * K_BYTES / SMEM_BYTES_PER_CLOCK,
     )
 
 
 def least_full_n(gpu: Hardware, source: Source = "smem") -> int:
-    """The least n at which shared memory keeps up with the tensor cores."""
+    """The least n at which both operands are there as soon as the tensor cores can take them."""
     return next(n for n in WGMMA_N if wgmma_time(gpu, n, source).bound == "tensor cores")
+
+
+def hopper_gpus() -> list[str]:
+    """The names of the GPUs that have the instruction."""
+    return [name for name, gpu in GPUS.items() if has_wgmma(gpu)]
 
 
 def has_wgmma(gpu: Hardware) -> bool:

@@ -1,12 +1,24 @@
 """From the operands of a call to its Problem: broadcasting, merging of dimensions, orientation, checks."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import NamedTuple
 
+from tilewright.dtypes import fp32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.expression.tree import Expression
 from tilewright.operand import HOST, Operand
-from tilewright.problem import ACTIVATIONS, ADDENDS, MAX_BATCH_DIMS, Epilogue, Matrix, Problem, key_of
+from tilewright.problem import (
+    ACTIVATIONS,
+    ADDENDS,
+    MAX_BATCH_DIMS,
+    WRITTEN,
+    Epilogue,
+    Matrix,
+    Problem,
+    key_of,
+    output_key,
+)
 from tilewright.rounding import round_up
 
 
@@ -57,7 +69,7 @@ def bind(
     expression: Expression | None = None,
     multiplies: bool = True,
 ) -> Binding:
-    """The Problem of the operands `a`, `b`, `out`, perhaps `c` and `bias`, and those of an expression by `key_of`.
+    """The Problem of the operands `a`, `b`, `out`, perhaps `c` and `bias`, and those of an expression by their keys.
 
     `multiplies` is False if alpha is 0: then a and b are not read. Raises TypeError, ValueError or NotImplementedError
     that names the argument, the rule and the remedy.
@@ -69,13 +81,18 @@ def bind(
     shape = result_shape(a, b, gate)
     _check(operands, shape, activation, expression)
     of_expression = () if expression is None else tuple(map(key_of, expression.operands))
+    outputs = () if expression is None else tuple(map(output_key, expression.outputs))
     views = {
         "a": _with_axis(a, -2) if len(a.shape) == 1 else a,
         "b": _with_axis(b, -1) if len(b.shape) == 1 else b,
     }
-    for name in (*ADDENDS, "out", *of_expression):
+    for name in (*ADDENDS, "out", *of_expression, *outputs):
         if name in operands:
-            view = _broadcast(operands[name], shape, name, expression)
+            view = operands[name]
+            if name == output_key("amax"):
+                view = view._replace(shape=shape, strides=(0,) * len(shape))
+            elif name not in outputs:
+                view = _broadcast(view, shape, name, expression)
             if len(b.shape) == 1:
                 view = _with_axis(view, -1)
             views[name] = _with_axis(view, -2) if len(a.shape) == 1 else view
@@ -90,6 +107,7 @@ def bind(
         activation=activation,
         expression=expression,
         operands=tuple(matrices.pop(name) for name in of_expression),
+        outputs=tuple(matrices.pop(name) for name in outputs),
     )
     a_matrix, b_matrix, out_matrix = (matrices[name] for name in ("a", "b", "out"))
     problem = Problem(m, n, k if multiplies else 0, a_matrix, b_matrix, out_matrix, batch, epilogue)
@@ -156,25 +174,50 @@ def _check(
             )
     if out.shape != shape:
         raise ArgumentValueError(f"out has shape {out.shape}, but a @ b has shape {shape}: pass an out of that shape")
+    if expression is not None:
+        _check_outputs(operands, result_shape(a, b), expression)
+    for written in WRITTEN if expression else ("out",):
+        if written in operands:
+            _check_written(written, operands, expression)
+
+
+def _check_outputs(operands: Mapping[str, Operand], shape: tuple[int, ...], expression: Expression) -> None:
+    """Raise an error if a further output has another form than it must have; `shape` is that of the sums."""
+    for name in expression.outputs:
+        key, output = output_key(name), operands[output_key(name)]
+        if name == "acc" and output.shape != shape:
+            raise ArgumentValueError(
+                f"{key} has shape {output.shape}, and the sums have {shape}: pass an array of that"
+            )
+        if name == "amax" and (prod(output.shape) != 1 or output.dtype is not fp32):
+            raise ArgumentValueError(
+                f"{key} has shape {output.shape} and dtype {output.dtype}: pass an array of one fp32 number"
+            )
+
+
+def _check_written(written: str, operands: Mapping[str, Operand], expression: Expression | None) -> None:
+    """Raise an error if an operand cannot be written, or shares memory with another."""
+    out = operands[written]
     if not out.writable:
         raise ArgumentValueError(
-            "out is read-only: pass a writable array (a broadcast view or a JAX array cannot be written)"
+            f"{written} is read-only: pass a writable array (a broadcast view or a JAX array cannot be written)"
         )
     if out.overlaps_itself():
         raise ArgumentValueError(
-            f"out with shape {out.shape} and strides of {out.strides} elements names some memory twice: pass an out "
-            "without overlap"
+            f"{written} with shape {out.shape} and strides of {out.strides} elements names some memory twice: pass an "
+            f"{written} without overlap"
         )
     low, high = out.byte_range()
     for name, operand in operands.items():
         other_low, other_high = operand.byte_range()
-        if name == "out" or high <= other_low or other_high <= low or not out.overlaps(operand):
+        if name == written or high <= other_low or other_high <= low or not out.overlaps(operand):
             continue
         same = operand.pointer == out.pointer and operand.strides == out.strides and operand.shape == out.shape
-        if not (name == "c" and same and operand.dtype == out.dtype):
+        if not ((written, name) == ("out", "c") and same and operand.dtype == out.dtype):
             raise ArgumentValueError(
-                f"out shares memory with {name}: the kernel would read what it has overwritten; pass another out "
-                f"(only c may be out itself, with the same shape, strides and dtype){_use_of(name, expression)}"
+                f"{written} shares memory with {name}: the kernel would read what it has overwritten; pass another "
+                f"{written} (only c may be out itself, with the same shape, strides and dtype)"
+                f"{_use_of(name, expression)}"
             )
 
 

@@ -40,16 +40,19 @@ class Arrays(NamedTuple):
         return cls(arrays, signatures, pointers, names)
 
 
-def reordered(expression: Expression | None, operands: Any) -> tuple[Any, ...]:
+def reordered(expression: Expression | None, operands: Any, outputs: Any) -> tuple[Any, ...]:
     """The arrays that a Plan with this expression is called with, in its order; a ValueError if others are given."""
-    wanted = () if expression is None else expression.operands
-    given = () if operands is None else tuple(operands)
-    if set(given) != set(wanted):
-        raise ArgumentValueError(
-            f"the plan was made for operands named {', '.join(wanted) or 'nothing'} and called with "
-            f"{', '.join(map(str, given)) or 'none'}: pass exactly these, or make another plan"
-        )
-    return tuple(operands[name] for name in wanted)
+    arrays: list[Any] = []
+    for argument, mapping in (("operands", operands), ("outputs", outputs)):
+        wanted: tuple[str, ...] = () if expression is None else getattr(expression, argument)
+        given = () if mapping is None else tuple(mapping)
+        if set(given) != set(wanted):
+            raise ArgumentValueError(
+                f"the plan was made for {argument} named {', '.join(wanted) or 'nothing'} and called with "
+                f"{', '.join(map(str, given)) or 'none'}: pass exactly these, or make another plan"
+            )
+        arrays += [mapping[name] for name in wanted]
+    return tuple(arrays)
 
 
 def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:

@@ -6,39 +6,36 @@ from typing import Any
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.grammar import parse
-from tilewright.expression.tree import GATES, Expression
+from tilewright.expression.tree import GATES, OUTPUTS, Expression
 from tilewright.planner.binding import check_activation
 
 _parsed = lru_cache(maxsize=1024)(parse)
 
 
 def expression_of(
-    epilogue: Any, operands: Any, gate: Any, activation: Any, **absent: Any
+    epilogue: Any, operands: Any, gate: Any, outputs: Any, activation: Any, **absent: Any
 ) -> tuple[Expression | None, tuple[Any, ...]]:
-    """The Expression of `epilogue` and its arrays in its order; None and none if there is none.
+    """The Expression of `epilogue` and its arrays in its order, the outputs last; None and none if there is none.
 
-    A gate without an expression is that of the activation. absent: the arguments that an expression replaces, by name.
-    Raises what `parse` does, a TypeError if operands is no mapping, and a ValueError for an unknown gate, if one of
-    `absent` is given, or operands alone.
+    A gate, and outputs, without an expression are those of the activation. absent: the arguments that an expression
+    replaces, by name. Raises what `parse` does, a TypeError if operands or outputs is no mapping, and a ValueError for
+    an unknown gate or output, if one of `absent` is given, or operands alone.
     """
-    if operands is None:
-        operands = {}
-    elif not isinstance(operands, Mapping):
-        raise ArgumentTypeError(
-            f"operands is a {type(operands).__name__}: pass a mapping of names to arrays, such as {{'bias': bias}}"
-        )
+    operands, outputs = _mapping("operands", operands, "'bias': bias"), _mapping("outputs", outputs, "'acc': sums")
+    if unknown := [name for name in outputs if name not in OUTPUTS]:
+        raise ArgumentValueError(f"outputs has {unknown[0]!r}, which is unknown: use {', '.join(OUTPUTS)}")
     if gate is not None and not (isinstance(gate, str) and gate in GATES):
         raise ArgumentValueError(f"gate={gate!r} is unknown: use None or one of {', '.join(GATES)}")
     if epilogue is None and operands:
         raise ArgumentValueError(
             f"operands={list(operands)} are read by an expression, and there is none: pass epilogue="
         )
-    if epilogue is None and gate is None:
+    if epilogue is None and gate is None and not outputs:
         return None, ()
-    given = "gate" if epilogue is None else "epilogue"
+    given = "epilogue" if epilogue is not None else "outputs" if gate is None else "gate"
     if epilogue is None:
         check_activation(activation)
-        epilogue = f"{activation or ''}(x) * y"
+        epilogue = f"{activation or ''}(acc)" if gate is None else f"{activation or ''}(x) * y"
     else:
         absent["activation"] = activation
     for name, value in absent.items():
@@ -49,4 +46,17 @@ def expression_of(
             )
     names = tuple(operands)
     expression = _parsed(epilogue, names, gate) if isinstance(epilogue, str) else parse(epilogue, names, gate)
-    return expression, tuple(operands[name] for name in expression.operands)
+    expression = expression._replace(outputs=tuple(name for name in OUTPUTS if name in outputs))
+    read = (operands[name] for name in expression.operands)
+    return expression, (*read, *(outputs[name] for name in expression.outputs))
+
+
+def _mapping(argument: str, value: Any, example: str) -> Mapping[str, Any]:
+    """The arrays by name; a TypeError if they are none."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ArgumentTypeError(
+            f"{argument} is a {type(value).__name__}: pass a mapping of names to arrays, such as {{{example}}}"
+        )
+    return value

@@ -16,7 +16,7 @@ from tilewright.planner.call_arguments import reordered, scalars, stream_handle
 from tilewright.planner.choose import Choice
 from tilewright.planner.direct_call import DirectCall, direct_call
 from tilewright.planner.slots import OUT, C, Reader, Slot, reader, with_out
-from tilewright.problem import EXCHANGED, OPERANDS, operand_names
+from tilewright.problem import EXCHANGED, OPERANDS, operand_names, output_key
 
 _CALLS_TO_DIRECT = 1
 """The number of calls before the shortest way is built; building it costs more than a call."""
@@ -80,6 +80,8 @@ class Plan:
         self._disjoint = pointers  # addresses that are known not to overlap
         expression = binding.problem.epilogue.expression
         self._names = operand_names(expression)
+        self._outputs = tuple(self._names.index(name) for name, _ in binding.problem.epilogue.written())
+        self._maximum = self._names.index(output_key("amax")) if output_key("amax") in self._names else None
         self._roles = (*EXCHANGED, *range(len(OPERANDS), len(self._names))) if binding.is_exchanged else None
         self._multiplies, self._unscaled = alpha != 0, alpha == 1
         self._bounds: tuple[tuple[int, int, int], ...] = ()
@@ -118,26 +120,27 @@ class Plan:
         alpha: float | None = None,
         beta: float | None = None,
         operands: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
         """Multiply arrays with the shapes, strides, dtypes, devices and alignments of the plan; returns `out`.
 
         alpha and beta are the plan's by default; others may be given, but zero only if the plan's is zero. The plan
-        fixes the activation or the expression, whose operands are given anew. stream: as in `matmul`.
+        fixes the activation or the expression, whose operands and outputs are given anew. stream: as in `matmul`.
 
         Raises ValueError for arrays or scalars that the plan was not made for, and TypeError for a scalar that is not a
         number.
         """
         if TORCH.traces():
             return TORCH.untraced(self.__call__)(
-                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, out=out, stream=stream
+                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, out=out, stream=stream
             )
         unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
-        plain = unscaled and c is None and bias is None and beta is None and stream is None
+        plain = unscaled and c is None and bias is None and beta is None and stream is None and operands is None
         if plain and self._direct is not None and (result := self._direct(a, b, out)) is not None:
             return result
-        return self._call((a, b, c, bias, out), operands, alpha, beta, stream)[0]
+        return self._call((a, b, c, bias, out), (operands, outputs), alpha, beta, stream)[0]
 
     def counted(
         self,
@@ -150,10 +153,11 @@ class Plan:
         alpha: float | None = None,
         beta: float | None = None,
         operands: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
         out: Any = None,
     ) -> tuple[Any, Any]:
         """Like a call; returns `out` and the emulator's Counters, which are None if nothing runs or on a GPU."""
-        return self._call((a, b, c, bias, out), operands, alpha, beta, None)
+        return self._call((a, b, c, bias, out), (operands, outputs), alpha, beta, None)
 
     def try_call(self, arrays: Sequence[Any], alpha: float, beta: float, stream: Any, direct: bool) -> Any:
         """Call with arrays in the order of `operand_names`; c is None if beta is 0. Returns None if they do not fit.
@@ -169,12 +173,15 @@ class Plan:
         return None if pointers is None else self.launch(arrays, pointers, alpha, beta, stream)[0]
 
     def _call(
-        self, arrays: tuple[Any, ...], operands: Any, alpha: float | None, beta: float | None, stream: Any
+        self, arrays: tuple[Any, ...], named: tuple[Any, Any], alpha: float | None, beta: float | None, stream: Any
     ) -> tuple[Any, Any]:
-        """Check a call's arrays, operands of the expression and scalars, and launch; returns out and the counters."""
+        """Check a call's arrays and scalars, and launch; returns out and the counters.
+
+        named: the operands and the outputs of the expression.
+        """
         c, expression = arrays[C], self.problem.epilogue.expression
-        if expression is not None or operands is not None:
-            arrays = (*arrays, *reordered(expression, operands))
+        if expression is not None or named != (None, None):
+            arrays = (*arrays, *reordered(expression, *named))
         if alpha is None:
             alpha = self.alpha
         if beta is None and c is not None:
@@ -207,27 +214,33 @@ class Plan:
             pointers[OUT] = self._address(out)
         if pointers != self._disjoint:
             self.check_overlap(arrays, pointers)
-        executable = self._executable
-        if executable is None:
+        if self._executable is None and self._maximum is None:
             return out, None
         counters = None
         if handle is None:
             handle = self._stream(out, self._device)
-        roles = self._roles
         if self._in_place:
-            executable(pointers if roles is None else [pointers[role] for role in roles], alpha, beta, handle)
+            self._run(pointers, alpha, beta, handle)
         else:
             with self.backend.resident(self._adopted(arrays), handle) as addresses:
                 moved = [addresses.get(name, 0) for name in self._names]
-                by_role = moved if roles is None else [moved[role] for role in roles]
-                counters = executable(by_role, alpha, beta, handle)
+                counters = self._run(moved, alpha, beta, handle)
         if self._written is not None and arrays[OUT] is not None:
-            self._written((out,))
+            self._written((out, *(arrays[position] for position in self._outputs)))
         if self._calls_to_direct >= 0 and stream is None:
             self._calls_to_direct -= 1
             if self._calls_to_direct < 0:
                 self._direct = self._make_direct(arrays)
         return out, counters
+
+    def _run(self, pointers: list[int], alpha: float, beta: float, stream: int) -> Any:
+        """Launch on the backend's addresses, in the order of `operand_names`; returns the counters."""
+        if self._maximum is not None:
+            self.backend.clear(pointers[self._maximum], fp32.nbytes, stream)
+        if self._executable is None:
+            return None
+        roles = self._roles
+        return self._executable(pointers if roles is None else [pointers[role] for role in roles], alpha, beta, stream)
 
     def _make_reader(self) -> Reader:
         """Make the Reader of the slots, built at the first use: a Plan that is called once does not need it."""
@@ -281,7 +294,21 @@ class Plan:
                 activation, expression = self.problem.epilogue.activation, self.problem.epilogue.expression
                 adopted = self._adopted(arrays)
                 bind(adopted, activation=activation, expression=expression, multiplies=self._multiplies)
+        for output in self._outputs:
+            self._check_output(output, arrays, pointers)
         self._disjoint = pointers
+
+    def _check_output(self, output: int, arrays: Sequence[Any], pointers: list[int]) -> None:
+        """The same for a further output of the expression."""
+        spans = {index: (low + pointers[index], high + pointers[index]) for index, low, high in self._bounds}
+        low, high = spans.pop(output)
+        if any(first < high and low < last for first, last in spans.values()):
+            bind(
+                self._adopted(arrays),
+                activation=None,
+                expression=self.problem.epilogue.expression,
+                multiplies=self._multiplies,
+            )
 
     def _read_checking(self, arrays: Sequence[Any]) -> list[int]:
         """The addresses of arrays that fit, maybe with better alignment than needed; raises a ValueError for others."""

@@ -54,13 +54,14 @@ class RangePlan:
         alpha: float | None = None,
         beta: float | None = None,
         operands: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
         """Multiply, as a Plan for a's number of rows does; raises what it raises, and a ValueError for other rows."""
         if TORCH.traces():
             return TORCH.untraced(self.__call__)(
-                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, out=out, stream=stream
+                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, out=out, stream=stream
             )
         shape: tuple[int, ...] = getattr(a, "shape", ())
         rows = shape[0] if len(shape) == 2 else 0
@@ -68,11 +69,13 @@ class RangePlan:
         if plan is None:
             if rows not in self.rows:
                 self._refuse(a)
-            plan = self._make(rows, a, b, c, bias=bias, operands=operands, out=out, stream=stream)
+            plan = self._make(rows, a, b, c, bias=bias, operands=operands, outputs=outputs, out=out, stream=stream)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             self._plans[rows] = plan
-        return plan(a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, out=out, stream=stream)
+        return plan(
+            a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, out=out, stream=stream
+        )
 
     def _refuse(self, a: Any) -> NoReturn:
         """Raise the error of an a that is not 2-D, or of other numbers of rows."""

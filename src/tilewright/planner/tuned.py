@@ -63,6 +63,7 @@ class Key(NamedTuple):
         words = [f"{name} {_form(matrix)}" for name, matrix in problem.epilogue.read()]
         activation, expression = problem.epilogue.activation, problem.epilogue.expression
         words += [str(each) for each in (activation, expression and expression.gate, expression) if each is not None]
+        words += [f"{name} {_form(matrix)}" for name, matrix in problem.epilogue.written()]
         words += ["batch-invariant"] if problem.batch_invariant else []
         shared = [name for name in ("a", "b") if problem.batch and not any(matrices[name].batch_strides)]
         return cls(

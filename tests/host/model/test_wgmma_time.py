@@ -1,5 +1,8 @@
 """The model of wgmma against the published clocks, and the advice about swapping A and B against hand arithmetic."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tilewright.dtypes import fp16
@@ -8,6 +11,8 @@ from tilewright.hardware import A100, H20, H100_PCIE, H100_SXM, H200, H800, WGMM
 from tilewright.model.chips import chip_named
 from tilewright.model.swap_ab import swap_advice
 from tilewright.model.wgmma_time import MEASURED, least_full_n, wgmma_time
+
+RECORD = Path(__file__).parents[3] / "results/wgmma_clocks_h200.json"
 
 
 @pytest.mark.parametrize("gpu", [H800, H20])
@@ -21,8 +26,22 @@ def test_all_other_hopper_gpus_are_alike(gpu):
     clocks = [wgmma_time(gpu, n).clocks for n in (8, 16, 24, 32, 48, 64, 72, 96, 128, 192, 256)]
     assert clocks == [18, 20, 22, 24, 28, 32, 36, 48, 64, 96, 128]
     assert least_full_n(gpu) == 64
-    assert least_full_n(gpu, "registers") == 8
-    assert all(wgmma_time(gpu, n, "registers").clocks == n / 2 for n in WGMMA_N)
+    assert least_full_n(gpu, "registers") == 32
+    assert all(wgmma_time(gpu, n, "registers").clocks == max(13, n / 2) for n in WGMMA_N)
+    assert [wgmma_time(gpu, n, "registers").bound for n in (24, 32)] == ["registers", "tensor cores"]
+
+
+def test_the_clocks_of_an_h200():
+    """Of every kind and n, by as many warpgroups as took least."""
+    cases = json.loads(RECORD.read_text())["cases"]
+    found = {}
+    for case in cases:
+        place = case["kind"], case["n"]
+        found[place] = min(case["median"], found.get(place, case["median"]))
+    assert len(found) == 8 * len(WGMMA_N)
+    for (kind, n), clocks in found.items():
+        source = "registers" if "registers" in kind else "smem"
+        assert wgmma_time(H200, n, source).clocks == pytest.approx(clocks, abs=0.06), (kind, n)
 
 
 def test_an_h20_multiplies_at_a_quarter_of_the_rate():

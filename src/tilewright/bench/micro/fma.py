@@ -78,8 +78,8 @@ def run(case: Case, kernel: CompiledKernel, runner: Runner, rounds: int) -> NDAr
 def model_clocks(case: Case, gpu: Hardware) -> float:
     """The clocks of one multiply-add of a scheduler in a long chain, by the model."""
     lanes = gpu.macs("cuda_cores", fp32) // SCHEDULERS
-    length = 1 << 20
-    return round(chain_clocks(length, case.together, FMA_LATENCY, 32 // lanes) / (length * case.together), 3)
+    length, warps = 1 << 20, ceil_div(case.warps, SCHEDULERS)
+    return round(chain_clocks(length, case.chains, FMA_LATENCY, 32 // lanes, warps) / (length * case.together), 3)
 
 
 def measure(wanted: Sequence[Case], runner: Runner, rounds: int = ROUNDS) -> Iterator[Clocks]:

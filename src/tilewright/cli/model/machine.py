@@ -64,6 +64,7 @@ def _compare(chips: "list[Chip]") -> None:
 
 def _show(chip: "Chip") -> None:
     from tilewright.model.chips import SOURCES
+    from tilewright.model.occupancy import MOST_REGISTERS, MOST_THREADS, REGISTERS
 
     gpu, generation, limits = chip.gpu, chip.generation, chip.limits
     clocks = f"{gpu.tensor_clock / 1e6:.0f} MHz of tensor cores, {gpu.cuda_core_clock / 1e6:.0f} MHz of CUDA cores"
@@ -73,7 +74,9 @@ def _show(chip: "Chip") -> None:
         "SMs": f"{gpu.sm_count}{gpcs}",
         "boost clocks": clocks,
         "an SM": f"{generation.tensor_cores} tensor cores, 4 schedulers",
-        "an SM holds": f"{limits.warps} warps, {limits.ctas} CTAs, 65,536 registers",
+        "an SM holds": f"{limits.warps} warps, {limits.ctas} CTAs, {REGISTERS:,} registers",
+        "a CTA has": f"{MOST_THREADS:,} threads at most, {gpu.smem_bytes:,} bytes of SMEM",
+        "a thread has": f"{MOST_REGISTERS} registers at most",
     })  # fmt: skip
     console().print("\nunits: multiply-adds per clock and SM, and all SMs at the boost clock", style="italic")
     rows = [["", "sums", "per clock", "TFLOP/s"]]

@@ -119,6 +119,7 @@ def chains(
         int, typer.Option("--latency", help="Clocks until a result can be used; 4 for a multiply-add.")
     ] = 4,
     interval: Annotated[int, typer.Option("--interval", help="Clocks between two operations that are issued.")] = 1,
+    warps: Annotated[int, typer.Option("--warps", help="Warps of the scheduler, each with so many chains.")] = 1,
     as_json: Json = False,
 ) -> None:
     """How long chains of dependent operations take, and how many chains hide their latency.
@@ -127,14 +128,15 @@ def chains(
     Examples:
       tilewright model chains 3
       tilewright model chains 1 --chains 3
+      tilewright model chains 1000 --warps 4
       tilewright model chains 1000 --chains 8 --latency 30 --interval 2 --json
     """
     from tilewright.model.tiling.chains import chain_clocks, chains_to_fill
 
-    clocks, least = chain_clocks(length, count, latency, interval), chains_to_fill(latency, interval)
-    operations = length * count
+    clocks, least = chain_clocks(length, count, latency, interval, warps), chains_to_fill(latency, interval)
+    operations = length * count * warps
     record = {
-        "length": length, "chains": count, "latency": latency, "interval": interval, "clocks": clocks,
+        "length": length, "chains": count, "latency": latency, "interval": interval, "warps": warps, "clocks": clocks,
         "share": operations * interval / clocks, "chains_to_fill": least,
     }  # fmt: skip
     if as_json:
@@ -142,6 +144,7 @@ def chains(
         return
     rows: dict[str, object] = {
         "operations": operations, "clocks": clocks, "of the rate": f"{operations * interval / clocks:.1%}",
-        "chains that hide the latency": least,
+        "chains of a warp that hide the latency": least,
     }  # fmt: skip
-    table(f"{count} chains of {length} operations, of {latency} clocks each", rows)
+    place = f" in each of {warps} warps" if warps > 1 else ""
+    table(f"{count} chain{'s' * (count > 1)} of {length} operations, of {latency} clocks each{place}", rows)

@@ -2,15 +2,15 @@
 //
 // A translation unit with such an epilogue defines, behind the kernel's header,
 //
-//   struct EpilogueExpression {
+//   struct EpilogueExpression : ExpressionDefaults {
 //     using Operands = OperandRows<OperandRow<bf16, 1, true>, OperandRow<float, 0, false>>;
 //     static __device__ __forceinline__ float apply(float acc, float bias_, float scale_) {
-//       return Gelu::apply(acc + bias_) * scale_;
+//       return __fmul_rn(Gelu::apply(__fadd_rn(acc, bias_)), scale_);
 //     }
 //   };
 //
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
-// in place of acc.
+// in place of acc. Further outputs are its types Sums and Maximum.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/pairs.cuh"
@@ -35,7 +35,7 @@ concept IsStacked = requires { requires Config::stacked; };
 template <class Config>
 constexpr int sums_per_column = HasGate<Config> ? 2 : 1;
 
-// The parameters of a kernel whose expression has so many operands.
+// The parameters of a kernel whose expression has so many operands and outputs, in this order.
 template <int count>
 struct ExpressionParameters : GemmParameters {
   MatrixParameters operands[count];  // (m, n), broadcast dimensions with stride 0
@@ -122,37 +122,133 @@ struct OperandRows<First, Others...> {
   }
 };
 
-// An expression on one row of out; its operands are read as it is applied.
-template <class Expression>
+// One row of the output of sums.
+template <class Element, int step, bool pairs>
+struct SumsRow {
+  static __device__ constexpr int count() { return 1; }
+  Element* elements;
+  int64_t stride;
+
+  __device__ __forceinline__ SumsRow(const GemmParameters& parameters,
+                                     const MatrixParameters* matrix, int batch, int row)
+      : elements(static_cast<Element*>(matrix->pointer) + batch_offset(parameters, *matrix, batch) +
+                 row * matrix->row_stride),
+        stride(step == 1 ? 1 : matrix->column_stride) {}
+
+  // Stores a sum.
+  __device__ __forceinline__ void put(float sum, int column) const {
+    elements[column * stride] = from_float<Element>(sum);
+  }
+
+  // Stores those of `column` and the next, of which the first `inside` exist.
+  __device__ __forceinline__ void put(float2 sums, int column, int inside) const {
+    if constexpr (pairs) {
+      if (inside > 0) {
+        *reinterpret_cast<typename PairWord<Element>::type*>(elements + column) =
+            word_of<Element>(sums.x, sums.y);
+      }
+    } else {
+      if (inside > 0) put(sums.x, column);
+      if (inside > 1) put(sums.y, column + 1);
+    }
+  }
+};
+
+// The largest magnitude of a row's results, in an output that is 0 at first. Numbers that are not
+// negative are in the order of their bits, and NaN comes after all others.
+struct MaximumRow {
+  static __device__ constexpr int count() { return 1; }
+  uint32_t* const largest;
+  mutable uint32_t found = 0;
+
+  __device__ __forceinline__ MaximumRow(const GemmParameters&, const MatrixParameters* matrix, int,
+                                        int)
+      : largest(static_cast<uint32_t*>(matrix->pointer)) {}
+
+  __device__ __forceinline__ void see(float value) const {
+    const uint32_t bits = __float_as_uint(fabsf(value));
+    found = bits > found ? bits : found;
+  }
+
+  // What has been read may have grown since, but never shrinks.
+  __device__ __forceinline__ ~MaximumRow() {
+    if (found > *static_cast<volatile const uint32_t*>(largest)) atomicMax(largest, found);
+  }
+};
+
+struct NoOutput {
+  static __device__ constexpr int count() { return 0; }
+  __device__ __forceinline__ NoOutput(const GemmParameters&, const MatrixParameters*, int, int) {}
+};
+
+// What an expression has unless it says otherwise: no further outputs.
+struct ExpressionDefaults {
+  using Sums = NoOutput;
+  using Maximum = NoOutput;
+};
+
+// An expression on one row of out; its operands are read, and its outputs written, as it is
+// applied.
+template <class Expression, bool stacked>
 class ExpressionRow {
   using Operands = typename Expression::Operands;
+  using Sums = typename Expression::Sums;
+  using Maximum = typename Expression::Maximum;
+  static constexpr bool has_sums = Sums::count() == 1, has_maximum = Maximum::count() == 1;
   Operands operands;
+  Sums sums;
+  Maximum maximum;
   float alpha;
+  int half;  // of B's columns
 
-  static __device__ __forceinline__ const MatrixParameters* operands_of(
-      const GemmParameters& parameters) {
-    if constexpr (Operands::count() == 0) {
+  // Those from number `first` on.
+  static __device__ __forceinline__ const MatrixParameters* matrices(
+      const GemmParameters& parameters, int first) {
+    constexpr int count = Operands::count() + Sums::count() + Maximum::count();
+    if constexpr (count == 0) {
       return nullptr;
     } else {
-      return static_cast<const ExpressionParameters<Operands::count()>&>(parameters).operands;
+      return static_cast<const ExpressionParameters<count>&>(parameters).operands + first;
     }
   }
 
  public:
   __device__ __forceinline__ ExpressionRow(const GemmParameters& parameters, int batch, int row)
-      : operands(parameters, operands_of(parameters), batch, row), alpha(parameters.alpha) {}
+      : operands(parameters, matrices(parameters, 0), batch, row),
+        sums(parameters, matrices(parameters, Operands::count()), batch, row),
+        maximum(parameters, matrices(parameters, Operands::count() + Sums::count()), batch, row),
+        alpha(parameters.alpha),
+        half(parameters.n / 2) {}
 
   // The values of `column` and the next from their accumulators; `inside` of them exist.
   __device__ __forceinline__ float2 finish(float first, float second, int column,
                                            int inside) const {
-    return operands.template apply<Expression>(
-        make_float2(scaled(alpha, first), scaled(alpha, second)), column, inside);
+    const float2 acc = make_float2(scaled(alpha, first), scaled(alpha, second));
+    const float2 values = operands.template apply<Expression>(acc, column, inside);
+    if constexpr (has_sums) sums.put(acc, column, inside);
+    if constexpr (has_maximum) {
+      if (inside > 0) maximum.see(values.x);
+      if (inside > 1) maximum.see(values.y);
+    }
+    return values;
   }
 
   // The value of `column` of out from its two accumulators; it exists if `inside` is positive.
   __device__ __forceinline__ float gate(float x, float y, int column, int inside) const {
-    return operands.template gate<Expression>(make_float2(scaled(alpha, x), scaled(alpha, y)),
-                                              column, inside);
+    const float2 acc = make_float2(scaled(alpha, x), scaled(alpha, y));
+    const float value = operands.template gate<Expression>(acc, column, inside);
+    if constexpr (has_sums && stacked) {
+      if (inside > 0) {
+        sums.put(acc.x, column);
+        sums.put(acc.y, column + half);
+      }
+    } else if constexpr (has_sums) {
+      sums.put(acc, 2 * column, 2 * inside);
+    }
+    if constexpr (has_maximum) {
+      if (inside > 0) maximum.see(value);
+    }
+    return value;
   }
 };
 
@@ -167,7 +263,7 @@ struct RowExpressionOf {
 
 template <HasExpression Config>
 struct RowExpressionOf<Config> {
-  using Type = ExpressionRow<typename Config::Expression>;
+  using Type = ExpressionRow<typename Config::Expression, Config::stacked>;
 };
 
 // The ExpressionRow of a Config, if it has an expression.
