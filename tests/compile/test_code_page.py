@@ -58,8 +58,9 @@ def plain(text):
 
 @pytest.mark.parametrize("block", blocks("ptx"))
 def test_lines_of_ptx_follow_each_other_in_the_listing(block, compiled):
+    """`...` stands for a few others, but for no label."""
     listing = re.sub(r"^\s*\.loc.*$|//.*$", "", compiled.ptx, flags=re.MULTILINE)
-    assert plain(block) in plain(listing)
+    assert re.search("[^:]{,90}".join(re.escape(plain(part)) for part in block.split("...")), plain(listing))
 
 
 @pytest.mark.parametrize("block", blocks("sass"))

@@ -100,6 +100,17 @@ def test_a_picture_that_cannot_be_written_is_refused(tmp_path):
     assert "has a suffix that is not drawn" in invoke(*words, "--plot", tmp_path / "b.xyz", code=2).stderr
 
 
+def test_a_dark_picture_differs_and_needs_a_file(tmp_path):
+    words = examples("waves")[0]
+    for name, dark in (("light.png", ()), ("dark.png", ("--dark",))):
+        invoke(*words, "--plot", tmp_path / name, *dark)
+    assert (tmp_path / "light.png").read_bytes() != (tmp_path / "dark.png").read_bytes()
+    assert (
+        "--dark is about the picture, and there is none: give --plot FILE, too"
+        in invoke(*words, "--dark", code=2).stderr
+    )
+
+
 def test_a_pair_that_is_none_is_refused():
     for text in ("3", "3,4,5", "a,b", "-1,2", "3,"):
         done = invoke("waves", 5, 5, f"--tile={text}", code=2)

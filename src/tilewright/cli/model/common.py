@@ -30,8 +30,10 @@ class PictureOptions:
     def show(self, record: dict[str, Any], table: Callable[[], None], picture: "Callable[[], Figure]") -> None:
         """Draw the picture if it is asked for, and print the record or the table.
 
-        Raises an ArgumentValueError if the picture cannot be written.
+        Raises an ArgumentValueError if the picture cannot be written, or is only said to be dark.
         """
+        if self.dark and self.plot is None:
+            raise ArgumentValueError("--dark is about the picture, and there is none: give --plot FILE, too")
         if self.plot is not None:
             require_plot(self.plot)
             from tilewright.plots.style import save
