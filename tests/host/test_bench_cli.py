@@ -273,7 +273,7 @@ def test_rates_are_drawn(record, tmp_path):
     path = tmp_path / "rates.svg"
     assert f"drawn into {path}" in invoke(record, "--plot", path).stderr
     assert path.read_text().startswith("<?xml")
-    assert "has a suffix that matplotlib does not know" in error(record, "--plot", tmp_path / "rates.txt")
+    assert "has a suffix that is not drawn" in error(record, "--plot", tmp_path / "rates.txt")
     assert "is in a folder that does not exist" in error(record, "--plot", tmp_path / "missing" / "rates.png")
 
 

@@ -283,7 +283,7 @@ def test_the_bar_chart_is_a_picture(tmp_path, suffix):
         (("--settled",), ["--settled", "needs a GPU"]),
         (
             ("--rungs", "uncoalesced", "--shape", "32", "--plot", "/tmp/ladder.xyz"),
-            ["--plot=", "has a suffix that matplotlib does not know: use .png, .svg or .pdf"],
+            ["--plot=", "has a suffix that is not drawn: use .png, .svg or .pdf"],
         ),
         (("--rungs", "uncoalesced", "--shape", "8192"), ["no rung ran", "hours", "smaller product"]),
         (("--rungs", "mma_warp", "--option", "accumulator=fp8"), ["accumulator=fp8", "mma_warp", "'fp16' or 'fp32'"]),

@@ -140,7 +140,7 @@ def test_a_record_is_shown_and_drawn_again_as_it_was_without_a_gpu(gpu, tmp_path
         ("[]", (), ": name a file that `tilewright ladder --json` wrote"),
         (None, ("--rungs", "simt"), "put commas, and no blanks, between the names of --rungs"),
         ("[]", ("--shape", "4096"), "--shape is for measuring"),
-        ("[]", ("--plot", "ladder.xyz"), "has a suffix that matplotlib does not know"),
+        ("[]", ("--plot", "ladder.xyz"), "has a suffix that is not drawn"),
     ],
 )
 def test_what_is_no_record_is_refused(tmp_path, written, arguments, message):

@@ -93,7 +93,7 @@ def test_colors_can_be_told_from_both_grounds(color):
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
-    with pytest.raises(ArgumentValueError, match=r"a\.txt has a suffix that matplotlib does not know"):
+    with pytest.raises(ArgumentValueError, match=r"a\.txt has a suffix that is not drawn"):
         style.require_matplotlib(tmp_path / "a.txt")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(UnavailableError, match="pip install matplotlib"):

@@ -53,9 +53,15 @@ class BackendName(StrEnum):
     emulator = "emulator"
 
 
-M = Annotated[int | None, typer.Argument(help="Rows of A and of the result.", min=0, show_default=False)]
-N = Annotated[int | None, typer.Argument(help="Columns of B and of the result.", min=0, show_default=False)]
-K = Annotated[int | None, typer.Argument(help="Columns of A, rows of B.", min=0, show_default=False)]
+def _natural(value: int | None) -> int | None:
+    if value is not None and value < 0:
+        raise typer.BadParameter(f"{value} is negative: give a natural number")
+    return value
+
+
+M = Annotated[int | None, typer.Argument(help="Rows of A and of the result.", callback=_natural, show_default=False)]
+N = Annotated[int | None, typer.Argument(help="Columns of B and of the result.", callback=_natural, show_default=False)]
+K = Annotated[int | None, typer.Argument(help="Columns of A, rows of B.", callback=_natural, show_default=False)]
 DTypeOption = Annotated[DTypeName, typer.Option("--dtype", help="Element type of A and B.")]
 LayoutOption = Annotated[
     Layout, typer.Option("--layout", help="How A and B are stored; t is transposed: nt has B as (n, k).")

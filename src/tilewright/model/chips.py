@@ -188,6 +188,11 @@ class Chip(NamedTuple):
         return LIMITS[self.gpu.capability]
 
     @property
+    def l2_partitions(self) -> int:
+        """Of L2: two since the A100."""
+        return 2 if self.gpu.capability >= 80 else 1
+
+    @property
     def rates(self) -> tuple[Rate, ...]:
         """Every unit and type, the tensor cores first."""
         gpu, generation = self.gpu, self.generation

@@ -120,7 +120,9 @@ def occupancy(
         ("carveout", available, 0, limits.smem_bytes),
     ):
         if not least <= value <= most:
-            raise ArgumentValueError(f"{name}={value} is not possible on an SM of {capability}: give {least} to {most}")
+            raise ArgumentValueError(
+                f"{name}={value} is not possible on an SM of sm_{capability}: give {least} to {most}"
+            )
     warps = ceil_div(threads, WARP)
     of_warp = round_up(registers * WARP, REGISTER_UNIT)
     warps_with_registers = REGISTERS // of_warp // WARP_UNIT * WARP_UNIT

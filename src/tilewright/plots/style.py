@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ PALE = {BLUE: "#d3e5ef", ORANGE: "#fbe7bd", GREEN: "#d9ecd0", RED: "#f6d5cf", GR
 """Of each color, the one for large areas, on which INK can be read."""
 ON_COLOR, ON_BRIGHT = "#fefefe", "#1f2328"
 """Text on a color; on ORANGE and GRAY, which are bright, the second. They are the same on dark pages."""
+FORMATS = (".png", ".svg", ".pdf")
+"""Suffixes of files that are drawn."""
 SMALL, TEXT = 7, 8.5
 """Sizes of text in points."""
 
@@ -62,13 +65,11 @@ _PROPERTIES = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredge
 
 
 def require_matplotlib(path: Path) -> None:
-    """Raise an error that names the remedy if matplotlib is missing or does not know the file's suffix."""
-    try:
-        from matplotlib import backend_bases
-    except ImportError:
-        raise UnavailableError("--plot needs matplotlib, which is not installed: pip install matplotlib") from None
-    if path.suffix.removeprefix(".") not in backend_bases.FigureCanvasBase.filetypes:
-        raise ArgumentValueError(f"--plot={path} has a suffix that matplotlib does not know: use .png, .svg or .pdf")
+    """Raise an error that names the remedy if matplotlib is missing, or if files of the suffix are not drawn."""
+    if find_spec("matplotlib") is None:
+        raise UnavailableError("--plot needs matplotlib, which is not installed: pip install matplotlib")
+    if path.suffix not in FORMATS:
+        raise ArgumentValueError(f"--plot={path} has a suffix that is not drawn: use .png, .svg or .pdf")
 
 
 @contextmanager

@@ -110,7 +110,7 @@ def test_attention_of_a_prompt_and_of_a_token():
     assert latents.nbytes == 101 * 576 * 2 * 61
 
 
-def passed(tokens, phase="prefill", context=0, chip="H100", operands="bf16", bits=0):
+def passed(tokens, phase="prefill", context=0, chip="H100", operands="bf16", bits=None):
     beside = attention(LLAMA, tokens, context, phase)
     return least_pass(products(LLAMA, tokens), beside, chip_named(chip), tokens, operands, bits)
 

@@ -54,10 +54,13 @@ def test_of_volta_nothing_is_reserved():
     ("arguments", "message"),
     [
         ((91, 32, 32), r"capability=91 is unknown: use one of 70, 75, 80"),
-        ((90, 0, 32), "threads=0 is not possible on an SM of 90: give 1 to 1024"),
+        ((90, 0, 32), "threads=0 is not possible on an SM of sm_90: give 1 to 1024"),
         ((90, 1025, 32), "threads=1025 is not possible"),
-        ((90, 32, 256), "registers=256 is not possible on an SM of 90: give 1 to 255"),
-        ((90, 32, 32, 227 * 1024 + 1), "smem_bytes=232449 is not possible on an SM of 90: give 0 to 232448"),
+        ((90, 32, 256), "registers=256 is not possible on an SM of sm_90: give 1 to 255"),
+        (
+            (90, 32, 32, 227 * 1024 + 1),
+            "smem_bytes=232449 is not possible on an SM of sm_90: give 0 to 232448",
+        ),
     ],
 )
 def test_what_no_kernel_can_have_is_refused(arguments, message):

@@ -94,8 +94,8 @@ def test_a_power_limit_allows_what_the_best_product_had():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--clock", 5000), "--clock=5000.0 is none of H200: give up to 1980"),
-        (("--clock", 0), "--clock=0.0 is none of H200"),
+        (("--clock", 5000), "--clock=5000 is no clock of H200: give MHz above 0 and up to 1980"),
+        (("--clock", 0), "--clock=0 is no clock of H200"),
         (("--watts", 50), "watts=50 is no power limit of an H200: give 200 to 700"),
         (("--watts", 700, "--chip", "A100"), "watts=700 of A100: joules were measured on an H200"),
         (("--watts", 700, "--dtype", "fp8"), "--watts=700 with --dtype=fp8: joules were measured in bf16"),

@@ -97,7 +97,7 @@ def test_negative_numbers_are_refused_with_one_error(name):
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path):
     words = examples("waves")[0]
     assert "is in a folder that does not exist" in invoke(*words, "--plot", tmp_path / "a" / "b.svg", code=2).stderr
-    assert "has a suffix that matplotlib does not know" in invoke(*words, "--plot", tmp_path / "b.xyz", code=2).stderr
+    assert "has a suffix that is not drawn" in invoke(*words, "--plot", tmp_path / "b.xyz", code=2).stderr
 
 
 def test_a_dark_picture_differs_and_needs_a_file(tmp_path):
@@ -115,3 +115,48 @@ def test_a_pair_that_is_none_is_refused():
     for text in ("3", "3,4,5", "a,b", "-1,2", "3,"):
         done = invoke("waves", 5, 5, f"--tile={text}", code=2)
         assert f"--tile='{text}' is not M,N: write natural numbers" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--json", "hardware", "H200"), "--json stands before hardware: write it behind"),
+        (("hardware", "H200", "--plot", "a.gif"), "has a suffix that is not drawn: use .png, .svg or .pdf"),
+        (("swizzle", "--bms", "9,9,9"), "--bms=9,9,9 repeats after 134,217,728 bytes"),
+        (("tiling", 512, 512, 512, "--chip", "V100"), "no kernel of the planner takes this product on V100: name"),
+        (("tiling", 512, 512, 512, "--chip", "A100", "--kernel", "wgmma"), "or leave --kernel out"),
+        (("tensor-map", 512, 512, 512, "--kernel", "mma"), "does not use TMA, so it has no tensor maps: use"),
+        (("wgmma", "--chip", "B200"), "gpu=B200 has no wgmma, which Hopper alone has: use H100-SXM"),
+        (("waves", 512, 512, "--sms", 133), "--sms=133 must be an integer from 1 to 132"),
+        (("waves", 512, 512, "--ctas-per-sm", 33), "--ctas-per-sm=33 must be an integer from 1 to 32"),
+        (("issue", "--registers", "1,2,3,4"), "4 registers are more than an instruction reads: give 3"),
+        (("l1", "lane*4", "--smem", 999_999), "--smem=999999 must be an integer from 0 to 262,144"),
+        (("l2", 512, 512, 512, "--chip", "V100"), "--chip=V100 has an L2 of one part: use A100"),
+        (("llm", "llama-2-7b", "--weight-bits", 0), "weight_bits=0 is no width of a weight: give 1 to 16"),
+        (("speed-of-light", "-1", 2, 3), "-1 is negative: give a natural number"),
+        (("speed-of-light", "--clock=-5.0"), "--clock=-5 is no clock of H200: give MHz above 0 and up to 1980"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_with_the_remedy(words, said):
+    assert said in invoke(*words, code=2).stderr
+
+
+@pytest.mark.parametrize(("chip", "kernel"), [("H200", "wgmma"), ("A100", "mma"), ("B200", "simt")])
+def test_a_product_is_cut_by_the_first_kernel_of_the_planner_that_takes_it(chip, kernel):
+    for topic in ("tiling", "roofline"):
+        assert json.loads(invoke(topic, 512, 512, 512, "--chip", chip, "--json").stdout)["kernel"] == kernel
+
+
+def test_all_bits_of_an_offset_are_shown():
+    rows = [row.split() for row in invoke("swizzle", "--offset", 99_999_999).stdout.splitlines()]
+    shown = next(row[1] for row in rows if row[0] == "offset")
+    assert int(shown.replace("_", ""), 2) == 99_999_999
+
+
+def test_gaps_of_a_time_line_add_up():
+    words = ("timeline", 512, 512, 1024, "--kernel", "wgmma_pipelined")
+    record, rows = json.loads(invoke(*words, "--json").stdout), invoke(*words).stdout.splitlines()
+    heading = next(at for at, row in enumerate(rows) if "gap of the tensor cores" in row)
+    clocks = [float(row.split()[-1].replace(",", "")) for row in rows[heading + 1 :]]
+    assert "... and" in rows[-1]
+    assert sum(clocks) == pytest.approx(record["clocks"] - record["tensor_clocks"], abs=len(clocks))

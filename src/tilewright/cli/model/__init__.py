@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from tilewright.cli.command import WithNegativeNumbers
+from tilewright.cli.command import UsageError, WithNegativeNumbers
 from tilewright.cli.model import (
     caches,
     copies,
@@ -82,6 +82,8 @@ def model(context: typer.Context, as_json: Json = False) -> None:
       tilewright model waves --help
     """
     if context.invoked_subcommand is not None:
+        if as_json:
+            raise UsageError(f"--json stands before {context.invoked_subcommand}: write it behind, at the end")
         return
     commands: Any = getattr(context.command, "commands", {})
     topics = {name: str(command.get_short_help_str(limit=200)) for name, command in commands.items()}

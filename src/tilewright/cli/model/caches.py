@@ -8,6 +8,7 @@ import typer
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
 from tilewright.cli.output import columns, console
+from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +58,7 @@ def l1(
 
     gpu = chip_named(chip, "--chip")
     array = gpu.generation.l1_bytes
-    cache = L1(array - natural("--smem", smem), natural("--sets", sets, 1), replacement.value)
+    cache = L1(array - natural("--smem", smem, 0, array), natural("--sets", sets, 1), replacement.value)
     flows = flow_of(cache, addresses, width, steps, warps)
     found = total(flows)
     title = (
@@ -117,6 +118,10 @@ def l2(
     tile_m, tile_n, tile_k = whole_numbers(tile, "--tile", "M,N,K")
     for name, value in (("M", m), ("N", n), ("K", k), ("--tile", min(tile_m, tile_n, tile_k))):
         natural(name, value, 1)
+    if gpu.l2_partitions == 1:
+        raise ArgumentValueError(
+            f"--chip={gpu.name} has an L2 of one part: use A100 or a later GPU, or `tilewright model raster` for one L2"
+        )
     sizes = TileSizes(tile_m, tile_n, tile_k, bf16.nbytes)
     found: list[dict[str, Any]] = []
     for order in schedules(ceil_div(m, tile_m), ceil_div(n, tile_n), gpu.gpu.sm_count):

@@ -33,7 +33,11 @@ def tensor_map(
     roles = {"a": "b", "b": "a"} if launch.exchanged else {}
     maps = {roles.get(spec.operand, spec.operand): spec.model for spec in launch.arguments.tensor_maps}
     if operand not in maps:
-        known = ", ".join(maps) or "another kernel: it has none"
+        if not maps:
+            raise ArgumentValueError(
+                f"kernel {cut.kernel.name!r} does not use TMA, so it has no tensor maps: use one of Hopper, as wgmma"
+            )
+        known = ", ".join(maps)
         raise ArgumentValueError(f"--operand={operand!r} of {cut.kernel.name} has no tensor map: use {known}")
     found = maps[operand]
     if as_json:

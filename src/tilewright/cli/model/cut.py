@@ -1,6 +1,7 @@
 """A product cut by a kernel's Config, which several topics ask about: options, and what follows from them."""
 
 import dataclasses
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -11,6 +12,7 @@ from tilewright.cli.options import DTypeName, OwnLayoutOption
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
+    from tilewright.hardware import Hardware
     from tilewright.kernels.kernel import Kernel
     from tilewright.model.chips import Chip as Known
     from tilewright.model.tiling.levels import Blocking, Level
@@ -57,7 +59,12 @@ class Cut(NamedTuple):
 class CutOptions:
     """The kernel, its Config and the GPU."""
 
-    kernel: Annotated[str, typer.Option("--kernel", help="A kernel, or a rung of the ladder.")] = "wgmma"
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel", help="A kernel, or a rung of the ladder.", show_default="the planner's first on the GPU"
+        ),
+    ] = None
     config: Annotated[
         str | None,
         typer.Option(
@@ -74,22 +81,41 @@ class CutOptions:
 
     def of(self, m: int, n: int, k: int) -> Cut:
         """The product, cut; raises an ArgumentValueError for extents below 1, and for what the kernel does not take."""
-        from tilewright.checking.product import first_accepted
-        from tilewright.kernels.registry import kernel_named
         from tilewright.model.chips import chip_named
         from tilewright.model.tiling.levels import levels
         from tilewright.rounding import natural
 
         for name, extent in (("m", m), ("n", n), ("k", k)):
             natural(name, extent, least=1)
-        chip, kernel = chip_named(self.chip, "--chip"), kernel_named(self.kernel, "--kernel")
-        dtype, layout = self.dtype.value if self.dtype else None, self.layout.value if self.layout else None
-        problem = first_accepted(kernel, chip.gpu, [(m, n, k)], dtype, layout).problem
+        chip = chip_named(self.chip, "--chip")
+        kernel, problem = self._taken(chip.gpu, (m, n, k))
         config = changed(kernel, kernel.best(problem, chip.gpu), self.config)
         constants = kernel.check(config, problem, chip.gpu)
         blocking, solved = kernel.blocking(constants), kernel.oriented(config, problem)
         found = levels(solved.m, solved.n, k, blocking, problem.a.dtype.nbytes, problem.out.dtype.nbytes)
         return Cut(chip, kernel, config, constants, problem, solved, blocking, found)
+
+    def _taken(self, gpu: "Hardware", shape: tuple[int, int, int]) -> "tuple[Kernel, Problem]":
+        """The kernel that is named, or the first of the planner's that takes the product; and the product."""
+        from tilewright.checking.product import NotTaken, first_accepted
+        from tilewright.kernels.registry import KERNELS, kernel_named
+
+        dtype, layout = self.dtype.value if self.dtype else None, self.layout.value if self.layout else None
+        if self.kernel is not None:
+            kernel = kernel_named(self.kernel, "--kernel")
+            try:
+                return kernel, first_accepted(kernel, gpu, [shape], dtype, layout).problem
+            except NotTaken as error:
+                raise ArgumentValueError(f"{error}: use another one, or leave --kernel out") from None
+        units = {unit for unit, _, _ in gpu.rates}
+        for kernel in KERNELS.values():
+            with suppress(NotTaken):
+                if kernel.unit in units:
+                    return kernel, first_accepted(kernel, gpu, [shape], dtype, layout).problem
+        raise ArgumentValueError(
+            f"no kernel of the planner takes this product on {gpu.name}: name a rung of the ladder with --kernel, or "
+            "use another --chip, --dtype or --layout"
+        )
 
 
 def changed(kernel: "Kernel", config: Any, text: str | None) -> Any:

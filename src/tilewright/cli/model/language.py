@@ -42,8 +42,11 @@ def llm(
     ] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="What is multiplied: bf16, fp8...")] = "bf16",
     weight_bits: Annotated[
-        float, typer.Option("--weight-bits", help="Of a weight in memory, if fewer than it is multiplied in.")
-    ] = 0,
+        float | None,
+        typer.Option(
+            "--weight-bits", help="Of a weight in memory, if fewer than it is multiplied in.", show_default=False
+        ),
+    ] = None,
     chip: Chip = "H200",
 ) -> None:
     """The products of a language model: operations, bytes, what bounds each, and its time in a layer and for a token.
@@ -72,9 +75,9 @@ def llm(
     gemms = products(found_model, count)
     beside = attention(found_model, count, before, phase.value)
     whole = least_pass(gemms, beside, found_chip, count, dtype, weight_bits)
-    predictable = dtype == "bf16" and not weight_bits
+    predictable = dtype == "bf16" and weight_bits is None
     predictions = [_predicted(each, found_chip.gpu) if predictable else None for each in gemms]
-    weights = parameters(found_model) * (weight_bits / 8 or BYTES[dtype])
+    weights = parameters(found_model) * (BYTES[dtype] if weight_bits is None else weight_bits / 8)
     record: dict[str, Any] = {
         "model": found_model.name, "phase": phase.value, "tokens": count, "context": before, "chip": found_chip.name,
         "dtype": dtype, "parameters": parameters(found_model), "weight_bytes": weights,

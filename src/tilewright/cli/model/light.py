@@ -52,7 +52,9 @@ def speed_of_light(
     gpu, rate = known.gpu, known.rate(dtype)
     hertz = None if clock is None else clock * 1e6
     if hertz is not None and not 0 < hertz <= 1.1 * gpu.cuda_core_clock:
-        raise ArgumentValueError(f"--clock={clock} is none of {known.name}: give up to {gpu.cuda_core_clock / 1e6:.0f}")
+        raise ArgumentValueError(
+            f"--clock={clock:g} is no clock of {known.name}: give MHz above 0 and up to {gpu.cuda_core_clock / 1e6:.0f}"
+        )
     if watts is not None and dtype not in ("bf16", "fp16"):
         raise ArgumentValueError(f"--watts={watts:g} with --dtype={dtype}: joules were measured in bf16: use it")
     allowed = None if watts is None else settled_flops(gpu, watts)

@@ -148,9 +148,21 @@ def swizzle(
       tilewright model swizzle 128 --plot swizzle.svg
     """
     from tilewright.model.memory.layouts import linear, padded, swizzled, transposition, usual_layouts, volta
-    from tilewright.model.memory.swizzle import CHUNK_BYTES, SWIZZLES, Swizzle, chunks_of_column, swizzle_of
+    from tilewright.model.memory.swizzle import (
+        CHUNK_BYTES,
+        PATTERN_BYTES,
+        SWIZZLES,
+        Swizzle,
+        chunks_of_column,
+        swizzle_of,
+    )
+    from tilewright.rounding import ceil_div
 
     chosen = swizzle_of(span) if bms is None else Swizzle(*whole_numbers(bms, "--bms", "B,M,S"))
+    if chosen.period > PATTERN_BYTES:
+        raise ArgumentValueError(
+            f"--bms={bms} repeats after {chosen.period:,} bytes, and the pattern has 16 bits: give B+M+S up to 16"
+        )
     steps = chosen.steps(5 * chosen.span + 3 * CHUNK_BYTES % chosen.span if offset is None else offset)
     layouts = [transposition(layout) for layout in usual_layouts()]
     record = {
@@ -165,8 +177,10 @@ def swizzle(
         console().print(about, style="italic", markup=False)
         shown = {"bit mask": steps.bit_mask, "source mask": steps.source_mask, "offset": steps.offset,
                  "masked": steps.masked, "shifted": steps.shifted, "result": steps.result}  # fmt: skip
-        rows = [(name, _bits(value), f"{value:,}") for name, value in shown.items()]
-        columns([*rows, ("pattern", chosen.pattern(), "")], indent=2, gap=2)
+        groups = max(2, ceil_div(max(shown.values()).bit_length(), 8))
+        rows = [(name, _bits(value, groups), f"{value:,}") for name, value in shown.items()]
+        pattern = "x" * 8 + "_"
+        columns([*rows, ("pattern", pattern * (groups - 2) + chosen.pattern(), "")], indent=2, gap=2)
         if chosen in SWIZZLES.values():
             console().print(f"column 0 of eight rows lies in chunks {' '.join(map(str, chunks_of_column(chosen)))}")
         console().print()
@@ -191,6 +205,6 @@ def swizzle(
     output.show(record, show, draw)
 
 
-def _bits(value: int) -> str:
-    """The 16 low bits, in two groups."""
-    return f"{value >> 8 & 0xFF:08b}_{value & 0xFF:08b}"
+def _bits(value: int, groups: int) -> str:
+    """The low bits in groups of eight."""
+    return "_".join(f"{value >> 8 * group & 0xFF:08b}" for group in reversed(range(groups)))

@@ -44,10 +44,11 @@ def wgmma(
       tilewright model wgmma --source registers --json
       tilewright model wgmma --chip H100 --plot wgmma.svg
     """
-    from tilewright.hardware import WGMMA_N, named
+    from tilewright.hardware import WGMMA_N
+    from tilewright.model.chips import chip_named
     from tilewright.model.wgmma_time import MEASURED, least_full_n, wgmma_time
 
-    gpu = named(chip, "--chip")
+    gpu = chip_named(chip, "--chip").gpu
     measured: dict[int, float] = dict(MEASURED.get(gpu.name, {})) if source == SourceName.smem else {}
     if record is not None:
         measured = _recorded(record, gpu.name, source)
@@ -124,10 +125,10 @@ def swap_ab(
       tilewright model swap-ab --chip H100 --json
       tilewright model swap-ab --chip H20 --plot swap.svg
     """
-    from tilewright.hardware import named
+    from tilewright.model.chips import chip_named
     from tilewright.model.swap_ab import swap_advice
 
-    gpu = named(chip, "--chip")
+    gpu = chip_named(chip, "--chip").gpu
     found = [swap_advice(gpu, each) for each in (ROWS if m is None else [m])]
     record = {"chip": gpu.name, "advice": [advice.as_dict() for advice in found]}
 

@@ -92,10 +92,12 @@ def waves(
     from tilewright.model.waves import waves as waves_of
     from tilewright.rounding import natural
 
-    gpu = chip_named(chip, "--chip").gpu
+    known = chip_named(chip, "--chip")
+    gpu = known.gpu
     tile_m, tile_n = whole_numbers(tile, "--tile", "M,N")
-    count = natural("--sms", gpu.sm_count if sms is None else sms, 1)
-    found: Waves = waves_of(m, n, tile_m, tile_n, count * natural("--ctas-per-sm", ctas_per_sm, 1))
+    count = natural("--sms", gpu.sm_count if sms is None else sms, 1, gpu.sm_count)
+    held = natural("--ctas-per-sm", ctas_per_sm, 1, known.limits.ctas)
+    found: Waves = waves_of(m, n, tile_m, tile_n, count * held)
     record = {"chip": gpu.name, "m": m, "n": n, "tile_m": tile_m, "tile_n": tile_n, "sms": count, **found.as_dict()}
 
     def show() -> None:

@@ -65,11 +65,13 @@ def timeline(
     product = _part(cut, block.m * count, block.n)
     line = play(record_of(cut.kernel, cut.config, product, gpu), latencies)
     gaps = sorted(line.gaps(), key=lambda gap: gap[0] - gap[1])
+    part = "the tile" if most == 1 else f"{count} of the {most} tiles"
+    title = f"{cut.title} on {cut.chip.name}: {part} of a CTA"
     record = {**cut.as_dict(), "tiles": count, "latencies": latencies._asdict(), **line.as_dict()}
 
     def show() -> None:
         busy = line.busy()
-        table(f"{cut.title} on {cut.chip.name}: {count} of the {most} tiles of a CTA", {
+        table(title, {
             "clocks": f"{line.end:,.0f}",
             "tensor cores busy": f"{busy:,.0f} ({busy / line.end:.1%})",
             "loads in flight": f"{line.busy('load'):,.0f}",
@@ -79,12 +81,15 @@ def timeline(
         for begin, end in gaps[:SHOWN]:
             name = "before the first" if not begin else "after the last" if end == line.end else "between"
             cells.append((name, f"{begin:,.0f}", f"{end:,.0f}", f"{end - begin:,.0f}"))
+        if len(gaps) > SHOWN:
+            short = gaps[SHOWN:]
+            cells.append((f"... and {len(short)} shorter", "", "", f"{sum(end - begin for begin, end in short):,.0f}"))
         columns_of(cells, indent=2, gap=2, headings=1)
 
     def draw() -> "Figure":
         from tilewright.plots.timeline import of_cta
 
-        return of_cta(line, f"{cut.title} on {cut.chip.name}: {count} of {most} tiles of a CTA")
+        return of_cta(line, title)
 
     output.show(record, show, draw)
 

@@ -195,7 +195,7 @@ def issue(
         "clocks_shared": shared_clocks(known, fp32, int32),
     }  # fmt: skip
     rows: dict[str, object] = {
-        "side by side": f"{record['clocks']:,} clocks", "on one unit": f"{record['clocks_shared']:,} clocks",
+        "side by side": _clocks(record["clocks"]), "on one unit": _clocks(record["clocks_shared"]),
     }  # fmt: skip
     if registers is not None:
         parts = registers.split(",")
@@ -204,9 +204,13 @@ def issue(
         sources = [int(part) for part in parts]
         record |= {"registers": sources, "read_clocks": read_clocks(sources, VOLTA)}
         record["read_clocks_maxwell"] = read_clocks(sources, MAXWELL)
-        rows["reads " + ", ".join(f"R{each}" for each in sources)] = f"{record['read_clocks']} clocks"
-        rows["before Volta"] = f"{record['read_clocks_maxwell']} clocks"
+        rows["reads " + ", ".join(f"R{each}" for each in sources)] = _clocks(record["read_clocks"])
+        rows["before Volta"] = _clocks(record["read_clocks_maxwell"])
     if as_json:
         print_json(record)
     else:
         table(f"{fp32:,} fp32 and {int32:,} integer instructions on a quarter of an SM of {known.name}", rows)
+
+
+def _clocks(count: int) -> str:
+    return f"{count:,} clock{'s' * (count != 1)}"

@@ -51,19 +51,24 @@ class Pass:
 
 
 def least_pass(
-    products: Sequence[Product], beside: Attention, chip: Chip, tokens: int, operands: str, weight_bits: float = 0
+    products: Sequence[Product],
+    beside: Attention,
+    chip: Chip,
+    tokens: int,
+    operands: str,
+    weight_bits: float | None = None,
 ) -> Pass:
     """The pass at the chip's speed of light for elements of a type by its name.
 
-    weight_bits: of a weight in memory, if it is stored in fewer bits than it is multiplied in; 0: as it is multiplied.
+    weight_bits: of a weight in memory, if it is stored in fewer bits than it is multiplied in.
     Raises an ArgumentValueError for a type that the chip does not multiply, and for bits that cannot be.
     """
     element = BYTES[chip.rate(operands).operands]
-    if weight_bits and not 1 <= weight_bits <= 8 * element:
+    if weight_bits is not None and not 1 <= weight_bits <= 8 * element:
         raise ArgumentValueError(
-            f"weight_bits={weight_bits:g} are no bits of a weight: give 1 to {8 * element:g}, those of {operands}"
+            f"weight_bits={weight_bits:g} is no width of a weight: give 1 to {8 * element:g}, those of {operands}"
         )
-    weight = weight_bits / 8 if weight_bits else element
+    weight = element if weight_bits is None else weight_bits / 8
     rate, bandwidth = chip.flops(chip.rate(operands)), chip.gpu.memory_bandwidth
 
     def work(name: str, layers: int, flops: float, nbytes: float) -> Work:

@@ -24,6 +24,8 @@ Offset = TypeVar("Offset", int, npt.NDArray[np.int64])
 
 CHUNK_BYTES = 16
 """What a swizzle of TMA keeps whole: the bytes that a lane accesses at once."""
+PATTERN_BYTES = 1 << 16
+"""The longest period of which a pattern shows all bits."""
 _LETTERS = "ABCDEFGHIJKLMNOP"
 """The names of the bits 15 to 0."""
 _FLIPPED = "WYZ"

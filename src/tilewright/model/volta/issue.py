@@ -16,6 +16,8 @@ from tilewright.model.chips import Chip
 from tilewright.rounding import ceil_div, natural
 
 QUARTERS, WARP = 4, 32
+MOST_SOURCES = 3
+"""Of an instruction: a multiply-add reads two factors and an addend."""
 
 
 class Banks(NamedTuple):
@@ -32,8 +34,12 @@ VOLTA, MAXWELL = Banks(2, 2), Banks(4, 1)
 def read_clocks(registers: Collection[int], file: Banks = VOLTA) -> int:
     """Clocks in which an instruction reads its source registers; a register that it reads twice counts once.
 
-    Raises an ArgumentValueError for what is no register.
+    Raises an ArgumentValueError for what is no register, and for more of them than an instruction reads.
     """
+    if len(registers) > MOST_SOURCES:
+        raise ArgumentValueError(
+            f"{len(registers)} registers are more than an instruction reads: give {MOST_SOURCES} at most"
+        )
     for register in registers:
         if not 0 <= register < 255:
             raise ArgumentValueError(f"register={register} is none: give 0 to 254")
