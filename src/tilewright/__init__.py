@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tilewright.jit.compile import CompilationError as CompilationError
     from tilewright.jit.compile import CompilerMissing as CompilerMissing
     from tilewright.kernels.copy import CopyConfig as CopyConfig
+    from tilewright.kernels.gemv import GemvConfig as GemvConfig
     from tilewright.kernels.kernel import ConfigError as ConfigError
     from tilewright.kernels.ladder.hopper import ScheduleConfig as ScheduleConfig
     from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig as MmaWarpConfig
@@ -43,6 +44,7 @@ _HOMES = {
     "Plan": "planner.plan",
     "RangePlan": "planner.range_plan",
     "CopyConfig": "kernels.copy",
+    "GemvConfig": "kernels.gemv",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
     "WgmmaConfig": "kernels.wgmma_config",
@@ -62,6 +64,7 @@ __all__ = [
     "ConfigError",
     "CopyConfig",
     "CudaError",
+    "GemvConfig",
     "MmaConfig",
     "MmaWarpConfig",
     "Plan",

@@ -29,9 +29,8 @@ from tilewright.planner.copies import copied
 from tilewright.problem import OPERANDS, key_of
 
 MAX_CTAS = 8
-MAX_K = 200
 
-_PLAIN_N = {1: 63, 2: 62, 8: 64, 16: 64}
+_PLAIN_N = {1: 63, 2: 62, 4: 60, 8: 64, 16: 64}
 """n of a case without liberties, by the variant's `n_multiple`: a multiple of no more than that."""
 
 
@@ -239,7 +238,7 @@ def unit_key(case: Case):
     kernel, config = EVERY_KERNEL[case.variant.kernel], case.variant.config
     if problem.is_empty or kernel.refuses(problem, H200) is not None:
         return None
-    if problem.k <= k_before_last(case.variant) > 0:
+    if problem.k <= case.variant.k_before_last > 0:
         return None
     return kernel.entry(config, problem), kernel.constants(config, problem)
 
@@ -256,7 +255,7 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     if variant.kernel in RUNGS:
         return Case(variant, **draw_rung(variant, random, liberties))
     free = liberties > 0
-    plain = (64, _PLAIN_N[variant.n_multiple], 0 if variant.sumless else 64 + k_before_last(variant), ())
+    plain = (64, _PLAIN_N[variant.n_multiple], 0 if variant.sumless else 64 + variant.k_before_last, ())
     m, n, k, batch = extents or (_extents(variant, random, liberties) if free else plain)
     row_vector = liberties > 1 and m == 1 and random.random() < 0.5
     column_vector = liberties > 1 and n == 1 and random.random() < 0.5
@@ -304,11 +303,10 @@ def _extents(variant, random, liberties):
     tile_m, tile_n = variant.config.tile_m, variant.config.tile_n
     if getattr(variant.config, "swap_ab", False):
         tile_m, tile_n = tile_n, tile_m
-    tile_k = getattr(variant.config, "tile_k", 64)
     least = 1 if liberties > 1 else 2
     while True:
-        m, n, k = (_extent(random, tile, least) for tile in (tile_m, tile_n, tile_k))
-        n, k = -(-n // variant.n_multiple) * variant.n_multiple, k_before_last(variant) + min(k, MAX_K)
+        m, n, k = (_extent(random, tile, least) for tile in (tile_m, tile_n, variant.k_block))
+        n, k = -(-n // variant.n_multiple) * variant.n_multiple, variant.k_before_last + min(k, variant.most_k)
         batch = random.choice([(), (), (), (2,), (3,), (1,), (2, 2), (1, 3), (2, 1, 2), (5,)])
         summed = variant.by_tma or variant.gate
         if variant.sumless or (liberties > 1 and not summed and random.random() < 0.08):
@@ -317,17 +315,12 @@ def _extents(variant, random, liberties):
             return m, n, k, batch
 
 
-def k_before_last(variant):
-    """Elements of k ahead of the first k-block of the last CTA, where several split k: a product has more."""
-    return (getattr(variant.config, "split_k", 1) - 1) * getattr(variant.config, "tile_k", 64)
-
-
 def _extent(random, tile, least):
     kind = random.randrange(6)
     if kind == 0:
         return random.choice((least, least, 2, 3, 5, 7))
     if kind == 1:
-        return 8 * random.randint(1, tile // 4)
+        return 8 * random.randint(1, max(tile // 4, 1))
     if kind == 2:
         return random.choice((11, 13, 17, 31, 37, 61, 97, 127))
     return max(least, random.choice((tile // 2, tile, tile, 2 * tile)) + random.randint(-2, 2))

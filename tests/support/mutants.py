@@ -102,7 +102,11 @@ RULES = (
     ("drop barrier.cluster.wait", r"barrier\.cluster\.wait\b.*", ""),
     ("drop griddepcontrol.wait", r"griddepcontrol\.wait", ""),
     ("weaken bar.sync to bar.warp.sync", rf"{_BARRIER}\.sync\b.*", "bar.warp.sync -1"),
-    ("weaken barrier.cluster.arrive to .relaxed", r"(barrier\.cluster\.arrive)(?:\.release)?(.*)", r"\1.relaxed\2"),
+    (
+        "weaken barrier.cluster.arrive to .relaxed",
+        r"(barrier\.cluster\.arrive)(?:\.release)?(?!\.relaxed)(.*)",
+        r"\1.relaxed\2",
+    ),
     (
         "weaken mbarrier wait to .relaxed",
         rf"({_ANY_WAIT}(?:\.parity)?)(?:\.acquire\.cta)?(\.shared.*)",

@@ -21,6 +21,7 @@ from tilewright.hardware import H200
 from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers
 from tilewright.kernels.copy import CopyConfig
+from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL
@@ -62,8 +63,8 @@ class Subject:
             return self.shape, (m, n + 2, 0)  # in which pairs of columns are aligned, too
         if self.rung:
             return self.shape, (m, n, self.rung.tile_k)
-        others = getattr(self.config, "split_k", 1) - 1  # CTAs with a k-block each
-        return self.shape, (m, n, others * self.config.tile_k + 8 + k % 8)
+        others = getattr(self.config, "split_k", 1) - 1  # CTAs with a k-block each; those of `gemv` need none
+        return self.shape, (m, n, others * getattr(self.config, "tile_k", 0) + 8 + k % 8)
 
     @property
     def rung(self):
@@ -134,6 +135,8 @@ SUBJECTS = (
     _wgmma("one consumer, swap_ab", 64, 64, 3, (136, 264, 456), swap_ab=True, epilogue="direct"),
     _wgmma("three consumers, cluster 1x2", 192, 64, 5, (392, 136, 392), cluster_n=2, prefetch=2),
     _wgmma("direct, split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False, epilogue="direct"),
+    Subject("gemv", "gemv", GemvConfig(1, 8, 8, 2, 1), "bf16", (2, 20, 1640)),
+    Subject("gemv, split_k 2", "gemv", GemvConfig(4, 16, 2, 2, 2, 2), "fp16", (6, 40, 1100)),
     Subject("copy", "copy", CopyConfig(8, 64), "bf16", (20, 70, 0)),
     _rung("smem_tiles", (37, 41, 101)),
     _rung("register_tiles", (128, 128, 64)),

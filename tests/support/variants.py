@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from tilewright.kernels.copy import CopyConfig
+from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
@@ -65,6 +66,24 @@ class Variant:
     def by_tma(self):
         """Whether operands come by TMA, which takes neither zero nor negative strides, nor an empty sum."""
         return self.kernel == "wgmma"
+
+    @property
+    def k_block(self):
+        """Elements of k that a CTA brings at a time; of `gemv`, all CTAs of a tile."""
+        config = self.config
+        if self.kernel == "gemv":
+            return 32 * config.k_parts * config.warps * config.in_flight * config.split_k
+        return getattr(config, "tile_k", 64)
+
+    @property
+    def k_before_last(self):
+        """Elements of k ahead of the first k-block of the last CTA, where several split k and each needs one."""
+        return 0 if self.kernel == "gemv" else (getattr(self.config, "split_k", 1) - 1) * self.k_block
+
+    @property
+    def most_k(self):
+        """The most elements of k beyond these."""
+        return 2 * self.k_block + 40 if self.kernel == "gemv" else 200
 
 
 SMALL = MmaConfig(tile_m=64, tile_n=64)
@@ -232,6 +251,28 @@ COPY = (
 )
 """Products without a sum."""
 
+GEMV = (
+    Variant("gemv", GemvConfig(1, 8, 8, 2, 1), "bf16", "k16", "k16", 4, "bf16"),
+    Variant(
+        "gemv", GemvConfig(2, 16, 4, 1, 2, prefetch=3), "fp16", "k16", "k16", 8, "fp32", bias="fp32", activation="gelu",
+    ),
+    Variant("gemv", GemvConfig(4, 16, 2, 2, 2, 2), "bf16", "k8", "k16", 4, "bf16", c="bf16", activation="silu"),
+    Variant(
+        "gemv", GemvConfig(8, 24, 2, 4, 1, 4), "fp16", "k16", "k8", 2, "fp16", "fp32", "fp16", "relu",
+    ),
+    Variant("gemv", GemvConfig(16, 32, 2, 3, 1), "bf16", "k4", "k4", 4, "fp32", bias="bf16", activation="gelu_tanh"),
+    Variant("gemv", GemvConfig(1, 2, 8, 1, 1), "fp16", "k2", "k2", 2, "bf16", c="fp16"),
+    Variant("gemv", GemvConfig(8, 32, 1, 2, 2), "bf16", "mn16", "k16", 4, "bf16"),
+    Variant("gemv", GemvConfig(4, 8, 4, 1, 3, 8), "fp16", "k16", "k16", 4, "fp16", activation="silu"),
+    Variant("gemv", GemvConfig(8, 64, 1, 4, 1, prefetch=2), "bf16", "k16", "mn16", 4, "bf16", n_multiple=8),
+    Variant("gemv", GemvConfig(16, 64, 1, 2, 2, 2), "fp16", "k16", "mn4", 4, "fp32", c="fp32", n_multiple=2),
+    Variant("gemv", GemvConfig(8, 128, 1, 1, 1), "bf16", "mn2", "mn2", 2, "bf16", bias="bf16", activation="relu"),
+    Variant("gemv", GemvConfig(16, 64, 1, 1, 2), "fp16", "mn2", "mn2", 2, "fp16", c="fp16", bias="fp32"),
+    Variant("gemv", GemvConfig(16, 128, 1, 2, 1, 8), "bf16", "k8", "mn8", 4, "bf16", "bf16", n_multiple=4),
+    Variant("gemv", GemvConfig(4, 16, 2, 2, 1, swap_ab=True), "bf16", "k16", "k16", 4, "bf16", c="bf16"),
+    Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2, swap_ab=True), "fp16", "mn2", "k8", 2, "fp16", bias="fp32"),
+)  # fmt: skip
+
 LEAKY = {
     "epilogue": "where(acc > low, acc, acc * 0.125) / (1 + abs(other))",
     "operands": (("low", "bf16", "scalar"), ("other", "fp32", "full")),
@@ -271,6 +312,9 @@ EXPRESSIONS = (
         "wgmma", WgmmaConfig(64, 32, 2, split_k=4, epilogue="direct", overlap=False), "fp16", "mn16", "k16", 4, "fp32",
         **GATED,
     ),
+    Variant("gemv", GemvConfig(2, 8, 4, 2, 1), "bf16", "k16", "k16", 4, "bf16", **LINEAR),
+    Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2), "fp16", "k16", "mn2", 4, "fp32", **GATED),
+    Variant("gemv", GemvConfig(4, 16, 2, 1, 1, swap_ab=True), "bf16", "k2", "k4", 2, "bf16", **CURVES),
     Variant("copy", CopyConfig(), "bf16", "k16", "k16", 4, "bf16", **LINEAR),
     Variant("copy", CopyConfig(64, 64), "fp16", "k2", "k2", 4, "fp32", **LEAKY),
 )  # fmt: skip
@@ -291,6 +335,13 @@ GATES = (
     Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SWIGLU),
     Variant("mma", MmaConfig(), "fp16", "mn2", "mn2", 2, "fp16", n_multiple=2, gate="interleaved", **SCALED),
     Variant("mma", SMALL, "bf16", "k2", "k2", 8, "fp32", n_multiple=2, gate="stacked", **SCALED),
+    Variant(
+        "gemv", GemvConfig(4, 16, 2, 2, 1, 2), "bf16", "k16", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SWIGLU,
+    ),
+    Variant("gemv", GemvConfig(1, 8, 8, 1, 1), "fp16", "k16", "k8", 2, "fp16", n_multiple=2, gate="stacked", **SCALED),
+    Variant(
+        "gemv", GemvConfig(8, 64, 1, 2, 1), "bf16", "k2", "mn4", 4, "fp32", n_multiple=2, gate="interleaved", **SWIGLU,
+    ),
     Variant(
         "wgmma", WgmmaConfig(128, 128, 3), "bf16", "k16", "k16", 16, "bf16", n_multiple=16, gate="stacked", **SWIGLU
     ),
@@ -313,4 +364,4 @@ GATES = (
 )  # fmt: skip
 """Epilogues that make one column of two."""
 
-VARIANTS = (*SIMT, *MMA, *WGMMA, *COPY, *EXPRESSIONS, *GATES)
+VARIANTS = (*SIMT, *MMA, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES)

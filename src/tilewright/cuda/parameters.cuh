@@ -26,7 +26,7 @@ struct GemmParameters {
   int32_t batch_shape[max_batch_dims];  // outermost first; unused trailing entries are 1
   float alpha, beta;
   int32_t group_m;   // of `grouped_tile`
-  int32_t prefetch;  // k-blocks beyond the ring that are brought to L2
+  int32_t prefetch;  // wgmma: k-blocks beyond the ring, gemv: CTAs whose first loads go to L2 ahead
 };
 
 // The number of elements from the first batch of `matrix` to batch number `batch`.

@@ -142,6 +142,10 @@ class Kernel(ABC):
     def launch_shape(self, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         """The number of CTAs, and the threads and shared memory of each."""
 
+    def ctas_of_sm(self, constants: Any) -> int:
+        """How many CTAs have room on an SM at once, at least, which limits the registers of a thread."""
+        return 1
+
     def oriented(self, config: Any, problem: Problem) -> Problem:
         """The problem as the kernel solves it with a Config: itself, or its transpose."""
         return problem
@@ -282,7 +286,7 @@ class Kernel(ABC):
             constants=constants.by_name(),
             static_asserts=[*self.rules, SAME_PARAMETERS, *(epilogue.static_asserts if epilogue else ())],
             parameters=[*(("TensorMap", f"map_{name}") for name in mapped), (parameters, "parameters")],
-            launch_bounds=(constants.threads, 1),
+            launch_bounds=(constants.threads, self.ctas_of_sm(constants)),
             preamble=self.preamble(constants),
             definitions=epilogue.definitions if epilogue else "",
         )

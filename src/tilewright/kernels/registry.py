@@ -12,8 +12,17 @@ from tilewright.errors import ArgumentValueError
 from tilewright.kernels.kernel import Kernel
 from tilewright.problem import Problem
 
-_TYPES = {"wgmma": "WgmmaKernel", "mma": "MmaKernel", "simt": "SimtKernel", "copy": "CopyKernel"}
+_TYPES = {
+    "wgmma": "WgmmaKernel",
+    "mma": "MmaKernel",
+    "simt": "SimtKernel",
+    "gemv": "GemvKernel",
+    "copy": "CopyKernel",
+}
 """The classes of kernels, each in the module that has the kernel's name."""
+
+_UNMEASURED = ("gemv",)
+"""Kernels that run only when named, since no GPU has said yet when they are the quickest."""
 
 
 class _Production(Mapping[str, Kernel]):
@@ -38,7 +47,7 @@ class _Production(Mapping[str, Kernel]):
 
 
 KERNELS: Mapping[str, Kernel] = _Production()
-"""The kernels that the planner chooses from."""
+"""The production kernels."""
 
 if TYPE_CHECKING:
     EVERY_KERNEL: dict[str, Kernel]
@@ -60,7 +69,8 @@ def _every_kernel() -> dict[str, Kernel]:
 
 def considered(problem: Problem) -> Iterator[Kernel]:
     """The kernels that may suit a problem, the best one first: `copy` where no product is summed, else the others."""
-    return (KERNELS[name] for name in KERNELS if (name == "copy") == (problem.k == 0))
+    names = (name for name in KERNELS if name not in _UNMEASURED)
+    return (KERNELS[name] for name in names if (name == "copy") == (problem.k == 0))
 
 
 def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:

@@ -65,6 +65,7 @@ class Barriers:
         topology = wave.topology
         self._cluster_phase = np.zeros(topology.ctas // topology.cluster_size, np.int64)
         self._arrived_phase = np.full(topology.lanes, -1, np.int64)  # cluster phase of each lane's last arrival
+        self._owes_wait = np.zeros(topology.lanes, np.bool_)  # lanes that have arrived at it and not waited since
 
     def sync(self, site: int, group: Group, name: Array, count: Array | None) -> None:
         """bar.sync: arrive, and go on when all have arrived."""
@@ -189,18 +190,19 @@ class Barriers:
 
     def cluster_arrive(self, site: int, group: Group) -> None:
         """barrier.cluster.arrive."""
-        phase = self._cluster_phase[self._cluster(group)]
-        if (self._arrived_phase[group.lanes] == phase).any():
+        if self._owes_wait[group.lanes].any():
             raise BarrierProtocol(f"{self._at(site)} arrives again at the cluster barrier without having waited")
-        self._arrived_phase[group.lanes] = phase
+        self._owes_wait[group.lanes] = True
+        self._arrived_phase[group.lanes] = self._cluster_phase[self._cluster(group)]
         self._wave.tell.barrier_arrived(site, CLUSTER_BARRIER, group)
         self._advance_clusters()
 
     def cluster_wait(self, site: int, group: Group) -> None:
         """barrier.cluster.wait."""
         self._wave.tell.waits_at(site, "barrier", group)
-        if (self._arrived_phase[group.lanes] < 0).any():
+        if not self._owes_wait[group.lanes].all():
             raise BarrierProtocol(f"{self._at(site)} waits at the cluster barrier without having arrived")
+        self._owes_wait[group.lanes] = False
         self._cluster_waiting.append(_Waiting(group, self._wave.block + 1, site))
         self._wake_clusters()
 

@@ -1,0 +1,246 @@
+// Few rows: out = A B where A, the activations, has so few rows that the time is that of reading B,
+// the weights (sm_90).
+//
+// A CTA makes one (tile_m, tile_n) tile of out. Its warps take the steps of k in turn, and so do
+// the CTAs of a cluster, if split_k of them share a tile. Each warp keeps the loads of `in_flight`
+// steps under way, straight to the registers of which mma.sync makes its products:
+//
+//   GMEM --16 bytes a lane--> fragments --mma.sync--> sums of a warp --SMEM--> sums of the CTA
+//   --SMEM of the cluster--> sums --> epilogue
+//
+// What is in flight decides the rate. Memory answers after some 800 ns on an H200, so 4.6 TB/s need
+// 28 KB under way on each of its 132 SMs at any time. A CTA of 8 warps asks for 32 KB with 8 loads
+// a lane, in 32 registers, and then waits: two or three of them on an SM, which `ctas` makes room
+// for, leave no moment in which nothing is asked for. In SASS these loads are one run of 8
+// LDG.E.128.
+//
+// All sums are added in an order that the Config fixes: the end of k and then a warp's steps as
+// they come, its parts of k, warps by number, and CTAs by rank.
+#pragma once
+#include "epilogue/epilogue.cuh"
+#include "layout/raster.cuh"
+#include "mainloop/gemv_operands.cuh"
+#include "parameters.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/grid_dependency.cuh"
+#include "ptx/mma.cuh"
+#include "ptx/shared_memory.cuh"
+#include "ptx/st_cluster.cuh"
+#include "scheduler/cluster_place.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+// The sums of a warp as mma.sync leaves them.
+template <class Config>
+struct WarpSums {
+  using X = Activations<Config>;
+  using W = Weights<Config>;
+  float d[W::blocks][X::tiles][4] = {};
+
+  __device__ __forceinline__ void add(const typename W::Words& words, const typename X::Words& x) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int block = 0; block < W::blocks; ++block) {
+        uint32_t a[4];
+        W::fragment(a, words, block, half);
+#pragma unroll
+        for (int i = 0; i < X::tiles; ++i) {
+          mma_m16n8k16<typename Config::Input>(d[block][i], a, x[i][half * 2], x[i][half * 2 + 1]);
+        }
+      }
+    }
+  }
+
+  // The sum over the parts of k of a weight's eight rows and two of an activation's columns: the
+  // products of equal parts are spread over the lanes of both.
+  static __device__ __forceinline__ float over_parts(float first, float second) {
+    constexpr int parts = Config::k_parts;
+    const int part = threadIdx.x % 32 / 4 % parts, column = threadIdx.x % 4 * 2;
+    float sum = column % parts == part ? first : (column + 1) % parts == part ? second : 0.0f;
+#pragma unroll
+    for (int lanes = 1; lanes < parts * 4; lanes *= 2) {
+      if (lanes < parts / 2 || lanes >= 4) sum += __shfl_xor_sync(0xFFFFFFFF, sum, lanes);
+    }
+    return sum;
+  }
+
+  // Puts the sums where `row` and `column` of the warp's tile in SMEM are.
+  template <int pitch>
+  __device__ __forceinline__ void put(float* tile) const {
+    constexpr int parts = Config::k_parts, rows = 8 / parts;
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+    for (int block = 0; block < W::blocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < X::tiles; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float first = d[block][i][half * 2], second = d[block][i][half * 2 + 1];
+          float* const column = tile + W::column_of(block, half);
+          if constexpr (parts == 1) {
+            column[(i * rows + t * 2) * pitch] = first;
+            column[(i * rows + t * 2 + 1) * pitch] = second;
+          } else {
+            const float sum = over_parts(first, second);
+            if (g % parts == 0 && t * 2 % parts == 0) {
+              column[(i * rows + t * 2 / parts) * pitch] = sum;
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+// The sums of a tile: of the warps in SMEM, and of the CTAs of a cluster.
+template <class Config>
+class TileSums {
+  static constexpr int warps = Config::threads / 32;
+  static constexpr int pitch = Config::tile_n + 4;  // spreads rows over banks
+  static constexpr int row_pairs = Config::tile_n / 2;
+  static constexpr int pairs =
+      Config::tile_m * row_pairs / Config::split_k;  // of a CTA, in the end
+  static constexpr int sums = warps * Config::tile_m * pitch;
+  static constexpr int received = Config::split_k > 1 ? Config::tile_m * Config::tile_n : 0;
+  static_assert(Config::smem_bytes == (sums + received) * sizeof(float));
+  float* smem;
+  int part;
+
+  // Of all warps. Pairs are columns 2i and 2i + 1, numbered row by row.
+  __device__ __forceinline__ float2 of_cta(int pair) const {
+    const float* from = smem + pair / row_pairs * pitch + pair % row_pairs * 2;
+    float2 sum = make_float2(0.0f, 0.0f);
+#pragma unroll
+    for (int warp = 0; warp < warps; ++warp) {
+      const float2 more = *reinterpret_cast<const float2*>(from + warp * Config::tile_m * pitch);
+      sum.x += more.x;
+      sum.y += more.y;
+    }
+    return sum;
+  }
+
+  // Where the sums of a pair are received from the CTA of a part.
+  __device__ __forceinline__ float2* received_from(int sender, int pair) const {
+    return reinterpret_cast<float2*>(smem + sums) + sender * pairs + pair % pairs;
+  }
+
+  __device__ __forceinline__ float2 of_cluster(int pair) const {
+    float2 sum = make_float2(0.0f, 0.0f);
+#pragma unroll
+    for (int sender = 0; sender < Config::split_k; ++sender) {
+      const float2 more = *received_from(sender, pair);
+      sum.x += more.x;
+      sum.y += more.y;
+    }
+    return sum;
+  }
+
+ public:
+  __device__ __forceinline__ TileSums(float* memory, int own_part) : smem(memory), part(own_part) {}
+
+  // Calls body(row, column, sums) for the pairs of the tile that this CTA finishes. By all threads.
+  template <class Body>
+  __device__ __forceinline__ void finish(const WarpSums<Config>& own, Body body) const {
+    own.template put<pitch>(smem + threadIdx.x / 32 * Config::tile_m * pitch);
+    __syncthreads();
+    if constexpr (Config::split_k > 1) {
+      wait_for_starts();
+      for (int pair = threadIdx.x; pair < pairs * Config::split_k; pair += Config::threads) {
+        store_cluster(cluster_address(shared_address(received_from(part, pair)), pair / pairs),
+                      of_cta(pair));
+      }
+      cluster_sync();
+    }
+    for (int i = threadIdx.x; i < pairs; i += Config::threads) {
+      const int pair = part * pairs + i;
+      body(pair / row_pairs, pair % row_pairs * 2,
+           Config::split_k > 1 ? of_cluster(pair) : of_cta(pair));
+    }
+  }
+};
+
+// Adds the step in which k ends, after `left` elements; it lies so many steps ahead.
+template <class Config>
+__device__ __forceinline__ void add_end(WarpSums<Config>& sums, Activations<Config> activations,
+                                        Weights<Config> weights, int ahead, int left) {
+  typename Weights<Config>::Words words;
+  typename Activations<Config>::Words x;
+  weights.skip(ahead);
+  activations.skip(ahead);
+  weights.load_end(words, left);
+  activations.load_end(x, left);
+  sums.add(words, x);
+}
+
+template <class Config>
+__device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
+  using X = Activations<Config>;
+  using W = Weights<Config>;
+  constexpr int warps = Config::threads / 32;
+  extern __shared__ __align__(16) unsigned char smem[];
+
+  if constexpr (Config::split_k > 1) announce_start();
+  const ClusterPlace<Config> place;
+  const int tiles_m = ceil_div(parameters.m, Config::tile_m);
+  const int tiles_n = ceil_div(parameters.n, Config::tile_n);
+  const TileIndex tile =
+      grouped_tile(blockIdx.x / Config::split_k, tiles_m, tiles_n, parameters.batch_count, tiles_m);
+  const int first_m = tile.m * Config::tile_m, first_n = tile.n * Config::tile_n;
+  const int worker = place.part * warps + threadIdx.x / 32;
+  X activations(parameters, tile.batch, first_m, worker);
+  W weights(parameters, tile.batch, first_n, worker);
+  const int steps = parameters.k / Config::tile_k, left = parameters.k % Config::tile_k;
+
+  // An earlier grid may still be writing: nothing may be read, but L2 always has what was written
+  // last.
+  if (Config::b_bytes == 16 && blockIdx.x < parameters.prefetch) {
+    W ahead = weights;
+#pragma unroll
+    for (int step = worker; step < worker + Config::in_flight * Config::workers;
+         step += Config::workers, ahead.skip(Config::workers)) {
+      if (step < steps) ahead.prefetch();
+    }
+  }
+  wait_for_earlier_grids();
+  launch_next_grid();
+
+  WarpSums<Config> sums;
+  if (left > 0 && steps % Config::workers == worker) {  // first, while registers are free
+    add_end(sums, activations, weights, steps - worker, left);
+  }
+  typename W::Words words[Config::in_flight];
+  typename X::Words fragments[Config::in_flight];
+  int unread = worker;  // the next step whose loads are to be issued
+#pragma unroll
+  for (int slot = 0; slot < Config::in_flight; ++slot, unread += Config::workers) {
+    if (unread < steps) {
+      weights.load(words[slot]);
+      activations.load(fragments[slot]);
+    }
+  }
+
+  constexpr int ahead = Config::in_flight * Config::workers;
+#pragma unroll 1
+  while (unread - ahead < steps) {
+#pragma unroll
+    for (int slot = 0; slot < Config::in_flight; ++slot, unread += Config::workers) {
+      if (unread - ahead < steps) sums.add(words[slot], fragments[slot]);
+      if (unread < steps) {
+        weights.load(words[slot]);
+        activations.load(fragments[slot]);
+      }
+    }
+  }
+
+  const Epilogue<Config> epilogue(parameters, tile.batch);
+  TileSums<Config>(reinterpret_cast<float*>(smem), place.part)
+      .finish(sums, [&](int row, int column, float2 pair) {
+        if (first_m + row < parameters.m) {
+          epilogue.at_row(first_m + row).store_pair(pair.x, pair.y, first_n + column);
+        }
+      });
+}
+
+}  // namespace tilewright

@@ -1,0 +1,230 @@
+// The operands of `gemv` on their way from GMEM to the fragments of mma.sync. Neither passes SMEM.
+//
+// A step is 32 * k_parts of k. With g = lane / 4 and t = lane % 4, a lane loads 8 neighbors along k
+// at once: those from (g % k_parts) * 32 + 8 * t on. So the fragments of mma.sync have k in another
+// order than its manual says, the same for weights and activations, and the sum is the same.
+//
+// Weights are the fragment of 16 rows (A in PTX), activations that of 8 columns (B). If k_parts is
+// more than 1, a row of the fragment has a part of a column of the weights, and a column a part of
+// a row of activations, of 32 of k each:
+//
+//   k_parts = 2             activations 0      activations 1   ...
+//                           part 0   part 1    part 0   part 1
+//   weights 0    part 0       sum                sum
+//                part 1                sum                sum
+//   weights 1    part 0       sum                sum
+//
+// A product of different parts means nothing, and is not used. Columns are spare: eight are
+// multiplied at once. What it gives is width: a load of a warp reads k_parts * 64 neighboring bytes
+// of each column of the weights. 28672x8192 at one row took an H200 105.4 us with 512 bytes, 108.5
+// with 128 and 121 with 64.
+//
+// Operands are read step by step, every `workers`-th, and each load goes on to the next.
+#pragma once
+#include "epilogue/expression.cuh"
+#include "mainloop/eight_elements.cuh"
+#include "parameters.cuh"
+#include "ptx/mma.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+// A lane's place along k in each step.
+template <class Config>
+__device__ __forceinline__ int place_in_step() {
+  return threadIdx.x % 32 / 4 % Config::k_parts * 32 + threadIdx.x % 4 * 8;
+}
+
+// Vectors along k: rows of activations or columns of weights. A lane has `count` of them, one for
+// each eight rows or columns of fragments. Beyond the last one that exists, it reads an earlier one
+// again. stacked: vectors 2j and 2j + 1 are number j of the matrix and of its second half.
+template <class Config, int count, int bytes, bool once, bool stacked = false>
+class VectorsAlongK {
+  using Input = typename Config::Input;
+  const Input* source;  // of the first one
+  int64_t distance, stride, half;
+  int last;
+  Runs<bytes> runs;
+
+  __device__ __forceinline__ const Input* at(int i, int last_one) const {
+    i = minimum(i, last_one);
+    if constexpr (stacked && apart == 1) return source + i / 2 * distance + i % 2 * half;
+    return source + i * distance;
+  }
+
+  // As `last`, but what follows from it is computed again, and not kept in registers.
+  __device__ __forceinline__ int computed_again() const {
+    int again = last;
+    asm volatile("" : "+r"(again));
+    return again;
+  }
+
+ public:
+  static constexpr int apart = 8 / Config::k_parts;
+  using Words = uint32_t[count][4];
+
+  // The lane's place among the `apart` vectors of eight rows or columns.
+  static __device__ __forceinline__ int place() { return threadIdx.x % 32 / 4 / Config::k_parts; }
+
+  // Vectors number `first` to `end` - 1 of `matrix`, from step `step` on.
+  __device__ __forceinline__ VectorsAlongK(const GemmParameters& p, const MatrixParameters& matrix,
+                                           int batch, int64_t mn_stride, int64_t k_stride,
+                                           int first, int end, int step)
+      : distance((stacked && apart > 1 ? apart / 2 : apart) * mn_stride),
+        stride(bytes > 2 ? 1 : k_stride),
+        half(end / 2 * mn_stride),
+        last(maximum(end - 1 - first - place(), 0) / apart),
+        runs(stride) {
+    const int own = minimum(first + place(), end - 1);
+    source = static_cast<const Input*>(matrix.pointer) + batch_offset(p, matrix, batch) +
+             place_in_step<Config>() * stride;
+    source += stacked ? own / 2 * mn_stride + own % 2 * half : own * mn_stride;
+    skip(step);
+  }
+
+  __device__ __forceinline__ void skip(int steps) {
+    source += static_cast<int64_t>(steps) * Config::tile_k * stride;
+  }
+
+  __device__ __forceinline__ void load(Words& words) {
+    const int last_one = computed_again();
+#pragma unroll
+    for (int i = 0; i < count; ++i) load_eight<once>(words[i], at(i, last_one), runs);
+    skip(Config::workers);
+  }
+
+  // The step in which k ends, after `left` elements.
+  __device__ __forceinline__ void load_end(Words& words, int left) const {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      load_up_to_eight<once>(words[i], at(i, last), runs, stride, left - place_in_step<Config>());
+    }
+  }
+
+  // What `load` would read. Each sector is asked for once.
+  __device__ __forceinline__ void prefetch() const {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if (threadIdx.x % 2 == 0) prefetch_to_l2(at(i, last));
+    }
+  }
+};
+
+// Rows of A, tile_m from `first_m` on.
+template <class Config>
+struct Activations
+    : VectorsAlongK<Config, Config::tile_m * Config::k_parts / 8, Config::a_bytes, false> {
+  static constexpr int tiles = Config::tile_m * Config::k_parts / 8;
+
+  __device__ __forceinline__ Activations(const GemmParameters& p, int batch, int first_m, int step)
+      : VectorsAlongK<Config, tiles, Config::a_bytes, false>(
+            p, p.a, batch, p.a.row_stride, p.a.column_stride, first_m, p.m, step) {}
+};
+
+// Columns of B, tile_n from `first_n` on, in `blocks` fragments of 16 rows. k_major: neighbors in
+// memory are neighbors along k.
+template <class Config, bool k_major = Config::b_k_major>
+struct Weights : VectorsAlongK<Config, Config::tile_n * Config::k_parts / 8, Config::b_bytes, true,
+                               IsStacked<Config>> {
+  static constexpr int blocks = Config::tile_n * Config::k_parts / 16;
+  using Vectors = VectorsAlongK<Config, blocks * 2, Config::b_bytes, true, IsStacked<Config>>;
+
+  __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
+      : Vectors(p, p.b, batch, p.b.column_stride, p.b.row_stride, first_n, p.n, step) {}
+
+  // The column of the tile that rows g (half 0) and g + 8 (half 1) of a block belong to.
+  static __device__ __forceinline__ int column_of(int block, int half) {
+    return (block * 2 + half) * Vectors::apart + Vectors::place();
+  }
+
+  // The fragment of a block for half of the lane's k.
+  static __device__ __forceinline__ void fragment(uint32_t (&a)[4],
+                                                  const typename Vectors::Words& words, int block,
+                                                  int half) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] = words[block * 2 + i % 2][half * 2 + i / 2];
+  }
+};
+
+// The same where neighbors in memory are neighbors along n. A lane loads 8 of these at once, from
+// 8 * g on, in each of its 8 rows of k. Two rows make pairs along k: row g of block j has column
+// 8 * g + 2 * j of 64, and row g + 8 the next one.
+template <class Config>
+class Weights<Config, false> {
+  using Input = typename Config::Input;
+  static constexpr int groups = Config::tile_n / 64;
+  const Input* source;
+  int64_t stride;  // along k
+  Runs<Config::b_bytes> runs[groups];
+
+  // Calls body(number, row) for each of the lane's 8 rows.
+  template <class Body>
+  __device__ __forceinline__ void for_each_row(Body body) const {
+    const Input* row = source;
+#pragma unroll
+    for (int i = 0; i < 8; ++i, row += stride) body(i, row);
+  }
+
+ public:
+  static constexpr int blocks = groups * 4;
+  using Words = uint32_t[groups * 8][4];
+
+  __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
+      : source(static_cast<const Input*>(p.b.pointer) + batch_offset(p, p.b, batch) +
+               place_in_step<Config>() * p.b.row_stride),
+        stride(p.b.row_stride) {
+    skip(step);
+#pragma unroll
+    for (int i = 0; i < groups; ++i) {
+      const int column = first_n + i * 64 + threadIdx.x % 32 / 4 * 8;
+      runs[i] = Runs<Config::b_bytes>(p.b.column_stride, column, p.n);
+    }
+  }
+
+  __device__ __forceinline__ void skip(int steps) {
+    source += static_cast<int64_t>(steps) * Config::tile_k * stride;
+  }
+
+  static __device__ __forceinline__ int column_of(int block, int half) {
+    return block / 4 * 64 + threadIdx.x % 32 / 4 * 8 + block % 4 * 2 + half;
+  }
+
+  __device__ __forceinline__ void prefetch() const {
+    for_each_row([&](int, const Input* row) {
+#pragma unroll
+      for (int i = 0; i < groups; ++i) {
+        if (threadIdx.x / 4 % 2 == 0) prefetch_to_l2(row + runs[i].offsets[0]);
+      }
+    });
+  }
+
+  __device__ __forceinline__ void load(Words& words) {
+    for_each_row([&](int number, const Input* row) {
+#pragma unroll
+      for (int i = 0; i < groups; ++i) load_eight<true>(words[i * 8 + number], row, runs[i]);
+    });
+    skip(Config::workers);
+  }
+
+  __device__ __forceinline__ void load_end(Words& words, int left) const {
+    for_each_row([&](int number, const Input* row) {
+#pragma unroll
+      for (int i = 0; i < groups; ++i) {
+        uint32_t (&eight)[4] = words[i * 8 + number];
+        eight[0] = eight[1] = eight[2] = eight[3] = 0;
+        if (place_in_step<Config>() + number < left) load_eight<true>(eight, row, runs[i]);
+      }
+    });
+  }
+
+  static __device__ __forceinline__ void fragment(uint32_t (&a)[4], const Words& words, int block,
+                                                  int half) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t (*pair)[4] = &words[block / 4 * 8 + half * 4 + i / 2 * 2];
+      a[i] = __byte_perm(pair[0][block % 4], pair[1][block % 4], i % 2 ? 0x7632 : 0x5410);
+    }
+  }
+};
+
+}  // namespace tilewright

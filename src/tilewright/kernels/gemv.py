@@ -1,0 +1,282 @@
+"""Kernel `gemv`: few rows of activations at the speed of memory; bf16 and fp16, every stride and alignment."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, NamedTuple
+
+from tilewright.dtypes import DType, bf16, fp16
+from tilewright.hardware import Hardware
+from tilewright.kernels.epilogue import EpilogueConstants
+from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
+from tilewright.kernels.parameters import LaunchShape
+from tilewright.kernels.refusal import Refusal, gate_refused, oversized
+from tilewright.kernels.tiled import tile_count
+from tilewright.kernels.wgmma_operands import is_stacked
+from tilewright.model.prediction import Power, Prediction
+from tilewright.problem import Matrix, Problem
+from tilewright.rounding import ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class GemvConfig:
+    """The Config of `gemv`.
+
+    A CTA of `warps` warps makes one (`tile_m`, `tile_n`) tile of out. A warp keeps the loads of `in_flight` steps under
+    way; a step is 32 of k in each of `k_parts` parts, which a warp reads at once and multiplies in spare columns of
+    mma.sync. A cluster is `split_k` CTAs that make one tile, each the sum over a part of k. An SM has room for `ctas`
+    CTAs at once, since threads get no more registers than that leaves.
+
+    The first `prefetch` CTAs bring their first loads to L2 before the grid ahead of this one has ended.
+
+    With `swap_ab` the kernel computes out.T = b.T @ a.T; tile_m then counts columns of out, and tile_n rows.
+    """
+
+    tile_m: int = 1
+    tile_n: int = 8
+    k_parts: int = 8
+    warps: int = 8
+    in_flight: int = 1
+    split_k: int = 1
+    ctas: int = 2
+    prefetch: int = 0
+    swap_ab: bool = False
+
+
+MOST_ROWS = 16
+"""The most rows of a tile. Products of more rows read the weights again for each tile."""
+
+_LAUNCH_SECONDS, _STREAMED = 2.3e-6, 0.95
+"""A launch in a graph, and the share of the data sheet's bandwidth: 17 to 470 MB in 6.0 to 105 us on an H200."""
+
+_LATENCY_SECONDS = 0.8e-6
+"""The time in which memory answers on an H200 while all SMs ask."""
+
+_L2_BANDWIDTH = 14e12
+"""Bytes per second of activations that all CTAs read again from L2, on an H200 with 16 rows."""
+
+_EXCHANGE_SECONDS = 0.4e-6
+"""What CTAs that split k take to add their sums: a guess."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemvConstants(Constants):
+    """The Constants of `gemv`.
+
+    a_bytes, b_bytes: the width of a load. b_k_major: whether neighbors of B in memory are neighbors along k. workers:
+    the warps that take the steps of a tile. block_n: the columns that the narrowest tile has. accumulators, load_words:
+    registers of a thread with sums and with weights.
+    """
+
+    Input: DType
+    k_parts: int
+    in_flight: int
+    ctas: int
+    a_bytes: int
+    b_bytes: int
+    b_k_major: bool
+    workers: int
+    block_n: int
+    accumulators: int
+    load_words: int
+
+
+class GemvFeatures(NamedTuple):
+    """The compiled-in features of a Problem: how A and B are stored and aligned, and the epilogue."""
+
+    Input: DType
+    a_bytes: int
+    b_bytes: int
+    b_k_major: bool
+    epilogue: EpilogueConstants
+
+
+class GemvKernel(Kernel):
+    """The kernel of products that take as long as reading the weights."""
+
+    name = "gemv"
+    unit = "mma"
+    summary = "few rows: weights go from memory to mma.sync's registers; bf16 and fp16, every shape and stride"
+    config_type = GemvConfig
+    header = "kernels/gemv.cuh"
+    rules = (
+        (
+            "k_parts == 1 or k_parts == 2 or k_parts == 4 or k_parts == 8",
+            "eight columns of mma.sync are shared by parts of k: take 1, 2, 4 or 8",
+        ),
+        ("b_k_major or k_parts == 1", "parts of k pay where B is contiguous along k: take k_parts=1"),
+        (
+            "tile_m >= 1 and tile_m * k_parts % 8 == 0 and tile_m <= 16",
+            "tile_m rows of k_parts parts fill columns of mma.sync by eights: take 16 rows, or 8 / k_parts or 16 / "
+            "k_parts",
+        ),
+        (
+            "tile_n >= block_n and tile_n % block_n == 0",
+            "mma.sync makes 16 / k_parts columns at once, or 64 if B is contiguous along n: make tile_n a multiple",
+        ),
+        ("threads >= 32 and threads <= 512", "1 to 16 warps take turns along k"),
+        ("ctas >= 1 and threads * ctas <= 2048", "an SM has room for 2048 threads: take fewer CTAs or warps"),
+        ("in_flight >= 1 and load_words <= 96", "a thread has registers for 24 loads of weights: take fewer steps"),
+        ("accumulators <= 96", "a thread has registers for 96 sums: take a smaller tile, or fewer parts of k"),
+        (
+            "split_k == 1 or split_k == 2 or split_k == 4 or split_k == 8",
+            "clusters of 1, 2, 4 or 8 CTAs fit on any GPU that has clusters",
+        ),
+        (
+            "tile_m * tile_n % (2 * split_k) == 0",
+            "each CTA that splits k finishes as many pairs: take a larger tile, or a smaller split_k",
+        ),
+    )
+
+    def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
+        """The reason why `gemv` does not take the problem: GPU, dtypes, its size, or that it is batch-invariant."""
+        a, b = problem.a.dtype, problem.b.dtype
+        if hardware.capability < 90:
+            return Refusal(f"gemv needs clusters, sm_90 or later, and {hardware.name} is {hardware.arch}")
+        if a != b or a not in (bf16, fp16):
+            return Refusal(f"gemv multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}")
+        if problem.batch_invariant:
+            return Refusal(
+                "gemv adds in an order that depends on the number of rows, and the problem is batch-invariant"
+            )
+        return oversized(problem) or gate_refused(problem)
+
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[GemvConfig]:
+        """Those with as many rows as the problem needs, the quickest by `predict` first."""
+        swap_ab = problem.n < problem.m and problem.columns == problem.n
+        oriented = problem.transposed if swap_ab else problem
+        prefetch = 2 * hardware.sm_count
+        found = [replace(each, prefetch=prefetch, swap_ab=swap_ab) for each in _offered(oriented)]
+        found = [config for config in found if config.split_k <= hardware.sm_count]
+        return sorted(found, key=lambda config: self.predict(config, problem, hardware).seconds)
+
+    def oriented(self, config: GemvConfig, problem: Problem) -> Problem:
+        """The problem, or its transpose with `swap_ab`."""
+        return problem.transposed if config.swap_ab else problem
+
+    def compiled(self, config: GemvConfig) -> GemvConfig:
+        """The Config without `prefetch`, which is an argument of a launch."""
+        return replace(config, prefetch=0)
+
+    def launch_options(self, config: GemvConfig) -> dict[str, int]:
+        """`prefetch`."""
+        return {"prefetch": config.prefetch}
+
+    def remark(self, config: GemvConfig) -> str:
+        """Where k is split."""
+        return f"each tile is summed by {config.split_k} CTAs" if config.split_k > 1 else ""
+
+    def features(self, problem: Problem) -> GemvFeatures:
+        """The storage and alignment of A and B, and the epilogue."""
+        a, b = problem.a, problem.b
+        k_major = _k_major(problem)
+        b_bytes = b.vector_bytes("row") if k_major else _whole_rows(b, problem.n)
+        return GemvFeatures(a.dtype, a.vector_bytes("column"), b_bytes, k_major, EpilogueConstants.of(problem))
+
+    def derive(self, config: GemvConfig, features: GemvFeatures) -> GemvConstants:
+        """The Constants of a Config for problems with these features."""
+        values = values_of(config)
+        del values["warps"], values["prefetch"], values["swap_ab"]
+        parts = max(config.k_parts, 1)
+        received = config.tile_m * config.tile_n if config.split_k > 1 else 0
+        return GemvConstants(
+            **values,
+            **features._asdict(),
+            tile_k=32 * parts,
+            threads=32 * config.warps,
+            smem_bytes=4 * (config.warps * config.tile_m * (config.tile_n + 4) + received),
+            workers=config.warps * config.split_k,
+            block_n=16 // parts if features.b_k_major else 64,
+            accumulators=config.tile_m * config.tile_n * parts * parts // 32,
+            load_words=4 * config.in_flight * _loads(config, features.b_k_major),
+        )
+
+    def tile_count(self, constants: Constants, problem: Problem) -> int:
+        """Tiles that cover out, batches included, each once for every CTA that sums a part of it."""
+        return tile_count(constants, problem) * constants.split_k
+
+    def ctas_of_sm(self, constants: Any) -> int:
+        """As many as the Config says."""
+        ctas: int = constants.ctas
+        return ctas
+
+    def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """One CTA for each tile of out, or a cluster; it waits for earlier grids itself."""
+        tiles = self.tile_count(constants, problem)
+        return LaunchShape(tiles, constants.threads, constants.cluster, constants.smem_bytes, dependent=True)
+
+    def _check_limits(self, config: Any, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
+        if not 0 <= config.prefetch < 2**31:
+            raise ConfigError(f"config={config!r} has prefetch={config.prefetch}: count CTAs, from 0 to 2**31 - 1")
+        if config.swap_ab and problem.columns != problem.n:
+            raise ConfigError(
+                f"config={config!r} computes the transposed product, whose columns are no pairs of a gate: take "
+                f"swap_ab=False"
+            )
+        return super()._check_limits(config, constants, problem, hardware)
+
+    def predict(self, config: GemvConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
+        """The time in which its bytes cross GMEM, or those in flight allow, which no power state changes.
+
+        Each CTA also reads the activations again, from L2.
+        """
+        oriented = self.oriented(config, problem)
+        constants = self.derive(config, self.features(oriented))
+        ctas = self.tile_count(constants, oriented)
+        at_once = min(ctas, hardware.sm_count * config.ctas)
+        in_flight = at_once * constants.threads * constants.load_words * 4
+        streamed = oriented.minimum_bytes / (_STREAMED * hardware.memory_bandwidth)
+        answered = oriented.minimum_bytes / in_flight * _LATENCY_SECONDS
+        again = ctas * config.tile_m * oriented.k / config.split_k * constants.Input.nbytes / _L2_BANDWIDTH
+        exchange = _EXCHANGE_SECONDS if config.split_k > 1 else 0.0
+        seconds = _LAUNCH_SECONDS + max(streamed, answered) + again + exchange
+        made = ctas // config.split_k * config.tile_m * config.tile_n
+        used = oriented.m * oriented.n * oriented.batch_count / made
+        return Prediction(ctas, ceil_div(ctas, at_once), used, seconds, oriented.flops)
+
+
+def _offered(problem: Problem) -> Iterator[GemvConfig]:
+    """The Configs for a problem as it is solved, whose rows are few."""
+    k_major = _k_major(problem)
+    rows = min(problem.m, MOST_ROWS)
+    tile_m = next(tile_m for tile_m in (1, 2, 4, 8, 16) if tile_m >= rows)
+    if k_major:
+        k_parts = max(8 // tile_m, 2)
+        tiles_n: Sequence[int] = [blocks * 16 // k_parts for blocks in (4, 2, 1)]
+    else:
+        tile_m, k_parts, tiles_n = max(tile_m, 8), 1, (64, 128)
+    for split_k, tile_n, warps, loads in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (8, 4, 16)):
+        config = GemvConfig(tile_m, tile_n, k_parts, warps, split_k=split_k)
+        in_flight, rest = divmod(loads, _loads(config, k_major))
+        if in_flight and not rest and tile_m * tile_n % (2 * split_k) == 0:
+            config = replace(config, in_flight=in_flight)
+            if ctas := _ctas_of(config, loads):
+                yield replace(config, ctas=ctas)
+
+
+def _k_major(problem: Problem) -> bool:
+    """Whether B is read along k; with k = 1, the pairs of a stacked gate are, however it is stored."""
+    return not problem.b.is_row_major or is_stacked(problem)
+
+
+def _loads(config: GemvConfig, k_major: bool) -> int:
+    """The loads of weights of a lane in a step."""
+    return config.tile_n * config.k_parts // 8 if k_major else config.tile_n // 8
+
+
+_OTHER_REGISTERS = 26
+"""Registers of a thread besides sums and loads: with these, ptxas spills nothing of the Configs offered."""
+
+
+def _ctas_of(config: GemvConfig, loads: int) -> int:
+    """How many CTAs of so many loads of weights in flight find registers on an SM."""
+    sums = config.tile_m * config.tile_n * config.k_parts**2 // 32
+    activations = config.in_flight * config.tile_m * config.k_parts // 2
+    registers = _OTHER_REGISTERS + sums + 4 * loads + activations
+    return 65536 // (32 * config.warps * registers)
+
+
+def _whole_rows(b: Matrix, n: int) -> int:
+    """The widest access that is aligned in rows of B and of which each lies inside a row or outside."""
+    row_bytes = n * b.dtype.nbytes
+    return min(b.vector_bytes("column"), row_bytes & -row_bytes)
