@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.jit.source import TranslationUnit  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
-from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
+from tilewright.measure.protocol import Work  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
 from tilewright.tuning.candidates import Candidate  # noqa: E402
 from tilewright.tuning.stand import GpuStand  # noqa: E402
@@ -66,7 +66,7 @@ def main() -> None:
                 launches += _measured(problem, gpu, pool, random)
             except KeyboardInterrupt:
                 break
-            options.record.write_text(_text(_record(gpu, options.seed), launches))
+            options.record.write_text(text_of(_record(gpu, options.seed), launches))
 
 
 def _problem(random: Random, most_rows: int, layout: str) -> Problem:
@@ -93,23 +93,44 @@ def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, random: Ran
     for config in chosen:
         candidate = Candidate(kernel, config, kernel.assemble(config, problem, gpu.hardware))
         units.setdefault(candidate.source, candidate)
+    for candidate, us in timed(list(units.values()), problem, gpu, pool):
+        values = [getattr(candidate.config, name) for name in FIELDS]
+        yield [problem.m, problem.n, problem.k, problem.batch_count, problem.layout, *values, us]
+
+
+def timed(
+    candidates: Sequence[Candidate],
+    problem: Problem,
+    gpu: GpuBackend,
+    pool: CompilerPool,
+    *,
+    unverified: Sequence[Candidate] = (),
+) -> list[tuple[Candidate, float]]:
+    """Those candidates that compile and are right, with the median of their times in us, measured in turns.
+
+    unverified: others that make no product.
+    """
+    of_unit: dict[TranslationUnit, list[int]] = {}
+    every = [*candidates, *unverified]
+    for number, candidate in enumerate(every):
+        of_unit.setdefault(candidate.source, []).append(number)
+    works: dict[int, Work] = {}
     with GpuStand(problem, gpu) as stand, ExitStack() as until:
-        works = {}
-        for source, compiled in pool.build_all(units, gpu.hardware.arch):
-            if isinstance(compiled, TilewrightError) or stand.fault(units[source], compiled):
-                print(f"  left out: {units[source].config}", file=sys.stderr)
-                continue
-            works[units[source].config] = stand.work(units[source], compiled, until)
-        times: dict[WgmmaConfig, list[float]] = {config: [] for config in works}
+        for source, compiled in pool.build_all(of_unit, gpu.hardware.arch):
+            for number in of_unit[source]:
+                verified = number < len(candidates)
+                if isinstance(compiled, TilewrightError) or (verified and stand.fault(every[number], compiled)):
+                    print(f"  left out: {every[number].config}", file=sys.stderr)
+                    continue
+                works[number] = stand.work(every[number], compiled, until)
+        times: dict[int, list[float]] = {number: [] for number in works}
         for turn in range(ROUNDS):
-            for config in list(works)[:: -1 if turn % 2 else 1]:
-                times[config].append(works[config].run(1) / works[config].launches * 1e6)
-    for config, each in times.items():
-        values = [getattr(config, name) for name in FIELDS]
-        yield [problem.m, problem.n, problem.k, problem.batch_count, problem.layout, *values, round(median(each), 3)]
+            for number in list(works)[:: -1 if turn % 2 else 1]:
+                times[number].append(works[number].run(1) / works[number].launches * 1e6)
+    return [(every[number], round(median(each), 3)) for number, each in times.items()]
 
 
-def _text(record: dict[str, Any], launches: list[list[Any]]) -> str:
+def text_of(record: dict[str, Any], launches: list[list[Any]]) -> str:
     """JSON with a line for each launch."""
     rows = ",\n".join(map(json.dumps, launches))
     return f'{json.dumps(record)[:-1]}, "launches": [\n{rows}\n]}}\n'

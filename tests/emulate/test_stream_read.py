@@ -1,0 +1,43 @@
+"""The streaming read asks for each byte of the weights once, breaks no rule and writes nothing."""
+
+import numpy as np
+import pytest
+
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.bench.stream_read import StreamRead, StreamReadConfig
+from tilewright.dtypes import bf16
+from tilewright.hardware import H200, SECTOR_BYTES
+from tilewright.jit.cache import build
+from tilewright.problem import Matrix, Problem
+
+TWO_SMS = H200._replace(sm_count=2)
+
+
+def problem(n, k, **weights):
+    return Problem(1, n, k, Matrix(bf16, k, 1), Matrix(bf16, 1, k, **weights), Matrix(bf16, n, 1))
+
+
+@pytest.mark.parametrize("n", [1, 24, 37])
+def test_each_sector_is_read_once(n):
+    read, k = StreamRead(), 512
+    weights, out = np.arange(n * k, dtype=np.uint16), np.full(8, 0xFFFF, np.uint16)
+    for usual in read.configs(problem(n, k), TWO_SMS):
+        config = StreamReadConfig(64, 2, usual.in_flight)
+        launch = read.assemble(config, problem(n, k), TWO_SMS)
+        compiled = build(launch.source, TWO_SMS.arch)
+        backend = EmulatedBackend(TWO_SMS, checks=True, count_memory=True)
+        b, result = (backend.memory.allocate(array.nbytes) for array in (weights, out))
+        backend.memory.copy_in(b, weights.ctypes.data, weights.nbytes)
+        backend.memory.copy_in(result, out.ctypes.data, out.nbytes)
+        counters = backend.prepare(compiled, launch.shape, launch.arguments)([b, b, 0, 0, result], 1.0, 0.0, 0)
+        assert counters.as_dict()["global_sectors"] == {"ld": weights.nbytes // SECTOR_BYTES}
+        assert not backend.device.reports
+        backend.memory.copy_out(out.ctypes.data, result, out.nbytes)
+        assert (out == 0xFFFF).all()
+
+
+def test_weights_that_are_not_packed_are_refused():
+    read = StreamRead()
+    assert read.refuses(problem(24, 512), H200) is None
+    assert "packed" in read.refuses(problem(3, 3), H200).reason
+    assert "packed" in read.refuses(problem(24, 512, alignment=8), H200).reason
