@@ -7,6 +7,7 @@ from tilewright.model.fragments.fragment import Fragment
 from tilewright.model.fragments.instructions import Fragments
 from tilewright.plots.panels import Box, blank, fill, lattice, note, text_on
 from tilewright.plots.style import BLUE, INK, PALE, SERIES, SMALL, figure, styled
+from tilewright.rounding import ceil_div
 
 MOST_BESIDE = 44
 """Columns of all matrices that are drawn beside each other."""
