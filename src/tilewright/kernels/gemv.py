@@ -107,8 +107,7 @@ class GemvKernel(Kernel):
         ("b_k_major or k_parts == 1", "parts of k pay where B is contiguous along k: take k_parts=1"),
         (
             "tile_m >= 1 and tile_m * k_parts % 8 == 0 and tile_m <= 16",
-            "tile_m rows of k_parts parts fill columns of mma.sync by eights: take 16 rows, or 8 / k_parts or 16 / "
-            "k_parts",
+            "rows of k_parts parts fill columns of mma.sync by eights: take up to 16 rows, a multiple of 8 / k_parts",
         ),
         (
             "tile_n >= block_n and tile_n % block_n == 0",

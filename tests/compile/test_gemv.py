@@ -1,0 +1,26 @@
+"""The registers of `gemv`: as many CTAs fit on an SM as its Configs say, and nothing is spilled."""
+
+import pytest
+
+from tilewright.dtypes import bf16
+from tilewright.hardware import H200
+from tilewright.jit.cache import build
+from tilewright.jit.listing import instruction_mix
+from tilewright.kernels.registry import KERNELS
+from tilewright.problem import Matrix, Problem
+
+GEMV = KERNELS["gemv"]
+
+
+@pytest.mark.parametrize("m", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("layout", ["nt", "nn"])
+def test_nothing_is_spilled(m, layout):
+    b = Matrix(bf16, 1, 4096) if layout == "nt" else Matrix(bf16, 4096, 1)
+    problem = Problem(m, 4096, 4096, Matrix(bf16, 4096, 1), b, Matrix(bf16, 4096, 1))
+    for config in GEMV.configs(problem, H200)[:3]:
+        launch = GEMV.assemble(config, problem, H200)
+        compiled = build(launch.source)
+        assert compiled.spill_bytes == 0
+        assert compiled.registers * launch.shape.block * config.ctas <= 65536
+        loads = instruction_mix(compiled.ptx, "ptx")["ld.global.nc.L1::no_allocate.v4.b32"]
+        assert loads >= 2 * launch.constants.load_words // 4  # ahead of the main loop, and in it

@@ -1,0 +1,96 @@
+"""What `gemv` takes, which Configs it offers, and what its model says."""
+
+from dataclasses import replace
+
+import pytest
+
+from tilewright.dtypes import bf16, fp32
+from tilewright.hardware import A100, H200
+from tilewright.kernels.gemv import GemvConfig
+from tilewright.kernels.kernel import ConfigError
+from tilewright.kernels.registry import KERNELS, considered
+from tilewright.planner.choose import choose
+from tilewright.problem import Matrix, Problem
+
+GEMV = KERNELS["gemv"]
+
+
+def product(m, n, k, layout="nt", dtype=bf16):
+    a = Matrix(dtype, k, 1) if layout[0] == "n" else Matrix(dtype, 1, m)
+    b = Matrix(dtype, n, 1) if layout[1] == "n" else Matrix(dtype, 1, k)
+    return Problem(m, n, k, a, b, Matrix(dtype, n, 1))
+
+
+def test_it_runs_only_if_it_is_named():
+    problem = product(1, 4096, 4096)
+    assert GEMV not in list(considered(problem))
+    assert choose(problem, H200).kernel is not GEMV
+    assert choose(problem, H200, kernel="gemv").kernel is GEMV
+    assert choose(problem, H200, config=GemvConfig()).kernel is GEMV
+
+
+@pytest.mark.parametrize(
+    ("problem", "gpu", "reason"),
+    [
+        (product(1, 64, 64), A100, "needs clusters"),
+        (product(1, 64, 64, dtype=fp32), H200, "a is fp32"),
+        (product(1, 64, 64)._replace(batch_invariant=True), H200, "batch-invariant"),
+    ],
+)
+def test_what_it_refuses(problem, gpu, reason):
+    assert reason in GEMV.refuses(problem, gpu).reason
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+@pytest.mark.parametrize("m", [1, 2, 3, 5, 9, 16, 17, 40])
+def test_every_config_that_it_offers_obeys_its_rules(m, layout):
+    problem = product(m, 1000, 2048, layout)
+    configs = GEMV.configs(problem, H200)
+    for config in configs:
+        GEMV.check(config, problem, H200)
+    tile_m = configs[0].tile_m
+    assert tile_m >= min(m, 16)
+    assert tile_m < 2 * m or tile_m == 8  # the least that a fragment has, where B is contiguous along n
+
+
+def test_few_columns_are_the_rows_of_the_transposed_product():
+    tall = product(4096, 3, 512)
+    assert all(config.swap_ab and config.tile_m == 4 for config in GEMV.configs(tall, H200))
+    assert not any(config.swap_ab for config in GEMV.configs(product(3, 4096, 512), H200))
+
+
+@pytest.mark.parametrize(("n", "nbytes"), [(64, 16), (60, 8), (62, 4), (63, 2)])
+def test_a_load_along_n_lies_inside_a_row_or_outside(n, nbytes):
+    problem = product(1, n, 64, "nn")._replace(b=Matrix(bf16, 64, 1))
+    assert GEMV.features(problem).b_bytes == nbytes
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"k_parts": 3}, "take 1, 2, 4 or 8"),
+        ({"tile_m": 3, "k_parts": 4}, "fill columns of mma.sync by eights"),
+        ({"tile_n": 7}, "make tile_n a multiple"),
+        ({"warps": 17}, "1 to 16 warps"),
+        ({"in_flight": 4}, "take fewer steps"),
+        ({"tile_m": 16, "tile_n": 64, "k_parts": 2}, "take a smaller tile"),
+        ({"split_k": 3}, "1, 2, 4 or 8 CTAs"),
+        ({"tile_n": 4, "split_k": 4}, "finishes as many pairs"),
+        ({"ctas": 9}, "2048 threads"),
+        ({"prefetch": -1}, "count CTAs"),
+    ],
+)
+def test_a_config_that_breaks_a_rule_is_told_so(changes, rule):
+    with pytest.raises(ConfigError, match=rule):
+        GEMV.check(replace(GemvConfig(), **changes), product(1, 4096, 4096), H200)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "us"),
+    [(4096, 4096, 9.9), (12288, 4096, 24.6), (4096, 11008, 22.9), (28672, 8192, 105.4), (7168, 2048, 8.8)],
+)
+def test_the_model_knows_what_one_row_took_an_h200(n, k, us):
+    """Of a prototype, in graphs, inputs past L2, without dependent launches."""
+    problem = product(1, n, k)
+    seconds = GEMV.predict(GEMV.best(problem, H200), problem, H200).seconds
+    assert seconds * 1e6 == pytest.approx(us, rel=0.06)
