@@ -1,5 +1,7 @@
 """The registers of `gemv`: as many CTAs fit on an SM as its Configs say, and nothing is spilled."""
 
+from typing import Any
+
 import pytest
 
 from tilewright.dtypes import bf16
@@ -9,7 +11,7 @@ from tilewright.jit.listing import instruction_mix
 from tilewright.kernels.registry import KERNELS
 from tilewright.problem import Matrix, Problem
 
-GEMV = KERNELS["gemv"]
+GEMV: Any = KERNELS["gemv"]
 
 
 @pytest.mark.parametrize("m", [1, 2, 4, 8, 16])
@@ -22,5 +24,6 @@ def test_nothing_is_spilled(m, layout):
         compiled = build(launch.source)
         assert compiled.spill_bytes == 0
         assert compiled.registers * launch.shape.block * config.ctas <= 65536
+        constants: Any = launch.constants
         loads = instruction_mix(compiled.ptx, "ptx")["ld.global.nc.L1::no_allocate.v4.b32"]
-        assert loads >= 2 * launch.constants.load_words // 4  # ahead of the main loop, and in it
+        assert loads >= 2 * constants.load_words // 4  # ahead of the main loop, and in it

@@ -1,6 +1,7 @@
 """What `gemv` takes, which Configs it offers, and what its model says."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tilewright.kernels.registry import KERNELS, considered
 from tilewright.planner.choose import choose
 from tilewright.problem import Matrix, Problem
 
-GEMV = KERNELS["gemv"]
+GEMV: Any = KERNELS["gemv"]
 
 
 def product(m, n, k, layout="nt", dtype=bf16):
