@@ -6,10 +6,16 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.model.fragments.instructions import fragments_of
+from tilewright.model.memory.coalescing import coalescing
+from tilewright.model.memory.layouts import linear, transposition, volta
+from tilewright.model.memory.pattern import addresses_of
 from tilewright.plots import style
 
 pytest.importorskip("matplotlib")
 
+from tilewright.plots.fragments import held_by_lanes
+from tilewright.plots.memory import sectors_of_lines, tiles_in_banks
 from tilewright.plots.panels import blank, box, note, text_on
 
 
@@ -98,3 +104,34 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(UnavailableError, match="pip install matplotlib"):
         style.require_matplotlib(tmp_path / "a.png")
+
+
+def texts(picture):
+    """What a picture says, in any order."""
+    import matplotlib.text
+
+    return {each.get_text() for each in picture.findobj(matplotlib.text.Text)}
+
+
+def test_many_lines_of_gmem_are_not_all_drawn():
+    for lines, said in ((16, set()), (17, {"and 9 lines more"}), (32, {"and 24 lines more"})):
+        addresses = addresses_of("lane*8192", lines)
+        found = texts(sectors_of_lines(addresses, 4, coalescing(addresses, 4), "lines"))
+        assert {each for each in found if "more" in each} == said
+        assert f"the rest of the {lines} sectors of 32 bytes" in found  # of all, drawn or not
+
+
+@pytest.mark.parametrize(("name", "panels"), [("ldmatrix.x4", 4), ("ldmatrix.x1", 1), ("wmma.volta.m16n16k16", 3)])
+def test_every_lane_is_in_the_picture_of_a_fragment(name, panels):
+    picture = held_by_lanes(fragments_of(name), None)
+    lanes = {int(number) for text in texts(picture) for number in re.findall(r"^\d+|(?<=[,\n])\d+$", text)}
+    assert len(picture.axes) == panels
+    assert lanes >= set(range(32))
+    assert picture.get_size_inches()[0] < 9.5
+
+
+def test_a_column_of_four_rows_is_read_with_the_next_one():
+    shown = [transposition(each) for each in (linear(), volta())]
+    found = "\n".join(texts(tiles_in_banks(shown, "tiles")))
+    assert "a column: 8 passes for 8 lanes" in found
+    assert "2 columns: 1 pass for 8 lanes" in found

@@ -53,7 +53,7 @@ class Recorder(Observer):
                 self._load(warp, operation.ends, operation.writes, part)
             elif isinstance(operation.ends, Queue) and isinstance(operation.reads, SharedRegion):
                 group = int(operation.ends.numbers[part])
-                self.steps[warp].append(Start("store", operation.reads.nbytes, self._row(warp, "stores"), group))
+                self.steps[warp].append(Start("store", operation.reads.nbytes, self._row(warp, "store"), group))
 
     def _multiply(self, warp: Warp, operation: Operation, part: int) -> None:
         found = _WGMMA_N.search(self._words.instruction(operation.site).name)
@@ -62,7 +62,7 @@ class Recorder(Observer):
         fragments = operation.registers is not None and bool(operation.registers.fragments)
         time = wgmma_time(self._gpu, int(found[1]), "registers" if fragments else "smem")
         group = int(operation.ends.numbers[part])
-        self.steps[warp].append(Start("multiply", time.clocks, self._row(warp, "multiplies"), group))
+        self.steps[warp].append(Start("multiply", time.clocks, self._row(warp, "multiply"), group))
 
     def _load(self, warp: Warp, ends: Signal, writes: SharedRegion, part: int) -> None:
         offset = int(ends.offsets[part])
@@ -96,7 +96,7 @@ class Recorder(Observer):
             if space in ("shared", "cluster"):
                 self.steps[warp].append(Work(0, count * width))
             elif space == "global" and kind == "st":
-                self.steps[warp].append(Start("store", count * width, self._row(warp, "stores")))
+                self.steps[warp].append(Start("store", count * width, self._row(warp, "store")))
 
     def mbarrier_arrived(self, site: int, lanes: Indices, offset: int, ctas: Indices) -> None:
         """Each lane is one arrival, at the mbarrier of a CTA."""
