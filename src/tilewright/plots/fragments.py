@@ -7,7 +7,12 @@ from tilewright.model.fragments.fragment import Fragment
 from tilewright.model.fragments.instructions import Fragments
 from tilewright.plots.panels import Box, blank, fill, lattice, note, text_on
 from tilewright.plots.style import BLUE, INK, PALE, SERIES, SMALL, figure, styled
+from tilewright.rounding import ceil_div
 
+MOST_BESIDE = 44
+"""Columns of all matrices that are drawn beside each other."""
+MATRIX_ROWS = 8
+"""Of each matrix that ldmatrix and stmatrix move."""
 MOST_ROWS, MOST_COLUMNS = 32, 32
 """What a picture shows of a matrix; the rest goes on alike."""
 
@@ -18,32 +23,45 @@ def held_by_lanes(found: Fragments, lane: int | None) -> Figure:
 
     lane: the one that stands out, if any.
     """
-    shown = found.fragments
-    rows = max(min(each.rows, MOST_ROWS) for each in shown)
-    widths = [max(min(each.columns, MOST_COLUMNS), 8) + 5 * found.addressed for each in shown]
+    parts = [(each, rows) for each in found.fragments for rows in _row_spans(each, found.addressed)]
+    widths = [max(min(each.columns, MOST_COLUMNS), 8) + 5 * found.addressed for each, _ in parts]
+    heights = [len(rows) + 2 for _, rows in parts]
     scale = 0.26
-    picture, panels = figure(
-        scale * sum(widths) + 0.5 * len(shown) + 0.4, scale * rows + 1.2, ncols=len(shown), width_ratios=widths
-    )
-    for axes, fragment in zip(panels, shown, strict=True):
-        _matrix(axes, fragment, lane)
+    if sum(widths) > MOST_BESIDE and not found.addressed:  # below each other, so that numbers can be read
+        size = scale * max(widths) + 0.6, scale * sum(heights) + 0.8
+        picture, panels = figure(*size, nrows=len(parts), height_ratios=heights)
+    else:
+        count = min(len(parts), 2) if found.addressed else len(parts)
+        lines = ceil_div(len(parts), count)
+        size = scale * sum(widths[:count]) + 0.5 * count + 0.4, scale * lines * max(heights) + 0.7
+        picture, panels = figure(*size, nrows=lines, ncols=count, width_ratios=widths[:count])
+    for axes, (fragment, rows) in zip(panels, parts, strict=True):
+        _matrix(axes, fragment, rows, lane)
         if found.addressed:
-            for row in range(fragment.rows):
-                note(axes, row + 0.5, -0.2, f"lane {row}'s address", size=SMALL - 1, side="right")
+            for row in rows:
+                note(axes, row - rows.start + 0.5, -0.2, f"lane {row}'s address", size=SMALL - 1, side="right")
             axes.set_xlim(-5, fragment.columns + 0.1)
     text = f"{found.name}\nnumber: lane; color: register" + (f"; strong: lane {lane}" if lane is not None else "")
     picture.suptitle(text, x=0.01, ha="left", fontsize=SMALL + 2, color=INK)
     return picture
 
 
-def _matrix(axes: Axes, fragment: Fragment, lane: int | None) -> None:
-    rows, columns = min(fragment.rows, MOST_ROWS), min(fragment.columns, MOST_COLUMNS)
-    blank(axes, columns, rows, f"{fragment.matrix}: {fragment.rows} x {fragment.columns}")
+def _row_spans(fragment: Fragment, addressed: bool) -> list[range]:
+    """The rows of each panel: of one matrix of ldmatrix or stmatrix, or those that a picture shows of another one."""
+    if addressed:
+        return [range(start, start + MATRIX_ROWS) for start in range(0, fragment.rows, MATRIX_ROWS)]
+    return [range(min(fragment.rows, MOST_ROWS))]
+
+
+def _matrix(axes: Axes, fragment: Fragment, shown_rows: range, lane: int | None) -> None:
+    rows, columns = len(shown_rows), min(fragment.columns, MOST_COLUMNS)
+    part = f", rows {shown_rows.start} to {shown_rows[-1]}" if rows == MATRIX_ROWS < fragment.rows else ""
+    blank(axes, columns, rows, f"{fragment.matrix}: {fragment.rows} x {fragment.columns}{part}")
     filled: dict[str, list[Box]] = {}
     labels: dict[tuple[float, float], tuple[Box, tuple[int, ...]]] = {}
     for place, (register, lanes) in registers_in_place(fragment).items():
-        row, column, high, wide = place
-        if row >= rows or column >= columns:
+        row, column, high, wide = place[0] - shown_rows.start, *place[1:]
+        if not 0 <= row < rows or column >= columns:
             continue
         color = SERIES[register % len(SERIES)]
         shown = (row, column, min(high, rows - row), min(wide, columns - column))
@@ -55,11 +73,11 @@ def _matrix(axes: Axes, fragment: Fragment, lane: int | None) -> None:
         row, column, high, wide = box
         text = ",".join(map(str, lanes)) if wide > 1 else "\n".join(map(str, lanes))
         tone = text_on(BLUE) if lane in lanes else INK
-        axes.text(column + wide / 2, row + high / 2 + 0.03, text, ha="center", va="center", fontsize=5, color=tone)
+        axes.text(column + wide / 2, row + high / 2 + 0.03, text, ha="center", va="center", fontsize=5.5, color=tone)
     if all(box[2] == 1 for box, _ in labels.values()):
         lattice(axes, (0, 0, rows, columns), rows, 1)
     lattice(axes, (0, 0, rows, columns), 1, 1, INK, 0.7)
-    if (rows, columns) != (fragment.rows, fragment.columns):
+    if rows == MOST_ROWS < fragment.rows or columns < fragment.columns:
         note(axes, rows + 0.9, 0, f"the first {rows} rows and {columns} columns", size=SMALL)
         axes.set_ylim(rows + 1.6, -0.1)
 

@@ -20,6 +20,11 @@ def by_clock(chip: Chip, rate: Rate, measured: Sequence[Settled], allowed: float
         [low, boost], [chip.flops(rate, mhz * 1e6) / 1e12 for mhz in (low, boost)],
         color=BLUE, lw=1.6, label=f"speed of light, {rate.operands}",
     )  # fmt: skip
+    if top > boost:
+        axes.plot(
+            [boost, top], [chip.flops(rate, mhz * 1e6) / 1e12 for mhz in (boost, top)],
+            color=BLUE, lw=1.6, ls="--", label="the same above the data sheet's clock",
+        )  # fmt: skip
     peak = chip.flops(rate) / 1e12
     axes.plot(boost, peak, "o", color=BLUE)
     axes.annotate(
@@ -43,7 +48,7 @@ def by_clock(chip: Chip, rate: Rate, measured: Sequence[Settled], allowed: float
     if allowed is not None:
         axes.axhline(allowed / 1e12, color=RED, lw=1.2, label="what the power limit allows, by measured joules")
     axes.set_xlim(low, top * 1.03)
-    axes.set_ylim(0, peak * 1.12)
+    axes.set_ylim(0, peak * max(1.12, 1.05 * top / boost))
     axes.set_xlabel("MHz of the SMs")
     axes.set_ylabel("TFLOP/s")
     axes.grid(lw=0.4)

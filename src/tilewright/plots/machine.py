@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from tilewright.model.chips import Chip
-from tilewright.plots.style import BLUE, GRAY, INK, SMALL, figure, plain_log, styled
+from tilewright.plots.style import BLUE, GRAY, GROUND, INK, SMALL, figure, plain_log, styled
 
 _UNITS = ("B", "KiB", "MiB", "GiB")
 _RIDGES = (37, 75, 150, 300)
@@ -21,6 +21,8 @@ def memories(chip: Chip) -> Figure:
     for level, right, up in zip(known, x, y, strict=True):
         latency = f"{level.latency} clocks" if level.latency else ""
         text = ", ".join(filter(None, (level.name, f"{up:.3g} TB/s", latency)))
+        if "SMEM" in level.name and chip.latencies and chip.latencies.dsmem:
+            text += f"\nSMEM of another SM of the cluster, {chip.latencies.dsmem} clocks"
         axes.annotate(text, (right, up), (7, 5), textcoords="offset points", fontsize=SMALL, color=INK)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -43,16 +45,17 @@ def ridges(chips: Sequence[Chip]) -> Figure:
     picture, (axes,) = figure(7.2, 4.2)
     places = {chip.name: (chip.gpu.memory_bandwidth / 1e12, chip.flops(chip.rate("fp16")) / 1e12) for chip in chips}
     low, high = 0.7, 12.0
+    ground = {"facecolor": GROUND, "edgecolor": "none", "pad": 0.5}  # below text, which lines would strike through
     for ridge in _RIDGES:
         axes.plot([low, high], [low * ridge, high * ridge], color=GRAY, lw=0.8, ls="--", zorder=1)
-        axes.annotate(f"{ridge} FLOP/B", (high, high * ridge), (-4, 0), textcoords="offset points", ha="right",
-                      va="top", fontsize=SMALL, color=INK)  # fmt: skip
+        axes.text(0.92 * high, 0.92 * high * ridge, f"{ridge} FLOP/B", ha="right", va="center", fontsize=SMALL,
+                  color=INK, bbox=ground)  # fmt: skip
     names: dict[tuple[float, float], list[str]] = {}
     for name, place in places.items():
         names.setdefault(place, []).append(name)
     for (x, y), here in names.items():
         axes.plot(x, y, "o", color=BLUE, markersize=6)
-        axes.annotate(",\n".join(here), (x, y), (0, 6), textcoords="offset points", ha="center", color=INK)
+        axes.annotate(",\n".join(here), (x, y), (0, 6), textcoords="offset points", ha="center", color=INK, bbox=ground)
     for scale in (axes.set_xscale, axes.set_yscale):
         scale("log")
     for axis in (axes.xaxis, axes.yaxis):

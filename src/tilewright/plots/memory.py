@@ -9,24 +9,27 @@ from tilewright.hardware import SECTOR_BYTES
 from tilewright.model.memory.banks import BANKS, BankUse, Indices
 from tilewright.model.memory.coalescing import LINE_BYTES, Coalescing
 from tilewright.model.memory.layouts import CHUNKS, TileLayout, Transposition
-from tilewright.plots.panels import Box, blank, fill, lattice, note
+from tilewright.plots.panels import Box, blank, fill, key, lattice, note, text_on
 from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PALE, PURPLE, SMALL, figure, styled
 
 _TINY = 5
-_COLORS = (BLUE, ORANGE, GREEN, PURPLE, *(PALE[color] for color in (BLUE, ORANGE, GREEN, PURPLE)))
-"""A color for each of eight columns."""
+_COLUMNS = (BLUE, ORANGE, GREEN, PURPLE)
+"""Of which the pale ones tell columns apart, in turn."""
+MOST_LINES = 8
+"""Lines that a picture shows, if they are more than twice as many."""
 
 
 @styled()
 def sectors_of_lines(addresses: Indices, width: int, found: Coalescing, title: str) -> Figure:
     """The lines of GMEM that a warp touches, with their sectors and the bytes that lanes want."""
-    lines = found.lines
+    every = found.lines
+    lines = every if len(every) <= 2 * MOST_LINES else every[:MOST_LINES]
     picture, (axes,) = figure(7.4, 1.1 + 0.21 * max(len(lines), 2))
     rows = {line: row for row, line in enumerate(lines)}
     scale = 32 / LINE_BYTES  # a row is 32 wide and 1 high, so that text fits
     sector = SECTOR_BYTES * scale
     blank(axes, 32, max(len(lines), 2), title)
-    touched = [(rows[number // 4], number % 4 * sector, 1.0, sector) for number in found.sectors]
+    touched = [(rows[number // 4], number % 4 * sector, 1.0, sector) for number in found.sectors if number // 4 in rows]
     fill(axes, touched, PALE[ORANGE])
     wanted: dict[int, list[int]] = {}
     for lane, address in enumerate(addresses.tolist()):
@@ -35,6 +38,8 @@ def sectors_of_lines(addresses: Indices, width: int, found: Coalescing, title: s
     places: list[Box] = []
     for address, lanes in wanted.items():
         line, byte = divmod(address, LINE_BYTES)
+        if line not in rows:
+            continue
         places.append((rows[line], byte * scale, 1, width * scale))
         if width * scale >= 1:
             middle = byte * scale + width * scale / 2
@@ -44,9 +49,12 @@ def sectors_of_lines(addresses: Indices, width: int, found: Coalescing, title: s
     for line, row in rows.items():
         note(axes, row + 0.5, -0.3, f"{line * LINE_BYTES:,}", size=SMALL, side="right")
     axes.set_xlim(-4, 32.4)
-    text = f"blue: what lanes want, with their numbers; orange: the rest of {len(found.sectors)} sectors of 32 bytes"
-    note(axes, len(lines) + 0.6, 0, text, size=SMALL)
-    axes.set_ylim(len(lines) + 1.1, -0.05)
+    rest = len(every) - len(lines)
+    if rest:
+        note(axes, len(lines) + 0.5, 0, f"and {rest} lines more", size=SMALL)
+    axes.set_ylim(len(lines) + bool(rest), -0.05)
+    unwanted = f"the rest of the {len(found.sectors)} sectors of 32 bytes"
+    key(axes, {PALE[BLUE]: "what lanes want, with their numbers", PALE[ORANGE]: unwanted})
     axes.set_aspect("auto")
     return picture
 
@@ -72,10 +80,13 @@ def passes_over_banks(use: BankUse, title: str) -> Figure:
             note(axes, first + 0.5, -0.3, f"phase {number}", size=SMALL, side="right")
         row += 0.4
     for bank in range(0, BANKS, 4):
-        note(axes, row + 0.2, bank + 0.2, f"bank {bank}", size=SMALL)
-    key = "numbers: lanes; blue: the first pass of a phase; orange: lanes that wait for it; green: multicast"
-    note(axes, row + 1.4, 0, key, size=SMALL)
-    axes.set_ylim(row + 2, -0.2)
+        note(axes, row + 0.2, bank + 0.5, f"{bank}", size=SMALL, side="center")
+    note(axes, row + 0.2, -0.3, "bank", size=SMALL, side="right")
+    axes.set_ylim(row + 0.9, -0.2)
+    key(axes, {
+        PALE[BLUE]: "lanes of the first pass of a phase", PALE[ORANGE]: "lanes that wait for it",
+        PALE[GREEN]: "several lanes, one word",
+    })  # fmt: skip
     axes.set_xlim(-3.5, BANKS + 0.2)
     axes.set_aspect("auto")
     return picture
@@ -86,11 +97,18 @@ def tiles_in_banks(found: Sequence[Transposition], title: str) -> Figure:
     """Tiles as SMEM keeps them, 128 bytes or all banks in a row: row and column of each chunk, a color a column."""
     picture, panels = figure(2.6 * len(found), 3.1, ncols=len(found))
     for axes, each in zip(panels, found, strict=True):
-        ways = each.read.ways
+        ways, together = each.read.ways, _read_together(each.layout)
+        read = "a column" if together == 1 else f"{together} columns"
         name = each.layout.name.replace(", ", ",\n", 1) if ", " in each.layout.name else f"\n{each.layout.name}"
-        _chunks(axes, each.layout, f"{name}\na column: {ways:g} pass{'es' * (ways > 1)} for 8 lanes")
-    picture.suptitle(title, x=0.01, ha="left", fontsize=SMALL + 2, color=INK)
+        _chunks(axes, each.layout, f"{name}\n{read}: {ways:g} pass{'es' * (ways > 1)} for 8 lanes")
+    text = f"{title}\nstrong: what the first 8 lanes read down a column; pale: other columns, in four colors"
+    picture.suptitle(text, x=0.01, ha="left", fontsize=SMALL + 2, color=INK)
     return picture
+
+
+def _read_together(layout: TileLayout) -> int:
+    """The columns that 8 lanes, for which SMEM has a pass, read at once."""
+    return max(8 // layout.rows, 1)
 
 
 def _chunks(axes: Axes, layout: TileLayout, title: str) -> None:
@@ -101,9 +119,10 @@ def _chunks(axes: Axes, layout: TileLayout, title: str) -> None:
             continue
         row, column = divmod(chunk, layout.chunks)
         line, position = divmod(place, CHUNKS)
-        fill(axes, [(line, position, 1, 1)], _COLORS[column] if column == 0 else _COLORS[4:][column % 4])
+        strong = column < _read_together(layout)
+        fill(axes, [(line, position, 1, 1)], BLUE if strong else PALE[_COLUMNS[column % len(_COLUMNS)]])
         axes.text(position + 0.5, line + 0.53, f"{row} {column}", ha="center", va="center", fontsize=_TINY + 1,
-                  color=INK if column else "#fefefe")  # fmt: skip
+                  color=text_on(BLUE) if strong else INK)  # fmt: skip
     lattice(axes, (0, 0, lines, CHUNKS), lines, CHUNKS)
     for position in range(CHUNKS):
         note(axes, lines + 0.35, position + 0.5, f"{4 * position}", size=_TINY + 1, side="center")

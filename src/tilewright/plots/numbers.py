@@ -35,13 +35,21 @@ def ranges(formats: Sequence[Format]) -> Figure:
 
 @styled()
 def growth(found: Mapping[str, Sequence[SumError]], numbers: str) -> Figure:
-    """The total error by the length of the sum."""
+    """The total error by the length of the sum: a color for each type of inputs, a line for each type of sums.
+
+    found: by "inputs in sums".
+    """
     picture, (axes,) = figure(7.6, 4.2)
-    styles = ("-", "--", ":")
+    inputs, sums = (list(dict.fromkeys(name.split(" in ", 1)[part] for name in found)) for part in (0, 1))
+    styles = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
     for number, (name, errors) in enumerate(found.items()):
-        color, line = SERIES[number % len(SERIES)], styles[number // len(SERIES)]
+        of_inputs, of_sums = name.split(" in ", 1)
+        color = SERIES[inputs.index(of_inputs) % len(SERIES)]
+        line = styles[sums.index(of_sums) % len(styles)]
         width = 4.2 - 0.28 * number  # where lines coincide, all are seen
-        axes.plot([each.k for each in errors], [each.total for each in errors], line, color=color, lw=width, label=name)
+        axes.plot(
+            [each.k for each in errors], [each.total for each in errors], color=color, ls=line, lw=width, label=name
+        )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     ticks = [each.k for each in next(iter(found.values()))]
@@ -53,5 +61,5 @@ def growth(found: Mapping[str, Sequence[SumError]], numbers: str) -> Figure:
     axes.grid()
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(f"errors of dot products of {numbers}", loc="left")
-    picture.legend(loc="outside right upper", title="inputs in sums")
+    picture.legend(loc="outside right upper", title="inputs in sums", handlelength=4)
     return picture

@@ -1,12 +1,12 @@
 """Pieces of pictures: boxes, lattices, notes and arrows, drawn into one of matplotlib's Axes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, PathPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch, Patch, PathPatch, Rectangle
 from matplotlib.path import Path
 
-from tilewright.plots.style import GRAY, GRID, GROUND, INK, ON_BRIGHT, ON_COLOR, ORANGE, PALE, TEXT
+from tilewright.plots.style import GRAY, GRID, GROUND, INK, ON_BRIGHT, ON_COLOR, ORANGE, PALE, SMALL, TEXT
 
 Box = tuple[float, float, float, float]
 """Row, column, height, width: in elements, rows downwards."""
@@ -64,6 +64,15 @@ def note(axes: Axes, row: float, column: float, text: str, *, size: float = TEXT
     """Text that begins at a place, ends there with side="right", or is centered there and hides what is below."""
     ground = {"facecolor": GROUND, "edgecolor": "none", "pad": 1.5} if side == "center" else None
     axes.text(column, row, text, ha=side, va="center", fontsize=size, color=INK, bbox=ground)
+
+
+def key(axes: Axes, meanings: Mapping[str, str]) -> None:
+    """Below everything, what each color means: on a dark page, colors have no names that fit."""
+    patches = [Patch(facecolor=color, edgecolor=INK, linewidth=0.5, label=text) for color, text in meanings.items()]
+    axes.legend(
+        handles=patches, loc="upper left", bbox_to_anchor=(0, 0), ncols=len(patches), fontsize=SMALL, handlelength=1.2,
+        borderaxespad=0, borderpad=0.2,
+    )  # fmt: skip
 
 
 def arrow(axes: Axes, begin: tuple[float, float], end: tuple[float, float], color: str = INK, bend: float = 0) -> None:

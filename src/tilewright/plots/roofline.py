@@ -13,7 +13,7 @@ from tilewright.plots.tilings import COLORS
 @styled()
 def roofs(found: Sequence[Roof], predicted: Mapping[str, float], title: str) -> Figure:
     """TFLOP/s that each level allows by operations for each byte, where the kernel is, and what is predicted for it."""
-    picture, (axes,) = figure(7.2, 4.4)
+    picture, (axes,) = figure(8.8, 4.2)
     peak = found[0].peak / 1e12
     places = [each for roof in found for each in (roof.intensity, roof.ridge)]
     left, right = min(places) / 3, max(places) * 3
@@ -45,7 +45,7 @@ def roofs(found: Sequence[Roof], predicted: Mapping[str, float], title: str) -> 
     axes.set_xlabel("operations for each byte of the level")
     axes.set_ylabel("TFLOP/s")
     axes.grid(lw=0.4)
-    axes.legend(fontsize=SMALL, loc="lower right")
+    picture.legend(loc="outside right upper", fontsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, loc="left")
     return picture

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 INK, GROUND, GRID = "#24292f", "#ffffff", "#d0d5d9"
 """Text and edges, what lies below everything, and lines that only guide the eye."""
 BLUE, ORANGE, GREEN, RED, GRAY, PURPLE = "#3b7ea1", "#e69f00", "#4c9a2a", "#c8442e", "#9aa5ad", "#8e63a8"
+BROWN, TEAL = "#8a5a3a", "#12908e"
 """Colors of things, which color-blind readers can tell apart."""
-SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GRAY)
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GRAY, BROWN, TEAL)
 """Their order where several things of one kind are drawn."""
-PALE = {BLUE: "#d3e5ef", ORANGE: "#fbe7bd", GREEN: "#d9ecd0", RED: "#f6d5cf", GRAY: "#e9ecee", PURPLE: "#e7dbee"}
+PALE = {
+    BLUE: "#d3e5ef", ORANGE: "#fbe7bd", GREEN: "#d9ecd0", RED: "#f6d5cf", GRAY: "#e9ecee", PURPLE: "#e7dbee",
+    BROWN: "#e3d0c2", TEAL: "#c4eae6",
+}  # fmt: skip
 """Of each color, the one for large areas, on which INK can be read."""
 ON_COLOR, ON_BRIGHT = "#fefefe", "#1f2328"
 """Text on a color; on ORANGE and GRAY, which are bright, the second. They are the same on dark pages."""
@@ -36,7 +40,7 @@ SMALL, TEXT = 7, 8.5
 _DARK = {
     INK: "#d1d7e0", GROUND: "#0d1117", GRID: "#3d444d",
     PALE[BLUE]: "#1d3a4c", PALE[ORANGE]: "#4d3a10", PALE[GREEN]: "#24401a", PALE[RED]: "#55271f",
-    PALE[GRAY]: "#262c33", PALE[PURPLE]: "#3c2b48",
+    PALE[GRAY]: "#262c33", PALE[PURPLE]: "#3c2b48", PALE[BROWN]: "#40301f", PALE[TEAL]: "#0f3d3d",
 }  # fmt: skip
 """What becomes of colors on a dark page; others stay."""
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from tilewright.model.tiling.levels import Block, Blocking, Level
-from tilewright.plots.panels import blank, box, lattice
-from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PURPLE, RED, SMALL, TEXT, figure, styled
+from tilewright.plots.panels import blank, box, key, lattice
+from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PALE, PURPLE, RED, SMALL, TEXT, figure, styled
 
 COLORS = {"GMEM": PURPLE, "L2": BLUE, "SMEM": GREEN, "registers": ORANGE}
 
@@ -23,10 +23,8 @@ def by_level(levels: Sequence[Level], blocking: Blocking, title: str) -> Figure:
         lattice(tile, (0, 0, cta.m, cta.n), max(cta.m // warp.m, 1), max(cta.n // warp.n, 1), INK, 0.6)
     if thread is not None:
         box(tile, (0, 0, min(thread.m, cta.m), min(thread.n, cta.n)), ORANGE)
-    named = (("green, of SMEM", warp), ("orange, of registers", thread))
-    parts = [f"{name}: {block.m} x {block.n}" for name, block in named if block]
-    tile.text(0, cta.m * 1.03, "; ".join(parts), va="top", fontsize=SMALL, color=INK)
-    tile.set_ylim(cta.m * 1.12, -0.01 * cta.m)
+    named = ((PALE[GREEN], "of SMEM", warp), (ORANGE, "of registers", thread))
+    key(tile, {color: f"{name}: {each.m} x {each.n}" for color, name, each in named if each})
     rows = range(len(levels))
     total = [(level.read_bytes + level.written_bytes) / 1e9 for level in levels]
     sizes.barh(rows, total, color=[COLORS[level.name] for level in levels], height=0.6)
