@@ -1,13 +1,17 @@
 """The streaming read asks for each byte of the weights once, breaks no rule and writes nothing."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.bench import contenders
 from tilewright.bench.stream_read import StreamRead, StreamReadConfig
 from tilewright.dtypes import bf16
 from tilewright.hardware import H200, SECTOR_BYTES
 from tilewright.jit.cache import build
+from tilewright.measure.protocol import Work
 from tilewright.problem import Matrix, Problem
 
 TWO_SMS = H200._replace(sm_count=2)
@@ -34,6 +38,46 @@ def test_each_sector_is_read_once(n):
         assert not backend.device.reports
         backend.memory.copy_out(out.ctypes.data, result, out.nbytes)
         assert (out == 0xFFFF).all()
+
+
+def test_the_contender_reads_the_weights_of_each_set(monkeypatch):
+    """On arrays in the emulator's memory, with launches that are not timed."""
+    emulated = EmulatedBackend(TWO_SMS, checks=True)
+    read_from = []
+
+    def prepare(compiled, shape, arguments):
+        assert shape.grid % TWO_SMS.sm_count == 0
+        executable = emulated.prepare(compiled, shape, arguments)
+        return lambda pointers, *scalars: read_from.append(pointers[1]) or executable(pointers, *scalars)
+
+    def array():
+        address = emulated.memory.allocate(1 << 14)
+        return SimpleNamespace(data_ptr=lambda: address)
+
+    def work(launch):
+        def run(times):
+            for number in range(times):
+                launch(number % 2)
+            return times * 1e-6
+
+        return Work(run)
+
+    sets = [(array(), array(), array()) for _ in range(2)]
+    stream = SimpleNamespace(cuda_stream=0)
+    torch = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda: stream))
+    posed = problem(16, 512)
+    inputs = SimpleNamespace(problem=posed, hardware=TWO_SMS, device=0, sets=sets, torch=torch, work=work)
+    monkeypatch.setattr(contenders, "backend", lambda device: SimpleNamespace(prepare=prepare))
+    (contender,) = contenders.contenders_named(["read"])
+    prepared = contender.prepare(inputs)
+    prepared.launch(1)
+    assert read_from[-1] == sets[1][1].data_ptr()
+    assert set(read_from) == {b.data_ptr() for _, b, _ in sets}
+    assert not prepared.multiplies
+    assert not contenders.is_peer("read")
+    inputs.problem = problem(3, 3)
+    with pytest.raises(contenders.Absent, match="packed"):
+        contender.prepare(inputs)
 
 
 def test_weights_that_are_not_packed_are_refused():

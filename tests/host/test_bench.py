@@ -13,7 +13,7 @@ import pytest
 
 from support.contenders import SHAPE, FakeContender, FakeInputs
 from tilewright.bench import Burst, Inputs, Settled, Tilewright, compare, contenders, inputs, session
-from tilewright.bench.contenders import PEERS, contenders_named
+from tilewright.bench.contenders import PEERS, READ, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
 from tilewright.dtypes import fp32
 from tilewright.kernels.kernel import values_of
@@ -57,6 +57,18 @@ def test_a_wrong_result_is_reported_and_not_timed():
     assert record.baseline is None
     assert record.as_dict()["contenders"][1]["relative_error"] is None  # JSON has no NaN
     assert record.entry("ours").samples.keys() == {"burst", "settled"}
+
+
+def test_a_read_is_not_verified_and_others_have_their_share_of_it():
+    read = FakeContender(READ, 0.9e-3, right=False, multiplies=False)
+    comparison = compare([FakeContender("tilewright"), FakeContender("cublas", 1.2e-3), read], FakeInputs(), PROTOCOLS)
+    record = {entry["contender"]: entry for entry in comparison.as_dict()["contenders"]}
+    assert (record[READ]["status"], record[READ]["verified"]) == ("read", None)
+    shares = {name: entry["burst"]["read_share"] for name, entry in record.items()}
+    assert shares == pytest.approx({"tilewright": 0.9, "cublas": 0.75, READ: 1.0})
+    assert session.quickest_peer(comparison, "burst") == "cublas"  # a read is no peer
+    alone = compare([FakeContender("tilewright")], FakeInputs(), PROTOCOLS).as_dict()
+    assert "read_share" not in alone["contenders"][0]["burst"]
 
 
 def test_who_is_absent_or_fails_is_listed_with_the_reason_and_the_others_are_timed():
@@ -259,7 +271,7 @@ def test_contenders_are_found_by_name_and_once():
     for name in ("mkl", "tilewright:none", "cublas:mma"):
         with pytest.raises(
             ValueError,
-            match="exist: use tilewright, tilewright:tuned, tilewright:invariant, cublas, ",
+            match="exist: use tilewright, tilewright:tuned, tilewright:invariant, read, cublas, ",
         ):
             contenders_named([name])
 

@@ -90,11 +90,15 @@ class FakeContender(Contender):
     """A contender with a fake launch.
 
     absent: the reason why it is absent. error: the error that `prepare` raises. own: it has outs of its own.
+    multiplies: it has a result to be verified.
     tunes: it has a tuner; `tuned` lists the shapes that it tuned, and `given` the choices that it was given.
     """
 
-    def __init__(self, name, seconds=1e-3, *, absent=None, error=None, own=False, tunes=False, **launch):
+    def __init__(
+        self, name, seconds=1e-3, *, absent=None, error=None, own=False, tunes=False, multiplies=True, **launch
+    ):
         self.name, self.absent, self.error, self.own, self.tunes = name, absent, error, own, tunes
+        self.multiplies = multiplies
         self.tuned, self.given = [], []
         self.launch = FakeLaunch(seconds, **launch)
 
@@ -109,7 +113,8 @@ class FakeContender(Contender):
         if self.tunes and choice is None:
             self.tuned.append(inputs.shape)
             choice = {"tile": len(self.tuned)}
-        return Prepared(self.launch, {"version": "1.0"}, self.launch.release, outs=outs, choice=choice)
+        about = {"version": "1.0"}
+        return Prepared(self.launch, about, self.launch.release, outs=outs, choice=choice, multiplies=self.multiplies)
 
 
 def fake_machine(monkeypatch, made):

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Literal, TypeAlias
 
-from tilewright.bench.contenders import Absent, Contender, Prepared
+from tilewright.bench.contenders import READ, Absent, Contender, Prepared
 from tilewright.bench.inputs import Inputs
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
 from tilewright.measure.sensors import Reading, Sensors, combined
 from tilewright.measure.statistics import Interval, median_interval, paired_ratio
 
-Status = Literal["unfinished", "right", "wrong", "absent", "failed"]
+Status = Literal["unfinished", "right", "wrong", "read", "absent", "failed"]
 
 Progress: TypeAlias = Callable[[float, str], None]
 """A callback that gets the finished share, from 0 to 1, and a description of the current work."""
@@ -27,7 +27,7 @@ GRAPH_BELOW_SECONDS = 300e-6
 class Entry:
     """The record of one contender.
 
-    status: "unfinished" until the contender is verified, then "right" or "wrong".
+    status: "unfinished" until the contender is verified, then "right" or "wrong"; "read" if it multiplies nothing.
     reason: why it is absent, wrong or failed.
     about: its version, or its kernel and Config.
     samples: by protocol, one sample per complete cycle; only right contenders have any.
@@ -94,6 +94,9 @@ class Comparison:
         }
         if self.baseline is not None and (ratio := self.ratio(protocol, entry.contender, self.baseline)) is not None:
             record["ratio"] = ratio.as_dict()
+        if any(each.contender == READ for each in self.entries):
+            share = self.ratio(protocol, entry.contender, READ)
+            record |= {} if share is None else {"read_share": share.median}
         if reading is not None:
             record |= asdict(reading)
             record["joules_per_tflop"] = reading.watts * time.median / self.flops * 1e12
@@ -205,7 +208,10 @@ def _verified(
 
 
 def _verify(entry: Entry, inputs: Inputs, work: Work, prepared: Prepared) -> bool:
-    """Whether the work to be timed leaves right results in all sets."""
+    """Whether the work to be timed leaves right results in all sets, or is none that multiplies."""
+    if not prepared.multiplies:
+        entry.status = "read"
+        return True
     rounds = math.ceil(len(inputs.sets) / work.launches)
     verdict = inputs.verify(lambda: work.run(rounds), prepared.accumulator, prepared.outs)
     known = math.isfinite(verdict.relative_error)

@@ -17,8 +17,10 @@ import numpy as np
 from tilewright.api import plan
 from tilewright.backends.gpu import backend
 from tilewright.bench.inputs import Inputs, Launch
+from tilewright.bench.stream_read import StreamRead, StreamReadConfig
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
+from tilewright.jit.cache import build
 from tilewright.jit.pool import CompilerPool
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.planner.choose import choose
@@ -27,6 +29,9 @@ from tilewright.tuning.candidates import tunable
 from tilewright.tuning.stand import GpuStand
 
 OURS = "tilewright"
+
+READ = "read"
+"""The contender that reads the weights and multiplies nothing."""
 
 
 class Absent(Exception):
@@ -43,6 +48,7 @@ class Prepared:
     accumulator: the type that it sums in.
     outs: the results of the sets, if the contender does not write into those of the inputs.
     choice: what its tuner chose, for JSON; None if it does not tune. `prepare` takes it to tune no second time.
+    multiplies: whether there is a result to be verified.
     """
 
     launch: Launch
@@ -51,6 +57,7 @@ class Prepared:
     accumulator: DType = fp32
     outs: Sequence[Any] | None = None
     choice: Any = None
+    multiplies: bool = True
 
 
 class Contender(ABC):
@@ -107,6 +114,37 @@ class TilewrightTuned(Contender):
             choice = {"kernel": found.kernel, "config": dict(found.config)}
         config = KERNELS[choice["kernel"]].config_type(**choice["config"])
         return replace(_planned(inputs, choice["kernel"], config, "tuned for this product"), choice=choice)
+
+
+class StreamingRead(Contender):
+    """A read of the same weights, as quick as memory gives them: what few rows of activations can hope for."""
+
+    name = READ
+
+    def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
+        """Take the Config that is the quickest here."""
+        read, problem, gpu = StreamRead(), inputs.problem, backend(inputs.device)
+        if refusal := read.refuses(problem, inputs.hardware):
+            raise Absent(str(refusal))
+
+        def launcher(config: StreamReadConfig) -> Launch:
+            unit, shape, arguments, *_ = read.assemble(config, problem, inputs.hardware)
+            executable = gpu.prepare(build(unit, inputs.hardware.arch), shape, arguments)
+
+            def launch(number: int) -> None:
+                a, b, out = (array.data_ptr() for array in inputs.sets[number])
+                executable([a, b, 0, 0, out], 1.0, 0.0, inputs.torch.cuda.current_stream().cuda_stream)
+
+            return launch
+
+        launches = {config: launcher(config) for config in read.configs(problem, inputs.hardware)}
+        seconds = {}
+        for config, launch in launches.items():
+            work = inputs.work(launch)
+            work.run(len(inputs.sets))
+            seconds[config] = work.run(2 * len(inputs.sets))
+        quickest = min(seconds, key=seconds.__getitem__)
+        return Prepared(launches[quickest], {"config": asdict(quickest)}, multiplies=False)
 
 
 def _planned(inputs: Inputs, kernel: str, config: Any, reason: str, batch_invariant: bool = False) -> Prepared:
@@ -303,6 +341,7 @@ _OWN: dict[str, Callable[[], Contender]] = {
     OURS: Tilewright,
     TilewrightTuned.name: TilewrightTuned,
     INVARIANT: lambda: Tilewright(name=INVARIANT, batch_invariant=True),
+    READ: StreamingRead,
 }
 
 NAMES = f"{', '.join((*_OWN, *PEERS))}, or {OURS}: with one of {', '.join(EVERY_KERNEL)}"
@@ -312,6 +351,11 @@ NAMES = f"{', '.join((*_OWN, *PEERS))}, or {OURS}: with one of {', '.join(EVERY_
 def is_ours(name: str) -> bool:
     """Whether a contender of this name multiplies with a kernel of tilewright."""
     return name.partition(":")[0] == OURS
+
+
+def is_peer(name: str) -> bool:
+    """Whether a contender of this name multiplies with another library."""
+    return not is_ours(name) and name != READ
 
 
 def is_known(name: str) -> bool:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.bench.contenders import OURS, is_ours
+from tilewright.bench.contenders import OURS, is_ours, is_peer
 from tilewright.bench.standing import BEST_PEER, best_peer, in_most, ratio_to, standings, timed
 from tilewright.measure.statistics import Interval
 from tilewright.plots.style import BLUE, GRAY, GREEN, GRID, INK, ORANGE, PURPLE, RED, figure, save, styled
@@ -78,7 +78,7 @@ def _reference(product: dict[str, Any], protocol: str) -> str | None:
 
 def _reference_name(products: list[dict[str, Any]]) -> str:
     names = {entry["contender"] for product in products for entry in product["contenders"]}
-    peers = sorted(name for name in names if not is_ours(name))
+    peers = sorted(filter(is_peer, names))
     return f"the {BEST_PEER}" if len(peers) > 1 else "".join(peers) or "the baseline"
 
 

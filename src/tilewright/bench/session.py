@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, Literal
 
 from tilewright.bench.comparison import Comparison, Progress, compare
-from tilewright.bench.contenders import OURS, Contender, Tilewright, is_ours
+from tilewright.bench.contenders import OURS, Contender, Tilewright, is_peer
 from tilewright.bench.inputs import Inputs, Shape, torch_on_gpu
 from tilewright.errors import ArgumentValueError
 from tilewright.jit.compile import nvrtc_version
@@ -140,13 +140,13 @@ def measure(
         if heat.interrupted:
             return Outcome(heat, sweep)
         last = {settings.baseline, *(quickest_peer(heat, protocol.name) for protocol in settings.heats)}
-        contenders = [each for each in contenders if is_ours(each.name) or each.name in last]
+        contenders = [each for each in contenders if not is_peer(each.name) or each.name in last]
     return Outcome(timed(contenders, protocols=settings.protocols), sweep, heat)
 
 
 def peers_among(contenders: Sequence[Contender]) -> list[Contender]:
     """The contenders that are not ours."""
-    return [contender for contender in contenders if not is_ours(contender.name)]
+    return [contender for contender in contenders if is_peer(contender.name)]
 
 
 def quickest_peer(comparison: Comparison, protocol: str) -> str | None:
@@ -154,7 +154,7 @@ def quickest_peer(comparison: Comparison, protocol: str) -> str | None:
     times = {
         entry.contender: median(seconds)
         for entry in comparison.entries
-        if not is_ours(entry.contender) and (seconds := entry.seconds(protocol))
+        if is_peer(entry.contender) and (seconds := entry.seconds(protocol))
     }
     return min(times, key=times.__getitem__, default=None)
 

@@ -6,7 +6,7 @@ from math import exp, log
 from statistics import fmean
 from typing import Any
 
-from tilewright.bench.contenders import Cublas, is_ours
+from tilewright.bench.contenders import Cublas, is_ours, is_peer
 from tilewright.measure.statistics import Interval, paired_ratio
 
 BEST_PEER = "best peer"
@@ -60,7 +60,7 @@ def standings(record: dict[str, Any]) -> list[Standing]:
     for protocol in record["protocols"]:
         measured = [each for each in record["products"] if timed(each, protocol) and not each["interrupted"]]
         ours = [name for name in in_most(measured, protocol) if is_ours(name)]
-        peers = {name for product in measured for name in timed(product, protocol) if not is_ours(name)}
+        peers = {name for product in measured for name in timed(product, protocol) if is_peer(name)}
         tos = ([BEST_PEER] if len(peers) > 1 else []) + [
             name for name in peers if name == Cublas.name or len(peers) == 1
         ]
@@ -86,7 +86,7 @@ def timed(product: dict[str, Any], protocol: str) -> dict[str, dict[str, Any]]:
 
 def best_peer(product: dict[str, Any], protocol: str) -> str | None:
     """The quickest contender that is not ours; None if none was timed."""
-    times = {name: found["time_us"] for name, found in timed(product, protocol).items() if not is_ours(name)}
+    times = {name: found["time_us"] for name, found in timed(product, protocol).items() if is_peer(name)}
     return min(times, key=times.__getitem__, default=None)
 
 

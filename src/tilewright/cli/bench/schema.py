@@ -16,6 +16,7 @@ class Measurement(Part):
     tflops_interval: Median
     samples_us: Annotated[list[Positive], Field(min_length=1, max_length=10_000)]
     speed_of_light_share: Figure = ABSENT
+    read_share: Figure = ABSENT
     ratio: Ratio = ABSENT
     watts: Figure = ABSENT
     joules_per_tflop: Figure = ABSENT

@@ -93,13 +93,14 @@ _COLUMNS = (
     _Column("us", "time_us", "{:.4g}".format),
     _Column("TFLOP/s", "tflops", "{:.4g}".format),
     _Column("light", "speed_of_light_share", "{:.0%}".format),
+    _Column("read", "read_share", "{:.1%}".format),
     _Column("times {baseline}", "ratio", _ratio),
     _Column("W", "watts", "{:.0f}".format),
     _Column("J/TFLOP", "joules_per_tflop", "{:.3f}".format),
     _Column("MHz", "sm_clock_mhz", "{:.0f}".format),
     _Column("°C", "celsius", "{:.0f}".format),
 )
-"""The columns of a table; light: the reached share of the speed of light."""
+"""The columns of a table; light: the reached share of the speed of light; read: of a read of the same weights."""
 
 
 def _show_heat(heat: list[dict[str, Any]], protocols: list[str]) -> None:
