@@ -197,7 +197,11 @@ def test_illegal_config_is_refused_by_check_and_by_the_compiler(kernel, config, 
         compile(kernel.assemble(config, product, H200).source, H200.arch)
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in EVERY_KERNEL.values() if kernel.rules and kernel.name in ILLEGAL], ids=attrgetter("name"))
+@pytest.mark.parametrize(
+    "kernel",
+    [kernel for kernel in EVERY_KERNEL.values() if kernel.rules and kernel.name in ILLEGAL],
+    ids=attrgetter("name"),
+)
 def test_every_rule_is_broken_by_one_of_the_illegal_configs(kernel):
     refusals = []
     for product, config in ILLEGAL[kernel.name]:

@@ -1,8 +1,8 @@
 """The command line as a whole: help, errors, exit codes, and `tilewright doctor`."""
 
-import shlex
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -25,8 +25,13 @@ COMMANDS = ("run", "ladder", "bench", "tune", "compile", "inspect", "check", "do
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_examples_that_the_command_takes(command):
     text = invoke(command, "--help").stdout
-    lines = text.partition("Examples:")[2].partition("Arguments")[0].partition("\n\n")[0].split("  tilewright ")[1:]
-    examples = [shlex.split(line.replace("\n", " ")) for line in lines]
+    lines: list[str] = []
+    for line in text.partition("Examples:")[2].partition("╭")[0].splitlines():
+        if line.startswith("   "):
+            lines.append(line)
+        elif line.strip() and lines:  # the rest of a long one
+            lines[-1] = f"{lines[-1].rstrip()} {line.strip()}"
+    examples = [shlex.split(line)[1:] for line in lines if "  tilewright " in line]
     assert len(examples) > 1
     for name, *words in examples:
         assert name == command
