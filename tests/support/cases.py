@@ -185,7 +185,12 @@ def random_case(variant: Variant, random: Random) -> Case:
 
 
 def case_of_extents(variant: Variant, random: Random, m, n, k) -> Case | None:
-    """A case with these extents, if one of a few draws runs on the variant's translation unit."""
+    """A case with these extents, if one of a few draws runs on the variant's translation unit.
+
+    A gate takes pairs of columns.
+    """
+    if variant.gate and n % 2:
+        return None
     draws = (_draw(variant, random, 2, (m, n, k, ())) for _ in range(8))
     return next((case for case in draws if unit_key(case) == _variant_key(variant)), None)
 
