@@ -92,7 +92,7 @@ class Stand:
     ):
         self.problem, self.backend, self.hardware = problem, backend, backend.hardware
         self.sets, self._seed, self._memory = sets, seed, backend.memory
-        self._numbers = numbers or partial(np.random.default_rng(seed).standard_normal, dtype=np.float32)
+        self._numbers = numbers or partial(_normal, seed)
         self._places = places_of(problem)
         self.set_bytes = set_bytes_of(self._places)
         self._patterns: dict[DType, Any] = {}
@@ -289,6 +289,10 @@ def _warm(launch: Callable[[int], object], launches: int) -> Iterator[Work]:
     with graph_work(launch, launches) as work:
         work.run(1)
         yield work
+
+
+def _normal(seed: int, count: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
+    return np.random.default_rng(seed).standard_normal(count, np.float32)
 
 
 def places_of(problem: Problem) -> dict[str, _Place]:
