@@ -287,7 +287,15 @@ def test_contenders_are_found_by_name_and_once():
     assert [(each.kernel, each.serial) for each in found[1:]] == [
         ("auto", False), ("mma", False), ("auto", True), ("gemv", True),
     ]  # fmt: skip
-    for name in ("mkl", "tilewright:none", "cublas:mma", "cublas:serial", "tilewright:tuned:serial"):
+    for name in (
+        "mkl",
+        "mma",
+        "tilewright:",
+        "tilewright:none",
+        "cublas:mma",
+        "cublas:serial",
+        "tilewright:tuned:serial",
+    ):
         with pytest.raises(
             ValueError,
             match="exist: use tilewright, tilewright:tuned, tilewright:invariant, read, cublas, ",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tilewright.bench.inputs import Inputs, Launch
+from tilewright.bench.inputs import Ending, Inputs, Launch
 from tilewright.dtypes import DType, fp32
 
 
@@ -24,6 +24,7 @@ class Prepared:
     outs: the results of the sets, if the contender does not write into those of the inputs.
     choice: what its tuner chose, for JSON; None if it does not tune. `prepare` takes it to tune no second time.
     multiplies: whether there is a result to be verified.
+    ending: what the results are, if they are not the product.
     """
 
     launch: Launch
@@ -33,6 +34,7 @@ class Prepared:
     outs: Sequence[Any] | None = None
     choice: Any = None
     multiplies: bool = True
+    ending: Ending | None = None
 
 
 class Contender(ABC):

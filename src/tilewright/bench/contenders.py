@@ -6,7 +6,7 @@ Each peer runs at its best setting, and all sum in fp32. A contender whose name 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from tilewright.api import plan
 from tilewright.backends.gpu import GpuBackend, GpuExecutable, backend
@@ -18,6 +18,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.pool import CompilerPool
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.parameters import KernelArguments, LaunchShape
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.planner.choose import choose
@@ -26,6 +27,9 @@ from tilewright.tuning.candidates import tunable
 from tilewright.tuning.stand import GpuStand
 
 OURS = "tilewright"
+
+EPILOGUE = "epilogue"
+"""What `about` has of a contender that does more than multiply, so that its cost over the plain product is shown."""
 
 SERIAL = ":serial"
 """The end of the names of our contenders whose launches do not overlap."""
@@ -59,8 +63,7 @@ class Tilewright(Contender):
             problem = inputs.problem._replace(batch_invariant=self.batch_invariant)
             chosen = choose(problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
             how: dict[str, Any] = {"backend": _serial_gpu(inputs.device)} if self.serial else {}
-            how["batch_invariant"] = self.batch_invariant
-            return _planned(inputs, chosen.kernel.name, chosen.config, chosen.reason, **how)
+            return planned(products(inputs), *chosen[:3], batch_invariant=self.batch_invariant, **how)
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
 
@@ -81,8 +84,9 @@ class TilewrightTuned(Contender):
             except NotImplementedError as refusal:
                 raise Absent(str(refusal)) from None
             choice = {"kernel": found.kernel, "config": dict(found.config)}
-        config = KERNELS[choice["kernel"]].config_type(**choice["config"])
-        return replace(_planned(inputs, choice["kernel"], config, "tuned for this product"), choice=choice)
+        kernel = KERNELS[choice["kernel"]]
+        config = kernel.config_type(**choice["config"])
+        return replace(planned(products(inputs), kernel, config, "tuned for this product"), choice=choice)
 
 
 class StreamingRead(Contender):
@@ -127,16 +131,26 @@ class SerialGpu(GpuBackend):
 _serial_gpu = cache(SerialGpu)
 
 
-def _planned(inputs: Inputs, kernel: str, config: Any, reason: str, **how: Any) -> Prepared:
-    a, b, out = inputs.sets[0]
-    planned = plan(a, b, out=out, kernel=kernel, config=config, **how)
+Call: TypeAlias = tuple[Any, Any, dict[str, Any]]
+"""a, b and the arrays that a Plan takes by name."""
+
+
+def products(inputs: Inputs) -> list[Call]:
+    """The calls that multiply the sets."""
+    return [(a, b, {"out": out}) for a, b, out in inputs.sets]
+
+
+def planned(calls: Sequence[Call], kernel: Kernel, config: Any, reason: str, **options: Any) -> Prepared:
+    """A Plan of the first call, launched with each; `options` are those of `plan` that are no arrays."""
+    a, b, arrays = calls[0]
+    made = plan(a, b, **arrays, kernel=kernel.name, config=config, **options)
 
     def launch(number: int) -> None:
-        a, b, out = inputs.sets[number]
-        planned(a, b, out=out)
+        a, b, arrays = calls[number]
+        made(a, b, **arrays)
 
-    about = {"kernel": kernel, "config": asdict(config), "reason": reason}
-    return Prepared(launch, about, accumulator=planned.accumulator)
+    about = {"kernel": kernel.name, "config": asdict(config), "reason": reason}
+    return Prepared(launch, about, accumulator=made.accumulator)
 
 
 def described(kernel: str, config: Any) -> str:
@@ -198,5 +212,6 @@ def _contender(name: str) -> Contender:
 
 def _kernel_in(name: str) -> str | None:
     """The kernel of `tilewright:KERNEL` and "auto" of `tilewright`, each maybe with `:serial`; None in other names."""
-    own, _, kernel = name.removesuffix(SERIAL).partition(":")
-    return (kernel or "auto") if own == OURS and kernel in ("", *EVERY_KERNEL) else None
+    plain = name.removesuffix(SERIAL)
+    kernel = plain.removeprefix(f"{OURS}:")
+    return "auto" if plain == OURS else kernel if kernel != plain and kernel in EVERY_KERNEL else None

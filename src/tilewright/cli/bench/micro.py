@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.command import WithNegativeNumbers, command
-from tilewright.cli.options import BackendName, BackendOption, Json, require_writable, wants_gpu
+from tilewright.cli.options import BackendName, BackendOption, Json, parse_shape, require_writable, wants_gpu
 from tilewright.cli.output import columns, print_json, progress
 from tilewright.errors import ArgumentValueError
 
@@ -31,6 +31,7 @@ def micro() -> None:
       tilewright bench micro wgmma --output wgmma_h200.json
       tilewright bench micro fma --help
       tilewright bench micro loads
+      tilewright bench micro power --output power_h200.json
     """
 
 
@@ -141,6 +142,76 @@ def loads(
     runner = GpuRunner() if on_gpu else EmulatedRunner()
     labels = ("place", "operation")
     _measure("loads", measure(wanted, runner, **_rounds(on_gpu)), len(wanted), runner, labels, output, as_json=as_json)
+
+
+@app.command(cls=WithNegativeNumbers)
+@command
+def power(
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            help="zeros, constant, randn, or bits:P: normal numbers whose mantissas keep P percent of their bits, the "
+            "others being zero; may be repeated.",
+            show_default="all, with bits:0, bits:25, bits:50 and bits:75",
+        ),
+    ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option("--shape", help="M,N,K of the product.", show_default="8192, and 256 in the emulator"),
+    ] = None,
+    backend: BackendOption = BackendName.auto,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what the bits of A and B cost: watts, MHz and TFLOP/s of a product in bf16 at the power limit.
+
+    Products take turns of 2.4 seconds, of which the second half counts: 70 seconds for all. The board reports watts and
+    MHz through NVML. In the emulator, the results are checked; it has no power.
+
+    \b
+    Examples:
+      tilewright bench micro power --output power_h200.json
+      tilewright bench micro power --data zeros --data bits:10 --data randn
+      tilewright bench micro power --data bits:50 --backend emulator --json
+    """
+    from tilewright.bench.inputs import Shape
+    from tilewright.bench.micro.power import DATA, PROTOCOL, check, gpu_stand, measure, numbers
+    from tilewright.cli.products import problem_of
+
+    require_writable("--output", output)
+    on_gpu, wanted = wants_gpu(backend), list(dict.fromkeys(data or DATA))
+    for each in wanted:
+        numbers(each, 1)  # which refuses what it does not know, before the first is measured
+    product = Shape(*parse_shape(shape or ("8192" if on_gpu else "256"), "--shape"))
+    product.require("randn")
+    problem = problem_of(product, bias=False, activation=None)
+    record: dict[str, Any] = {"command": "tilewright bench micro power", **_conditions(on_gpu)}
+    record |= {"m": product.m, "n": product.n, "k": product.k, "dtype": product.dtype, "layout": product.layout}
+    with progress("power", 0.0) as bar:
+        if on_gpu:
+            from tilewright.backends.gpu import backend as gpu
+
+            record |= {"gpu": gpu(0).hardware.name, "slice_seconds": PROTOCOL.slice_seconds}
+            record["cases"] = [each.as_dict() for each in measure(problem, wanted, gpu_stand(problem), PROTOCOL, bar)]
+        else:
+            check(problem, wanted, bar)
+            record |= {
+                "gpu": None,
+                "cases": [{"data": each, "watts": None, "mhz": None, "tflops": None} for each in wanted],
+            }
+    if output is not None:
+        output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        print_json(record)
+    elif not on_gpu:
+        typer.echo(f"the products of {', '.join(wanted)} are right in the emulator; it has no power")
+    else:
+        cells: list[tuple[str, ...]] = [("data", "watts", "MHz", "TFLOP/s")]
+        for case in record["cases"]:
+            read = ("-" if case[part] is None else f"{case[part]:.0f}" for part in ("watts", "mhz"))
+            cells.append((case["data"], *read, f"{case['tflops']:.1f}"))
+        columns(cells, gap=3, headings=1)
 
 
 def _rounds(on_gpu: bool) -> dict[str, int]:
