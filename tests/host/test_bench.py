@@ -422,7 +422,7 @@ def test_ours_is_tuned_once_and_planned_with_what_was_found(monkeypatch):
         config = values_of(WgmmaConfig(tile_n=200, stages=3))
         return SimpleNamespace(entry=SimpleNamespace(kernel="wgmma", config=config))
 
-    def plan(a, b, *, out, kernel, config, batch_invariant):
+    def plan(a, b, *, out, kernel, config, batch_invariant=False):
         assert not batch_invariant
         planned.append((kernel, config))
         return SimpleNamespace(accumulator=fp32)

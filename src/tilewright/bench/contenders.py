@@ -10,18 +10,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from tilewright.api import plan
 from tilewright.backends.gpu import backend
-from tilewright.bench.inputs import Inputs, Launch
+from tilewright.bench.inputs import Ending, Inputs, Launch
 from tilewright.bench.stream_read import StreamRead, StreamReadConfig
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.jit.cache import build
 from tilewright.jit.pool import CompilerPool
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.planner.choose import choose
 from tilewright.tuning import tune
@@ -29,6 +30,9 @@ from tilewright.tuning.candidates import tunable
 from tilewright.tuning.stand import GpuStand
 
 OURS = "tilewright"
+
+EPILOGUE = "epilogue"
+"""What `about` has of a contender that does more than multiply, so that its cost over the plain product is shown."""
 
 READ = "read"
 """The contender that reads the weights and multiplies nothing."""
@@ -49,6 +53,7 @@ class Prepared:
     outs: the results of the sets, if the contender does not write into those of the inputs.
     choice: what its tuner chose, for JSON; None if it does not tune. `prepare` takes it to tune no second time.
     multiplies: whether there is a result to be verified.
+    ending: what the results are, if they are not the product.
     """
 
     launch: Launch
@@ -58,6 +63,7 @@ class Prepared:
     outs: Sequence[Any] | None = None
     choice: Any = None
     multiplies: bool = True
+    ending: Ending | None = None
 
 
 class Contender(ABC):
@@ -91,7 +97,7 @@ class Tilewright(Contender):
         try:
             problem = inputs.problem._replace(batch_invariant=self.batch_invariant)
             chosen = choose(problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
-            return _planned(inputs, chosen.kernel.name, chosen.config, chosen.reason, self.batch_invariant)
+            return planned(products(inputs), *chosen[:3], batch_invariant=self.batch_invariant)
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
 
@@ -112,8 +118,9 @@ class TilewrightTuned(Contender):
             except NotImplementedError as refusal:
                 raise Absent(str(refusal)) from None
             choice = {"kernel": found.kernel, "config": dict(found.config)}
-        config = KERNELS[choice["kernel"]].config_type(**choice["config"])
-        return replace(_planned(inputs, choice["kernel"], config, "tuned for this product"), choice=choice)
+        kernel = KERNELS[choice["kernel"]]
+        config = kernel.config_type(**choice["config"])
+        return replace(planned(products(inputs), kernel, config, "tuned for this product"), choice=choice)
 
 
 class StreamingRead(Contender):
@@ -147,16 +154,26 @@ class StreamingRead(Contender):
         return Prepared(launches[quickest], {"config": asdict(quickest)}, multiplies=False)
 
 
-def _planned(inputs: Inputs, kernel: str, config: Any, reason: str, batch_invariant: bool = False) -> Prepared:
-    a, b, out = inputs.sets[0]
-    planned = plan(a, b, out=out, kernel=kernel, config=config, batch_invariant=batch_invariant)
+Call: TypeAlias = tuple[Any, Any, dict[str, Any]]
+"""a, b and the arrays that a Plan takes by name."""
+
+
+def products(inputs: Inputs) -> list[Call]:
+    """The calls that multiply the sets."""
+    return [(a, b, {"out": out}) for a, b, out in inputs.sets]
+
+
+def planned(calls: Sequence[Call], kernel: Kernel, config: Any, reason: str, **options: Any) -> Prepared:
+    """A Plan of the first call, launched with each; `options` are those of `plan` that are no arrays."""
+    a, b, arrays = calls[0]
+    made = plan(a, b, **arrays, kernel=kernel.name, config=config, **options)
 
     def launch(number: int) -> None:
-        a, b, out = inputs.sets[number]
-        planned(a, b, out=out)
+        a, b, arrays = calls[number]
+        made(a, b, **arrays)
 
-    about = {"kernel": kernel, "config": asdict(config), "reason": reason}
-    return Prepared(launch, about, accumulator=planned.accumulator)
+    about = {"kernel": kernel.name, "config": asdict(config), "reason": reason}
+    return Prepared(launch, about, accumulator=made.accumulator)
 
 
 def described(kernel: str, config: Any) -> str:
