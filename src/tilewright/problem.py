@@ -97,6 +97,27 @@ class Matrix(NamedTuple):
         return max(bits & -bits, nbytes)  # the lowest bit: the largest power of two that divides them all
 
 
+class OperandForm(NamedTuple):
+    """An operand of an expression, and whether it has an element of its own for each row and for each column."""
+
+    name: str
+    rows: bool
+    columns: bool
+
+    def shape(self, m: int, n: int) -> tuple[int, int]:
+        """Its shape beside a result of (m, n)."""
+        return (m if self.rows else 1), (n if self.columns else 1)
+
+    def __str__(self) -> str:
+        extents = [name for name, own in (("m", self.rows), ("n", self.columns)) if own]
+        shape = "m,1" if extents == ["m"] else ",".join(extents) or "1"
+        return f"{self.name}={shape}"
+
+    def matrix(self, dtype: DType, n: int) -> Matrix:
+        """The place of a packed one."""
+        return Matrix(dtype, (n if self.columns else 1) if self.rows else 0, int(self.columns))
+
+
 class Epilogue(NamedTuple):
     """The operation on a sum before it is stored: activation(alpha * sum + beta * c + bias), or an expression.
 

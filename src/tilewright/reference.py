@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.dtypes import DType, fp16, fp32, parse
 from tilewright.expression.evaluation import FP32_MAX, MEANINGS, Bounded, evaluate, exact
 from tilewright.expression.evaluation import Array as Array
+from tilewright.expression.tree import Expression
 from tilewright.problem import Epilogue, key_of
 
 FULL_REFERENCE_FLOPS = 2 * 1024**3
@@ -118,14 +119,35 @@ def reference(
             total, magnitude = total + addend, magnitude + np.abs(addend)
     result = Bounded(total, error + 2.0**-22 * magnitude)
     if epilogue.expression is not None:
-        expression = epilogue.expression
-        values = {name: exact(addends[key_of(name)]) for name in expression.operands}
-        largest = 65504.0 if kind is fp16 else FP32_MAX
-        sums = (Bounded(*(each[:, chosen] for each in result)) for chosen in _sides(expression.gate, b.shape[1]))
-        result = evaluate(expression, dict(zip(expression.sums, sums, strict=True)) | values, largest)
+        named = {name: addends[key_of(name)] for name in epilogue.expression.operands}
+        result = applied(epilogue.expression, result, named, kind)
     elif epilogue.activation is not None:
         result = MEANINGS[epilogue.activation](result)
     return result.value, stored_bound(kind, *result)
+
+
+def applied(expression: Expression, sums: Bounded, operands: Mapping[str, Array], kind: DType) -> Bounded:
+    """What an expression makes of sums (m, n), with the errors of both, before it is rounded to `kind`.
+
+    operands: arrays that broadcast to the result, by the names that the expression has for them.
+    """
+    sides = (Bounded(*(each[:, chosen] for each in sums)) for chosen in _sides(expression.gate, sums.value.shape[1]))
+    values = {name: exact(operands[name]) for name in expression.operands}
+    largest = 65504.0 if kind is fp16 else FP32_MAX
+    return evaluate(expression, dict(zip(expression.sums, sides, strict=True)) | values, largest)
+
+
+def outputs_agree(out: Array, outputs: Mapping[str, Array], kind: DType) -> bool:
+    """Whether outputs that follow from the results agree with them, as far as rounding to `kind` lets them differ.
+
+    out: the results (m, n), rounded; outputs: `amax` by its name; float64 arrays.
+    """
+    magnitudes = np.abs(out)
+    agree = True
+    if "amax" in outputs:
+        largest = magnitudes.max(initial=0.0)
+        agree &= bool(np.all(np.abs(outputs["amax"] - largest) <= stored_bound(kind, largest, 0.0)))
+    return agree
 
 
 def columns_of_b(gate: str | None, n: int, columns: Any) -> Any:

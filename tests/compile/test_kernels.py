@@ -160,7 +160,6 @@ ILLEGAL = {
         (GATED, WgmmaConfig(tile_n=24, epilogue="direct")),
     ),
     "wgmma_unaligned": (
-        (HALF, UnalignedConfig()),
         (HALF_ODD, UnalignedConfig(tile_m=192)),
         (HALF_ODD, UnalignedConfig(tile_n=260)),
         (HALF_ODD, UnalignedConfig(tile_n=24, split_k=2)),

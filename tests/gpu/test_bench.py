@@ -103,6 +103,20 @@ def test_the_ladder_is_verified_and_measured_beside_cublas():
     assert gains == {"mma": pytest.approx(found["mma_swizzled"]["time_us"] / found["mma"]["time_us"])}
 
 
+def test_epilogues_are_verified_beside_the_plain_product():
+    texts = ("gelu(acc + bias) -> acc,amax", "acc * scale + residual", "silu(x) * y")
+    chosen = [word for text in texts for word in ("--epilogue", text)]
+    forms = [word for form in ("bias=n", "scale=m,1", "residual=m,n") for word in ("--operand", form)]
+    gates = ["--gate", "stacked", "--gate", "interleaved"]
+    quick = ["--rounds", "1", "--cycles", "1", "--slice", "0.05", "--json"]
+    done = CliRunner().invoke(app, ["bench", "--shape", "256,320,192", *chosen, *forms, *gates, *quick])
+    assert done.exit_code == 0, (done.stdout, done.stderr, done.exception)
+    plain, *others = json.loads(done.stdout)["products"][0]["contenders"]
+    assert plain["contender"] == "tilewright"
+    assert len(others) == 4
+    assert all(entry["verified"] and entry["burst"]["cost"] > -1 for entry in others)
+
+
 class Faulty(Contender):
     """The product, and then one element of one set is spoilt."""
 

@@ -2,8 +2,11 @@
 
 import pytest
 
-from tilewright.bench.micro import fma, wgmma
+from tilewright.bench.inputs import Shape
+from tilewright.bench.micro import fma, power, strides, wgmma
 from tilewright.bench.micro.runners import GpuRunner
+from tilewright.cli.products import problem_of
+from tilewright.measure.protocol import Settled
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +25,18 @@ def test_chains_of_wgmmas(gpu, runner, kind):
         pytest.skip(f"{gpu.hardware.name} has no wgmma")
     cases = wgmma.cases([kind], (8, 120, 256), (1, 2))
     assert sum(found.least > 0 for found in wgmma.measure(cases, runner, rounds=16)) == len(cases)
+
+
+def test_products_of_several_kinds_of_data(gpu):
+    problem = problem_of(Shape(512, 512, 512), bias=False, activation=None)
+    quick = Settled(cycles=1, slice_seconds=0.1, warmup_seconds=0.02)
+    found = power.measure(problem, power.DATA, power.gpu_stand(problem), quick)
+    assert [each.data for each in found] == list(power.DATA)
+    assert all(each.tflops > 0 for each in found)
+
+
+def test_reads_by_stride(gpu, runner):
+    wanted = [strides.Case(stride, fetch) for stride in (32, 4096) for fetch in strides.FETCHES]
+    found = list(strides.measure(wanted, runner, 1 << 28))
+    assert all(each.measured > 0 for each in found)
+    assert len(found) == len(wanted)

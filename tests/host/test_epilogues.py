@@ -16,7 +16,7 @@ from tilewright.expression.grammar import parse
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import ConfigError
 from tilewright.planner.plan_cache import PlanCache
-from tilewright.planner.tuned import Key
+from tilewright.planner.tuned_table import Key
 
 RNG = np.random.default_rng(0)
 A = RNG.integers(-3, 4, (24, 16)).astype(np.float32)

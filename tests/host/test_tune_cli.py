@@ -14,7 +14,8 @@ from tilewright.jit.compile import CompilationError
 from tilewright.jit.pool import CompilerPool
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.planner import tuned
-from tilewright.planner.tuned import Entry, Key, Store, Table, encode
+from tilewright.planner.tuned import Store
+from tilewright.planner.tuned_table import Entry, Key, Table, encode
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,9 @@
 import copy
 from contextlib import nullcontext
 from dataclasses import asdict
+from types import SimpleNamespace
+
+import numpy as np
 
 from tilewright.bench import Absent, Contender, Prepared, Shape, contenders, record, session
 from tilewright.bench.inputs import Verdict
@@ -33,7 +36,7 @@ class FakeInputs:
     def current(self):
         return nullcontext()
 
-    def verify(self, work, accumulator, outs=None):
+    def verify(self, work, accumulator, outs=None, ending=None):
         outs = self.outs if outs is None else outs
         outs[:] = ["NaN"] * len(self.sets)
         self.launched.clear()
@@ -128,3 +131,30 @@ def fake_machine(monkeypatch, made):
     monkeypatch.setattr("tilewright.bench.inputs.torch_on_gpu", lambda: None)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     return made
+
+
+class HostInputs:
+    """Inputs in host memory, which the emulator multiplies, as far as a contender with an epilogue uses them."""
+
+    hardware, torch = H200, SimpleNamespace(float32=np.float32)
+
+    def __init__(self, shape, sets=1):
+        self._rng = np.random.default_rng(0)
+        self.shape, self.problem = shape, problem_of(shape, bias=False, activation=None)
+        transposed = [letter == "t" for letter in shape.layout]
+        self.sets = tuple(
+            (self.make(shape.m, shape.k, transposed[0]), self.make(shape.k, shape.n, transposed[1]), None)
+            for _ in range(sets)
+        )
+        self.rows = np.arange(0, shape.m, 3)
+
+    def make(self, rows, columns, transposed=False):
+        stored = (columns, rows) if transposed else (rows, columns)
+        values = self._rng.standard_normal(stored).astype(np.dtype(self.problem.a.dtype.numpy_dtype))
+        return values.T if transposed else values
+
+    def empty(self, *shape, dtype=None):
+        return np.full(shape, np.nan, dtype or self.problem.a.dtype.numpy_dtype)
+
+    def numbers(self, array):
+        return array.astype(np.float64)

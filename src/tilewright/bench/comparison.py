@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Literal, TypeAlias
 
-from tilewright.bench.contenders import READ, Absent, Contender, Prepared
+from tilewright.bench.contender import Absent, Contender, Prepared
+from tilewright.bench.contenders import EPILOGUE, OURS, READ
 from tilewright.bench.inputs import Inputs
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work
@@ -97,6 +98,9 @@ class Comparison:
         if any(each.contender == READ for each in self.entries):
             share = self.ratio(protocol, entry.contender, READ)
             record |= {} if share is None else {"read_share": share.median}
+        if EPILOGUE in entry.about and any(each.contender == OURS for each in self.entries):
+            times = self.ratio(protocol, OURS, entry.contender)
+            record |= {} if times is None else {"cost": times.median - 1}
         if reading is not None:
             record |= asdict(reading)
             record["joules_per_tflop"] = reading.watts * time.median / self.flops * 1e12
@@ -213,7 +217,7 @@ def _verify(entry: Entry, inputs: Inputs, work: Work, prepared: Prepared) -> boo
         entry.status = "read"
         return True
     rounds = math.ceil(len(inputs.sets) / work.launches)
-    verdict = inputs.verify(lambda: work.run(rounds), prepared.accumulator, prepared.outs)
+    verdict = inputs.verify(lambda: work.run(rounds), prepared.accumulator, prepared.outs, prepared.ending)
     known = math.isfinite(verdict.relative_error)
     entry.relative_error = verdict.relative_error if known else None
     entry.status = "right" if verdict.verified else "wrong"

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, TypeAlias, get_args
+from typing import Any, Protocol, TypeAlias, get_args
 
 from tilewright import dtypes
 from tilewright.arrays import adopt
@@ -18,7 +18,7 @@ from tilewright.measure.protocol import Work
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.planner.binding import bind
 from tilewright.problem import Problem
-from tilewright.reference import stored_bound, sum_bound
+from tilewright.reference import Array, stored_bound, sum_bound
 
 Launch: TypeAlias = Callable[[int], object]
 """A function that launches the product of the set with the given number on torch's current stream."""
@@ -74,6 +74,19 @@ class Verdict:
     relative_error: float
 
 
+class Ending(Protocol):
+    """What a contender makes of the sums, if it is more than to store them."""
+
+    def expected(self, number: int, sums: Any, error: Any) -> tuple[Any, Any]:
+        """The compared rows of the result of a set in float64, and the error that each element may have.
+
+        sums, error: those of the product, as float64 arrays of NumPy.
+        """
+
+    def is_complete(self, number: int, out: Any) -> bool:
+        """Whether the further outputs of a set agree with its out and with the sums that `expected` was given last."""
+
+
 class Inputs:
     """Operands of a product on a GPU: `sets` holds tuples (a, b, out) that together exceed twice its L2.
 
@@ -91,23 +104,13 @@ class Inputs:
         self.hardware = backend(device).hardware
         self.l2_bytes = int(torch.cuda.get_device_properties(device).L2_cache_size)
         self.set_bytes = kind.nbytes * (shape.m * shape.k + shape.n * shape.k + shape.m * shape.n)
-        generator = torch.Generator(f"cuda:{device}").manual_seed(seed)
-        element = getattr(torch, kind.torch.removeprefix("torch."))
-
-        def make(rows: int, columns: int, transposed: bool) -> Any:
-            stored = (columns, rows) if transposed else (rows, columns)
-            values = torch.empty(stored, device=f"cuda:{device}", dtype=element)
-            if data == "uniform":
-                values.uniform_(-1, 1, generator=generator)
-            else:
-                values.normal_(generator=generator)
-            return values.t() if transposed else values
-
+        self._generator = torch.Generator(f"cuda:{device}").manual_seed(seed)
+        self._element = getattr(torch, kind.torch.removeprefix("torch."))
         self.sets = tuple(
             (
-                make(shape.m, shape.k, shape.layout[0] == "t"),
-                make(shape.k, shape.n, shape.layout[1] == "t"),
-                torch.empty((shape.m, shape.n), device=f"cuda:{device}", dtype=element),
+                self.make(shape.m, shape.k, shape.layout[0] == "t"),
+                self.make(shape.k, shape.n, shape.layout[1] == "t"),
+                self.empty(shape.m, shape.n),
             )
             for _ in range(sets_beyond(self.l2_bytes, self.set_bytes))
         )
@@ -116,6 +119,24 @@ class Inputs:
                 keep_two_of_four(a)
         self._kind = kind
         self._by_accumulator: dict[DType, list[tuple[Any, Any]]] = {}
+
+    def make(self, rows: int, columns: int, transposed: bool = False) -> Any:
+        """A further matrix of random values of the shape's dtype."""
+        values = self.empty(columns, rows) if transposed else self.empty(rows, columns)
+        if self.data == "uniform":
+            values.uniform_(-1, 1, generator=self._generator)
+        else:
+            values.normal_(generator=self._generator)
+        return values.t() if transposed else values
+
+    def empty(self, *shape: int, dtype: Any = None) -> Any:
+        """Memory for an array, of the shape's dtype or of the given one of torch."""
+        return self.torch.empty(shape, device=f"cuda:{self.device}", dtype=dtype or self._element)
+
+    def numbers(self, tensor: Any) -> Array:
+        """The numbers of a tensor in float64, on the host."""
+        numbers: Array = tensor.double().cpu().numpy()
+        return numbers
 
     @cached_property
     def problem(self) -> Problem:
@@ -140,12 +161,17 @@ class Inputs:
         }
 
     def verify(
-        self, work: Callable[[], object], accumulator: DType = dtypes.fp32, outs: Sequence[Any] | None = None
+        self,
+        work: Callable[[], object],
+        accumulator: DType = dtypes.fp32,
+        outs: Sequence[Any] | None = None,
+        ending: Ending | None = None,
     ) -> Verdict:
         """Fill the outs with NaN, run `work`, and compare the result of every set with the product in float64.
 
         accumulator: the type that `work` sums in. An element is not compared if its fp16 sum may have overflowed.
         outs: where `work` leaves the results, one per set; it may replace them. By default the sets' own.
+        ending: what the results are instead of the product.
         """
         torch = self.torch
         outs = [out for _, _, out in self.sets] if outs is None else outs
@@ -154,17 +180,19 @@ class Inputs:
         work()
         torch.cuda.synchronize(self.device)
         verified, worst = True, 0.0
-        for out, (expected, bound) in zip(outs, self._references(accumulator), strict=True):
-            error = (out[self._rows].double() - expected).abs()
+        for number, (out, (sums, rounding)) in enumerate(zip(outs, self._sums(accumulator), strict=True)):
+            expected, bound = self._expected(number, sums, rounding, ending)
+            error = (out[self.rows].double() - expected).abs()
             certain = bound.isfinite()
             written = bool(out.isfinite().all()) or (accumulator is dtypes.fp16 and not bool(out.isnan().any()))
             verified &= bool((error <= bound).all()) and written
+            verified &= ending is None or ending.is_complete(number, out)
             found = float(error[certain].norm() / expected[certain].norm()) if written else math.nan
             worst = found if found != found else max(worst, found)
         return Verdict(verified, worst)
 
     @cached_property
-    def _rows(self) -> Any:
+    def rows(self) -> Any:
         """The indices of the compared rows."""
         m, torch = self.shape.m, self.torch
         if m <= SAMPLED_ROWS:
@@ -173,16 +201,19 @@ class Inputs:
         inner = 1 + torch.randperm(m - 2, generator=generator)[: SAMPLED_ROWS - 2]
         return torch.cat([torch.tensor([0]), inner, torch.tensor([m - 1])]).to(f"cuda:{self.device}")
 
-    def _references(self, accumulator: DType) -> list[tuple[Any, Any]]:
-        """For each set, the compared rows of the product in float64, and the error that each element may have."""
+    def _sums(self, accumulator: DType) -> list[tuple[Any, Any]]:
+        """For each set, the compared rows of the product in float64, and the error that each of its sums may have."""
         if accumulator not in self._by_accumulator:
-            rows = ((a[self._rows].double(), b.double()) for a, b, _ in self.sets)
-            self._by_accumulator[accumulator] = [self._reference(a, b, accumulator) for a, b in rows]
+            rows = ((a[self.rows].double(), b.double()) for a, b, _ in self.sets)
+            self._by_accumulator[accumulator] = [(a @ b, sum_bound(a, b, accumulator)) for a, b in rows]
         return self._by_accumulator[accumulator]
 
-    def _reference(self, a: Any, b: Any, accumulator: DType) -> tuple[Any, Any]:
-        expected = a @ b
-        return expected, stored_bound(self._kind, expected, sum_bound(a, b, accumulator))
+    def _expected(self, number: int, sums: Any, error: Any, ending: Ending | None) -> tuple[Any, Any]:
+        """What becomes of the sums of a set, and the error that it may have."""
+        if ending is None:
+            return sums, stored_bound(self._kind, sums, error)
+        expected, bound = ending.expected(number, self.numbers(sums), self.numbers(error))
+        return tuple(self.torch.from_numpy(each).to(sums.device) for each in (expected, bound))
 
     def work(self, launch: Launch, *, graph: bool = False) -> Work:
         """Launches on torch's current stream that take the sets in turn; with `graph`, replays of a graph of these."""

@@ -22,7 +22,7 @@ from tilewright.bench.inputs import Shape
 from tilewright.bench.session import Settings, machine
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.sensors import board_facts
-from tilewright.planner.tuned import kernels_digest
+from tilewright.planner.tuned_table import kernels_digest
 
 MODELS = ("cost", "l2", "prediction", "raster", "traffic")
 """The models that the planner asks."""

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,27 +16,11 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.measure.data import Data
-from tilewright.problem import Epilogue, Matrix, Problem, key_of
+from tilewright.problem import Epilogue, Matrix, OperandForm, Problem, key_of
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
 
 MAX_EXTENT = 2**63 - 1
 """The largest extent of an array: NumPy counts by signed 64-bit integers."""
-
-
-class OperandForm(NamedTuple):
-    """An operand of an expression, and whether it has an element of its own for each row and for each column."""
-
-    name: str
-    rows: bool
-    columns: bool
-
-    def shape(self, m: int, n: int) -> tuple[int, int]:
-        """Its shape beside a result of (m, n)."""
-        return (m if self.rows else 1), (n if self.columns else 1)
-
-    def matrix(self, dtype: DType, n: int) -> Matrix:
-        """The place of a packed one."""
-        return Matrix(dtype, (n if self.columns else 1) if self.rows else 0, int(self.columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from tilewright.errors import ArgumentValueError, UnavailableError
 
 if TYPE_CHECKING:
     from tilewright.hardware import Hardware
+    from tilewright.problem import OperandForm
 
 
 class DTypeName(StrEnum):
@@ -125,7 +126,6 @@ def expression_of(
     """
     if epilogue is None and gate is None and not operands:
         return {}
-    from tilewright.checking.product import OperandForm
     from tilewright.expression.grammar import parse
 
     if epilogue is None and operands:
@@ -137,6 +137,15 @@ def expression_of(
             "--epilogue and --gate say all that becomes of the sum: write --bias and --activation into --epilogue, "
             "such as 'relu(acc + bias)' with --operand bias=n"
         )
+    forms = forms_of(operands)
+    expression = parse(epilogue, list(forms), gate and gate.value)
+    return {"expression": expression, "forms": tuple(forms[name] for name in expression.operands)}
+
+
+def forms_of(operands: list[str] | None) -> "dict[str, OperandForm]":
+    """What --operand says, by name; a ValueError for a bad one."""
+    from tilewright.problem import OperandForm
+
     forms = {}
     for text in operands or ():
         name, _, shape = text.partition("=")
@@ -145,8 +154,18 @@ def expression_of(
                 f"--operand={text!r} is no new NAME=SHAPE: write SHAPE as one of {' '.join(_FORMS)}, and each name once"
             )
         forms[name] = OperandForm(name, *_FORMS[shape])
-    expression = parse(epilogue, list(forms), gate and gate.value)
-    return {"expression": expression, "forms": tuple(forms[name] for name in expression.operands)}
+    return forms
+
+
+def outputs_of(text: str, option: str) -> tuple[str, ...]:
+    """The further outputs that an option names, with commas between them; a ValueError for an unknown one."""
+    from tilewright.expression.tree import OUTPUTS
+
+    given = [name.strip() for name in text.split(",")]
+    for name in given:
+        if name not in OUTPUTS:
+            raise ArgumentValueError(f"{option} has the output {name!r}, which is unknown: use {', '.join(OUTPUTS)}")
+    return tuple(name for name in OUTPUTS if name in given)
 
 
 def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int] | None:

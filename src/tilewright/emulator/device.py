@@ -34,7 +34,7 @@ from tilewright.emulator.machine.asynchrony import POLICIES, Asynchrony, Policy
 from tilewright.emulator.machine.bound.images import Images
 from tilewright.emulator.machine.bound.multicasts import Multicasts
 from tilewright.emulator.machine.machine import Machine
-from tilewright.emulator.machine.observer import Observer, misspelt
+from tilewright.emulator.machine.observer import Observer, require_observers
 from tilewright.emulator.machine.wave import Launch, Wave
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.program.compile import compiled, parsed, text_of
@@ -102,19 +102,7 @@ class Device:
         trace: Sequence[str] = (),
         printed: Callable[[str], object] | None = None,
     ) -> None:
-        if not isinstance(observers, Sequence):
-            raise ArgumentTypeError(f"observers is {observers!r} and must be a sequence of them, such as [observer]")
-        for index, observer in enumerate(observers):
-            if not isinstance(observer, Observer):
-                raise ArgumentTypeError(
-                    f"observers[{index}] is {observer!r} and must be an Observer: derive its class from "
-                    "tilewright.emulator.Observer"
-                )
-            for name, event in misspelt(observer):
-                raise ArgumentTypeError(
-                    f"observers[{index}] has a method {name!r}, which is no event and would never be told: did you "
-                    f"mean {event!r}? Rename it"
-                )
+        require_observers(observers)
         if asynchrony not in POLICIES:
             raise ArgumentValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
         if natural("memory_bytes", memory_bytes, 1) > MAX_MEMORY_BYTES:

@@ -111,15 +111,12 @@ class UnalignedKernel(WgmmaKernel):
         ),
         ("stages >= 3 and stages <= 32", "two k-blocks are ready and others on their way: take 3 to 32 stages"),
         ("out_columns % 8 == 0", "out is stored in blocks of 8 columns: with a gate, make tile_n a multiple of 16"),
-        ("a_by_rows or b_by_rows", "an operand is read by rows"),
     )
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why `wgmma_unaligned` does not take the problem: as of `wgmma`, or both strides of an operand."""
         refusal = super().refuses(problem, hardware)
-        if refusal is None:
-            return Refusal("TMA can address a and b, and wgmma_unaligned is for what it cannot: take kernel='wgmma'")
-        if not refusal.avoidable:
+        if refusal is None or not refusal.avoidable:
             return refusal
         if is_stacked(problem) and self._by_rows(problem)[1]:
             return Refusal("b is read by rows, and gate='stacked' takes pairs of its columns by TMA", "b")
@@ -226,9 +223,13 @@ class UnalignedKernel(WgmmaKernel):
     def tensor_maps(self, constants: Any, problem: Problem) -> tuple[TensorMapSpec, ...]:
         """The map of the operand that TMA addresses, if there is one."""
         operands = operands_of(problem)
+        others = (
+            (operands.a, constants.tile_m, constants.a_by_rows),
+            (operands.b, constants.tile_n, constants.b_by_rows),
+        )
         maps = []
-        for factor, tile in ((operands.a, constants.tile_m), (operands.b, constants.tile_n)):
-            if isinstance(factor, tma.TmaFactor):
+        for factor, tile, by_rows in others:
+            if isinstance(factor, tma.TmaFactor) and not by_rows:
                 box = factor.tensor.stacked if factor is operands.b and is_stacked(problem) else factor.tensor.map
                 maps.append(box(64, SPAN if factor.mn_major else tile))
         return tuple(maps)
@@ -243,9 +244,10 @@ class UnalignedKernel(WgmmaKernel):
         return tma.rows_of("a", problem.a, m, k, "column"), tma.rows_of("b", problem.b, n, k, "row")
 
     def _by_rows(self, problem: Problem) -> tuple[bool, bool]:
-        """Which of A and B TMA cannot address."""
+        """Whether A and B are read by rows: what TMA cannot address, and A if that is nothing."""
         operands = operands_of(problem)
-        return isinstance(operands.a, Refusal), isinstance(operands.b, Refusal)
+        b = isinstance(operands.b, Refusal)
+        return isinstance(operands.a, Refusal) or not b, b
 
     def _mn_major(self, problem: Problem) -> tuple[bool, bool]:
         """Whether A and B are MN-major."""

@@ -22,7 +22,7 @@ from tilewright.jit.pool import CompilerPool
 from tilewright.jit.source import TranslationUnit
 from tilewright.kernels.kernel import values_of
 from tilewright.measure.protocol import Protocol, Settled, Work
-from tilewright.planner.tuned import Entry, Key
+from tilewright.planner.tuned_table import Entry, Key
 from tilewright.problem import Problem
 from tilewright.tuning.candidates import Candidate, ranked, untuned, variants
 

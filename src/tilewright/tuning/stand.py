@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from math import ceil
 from typing import Any, Protocol, Self
@@ -70,15 +71,28 @@ class BackendWithMemory(Backend, Protocol):
         """Where operands live."""
 
 
+Numbers = Callable[[int], "np.ndarray[Any, np.dtype[np.float32]]"]
+"""A function that gives so many numbers."""
+
+
 class Stand:
     """Sets of operands of a Problem in a backend's memory, where candidates run; use it in a `with` block.
 
-    All sets hold the same random numbers, drawn by `seed`, at different addresses.
+    All sets hold the same numbers at different addresses: `numbers`, or by default random ones, drawn by `seed`.
     """
 
-    def __init__(self, problem: Problem, backend: BackendWithMemory, *, sets: int = 1, seed: int = 0):
+    def __init__(
+        self,
+        problem: Problem,
+        backend: BackendWithMemory,
+        *,
+        sets: int = 1,
+        seed: int = 0,
+        numbers: Numbers | None = None,
+    ):
         self.problem, self.backend, self.hardware = problem, backend, backend.hardware
         self.sets, self._seed, self._memory = sets, seed, backend.memory
+        self._numbers = numbers or partial(_normal, seed)
         self._places = places_of(problem)
         self.set_bytes = set_bytes_of(self._places)
         self._patterns: dict[DType, Any] = {}
@@ -104,8 +118,7 @@ class Stand:
         dtype = place.matrix.dtype
         if dtype not in self._patterns:
             elements = PATTERN_BYTES // dtype.nbytes - 3  # rows of powers of two must not all be alike
-            numbers = np.random.default_rng(self._seed).standard_normal(elements, np.float32)
-            self._patterns[dtype] = numbers.astype(dtype.numpy_dtype)
+            self._patterns[dtype] = self._numbers(elements).astype(dtype.numpy_dtype)
         for number in range(self.sets):
             self._repeat(self._patterns[dtype], self._base + number * self.set_bytes + place.offset, place.nbytes)
 
@@ -223,7 +236,7 @@ class GpuStand(Stand):
 
     backend: GpuBackend
 
-    def __init__(self, problem: Problem, backend: GpuBackend, *, seed: int = 0):
+    def __init__(self, problem: Problem, backend: GpuBackend, *, seed: int = 0, numbers: Numbers | None = None):
         nbytes = set_bytes_of(places_of(problem))
         with backend.current():
             status, free, _ = driver.cuMemGetInfo()
@@ -234,7 +247,7 @@ class GpuStand(Stand):
                 f"tune a smaller product, or free memory"
             )
         sets = min(MOST_SETS, 1 + ceil(2 * backend.l2_bytes / nbytes), int(0.9 * free // nbytes))
-        super().__init__(problem, backend, sets=sets, seed=seed)
+        super().__init__(problem, backend, sets=sets, seed=seed, numbers=numbers)
         self._until = ExitStack()
 
     def __enter__(self) -> Self:
@@ -276,6 +289,10 @@ def _warm(launch: Callable[[int], object], launches: int) -> Iterator[Work]:
     with graph_work(launch, launches) as work:
         work.run(1)
         yield work
+
+
+def _normal(seed: int, count: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
+    return np.random.default_rng(seed).standard_normal(count, np.float32)
 
 
 def places_of(problem: Problem) -> dict[str, _Place]:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli import records
-from tilewright.cli.bench.options import ContenderOptions, DataOption, ProtocolOptions, RecordOptions, ShapeOptions
+from tilewright.cli.bench.options import (
+    ContenderOptions,
+    DataOption,
+    EpilogueOptions,
+    ProtocolOptions,
+    RecordOptions,
+    ShapeOptions,
+)
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command
 from tilewright.cli.options import Seed, require_plot
 from tilewright.cli.output import console, print_json, progress
@@ -31,13 +38,14 @@ def bench(
         str | None,
         typer.Argument(
             help="proof, squares, llama-7b, llama-70b, deepseek-v3, qwen3, gpt-oss, decode, few-rows, batches, "
-            "narrow, short-k, long-k, odd, random, invariant, a TOML file of your own, "
+            "chains, narrow, short-k, long-k, odd, random, invariant, a TOML file of your own, "
             "or a record (.json) to be shown again.",
             show_default=False,
         ),
     ] = None,
     shapes: ShapeOptions,
     contenders: ContenderOptions,
+    epilogues: EpilogueOptions,
     protocols: ProtocolOptions,
     data: DataOption = "randn",
     seed: Seed = 0,
@@ -58,6 +66,7 @@ def bench(
       CUDA_VISIBLE_DEVICES=1 tilewright bench proof --against best --resume proof.json  # beside it, on another GPU
       tilewright bench squares --contender tilewright --contender cublas
       tilewright bench --shape 8192,8192,8192 --protocol burst
+      tilewright bench --shape 4096 --epilogue "gelu(acc + bias)" --epilogue "acc -> amax" --operand bias=n
       tilewright bench squares --configs all --output record.json
       tilewright bench record.json --plot rates.png
       tilewright bench --self-check --json
@@ -72,7 +81,7 @@ def bench(
     from tilewright.bench.session import Settings
 
     wanted = shapes.of(suite, self_check, seed)
-    chosen, baseline = contenders.chosen(suite, self_check)
+    chosen, baseline = contenders.chosen(suite, self_check, epilogues.chosen(self_check))
     settings = Settings(
         contenders=tuple(chosen),
         protocols=protocols.wanted(),

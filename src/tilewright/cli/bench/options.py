@@ -1,6 +1,7 @@
 """The options of `tilewright bench`: products, contenders, duration, and the place of the record."""
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -8,12 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import DTypeName, Json, Layout, parse_shape, require_plot, require_writable
+from tilewright.cli.options import (
+    DTypeName,
+    GateName,
+    Json,
+    Layout,
+    OperandOption,
+    forms_of,
+    outputs_of,
+    parse_shape,
+    require_plot,
+    require_writable,
+)
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.data import Data
 
 if TYPE_CHECKING:
-    from tilewright.bench.contenders import Contender
+    from collections.abc import Sequence
+
+    from tilewright.bench.contender import Contender
     from tilewright.bench.inputs import Shape
     from tilewright.measure.protocol import Protocol
 
@@ -80,8 +94,8 @@ class ContenderOptions:
         typer.Option(
             "--contender",
             help="tilewright, tilewright:tuned, tilewright:invariant, tilewright:KERNEL, cublas, cublaslt, triton, "
-            "quack; may be repeated. By default those that the suite names, mostly tilewright, cublas and triton; all "
-            "peers for --shape.",
+            "quack, read; may be repeated. With :serial behind tilewright or tilewright:KERNEL, launches do not "
+            "overlap. By default those that the suite names, mostly tilewright, cublas, triton; all peers for --shape.",
             show_default=False,
         ),
     ] = None
@@ -117,17 +131,20 @@ class ContenderOptions:
         """The text that a Config's description must contain; "" matches all, None keeps the planner's choice."""
         return "" if self.configs == "all" else self.configs
 
-    def chosen(self, suite: str | None, self_check: bool) -> "tuple[list[Contender], str]":
+    def chosen(
+        self, suite: str | None, self_check: bool, epilogues: "Sequence[Contender]" = ()
+    ) -> "tuple[list[Contender], str]":
         """The contenders of these names, and the baseline of ratios; for the self-check, one contender twice.
 
-        suite: names them, if no contender is given.
+        suite: names them, if no contender is given. epilogues: further ones, beside which the plain product is usual.
         """
         from tilewright.bench import suites
         from tilewright.bench.contenders import OURS, PEERS, contenders_named, is_ours
 
         names, baseline, configs = self.contender, self.baseline, self.configs
         if not self_check:
-            chosen = contenders_named(names or (suites.load(suite).contenders if suite else [OURS, *PEERS]))
+            usual = suites.load(suite).contenders if suite else [OURS, *PEERS]
+            chosen = [*contenders_named(names or ([OURS] if epilogues else usual)), *epilogues]
             known = [each.name for each in chosen]
             ours = [name for name in known if is_ours(name)]
             if configs is not None and len(ours) > 1:
@@ -157,6 +174,50 @@ class ContenderOptions:
         (first,), (second,) = contenders_named(names), contenders_named(names)
         first.name, second.name = "first", "second"
         return [first, second], second.name
+
+
+@dataclass(frozen=True, slots=True)
+class EpilogueOptions:
+    """The epilogues to be timed beside the plain product."""
+
+    epilogue: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--epilogue",
+            help='Time ours with this expression too, such as "gelu(acc + bias)"; "-> amax,acc" behind it names '
+            "further outputs. May be repeated.",
+            show_default=False,
+        ),
+    ] = None
+    operand: OperandOption = None
+    gate: Annotated[
+        list[GateName] | None,
+        typer.Option("--gate", help="How expressions over x and y pair columns; may be repeated.", show_default=False),
+    ] = None
+
+    def chosen(self, self_check: bool) -> "list[Contender]":
+        """A contender for each epilogue, and for each gate of those over x and y. A ValueError for a bad option."""
+        from tilewright.bench.epilogues import WithEpilogue
+        from tilewright.expression.grammar import parse
+
+        forms, read = forms_of(self.operand), set[str]()
+        found: list[Contender] = []
+        for text in self.epilogue or ():
+            expression, arrow, outputs = text.partition("->")
+            names = set(re.findall(r"[A-Za-z_]\w*", expression))
+            read |= names
+            gates = self.gate if self.gate and "acc" not in names else [None]
+            for gate in gates:
+                parsed = parse(expression, [name for name in forms if name in names], gate and gate.value)
+                parsed = parsed._replace(outputs=outputs_of(outputs, "--epilogue") if arrow else ())
+                found.append(WithEpilogue(parsed, [forms[name] for name in parsed.operands]))
+        if unread := [name for name in forms if name not in read]:
+            raise ArgumentValueError(f"--operand={forms[unread[0]]} is read by no --epilogue: leave it out")
+        if self.gate and not any(isinstance(each, WithEpilogue) and each.expression.gate for each in found):
+            raise ArgumentValueError("--gate pairs columns for an --epilogue over x and y: give one")
+        if found and self_check:
+            raise ArgumentValueError("--self-check times one contender, and --epilogue adds others: leave one out")
+        return found
 
 
 @dataclass(frozen=True, slots=True)

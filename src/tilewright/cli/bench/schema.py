@@ -17,6 +17,7 @@ class Measurement(Part):
     samples_us: Annotated[list[Positive], Field(min_length=1, max_length=10_000)]
     speed_of_light_share: Figure = ABSENT
     read_share: Figure = ABSENT
+    cost: Annotated[float, Field(ge=-1, le=1e30)] = ABSENT
     ratio: Ratio = ABSENT
     watts: Figure = ABSENT
     joules_per_tflop: Figure = ABSENT

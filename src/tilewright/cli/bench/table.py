@@ -94,13 +94,18 @@ _COLUMNS = (
     _Column("TFLOP/s", "tflops", "{:.4g}".format),
     _Column("light", "speed_of_light_share", "{:.0%}".format),
     _Column("read", "read_share", "{:.1%}".format),
+    _Column("cost", "cost", "{:+.1%}".format),
     _Column("times {baseline}", "ratio", _ratio),
     _Column("W", "watts", "{:.0f}".format),
     _Column("J/TFLOP", "joules_per_tflop", "{:.3f}".format),
     _Column("MHz", "sm_clock_mhz", "{:.0f}".format),
     _Column("°C", "celsius", "{:.0f}".format),
 )
-"""The columns of a table; light: the reached share of the speed of light; read: of a read of the same weights."""
+"""The columns of a table.
+
+light: the reached share of the speed of light; read: of a read of the same weights; cost: of an epilogue, how much more
+time it takes than the plain product.
+"""
 
 
 def _show_heat(heat: list[dict[str, Any]], protocols: list[str]) -> None:

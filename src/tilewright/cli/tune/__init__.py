@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tilewright.cli.output import Bar
     from tilewright.hardware import Hardware
     from tilewright.jit.pool import CompilerPool
-    from tilewright.planner.tuned import Entry, Store
+    from tilewright.planner.tuned import Store
+    from tilewright.planner.tuned_table import Entry
     from tilewright.problem import Problem
     from tilewright.tuning import Tuned
     from tilewright.tuning.search import Progress
@@ -78,7 +79,8 @@ def tune(
       tilewright tune --export h200.json
       tilewright tune --import h200.json
     """
-    from tilewright.planner.tuned import encode, label, store, write_whole
+    from tilewright.planner.tuned import label, store, write_whole
+    from tilewright.planner.tuned_table import encode
     from tilewright.tuning.candidates import tunable
 
     measures = suite is not None or bool(shapes.shape)

@@ -16,6 +16,7 @@ from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import FlatMemory
 from tilewright.emulator.program.blocks import Block
 from tilewright.emulator.ptx.syntax import Instruction
+from tilewright.errors import ArgumentTypeError
 
 
 class Observer:
@@ -189,7 +190,24 @@ class Observer:
 EVENTS = tuple(name for name in vars(Observer) if not name.startswith("_"))
 
 
-def misspelt(observer: Observer) -> Iterator[tuple[str, str]]:
+def require_observers(observers: object) -> None:
+    """Raise an ArgumentTypeError unless `observers` are a sequence of Observers without misspelt events."""
+    if not isinstance(observers, Sequence):
+        raise ArgumentTypeError(f"observers is {observers!r} and must be a sequence of them, such as [observer]")
+    for index, observer in enumerate(observers):
+        if not isinstance(observer, Observer):
+            raise ArgumentTypeError(
+                f"observers[{index}] is {observer!r} and must be an Observer: derive its class from "
+                "tilewright.emulator.Observer"
+            )
+        for name, event in _misspelt(observer):
+            raise ArgumentTypeError(
+                f"observers[{index}] has a method {name!r}, which is no event and would never be told: did you "
+                f"mean {event!r}? Rename it"
+            )
+
+
+def _misspelt(observer: Observer) -> Iterator[tuple[str, str]]:
     """The public methods of an observer whose names are nearly those of events, each with the event."""
     for name in dir(observer):
         if name not in EVENTS and not name.startswith("_") and callable(getattr_static(observer, name, None)):

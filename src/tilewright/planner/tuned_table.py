@@ -1,0 +1,219 @@
+"""Tables of tuned Configs: what an entry says, how entries are found, and the text of a file of them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from math import gcd
+from typing import Any, NamedTuple
+
+from tilewright.errors import ArgumentValueError
+from tilewright.kernels.kernel import fields_of
+from tilewright.kernels.registry import KERNELS
+from tilewright.problem import Matrix, Problem
+
+FORMAT = 2
+"""The format of the files; others are refused."""
+
+LINE = 128
+"""Rows that begin on lines of L2 are aligned as well as can be."""
+
+
+class Key(NamedTuple):
+    """What a tuned Config depends on besides m, kernels and GPU.
+
+    alignment: of the rows of a, b and out in bytes, at most LINE; 0 where no stride is 1.
+    shared: the operands that all batches share. epilogue: what is read besides a and b, with the types and what of
+    the strides counts, and the activation or the expression.
+    """
+
+    n: int
+    k: int
+    batch: int
+    layout: str
+    dtype: str
+    out_dtype: str
+    alignment: tuple[int, ...]
+    shared: str
+    epilogue: str
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Key":
+        """The Key of a problem."""
+        matrices = dict(problem.operands())
+        words = [f"{name} {_form(matrix)}" for name, matrix in problem.epilogue.read()]
+        activation, expression = problem.epilogue.activation, problem.epilogue.expression
+        words += [str(each) for each in (activation, expression and expression.gate, expression) if each is not None]
+        words += [f"{name} {_form(matrix)}" for name, matrix in problem.epilogue.written()]
+        words += ["batch-invariant"] if problem.batch_invariant else []
+        shared = [name for name in ("a", "b") if problem.batch and not any(matrices[name].batch_strides)]
+        return cls(
+            problem.n,
+            problem.k,
+            problem.batch_count,
+            problem.layout,
+            problem.a.dtype.name,
+            problem.out.dtype.name,
+            tuple(_alignment(matrices[name]) for name in ("a", "b", "out")),
+            " ".join(shared),
+            ", ".join(words),
+        )
+
+
+def _form(matrix: Matrix) -> str:
+    """The type of an addend, its strides if they are 0 or 1, and the alignment of its rows."""
+    strides = ",".join(str(stride) if stride in (0, 1) else "n" for stride in (matrix.row_stride, matrix.column_stride))
+    return f"{matrix.dtype} ({strides}) by {_alignment(matrix)}"
+
+
+def _alignment(matrix: Matrix) -> int:
+    if 1 not in (matrix.row_stride, matrix.column_stride):
+        return 0
+    outer = matrix.row_stride if matrix.column_stride == 1 else matrix.column_stride
+    strides = gcd(LINE, *(stride * matrix.dtype.nbytes for stride in (outer, *matrix.batch_strides)))
+    return strides if matrix.alignment >= 16 else min(strides, matrix.alignment)
+
+
+class Entry(NamedTuple):
+    """A tuned choice: for products of `key` and m rows, `kernel` with the fields of its Config took `us`.
+
+    date: when that was measured, in ISO 8601; of two entries for one product the later one counts.
+    nvrtc: the compiler's version, for information. Another one makes nearly the same code of a kernel, so the order of
+    its Configs hardly changes, and the entry stays good advice.
+    """
+
+    key: Key
+    m: int
+    kernel: str
+    config: Mapping[str, Any]
+    us: float
+    date: str
+    nvrtc: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        values = self._asdict()
+        key = values.pop("key")
+        return {"m": self.m, **key._asdict(), **values}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "Entry":
+        """The entry that `as_dict` wrote; an ArgumentValueError says what is wrong with another."""
+        if not isinstance(values, dict) or values.keys() != _TYPES.keys():
+            raise ArgumentValueError(f"{str(values)[:80]} is no entry: give it exactly the members {', '.join(_TYPES)}")
+        for name, kind in _TYPES.items():
+            if type(values[name]) is not kind:
+                raise ArgumentValueError(
+                    f"an entry has {name}={str(values[name])[:80]!r}: write one of type {kind.__name__}"
+                )
+        if values["kernel"] not in KERNELS:
+            raise ArgumentValueError(f"an entry has kernel={values['kernel']!r}: use {', '.join(KERNELS)}")
+        if not all(type(nbytes) is int for nbytes in values["alignment"]):
+            raise ArgumentValueError(f"an entry has alignment={str(values['alignment'])[:80]}: write whole numbers")
+        known = fields_of(KERNELS[values["kernel"]].config_type)
+        if values["config"].keys() != known.keys():
+            raise ArgumentValueError(
+                f"an entry has another config than {values['kernel']}'s: give it exactly the fields {', '.join(known)}"
+            )
+        try:
+            datetime.fromisoformat(values["date"])
+        except ValueError:
+            raise ArgumentValueError(
+                f"an entry has date={values['date'][:80]!r}: write one in ISO 8601, such as 2026-11-22T14:00:00+00:00"
+            ) from None
+        key = Key(**{name: values[name] for name in Key._fields} | {"alignment": tuple(values["alignment"])})
+        return cls(key, *(values[name] for name in ("m", "kernel", "config", "us", "date", "nvrtc")))
+
+    def made_config(self) -> Any:
+        """The Config."""
+        return KERNELS[self.kernel].config_type(**self.config)
+
+
+_TYPES: dict[str, type] = {
+    "m": int, "n": int, "k": int, "batch": int, "layout": str, "dtype": str, "out_dtype": str, "alignment": list,
+    "shared": str, "epilogue": str, "kernel": str, "config": dict, "us": float, "date": str,
+    "nvrtc": str,
+}  # fmt: skip
+
+
+def bucket(m: int) -> int:
+    """The largest m of the bucket that m belongs to: each to 16, then 32, 64, and 128, 192, 256, 384, 512, ..."""
+    if m <= 16:
+        return m
+    power = 1 << (m - 1).bit_length()
+    return power * 3 // 4 if power >= 256 and m <= power * 3 // 4 else power
+
+
+class Table:
+    """The entries of one file, or of several.
+
+    extents: all (n, k). Most products have none of them, which is quicker to see than a Key to make.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()):
+        self._entries: dict[Key, dict[int, Entry]] = {}
+        self.extents: set[tuple[int, int]] = set()
+        for entry in entries:
+            self.add(entry)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._entries.values()))
+
+    def add(self, entry: Entry, *, replaces: bool = False) -> None:
+        """Add an entry, unless a later one for the same product is there that it does not replace."""
+        self.extents.add((entry.key.n, entry.key.k))
+        of_key = self._entries.setdefault(entry.key, {})
+        if replaces or entry.m not in of_key or of_key[entry.m].date <= entry.date:
+            of_key[entry.m] = entry
+
+    def find(self, key: Key, m: int) -> Entry | None:
+        """The entry for m, or else the one for the nearest m in its bucket, a larger one rather than a smaller."""
+        of_key = self._entries.get(key)
+        if not of_key:
+            return None
+        near = [known for known in of_key if bucket(known) == bucket(m)]
+        return of_key[min(near, key=lambda known: (known < m, abs(known - m)))] if near else None
+
+    def entries(self) -> list[Entry]:
+        """All entries, in the order of their products."""
+        return sorted(
+            (entry for of_key in self._entries.values() for entry in of_key.values()),
+            key=lambda entry: (entry.key, entry.m),
+        )
+
+
+@cache
+def kernels_digest() -> str:
+    """What the entries of a table hold for: the kernels that the planner chooses from."""
+    return sha256("".join(kernel.digest for kernel in KERNELS.values()).encode()).hexdigest()
+
+
+def encode(table: Table, gpu: str) -> str:
+    """The text of a file, one entry a line."""
+    head = json.dumps({"format": FORMAT, "gpu": gpu, "kernels": kernels_digest()})[:-1]
+    lines = ",\n".join(json.dumps(entry.as_dict()) for entry in table.entries())
+    return f'{head}, "entries": [\n{lines}\n]}}\n'
+
+
+def decode(text: str, gpu: str | None = None, *, of_kernels: str | None = None) -> tuple[str, Table]:
+    """The GPU and the Table of a file's text.
+
+    An ArgumentValueError says what is wrong with another text, or with one for another GPU than `gpu` or for other
+    kernels than `of_kernels`, a digest; None is for any.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentValueError(f"it is not JSON ({error}): tune again, or take an undamaged copy") from None
+    if not isinstance(content, dict) or content.keys() != {"format", "gpu", "kernels", "entries"}:
+        raise ArgumentValueError("it is not a table of tuned Configs: `tilewright tune --export` writes one")
+    if content["format"] != FORMAT:
+        raise ArgumentValueError(f"it has format {content['format']!r}, and this version reads {FORMAT}: tune again")
+    if of_kernels not in (None, content["kernels"]):
+        raise ArgumentValueError("it was measured with other kernels than this version's: tune again")
+    if not isinstance(content["gpu"], str) or gpu not in (None, content["gpu"]):
+        raise ArgumentValueError(f"it is for GPU {content['gpu']!r}, and this one is {gpu!r}: tune on this GPU")
+    if not isinstance(content["entries"], list):
+        raise ArgumentValueError("its entries are no list: take an undamaged copy")
+    return content["gpu"], Table(map(Entry.from_dict, content["entries"]))
