@@ -22,13 +22,13 @@ struct RingPosition {
   }
 };
 
-// The arrivals that make a slot full: that of the thread that announces bytes of TMA, or those that
-// a Config names.
+// The arrivals that make a slot full: those that a Config names, or that of the thread that
+// announces the bytes of TMA.
 template <class Config>
-constexpr int fill_arrivals = 1;
-template <class Config>
-  requires requires { Config::fill_arrivals; }
-constexpr int fill_arrivals<Config> = Config::fill_arrivals;
+__device__ constexpr int fill_arrivals() {
+  if constexpr (requires { Config::fill_arrivals; }) return Config::fill_arrivals;
+  return 1;
+}
 
 // A slot is full when all bytes of its stage have arrived in this CTA. It is empty when it has been
 // read by the consumers of every CTA to which this CTA's producer writes.
@@ -58,7 +58,7 @@ class Pipeline {
   // Called by one thread, before `ClusterPlace::sync` (rule 5).
   __device__ __forceinline__ void init() const {
     for (int slot = 0; slot < Config::stages; ++slot) {
-      mbarrier_init(full + 8 * slot, fill_arrivals<Config>);  // the bytes are counted besides
+      mbarrier_init(full + 8 * slot, fill_arrivals<Config>());  // the bytes are counted besides
       mbarrier_init(empty + 8 * slot, Config::consumers * partners);
     }
     fence_mbarrier_init();
