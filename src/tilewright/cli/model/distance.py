@@ -90,7 +90,7 @@ def dsmem(output: PictureOptions, record: Record = None, chip: Chip = "H200") ->
     \b
     Examples:
       tilewright model dsmem
-      tilewright model dsmem --record results/loads_h200.json
+      tilewright model dsmem --chip A100
       tilewright model dsmem --chip H800 --json
       tilewright model dsmem --plot dsmem.svg
     """
