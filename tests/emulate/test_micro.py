@@ -1,14 +1,15 @@
 """The microbenchmarks' kernels in the emulator: they break no rule, and their sums are right."""
 
 import json
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.bench.micro import fma, loads, wgmma
-from tilewright.bench.micro.runners import EmulatedRunner
+from tilewright.bench.micro import fma, loads, strides, wgmma
+from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
 from tilewright.cli import app
 from tilewright.errors import ArgumentValueError, TilewrightError
 from tilewright.hardware import A100, H200
@@ -199,3 +200,60 @@ def test_a_gpu_without_wgmma_is_refused():
 
     with pytest.raises(ArgumentValueError, match="A100 has no wgmma"):
         next(wgmma.measure([wgmma.Case(wgmma.KINDS[0], 8)], Older()))
+
+
+@pytest.mark.parametrize("stride", [32, 48, 4096])
+def test_reads_by_stride(stride):
+    """Of 2 CTAs: some threads read several sectors, some none, and the last sector is whole."""
+    kernel = build(strides.unit())
+    assert kernel.spill_bytes == 0
+    assert strides.run(strides.Case(stride), kernel, RUNNER, 1 << 20) is None
+
+
+def test_a_sector_that_is_not_read_is_no_measurement():
+    class Forgetful(EmulatedRunner):
+        def run(self, kernel, shape, read, written, numbers):
+            super().run(kernel, shape, read, written, [numbers[0] - 1, numbers[1]])
+
+    with pytest.raises(TilewrightError, match="strided_read gives a wrong result on the emulator"):
+        strides.run(strides.Case(64), build(strides.unit()), Forgetful(), 1 << 16)
+
+
+def test_the_command_for_strides(tmp_path):
+    path = tmp_path / "record.json"
+    words = ["bench", "micro", "strides", "--stride", "32,1024", "--fetch", "32", "--backend", "emulator"]
+    done = CliRunner().invoke(app, [*words, "--output", str(path), "--json"])
+    record = json.loads(done.stdout)
+    assert record == json.loads(path.read_text())
+    assert [(case["stride"], case["measured"], case["model"]) for case in record["cases"]] == [
+        (32, None, 4.8e12),
+        (1024, None, pytest.approx(2.048e12)),
+    ]
+    assert CliRunner().invoke(app, words).stdout.startswith("2 reads break no rule")
+    for wrong, said in (("16", "stride=16 is not measured"), ("40", "whole pieces of 16")):
+        refused = CliRunner().invoke(app, [*words, "--stride", wrong])
+        assert (refused.exit_code, said in refused.stderr) == (2, True)
+    assert "fetch=48 is no limit of L2: use 32, 64, 128" in CliRunner().invoke(app, [*words, "--fetch", "48"]).stderr
+
+
+def test_strides_on_a_gpu_show_the_rate_of_wanted_sectors(monkeypatch):
+    class Gpu(GpuRunner):
+        hardware = H200._replace(sm_count=1)
+
+        def __init__(self):
+            pass
+
+        @contextmanager
+        def fetching(self, nbytes):
+            assert nbytes == 64
+            yield
+
+        def seconds(self, kernel, shape, ones, written, numbers):
+            RUNNER.run(kernel, shape, [np.ones(ones, np.uint32)], written, numbers)
+            return 1e-6
+
+    monkeypatch.setattr("tilewright.cli.bench.micro.wants_gpu", lambda backend: True)
+    monkeypatch.setattr("tilewright.bench.micro.runners.GpuRunner", Gpu)
+    monkeypatch.setattr("tilewright.bench.micro.strides.BYTES", 1 << 20)
+    done = CliRunner().invoke(app, ["bench", "micro", "strides", "--stride", "128", "--fetch", "64"])
+    assert done.stdout.splitlines()[1].split() == ["128", "64", "0.26", "4.80"]
