@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import ceil, log2
 from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -46,18 +47,25 @@ class GemvConfig:
 MOST_ROWS = 16
 """The most rows of a tile. Products of more rows read the weights again for each tile."""
 
-_LAUNCH_SECONDS, _STREAMED = 2.3e-6, 0.95
-"""A launch in a graph, and the share of the data sheet's bandwidth: 17 to 470 MB in 6.0 to 105 us on an H200."""
+_LAUNCH_SECONDS, _CTA_SECONDS, _EXCHANGE_SECONDS = 1.35e-6, 0.83e-6, 0.9e-6
+"""A launch in a graph; what a CTA does besides its steps; the same for CTAs that split k and add their sums."""
 
-_LATENCY_SECONDS = 0.8e-6
-"""The time in which memory answers on an H200 while all SMs ask."""
+_LATENCY_SECONDS, _LOAD_SECONDS, _READ_SECONDS = 0.58e-6, 1.06e-9, 2.6e-9
+"""The time in which memory answers, and what each load of weights or activations that a warp of the SM has under way
+adds to it."""
 
-_L2_BANDWIDTH = 14e12
-"""Bytes per second of activations that all CTAs read again from L2, on an H200 with 16 rows."""
+_STREAMED, _SM_BANDWIDTH, _ACROSS = 1.1, 60e9, 1.12
+"""The share of the data sheet's bandwidth, before what `_together` adds; the bytes per second that an SM can read; how
+much longer it takes where B is contiguous along n."""
 
-_EXCHANGE_SECONDS = 0.4e-6
-"""What CTAs that split k take to add their sums: a guess."""
+_WAVES_TOGETHER = 0.39
+"""The share of the last wave's empty places that costs time, for the first wave; CTAs of later ones begin apart."""
 
+_TOGETHER = 2.5
+"""How times add up that overlap: the norm of their vector."""
+
+"""These were fitted to results/gemv_h200.json, with which the model's choice takes 1.024 times the best one's time where
+B is contiguous along k, and 1.037 times otherwise."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemvConstants(Constants):
@@ -202,7 +210,7 @@ class GemvKernel(Kernel):
     def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out, or a cluster; it waits for earlier grids itself."""
         tiles = self.tile_count(constants, problem)
-        return LaunchShape(tiles, constants.threads, constants.cluster, constants.smem_bytes, dependent=True)
+        return LaunchShape(tiles, constants.threads, constants.cluster, constants.smem_bytes, True, keeps_l1=True)
 
     def _check_limits(self, config: Any, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         if not 0 <= config.prefetch < 2**31:
@@ -215,23 +223,38 @@ class GemvKernel(Kernel):
         return super()._check_limits(config, constants, problem, hardware)
 
     def predict(self, config: GemvConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
-        """The time in which its bytes cross GMEM, or those in flight allow, which no power state changes.
-
-        Each CTA also reads the activations again, from L2.
-        """
+        """The time of its waves: bytes cross GMEM, or steps wait for memory, which no power state changes."""
         oriented = self.oriented(config, problem)
         constants = self.derive(config, self.features(oriented))
         ctas = self.tile_count(constants, oriented)
-        at_once = min(ctas, hardware.sm_count * config.ctas)
-        in_flight = at_once * constants.threads * constants.load_words * 4
-        streamed = oriented.minimum_bytes / (_STREAMED * hardware.memory_bandwidth)
-        answered = oriented.minimum_bytes / in_flight * _LATENCY_SECONDS
-        again = ctas * config.tile_m * oriented.k / config.split_k * constants.Input.nbytes / _L2_BANDWIDTH
-        exchange = _EXCHANGE_SECONDS if config.split_k > 1 else 0.0
-        seconds = _LAUNCH_SECONDS + max(streamed, answered) + again + exchange
+        at_once = hardware.clusters(config.split_k) * config.split_k * config.ctas
+        seconds = _LAUNCH_SECONDS
+        if ctas <= at_once:
+            seconds += _wave_seconds(ctas, config, constants, oriented, hardware)
+        else:
+            waves = ctas / at_once
+            waves += _WAVES_TOGETHER * (ceil(waves) - waves) / waves
+            seconds += waves * _wave_seconds(at_once, config, constants, oriented, hardware)
         made = ctas // config.split_k * config.tile_m * config.tile_n
         used = oriented.m * oriented.n * oriented.batch_count / made
         return Prediction(ctas, ceil_div(ctas, at_once), used, seconds, oriented.flops)
+
+
+def _wave_seconds(
+    ctas: int, config: GemvConfig, constants: GemvConstants, problem: Problem, hardware: Hardware
+) -> float:
+    """How long so many CTAs take that begin together."""
+    rounds = ceil_div(ceil_div(problem.k, constants.tile_k), constants.workers * config.in_flight)
+    reads = max(config.tile_m * config.k_parts // 8, 1)
+    warps = config.warps * config.ctas
+    under_way = warps * config.in_flight * (_LOAD_SECONDS * _loads(config, constants.b_k_major) + _READ_SECONDS * reads)
+    waiting = _CTA_SECONDS + rounds * (_LATENCY_SECONDS + under_way)
+    waiting += _EXCHANGE_SECONDS * log2(config.split_k)
+    of_cta = config.tile_n * problem.k / config.split_k * constants.Input.nbytes
+    streaming = ctas * of_cta / (_STREAMED * hardware.memory_bandwidth)
+    reading = ceil_div(ctas, hardware.sm_count) * of_cta / _SM_BANDWIDTH
+    seconds: float = sum(part**_TOGETHER for part in (waiting, streaming, reading)) ** (1 / _TOGETHER) * (1.0 if constants.b_k_major else _ACROSS)
+    return seconds
 
 
 def _offered(problem: Problem) -> Iterator[GemvConfig]:
@@ -244,7 +267,8 @@ def _offered(problem: Problem) -> Iterator[GemvConfig]:
         tiles_n: Sequence[int] = [blocks * 16 // k_parts for blocks in (4, 2, 1)]
     else:
         tile_m, k_parts, tiles_n = max(tile_m, 8), 1, (64, 128)
-    for split_k, tile_n, warps, loads in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (8, 4, 16)):
+    least = 4 if k_major else 8  # loads that a thread has under way: more help nobody
+    for split_k, tile_n, warps, loads in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
         config = GemvConfig(tile_m, tile_n, k_parts, warps, split_k=split_k)
         in_flight, rest = divmod(loads, _loads(config, k_major))
         if in_flight and not rest and tile_m * tile_n % (2 * split_k) == 0:
