@@ -127,6 +127,7 @@ def test_the_command_for_chains():
 
 OPCODES = {
     loads.Case("SMEM"): "ld.shared.", loads.Case("SMEM", "atomic"): "atom.shared.",
+    loads.Case("SMEM", "index"): "ld.shared.",
     loads.Case("DSMEM"): "ld.shared::cluster.", loads.Case("DSMEM", "atomic"): "atom.shared::cluster.",
     loads.Case("L1"): "ld.global.ca.", loads.Case("L2"): "ld.global.cg.", loads.Case("L2", "atomic"): "atom.global.",
 }  # fmt: skip
@@ -140,6 +141,20 @@ def test_a_chain_of_loads(case):
     mix = instruction_mix(kernel.ptx, "ptx")
     counted = sum(count for name, count in mix.items() if name.startswith(OPCODES[case]))
     assert counted >= 2 * loads.STEPS  # once to warm up, once with clocks
+
+
+def test_all_chains_are_tested():
+    assert set(loads.CASES) == OPCODES.keys()
+
+
+def test_a_chain_of_indices_computes_an_address_in_each_step():
+    plain, indexed = (build(loads.Case("SMEM", each).unit()).ptx for each in ("load", "index"))
+
+    def computed(ptx):
+        mix = instruction_mix(ptx, "ptx")
+        return sum(count for name, count in mix.items() if name.startswith(("shl.", "add.", "mad.", "mul.")))
+
+    assert computed(indexed) >= computed(plain) + 2 * loads.STEPS
 
 
 def test_a_chain_goes_through_all_entries_and_back():
@@ -160,12 +175,18 @@ def test_a_chain_that_ends_elsewhere_is_no_measurement(monkeypatch):
         loads.run(case, kernel, RUNNER, rounds=1)
 
 
-def test_published_latencies_stand_beside_chains():
-    assert [loads.published_clocks(loads.Case(place), H200) for place in loads.PLACES] == [29, 180, 41, 263]
+def test_the_model_stands_beside_chains():
+    by_model = {(case.place, case.operation): loads.model_clocks(case, H200) for case in loads.CASES}
+    assert [by_model[place, "load"] for place in loads.PLACES] == [29, 180, 41, 263]
+    assert [by_model[place, "atomic"] for place in ("SMEM", "DSMEM", "L2")] == [29, 187, 367]
+    assert by_model["SMEM", "index"] == 29
+    assert loads.model_clocks(loads.Case("L2", "atomic"), A100) is None
     with pytest.raises(ArgumentValueError, match="DSMEM is not on A100"):
-        loads.published_clocks(loads.Case("DSMEM"), A100)
+        loads.model_clocks(loads.Case("DSMEM"), A100)
     with pytest.raises(ArgumentValueError, match="L1:atomic does not exist"):
         loads.Case("L1", "atomic")
+    with pytest.raises(ArgumentValueError, match="L2:index is not measured: use SMEM:index"):
+        loads.Case("L2", "index")
 
 
 def test_the_command_for_loads():
@@ -174,7 +195,7 @@ def test_the_command_for_loads():
     cases = json.loads(done.stdout)["cases"]
     assert [(case["place"], case["operation"], case["median"], case["model"]) for case in cases] == [
         ("DSMEM", "load", None, 180),
-        ("DSMEM", "atomic", None, 180),
+        ("DSMEM", "atomic", None, 187),
     ]
     refused = CliRunner().invoke(app, [*words, "--place", "L3"])
     assert "--place='L3' is unknown: use SMEM, DSMEM, L1, L2" in refused.stderr

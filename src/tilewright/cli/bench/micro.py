@@ -121,8 +121,8 @@ def loads(
 ) -> None:
     """Count the clocks of loads and atomics in chains, each at the address that the one before has brought.
 
-    DSMEM is the shared memory of the other CTA of a cluster of two, which Hopper has. The last column is the published
-    latency of a load.
+    DSMEM is the shared memory of the other CTA of a cluster of two, which Hopper has. SMEM is also read by index, which
+    takes the computation of an address in each step. The last column is what `tilewright model dsmem` says.
 
     \b
     Examples:
@@ -130,14 +130,13 @@ def loads(
       tilewright bench micro loads --place SMEM --place DSMEM
       tilewright bench micro loads --place DSMEM --backend emulator --json
     """
-    from tilewright.bench.micro.loads import OPERATIONS, PLACES, Case, measure
+    from tilewright.bench.micro.loads import CASES, PLACES, measure
     from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
 
     for place in places or ():
         if place not in PLACES:
             raise ArgumentValueError(f"--place={place!r} is unknown: use {', '.join(PLACES)}")
-    chosen = [place for place in PLACES if not places or place in places]
-    wanted = [Case(place, each) for place in chosen for each in OPERATIONS if (place, each) != ("L1", "atomic")]
+    wanted = [case for case in CASES if not places or case.place in places]
     require_writable("--output", output)
     on_gpu = wants_gpu(backend)
     runner = GpuRunner() if on_gpu else EmulatedRunner()
@@ -285,7 +284,11 @@ def _measure(
 
     def cells(case: dict[str, Any]) -> tuple[str, ...]:
         clocks = (f"{case[part]:.2f}" for part in ("median", "least", "most"))
-        return (*(str(case[label]) for label in labels), *clocks, f"{case['model']:g}")
+        return (
+            *(str(case[label]) for label in labels),
+            *clocks,
+            "-" if case["model"] is None else f"{case['model']:g}",
+        )
 
     said = f"{count} kernels break no rule in the emulator, and their results are right; it has no clock"
     _show(record, (*labels, "clocks", "least", "most", "model"), cells, said, as_json=as_json)
