@@ -1,11 +1,17 @@
 """Records of `bench micro` beside the models of the speed of light and of DRAM: table, picture, and what is refused."""
 
 import json
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tilewright.bench.micro.power import DATA
 from tilewright.cli import app
+from tilewright.model.power import joules_per_tflop
+
+MEASURED = Path(__file__).parents[3] / "results/power_h200.json"
 
 
 def case(data, watts, mhz, tflops):
@@ -58,6 +64,20 @@ def test_strides_stand_below_what_is_possible(shown):
     assert rows[at + 1][-2:] == ["4.80", "2.05"]
     assert rows[at + 2] == ["measured,", "32", "bytes", "fetched", "4.25", "1.50"]
     assert rows[at + 3] == ["measured,", "64", "bytes", "fetched", "4.50", "-"]
+
+
+def test_what_an_h200_did():
+    """The more bits change, the slower; what the page says of zeros; and joules as those of the model."""
+    found = {case["data"]: case for case in json.loads(MEASURED.read_text())["cases"]}
+    assert list(found) == list(DATA)
+    rates = [found[data]["tflops"] for data in DATA]
+    assert all(more >= less for more, less in pairwise(rates))
+    assert rates[0] / rates[-1] == pytest.approx(1.24, abs=0.01)
+    joules = {data: case["watts"] / case["tflops"] for data, case in found.items()}
+    assert joules["zeros"] / joules["randn"] == pytest.approx(0.5, abs=0.01)
+    assert joules["randn"] == pytest.approx(joules_per_tflop(), rel=0.01)
+    assert all(found[data]["watts"] > 690 for data in DATA[2:])
+    assert found["constant"]["watts"] < 470
 
 
 @pytest.mark.parametrize(("topic", "content"), [("speed-of-light", POWER), ("dram", STRIDES)])
