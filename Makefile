@@ -23,7 +23,7 @@ BIN := $(VENV)/bin/
 READY := $(VENV)/.installed-$(CUDA)
 endif
 
-SOURCES := src tests tools
+SOURCES := src tests tools examples
 LINTS := lint-style lint-format lint-types lint-cuda lint-spelling
 FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
 OTHERS := build/others

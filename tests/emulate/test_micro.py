@@ -1,14 +1,15 @@
 """The microbenchmarks' kernels in the emulator: they break no rule, and their sums are right."""
 
 import json
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.bench.micro import fma, loads, wgmma
-from tilewright.bench.micro.runners import EmulatedRunner
+from tilewright.bench.micro import fma, loads, strides, wgmma
+from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
 from tilewright.cli import app
 from tilewright.errors import ArgumentValueError, TilewrightError
 from tilewright.hardware import A100, H200
@@ -126,6 +127,7 @@ def test_the_command_for_chains():
 
 OPCODES = {
     loads.Case("SMEM"): "ld.shared.", loads.Case("SMEM", "atomic"): "atom.shared.",
+    loads.Case("SMEM", "index"): "ld.shared.",
     loads.Case("DSMEM"): "ld.shared::cluster.", loads.Case("DSMEM", "atomic"): "atom.shared::cluster.",
     loads.Case("L1"): "ld.global.ca.", loads.Case("L2"): "ld.global.cg.", loads.Case("L2", "atomic"): "atom.global.",
 }  # fmt: skip
@@ -139,6 +141,20 @@ def test_a_chain_of_loads(case):
     mix = instruction_mix(kernel.ptx, "ptx")
     counted = sum(count for name, count in mix.items() if name.startswith(OPCODES[case]))
     assert counted >= 2 * loads.STEPS  # once to warm up, once with clocks
+
+
+def test_all_chains_are_tested():
+    assert set(loads.CASES) == OPCODES.keys()
+
+
+def test_a_chain_of_indices_computes_an_address_in_each_step():
+    plain, indexed = (build(loads.Case("SMEM", each).unit()).ptx for each in ("load", "index"))
+
+    def computed(ptx):
+        mix = instruction_mix(ptx, "ptx")
+        return sum(count for name, count in mix.items() if name.startswith(("shl.", "add.", "mad.", "mul.")))
+
+    assert computed(indexed) >= computed(plain) + 2 * loads.STEPS
 
 
 def test_a_chain_goes_through_all_entries_and_back():
@@ -159,12 +175,18 @@ def test_a_chain_that_ends_elsewhere_is_no_measurement(monkeypatch):
         loads.run(case, kernel, RUNNER, rounds=1)
 
 
-def test_published_latencies_stand_beside_chains():
-    assert [loads.published_clocks(loads.Case(place), H200) for place in loads.PLACES] == [29, 180, 41, 263]
+def test_the_model_stands_beside_chains():
+    by_model = {(case.place, case.operation): loads.model_clocks(case, H200) for case in loads.CASES}
+    assert [by_model[place, "load"] for place in loads.PLACES] == [29, 180, 41, 263]
+    assert [by_model[place, "atomic"] for place in ("SMEM", "DSMEM", "L2")] == [29, 187, 367]
+    assert by_model["SMEM", "index"] == 29
+    assert loads.model_clocks(loads.Case("L2", "atomic"), A100) is None
     with pytest.raises(ArgumentValueError, match="DSMEM is not on A100"):
-        loads.published_clocks(loads.Case("DSMEM"), A100)
+        loads.model_clocks(loads.Case("DSMEM"), A100)
     with pytest.raises(ArgumentValueError, match="L1:atomic does not exist"):
         loads.Case("L1", "atomic")
+    with pytest.raises(ArgumentValueError, match="L2:index is not measured: use SMEM:index"):
+        loads.Case("L2", "index")
 
 
 def test_the_command_for_loads():
@@ -173,7 +195,7 @@ def test_the_command_for_loads():
     cases = json.loads(done.stdout)["cases"]
     assert [(case["place"], case["operation"], case["median"], case["model"]) for case in cases] == [
         ("DSMEM", "load", None, 180),
-        ("DSMEM", "atomic", None, 180),
+        ("DSMEM", "atomic", None, 187),
     ]
     refused = CliRunner().invoke(app, [*words, "--place", "L3"])
     assert "--place='L3' is unknown: use SMEM, DSMEM, L1, L2" in refused.stderr
@@ -199,3 +221,60 @@ def test_a_gpu_without_wgmma_is_refused():
 
     with pytest.raises(ArgumentValueError, match="A100 has no wgmma"):
         next(wgmma.measure([wgmma.Case(wgmma.KINDS[0], 8)], Older()))
+
+
+@pytest.mark.parametrize("stride", [32, 48, 4096])
+def test_reads_by_stride(stride):
+    """Of 2 CTAs: some threads read several sectors, some none, and the last sector is whole."""
+    kernel = build(strides.unit())
+    assert kernel.spill_bytes == 0
+    assert strides.run(strides.Case(stride), kernel, RUNNER, 1 << 20) is None
+
+
+def test_a_sector_that_is_not_read_is_no_measurement():
+    class Forgetful(EmulatedRunner):
+        def run(self, kernel, shape, read, written, numbers):
+            super().run(kernel, shape, read, written, [numbers[0] - 1, numbers[1]])
+
+    with pytest.raises(TilewrightError, match="strided_read gives a wrong result on the emulator"):
+        strides.run(strides.Case(64), build(strides.unit()), Forgetful(), 1 << 16)
+
+
+def test_the_command_for_strides(tmp_path):
+    path = tmp_path / "record.json"
+    words = ["bench", "micro", "strides", "--stride", "32,1024", "--fetch", "32", "--backend", "emulator"]
+    done = CliRunner().invoke(app, [*words, "--output", str(path), "--json"])
+    record = json.loads(done.stdout)
+    assert record == json.loads(path.read_text())
+    assert [(case["stride"], case["measured"], case["model"]) for case in record["cases"]] == [
+        (32, None, 4.8e12),
+        (1024, None, pytest.approx(2.048e12)),
+    ]
+    assert CliRunner().invoke(app, words).stdout.startswith("2 reads break no rule")
+    for wrong, said in (("16", "stride=16 is not measured"), ("40", "whole pieces of 16")):
+        refused = CliRunner().invoke(app, [*words, "--stride", wrong])
+        assert (refused.exit_code, said in refused.stderr) == (2, True)
+    assert "fetch=48 is no limit of L2: use 32, 64, 128" in CliRunner().invoke(app, [*words, "--fetch", "48"]).stderr
+
+
+def test_strides_on_a_gpu_show_the_rate_of_wanted_sectors(monkeypatch):
+    class Gpu(GpuRunner):
+        hardware = H200._replace(sm_count=1)
+
+        def __init__(self):
+            pass
+
+        @contextmanager
+        def fetching(self, nbytes):
+            assert nbytes == 64
+            yield
+
+        def seconds(self, kernel, shape, ones, written, numbers):
+            RUNNER.run(kernel, shape, [np.ones(ones, np.uint32)], written, numbers)
+            return 1e-6
+
+    monkeypatch.setattr("tilewright.cli.bench.micro.wants_gpu", lambda backend: True)
+    monkeypatch.setattr("tilewright.bench.micro.runners.GpuRunner", Gpu)
+    monkeypatch.setattr("tilewright.bench.micro.strides.BYTES", 1 << 20)
+    done = CliRunner().invoke(app, ["bench", "micro", "strides", "--stride", "128", "--fetch", "64"])
+    assert done.stdout.splitlines()[1].split() == ["128", "64", "0.26", "4.80"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.bench import contenders
+from tilewright.bench import Absent, contenders
 from tilewright.bench.stream_read import StreamRead, StreamReadConfig
 from tilewright.dtypes import bf16
 from tilewright.hardware import H200, SECTOR_BYTES
@@ -76,7 +76,7 @@ def test_the_contender_reads_the_weights_of_each_set(monkeypatch):
     assert not prepared.multiplies
     assert not contenders.is_peer("read")
     inputs.problem = problem(3, 3)
-    with pytest.raises(contenders.Absent, match="packed"):
+    with pytest.raises(Absent, match="packed"):
         contender.prepare(inputs)
 
 

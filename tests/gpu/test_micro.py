@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.bench.inputs import Shape
-from tilewright.bench.micro import fma, power, wgmma
+from tilewright.bench.micro import fma, power, strides, wgmma
 from tilewright.bench.micro.runners import GpuRunner
 from tilewright.cli.products import problem_of
 from tilewright.measure.protocol import Settled
@@ -33,3 +33,10 @@ def test_products_of_several_kinds_of_data(gpu):
     found = power.measure(problem, power.DATA, power.gpu_stand(problem), quick)
     assert [each.data for each in found] == list(power.DATA)
     assert all(each.tflops > 0 for each in found)
+
+
+def test_reads_by_stride(gpu, runner):
+    wanted = [strides.Case(stride, fetch) for stride in (32, 4096) for fetch in strides.FETCHES]
+    found = list(strides.measure(wanted, runner, 1 << 28))
+    assert all(each.measured > 0 for each in found)
+    assert len(found) == len(wanted)

@@ -6,18 +6,35 @@ import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from support.contenders import SHAPE, FakeContender, FakeInputs
-from tilewright.bench import Burst, Inputs, Settled, Tilewright, compare, contenders, inputs, session
+from tilewright.backends.gpu import GpuBackend
+from tilewright.bench import (
+    Absent,
+    Burst,
+    CublasLt,
+    Inputs,
+    Quack,
+    Settled,
+    Tilewright,
+    TilewrightTuned,
+    Triton,
+    compare,
+    contenders,
+    inputs,
+    peers,
+    session,
+)
 from tilewright.bench.contenders import PEERS, READ, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
 from tilewright.dtypes import fp32
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.ladder.hopper import ScheduleConfig
+from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.measure.sensors import Reading
 
@@ -121,7 +138,7 @@ def triton(monkeypatch):
         "torch._inductor.config": settings,
         "torch._inductor.select_algorithm": selecting,
     }
-    monkeypatch.setattr(contenders, "_imported", lambda module, package: modules[module])
+    monkeypatch.setattr(peers, "_imported", lambda module, package: modules[module])
     tuned = []
 
     def mm(a, b):
@@ -135,7 +152,7 @@ def triton(monkeypatch):
 
 def test_triton_replaces_results_of_its_own_and_leaves_the_inputs_alone(triton):
     given = SimpleNamespace(torch=triton.torch, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
-    prepared = contenders.Triton().prepare(given)
+    prepared = Triton().prepare(given)
     assert list(prepared.outs) == ["a0 @ b0", "memory like out1"]
     prepared.launch(1)
     assert list(prepared.outs) == ["a0 @ b0", "a1 @ b1"]
@@ -152,12 +169,12 @@ def test_triton_keeps_the_winner_and_compiles_no_other_the_next_time(triton):
         Choice(name="triton_mm_persistent_tma_12", description="BLOCK_M=128, EVEN_K=(True)", seconds=1.0),
     ]
     given = SimpleNamespace(torch=triton.torch, sets=(("a0", "b0", "out0"),))
-    choice = contenders.Triton().prepare(given).choice
+    choice = Triton().prepare(given).choice
     assert choice == {"template": "triton_mm_persistent_tma", "parameters": "BLOCK_M=128, EVEN_K=(True)"}
     assert not triton.savers
     assert triton.patched.pop() == {}
     triton.tuned.clear()
-    assert contenders.Triton().prepare(given, choice).choice == choice
+    assert Triton().prepare(given, choice).choice == choice
     name, parameters = triton.patched.pop().values()
     assert re.search(name, "triton_mm_persistent_tma_7")
     assert not re.search(name, "triton_mm_7")
@@ -264,11 +281,21 @@ def test_without_torch_inputs_say_what_is_missing(monkeypatch):
 
 
 def test_contenders_are_found_by_name_and_once():
-    found = contenders_named(["cublas", "tilewright", "tilewright:mma", "cublas"])
-    assert [each.name for each in found] == ["cublas", "tilewright", "tilewright:mma"]
-    assert isinstance(found[2], Tilewright)
-    assert found[2].kernel == "mma"
-    for name in ("mkl", "tilewright:none", "cublas:mma"):
+    names = ["cublas", "tilewright", "tilewright:mma", "tilewright:serial", "tilewright:gemv:serial"]
+    found: Any = contenders_named([*names, "cublas"])
+    assert [each.name for each in found] == names
+    assert [(each.kernel, each.serial) for each in found[1:]] == [
+        ("auto", False), ("mma", False), ("auto", True), ("gemv", True),
+    ]  # fmt: skip
+    for name in (
+        "mkl",
+        "mma",
+        "tilewright:",
+        "tilewright:none",
+        "cublas:mma",
+        "cublas:serial",
+        "tilewright:tuned:serial",
+    ):
         with pytest.raises(
             ValueError,
             match="exist: use tilewright, tilewright:tuned, tilewright:invariant, read, cublas, ",
@@ -279,7 +306,7 @@ def test_contenders_are_found_by_name_and_once():
 @pytest.mark.parametrize(("name", "module"), [("cublaslt", "nvmath"), ("triton", "triton"), ("quack", "quack")])
 def test_a_library_that_is_not_installed_is_absent(name, module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(contenders.Absent, match=r"is not installed: pip install"):
+    with pytest.raises(Absent, match=r"is not installed: pip install"):
         PEERS[name]().prepare(FakeInputs())
 
 
@@ -289,7 +316,7 @@ def test_a_library_that_is_there_and_cannot_be_imported_says_why(monkeypatch, tm
     (tmp_path / "quack/gemm_interface.py").write_text("import no_such_compiler")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "quack", raising=False)
-    with pytest.raises(contenders.Absent, match="cannot be imported: No module named 'no_such_compiler'"):
+    with pytest.raises(Absent, match="cannot be imported: No module named 'no_such_compiler'"):
         PEERS["quack"]().prepare(FakeInputs())
 
 
@@ -344,19 +371,19 @@ def cublaslt(monkeypatch):
         matmul_heuristic_result_dtype=RESULT,
     )
     modules = {"nvmath.linalg.advanced": advanced, "nvmath.bindings.cublasLt": bindings}
-    monkeypatch.setattr(contenders, "_imported", lambda name, package: modules[name])
-    monkeypatch.setattr(contenders, "version", lambda package: "0.6")
+    monkeypatch.setattr(peers, "_imported", lambda name, package: modules[name])
+    monkeypatch.setattr(peers, "version", lambda package: "0.6")
     monkeypatch.setattr(Matmul, "made", [])
     monkeypatch.setattr(Matmul, "tuned", 0)
     return SimpleNamespace(sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
 
 
 def test_cublaslt_tunes_once_and_keeps_the_algorithm(cublaslt):
-    choice = contenders.CublasLt().prepare(cublaslt).choice
+    choice = CublasLt().prepare(cublaslt).choice
     assert np.frombuffer(bytes.fromhex(choice), RESULT)["workspace_size"] == 2
     assert Matmul.tuned == 1
     Matmul.made.clear()
-    assert contenders.CublasLt().prepare(cublaslt, choice).choice == choice
+    assert CublasLt().prepare(cublaslt, choice).choice == choice
     assert Matmul.tuned == 1
     for each in Matmul.made:
         assert each.algorithms[0].algorithm._data["workspace_size"] == 2
@@ -387,12 +414,12 @@ def test_quack_is_held_to_a_choice_until_it_is_released(monkeypatch):
         GemmConfig=GemmConfig,
         AutotuneConfig=lambda config: SimpleNamespace(kwargs={"config": config}),
     )
-    monkeypatch.setattr(contenders, "_imported", lambda name, package: module)
-    monkeypatch.setattr(contenders, "version", lambda package: "0.6")
+    monkeypatch.setattr(peers, "_imported", lambda name, package: module)
+    monkeypatch.setattr(peers, "version", lambda package: "0.6")
     given = SimpleNamespace(sets=(("a0", "b0", "out0"),))
-    assert contenders.Quack().prepare(given).choice == {"tile_n": 256}
+    assert Quack().prepare(given).choice == {"tile_n": 256}
     assert Tuner.tuned == 1
-    prepared = contenders.Quack().prepare(given, {"tile_n": 192})
+    prepared = Quack().prepare(given, {"tile_n": 192})
     prepared.launch(0)
     assert Tuner.ran[1:] == [192, 192]
     assert (Tuner.tuned, prepared.choice) == (1, {"tile_n": 192})
@@ -405,9 +432,9 @@ def test_each_object_of_cublaslt_is_freed_once_also_where_a_later_one_has_no_pla
     monkeypatch.setattr(Matmul, "plans", plans)
     if plans == 1:
         with pytest.raises(MemoryError):
-            contenders.CublasLt().prepare(cublaslt)
+            CublasLt().prepare(cublaslt)
     else:
-        prepared = contenders.CublasLt().prepare(cublaslt)
+        prepared = CublasLt().prepare(cublaslt)
         assert [each.freed for each in Matmul.made] == [0, 0]
         prepared.release()
         assert [each.executed for each in Matmul.made] == [1, 1]
@@ -422,8 +449,7 @@ def test_ours_is_tuned_once_and_planned_with_what_was_found(monkeypatch):
         config = values_of(WgmmaConfig(tile_n=200, stages=3))
         return SimpleNamespace(entry=SimpleNamespace(kernel="wgmma", config=config))
 
-    def plan(a, b, *, out, kernel, config, batch_invariant=False):
-        assert not batch_invariant
+    def plan(a, b, *, out, kernel, config):
         planned.append((kernel, config))
         return SimpleNamespace(accumulator=fp32)
 
@@ -433,8 +459,8 @@ def test_ours_is_tuned_once_and_planned_with_what_was_found(monkeypatch):
     for name in ("CompilerPool", "GpuStand"):
         monkeypatch.setattr(contenders, name, lambda *arguments: nullcontext())
     given = SimpleNamespace(problem="a problem", hardware=None, device=0, sets=(("a0", "b0", "out0"),))
-    choice = json.loads(json.dumps(contenders.TilewrightTuned().prepare(given).choice))
-    again = contenders.TilewrightTuned().prepare(given, choice)
+    choice = json.loads(json.dumps(TilewrightTuned().prepare(given).choice))
+    again = TilewrightTuned().prepare(given, choice)
     assert tuned == ["a problem"]
     assert planned == [("wgmma", WgmmaConfig(tile_n=200, stages=3))] * 2
     assert again.choice == choice
@@ -449,9 +475,9 @@ def test_the_untuned_choice_does_not_depend_on_what_was_tuned(monkeypatch):
         raise NotImplementedError("no kernel takes it")
 
     monkeypatch.setattr(contenders, "choose", choose)
-    with pytest.raises(contenders.Absent, match="no kernel takes it"):
+    with pytest.raises(Absent, match="no kernel takes it"):
         Tilewright().prepare(FakeInputs())
-    with pytest.raises(contenders.Absent, match="no kernel takes it"):
+    with pytest.raises(Absent, match="no kernel takes it"):
         contenders_named(["tilewright:invariant"])[0].prepare(FakeInputs())
     assert asked == [(wanted, {"kernel": "auto", "config": None, "measured": False}) for wanted in (False, True)]
 
@@ -470,7 +496,7 @@ class Swept(Tilewright):
     """A Config that takes as long as it says."""
 
     def __init__(self, name, seconds, right=True):
-        self.name, self.kernel, self.config, self.batch_invariant = name, "auto", None, False
+        super().__init__(name=name)
         self.fake = FakeContender(name, seconds, right=right)
 
     def prepare(self, given, choice=None):
@@ -516,3 +542,27 @@ def test_disagreement_is_how_far_the_median_ratio_is_from_one():
     twice = [FakeContender("first", 1e-3), FakeContender("second", 1.02e-3)]
     found = disagreement(compare(twice, FakeInputs(), PROTOCOLS))
     assert found == pytest.approx({"burst": 0.02, "settled": 0.02})
+
+
+def test_serial_launches_are_those_of_the_plan_without_their_overlap(monkeypatch):
+    planned, launched = [], []
+
+    def plan(a, b, **options):
+        planned.append(options)
+        return SimpleNamespace(accumulator=fp32)
+
+    monkeypatch.setattr(contenders, "plan", plan)
+    monkeypatch.setattr(GpuBackend, "__init__", lambda *arguments: None)
+    contenders._serial_gpu.cache_clear()
+    given = FakeInputs()
+    given.sets = (("a0", "b0", "out0"),)
+    for name in ("tilewright", "tilewright:serial"):
+        contenders_named([name])[0].prepare(given)
+    contenders._serial_gpu.cache_clear()
+    usual, serial = planned
+    gpu = serial.pop("backend")
+    assert usual == serial
+    shape = LaunchShape(264, 256, 1, 0, dependent=True)
+    monkeypatch.setattr(GpuBackend, "prepare", lambda *arguments: launched.append(arguments[2]))
+    gpu.prepare(None, shape, None)
+    assert launched == [shape._replace(dependent=False)]

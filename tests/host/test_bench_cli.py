@@ -310,10 +310,10 @@ def test_without_a_gpu_it_says_so_and_what_works(no_gpu):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "neither SUITE nor --shape is given: give one of them; suites are batches, decode, deepseek-v3"),
+        ((), "neither SUITE nor --shape is given: give one of them; suites are batches, chains, decode"),
         (("squares", "--shape", "8,8,8"), "SUITE is squares and --shape is given as well"),
         (("--shape", "8,8"), "--shape='8,8' is not a shape: write M,N,K"),
-        (("round",), "suite 'round' does not exist: use batches, decode"),
+        (("round",), "suite 'round' does not exist: use batches, chains"),
         (("README.md",), "the path of your own suite (.toml), or of a record to be shown again (.json)"),
         (("no/such.toml",), "suite no/such.toml cannot be read"),
         (("--self-check", "--contender", "triton", "--contender", "quack"), "--self-check times one contender"),

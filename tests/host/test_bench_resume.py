@@ -402,10 +402,26 @@ def test_the_proof_has_24_products_nt_and_8_nn_against_all_peers():
     assert [shape.layout for shape in suite.shapes].count("nt") == 24
     assert [shape.layout for shape in suite.shapes].count("nn") == 8
     assert suite.contenders == ("tilewright", "tilewright:tuned", "cublas", "cublaslt", "triton", "quack")
-    others = [suites.load(name).contenders for name in suites.names() if name not in ("proof", "invariant", "few-rows")]
-    assert set(others) == {("tilewright", "cublas", "triton")}
-    assert suites.load("invariant").contenders == ("tilewright", "tilewright:invariant", "cublas")
-    assert suites.load("few-rows").contenders == ("tilewright", "tilewright:gemv", "cublas", "read")
+    own = {name: found for name in suites.names() if (found := suites.load(name).contenders) != suites.USUAL}
+    assert own.pop("proof") == suite.contenders
+    assert own == {
+        "invariant": ("tilewright", "tilewright:invariant", "cublas"),
+        "few-rows": ("tilewright", "tilewright:gemv", "cublas", "read"),
+        "batches": (*suites.USUAL, "read"),
+        "chains": ("tilewright", "tilewright:serial", "tilewright:gemv", "tilewright:gemv:serial", "cublas"),
+    }
+
+
+def test_the_suites_of_decoding_have_every_model_and_number_of_rows():
+    few, more = (suites.load(name).shapes for name in ("few-rows", "batches"))
+    assert {shape.m for shape in few} == {1, 2, 4, 8, 16}
+    assert {shape.m for shape in more} == {32, 64, 128, 256}
+    for shapes in (few, more):
+        weights = {(shape.n, shape.k, shape.layout) for shape in shapes}
+        assert len(shapes) == len(weights) * len({shape.m for shape in shapes})
+        for model in ("Llama 7B", "Llama 70B", "DeepSeek-V3", "Qwen3", "GPT-OSS"):
+            assert any(shape.label.startswith(model) for shape in shapes)
+        assert {shape.layout for shape in shapes} == {"nt", "nn"}
 
 
 def test_random_shapes_follow_from_the_seed():

@@ -9,18 +9,10 @@ Needs torch and a GPU.
 """
 
 from tilewright.bench.comparison import Comparison, Entry, compare
-from tilewright.bench.contenders import (
-    Absent,
-    Contender,
-    Cublas,
-    CublasLt,
-    Prepared,
-    Quack,
-    Tilewright,
-    TilewrightTuned,
-    Triton,
-)
+from tilewright.bench.contender import Absent, Contender, Prepared
+from tilewright.bench.contenders import Tilewright, TilewrightTuned
 from tilewright.bench.inputs import Inputs, Shape, torch_on_gpu
+from tilewright.bench.peers import Cublas, CublasLt, Quack, Triton
 from tilewright.measure.protocol import Burst, Settled
 
 __all__ = [

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Literal, TypeAlias
 
-from tilewright.bench.contenders import EPILOGUE, OURS, READ, Absent, Contender, Prepared
+from tilewright.bench.contender import Absent, Contender, Prepared
+from tilewright.bench.contenders import EPILOGUE, OURS, READ
 from tilewright.bench.inputs import Inputs
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.protocol import Burst, Cycle, Protocol, Sample, Settled, Work

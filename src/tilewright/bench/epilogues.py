@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.arrays import adopt
-from tilewright.bench.contenders import EPILOGUE, OURS, Absent, Contender, Prepared, planned
+from tilewright.bench.contender import Absent, Contender, Prepared
+from tilewright.bench.contenders import EPILOGUE, OURS, planned
 from tilewright.bench.inputs import Inputs
 from tilewright.expression.evaluation import Bounded
 from tilewright.expression.tree import Expression

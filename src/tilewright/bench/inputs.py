@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, get_args
 from tilewright import dtypes
 from tilewright.arrays import adopt
 from tilewright.backends.gpu import backend
+from tilewright.bench.torch_work import replayed, timed
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.measure.data import Data
@@ -223,32 +224,12 @@ class Inputs:
             for _ in range(times):
                 launch(next(turn) % len(self.sets))
 
+        seconds = timed(torch, launches)
         if not graph:
-            return Work(self._timed(launches))
-        seconds = max(self._timed(launches)(len(self.sets)) / len(self.sets), 1e-7)
-        rounds = max(1, math.ceil(GRAPH_SECONDS / (seconds * len(self.sets))))
-        captured = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(captured):
-            launches(rounds * len(self.sets))
-
-        def replay(times: int) -> None:
-            for _ in range(times):
-                captured.replay()
-
-        return Work(self._timed(replay), launches=rounds * len(self.sets))
-
-    def _timed(self, work: Callable[[int], None]) -> Callable[[int], float]:
-        """A function that does the work between two events and returns the seconds between them."""
-        start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-
-        def run(times: int) -> float:
-            start.record()
-            work(times)
-            stop.record()
-            stop.synchronize()
-            return float(start.elapsed_time(stop)) / 1e3
-
-        return run
+            return Work(seconds)
+        each = max(seconds(len(self.sets)) / len(self.sets), 1e-7)
+        total = len(self.sets) * max(1, math.ceil(GRAPH_SECONDS / (each * len(self.sets))))
+        return replayed(torch, lambda: launches(total), total)
 
     @contextmanager
     def current(self) -> Iterator[None]:

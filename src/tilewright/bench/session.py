@@ -12,7 +12,8 @@ from statistics import median
 from typing import Any, Literal
 
 from tilewright.bench.comparison import Comparison, Progress, compare
-from tilewright.bench.contenders import OURS, Contender, Tilewright, is_peer
+from tilewright.bench.contender import Contender
+from tilewright.bench.contenders import OURS, Tilewright, is_peer
 from tilewright.bench.inputs import Inputs, Shape, torch_on_gpu
 from tilewright.errors import ArgumentValueError
 from tilewright.jit.compile import nvrtc_version
@@ -126,7 +127,8 @@ def measure(
         progress=progress,
     )
     if settings.configs is not None:
-        replaced = [each for each in contenders if isinstance(each, Tilewright) and not each.batch_invariant]
+        ours = [each for each in contenders if isinstance(each, Tilewright)]
+        replaced = [each for each in ours if not each.batch_invariant and not each.serial]
         kernels = [contender.kernel for contender in replaced]
         every = swept(inputs, settings.configs, next(iter(kernels), "auto"))
         others = [contender for contender in contenders if contender not in replaced]

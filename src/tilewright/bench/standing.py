@@ -6,7 +6,8 @@ from math import exp, log
 from statistics import fmean
 from typing import Any
 
-from tilewright.bench.contenders import Cublas, is_ours, is_peer
+from tilewright.bench.contenders import is_ours, is_peer
+from tilewright.bench.peers import Cublas
 from tilewright.measure.statistics import Interval, paired_ratio
 
 BEST_PEER = "best peer"

@@ -1,6 +1,6 @@
 """Pictures of what is far: rows and banks of DRAM, and the clocks until a load's value is there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -8,7 +8,21 @@ from matplotlib.figure import Figure
 from tilewright.model.memory.dram import BANKS_PER_CHANNEL, Dram
 from tilewright.model.memory.dsmem import Level
 from tilewright.plots.panels import arrow, blank, box, fill, lattice, note
-from tilewright.plots.style import BLUE, GRAY, GREEN, GRID, ORANGE, PALE, PURPLE, RED, SMALL, figure, styled
+from tilewright.plots.style import (
+    BLUE,
+    GRAY,
+    GREEN,
+    GRID,
+    GROUND,
+    INK,
+    ORANGE,
+    PALE,
+    PURPLE,
+    RED,
+    SMALL,
+    figure,
+    styled,
+)
 
 
 @styled()
@@ -50,20 +64,32 @@ def _bank(axes: Axes) -> None:
 
 
 @styled()
-def clocks_to(found: Sequence[Level], title: str) -> Figure:
-    """The clocks until the value of a load is there, level by level."""
-    picture, (axes,) = figure(7, 0.7 + 0.34 * len(found))
+def clocks_to(found: Sequence[Level], measured: Mapping[str, Mapping[str, float]], title: str) -> Figure:
+    """The clocks until the value of a load is there, level by level.
+
+    measured: by level, the median, the least and the most of all SMs.
+    """
+    picture, (axes,) = figure(7, 0.9 + 0.38 * len(found))
     colors = {"SMEM": BLUE, "L1": BLUE, "DSMEM": GREEN, "L2": PURPLE}
     places = range(len(found))
     axes.barh(places, [level.clocks for level in found], color=[colors.get(level.name, RED) for level in found])
     for place, level in enumerate(found):
-        axes.annotate(
-            f" {level.clocks}, {level.nanoseconds:.0f} ns", (level.clocks, place), va="center", fontsize=SMALL
-        )
+        case = measured.get(level.name)
+        end = max(level.clocks, case["most"] if case else 0)
+        axes.annotate(f" {level.clocks}, {level.nanoseconds:.0f} ns", (end, place), va="center", fontsize=SMALL)
+        if case is not None:
+            middle, label = case["median"], "measured: median, least and most of all SMs"
+            reach = [[middle - case["least"]], [case["most"] - middle]]
+            axes.errorbar(
+                middle, place, xerr=reach, fmt="D", color=INK, mec=GROUND, ms=5.5, lw=1.6, capsize=4,
+                label=label if case is next(iter(measured.values())) else None,
+            )  # fmt: skip
     axes.set_yticks(places, [level.name for level in found])
     axes.invert_yaxis()
     axes.set_xlim(0, max(level.clocks for level in found) * 1.15)
     axes.set_xlabel("clocks from a load to its value")
     axes.set_title(title, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
+    if measured:
+        axes.legend(loc="upper right", fontsize=SMALL)
     return picture

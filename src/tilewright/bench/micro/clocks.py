@@ -12,7 +12,7 @@ from tilewright.errors import TilewrightError
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The clocks of a case: of the SMs, the median, the least and the most; and the model's.
+    """The clocks of a case: of the SMs, the median, the least and the most; and the model's, if it has some.
 
     case: what was measured, by the names of its parts.
     """
@@ -21,10 +21,10 @@ class Clocks:
     median: float
     least: float
     most: float
-    model: float
+    model: float | None
 
     @classmethod
-    def of(cls, case: Mapping[str, str | int], by_sm: NDArray[np.float64], model: float) -> "Clocks":
+    def of(cls, case: Mapping[str, str | int], by_sm: NDArray[np.float64], model: float | None) -> "Clocks":
         """From the clocks of each SM."""
         return cls(case, float(np.median(by_sm)), float(by_sm.min()), float(by_sm.max()), model)
 

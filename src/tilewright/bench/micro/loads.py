@@ -1,6 +1,6 @@
 """The clocks from a load or an atomic to its value: from SMEM, from the SMEM of another SM, from L1 and from L2.
 
-Beside them stand the published latencies of loads, in `tilewright.model.memory.dsmem`.
+The model beside them is `tilewright.model.memory.dsmem`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,8 +24,9 @@ from tilewright.model.memory.dsmem import levels
 
 Place = Literal["SMEM", "DSMEM", "L1", "L2"]
 PLACES: tuple[Place, ...] = get_args(Place)
-Operation = Literal["load", "atomic"]
+Operation = Literal["load", "atomic", "index"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+"""What a step does. An `index` is loaded and made an address: how others have measured SMEM."""
 
 ENTRIES = 64
 """Of a chain, a line of 128 bytes each: 8 KiB, which stay in L1."""
@@ -36,7 +37,7 @@ ROUNDS = 256
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A chain of loads or of atomics, and where it lies."""
+    """A chain of steps, and where it lies; indices lie in SMEM only."""
 
     place: Place
     operation: Operation = "load"
@@ -44,10 +45,12 @@ class Case:
     def __post_init__(self) -> None:
         if self.place not in PLACES or self.operation not in OPERATIONS:
             raise ArgumentValueError(
-                f"{self.place}:{self.operation} is no chain: use one of {', '.join(PLACES)}, and load or atomic"
+                f"{self.place}:{self.operation} is no chain: use one of {', '.join(PLACES)}, and load, atomic or index"
             )
         if (self.place, self.operation) == ("L1", "atomic"):
             raise ArgumentValueError("L1:atomic does not exist, since atomics on GMEM are done in L2: use L2:atomic")
+        if self.operation == "index" and self.place != "SMEM":
+            raise ArgumentValueError(f"{self.place}:index is not measured: use SMEM:index")
 
     @property
     def cluster(self) -> int:
@@ -62,7 +65,7 @@ class Case:
             kernel_template="load_chain_kernel",
             constants={
                 "place": PLACES.index(self.place),
-                "atomic": self.operation == "atomic",
+                "operation": OPERATIONS.index(self.operation),
                 "entries": ENTRIES,
                 "threads": 32,
             },
@@ -103,21 +106,30 @@ def run(case: Case, kernel: CompiledKernel, runner: Runner, rounds: int) -> NDAr
     return clocks_between(spans) / (rounds * STEPS)
 
 
-def published_clocks(case: Case, gpu: Hardware) -> float:
-    """The published latency of a load from the case's place.
+CASES = tuple(
+    Case(place, operation)
+    for place in PLACES for operation in OPERATIONS
+    if (place, operation) != ("L1", "atomic") and (place == "SMEM" or operation != "index")
+)  # fmt: skip
+"""All chains that there are."""
+
+
+def model_clocks(case: Case, gpu: Hardware) -> float | None:
+    """What the model says for a step; None if it does not know. Its loads from SMEM are published, and of indices.
 
     Raises an ArgumentValueError for a chip without published latencies, or without DSMEM.
     """
-    known = {level.name: level.clocks for level in levels(chip_named(gpu.name))}
+    known = {level.name: level for level in levels(chip_named(gpu.name))}
     if case.place not in known:
         raise ArgumentValueError(f"{case.place} is not on {gpu.name}: use one of {', '.join(set(PLACES) & set(known))}")
-    return float(known[case.place])
+    level = known[case.place]
+    return level.atomic if case.operation == "atomic" else level.clocks
 
 
 def measure(wanted: Sequence[Case], runner: Runner, rounds: int = ROUNDS) -> Iterator[Clocks]:
-    """The clocks of each case, in order; raises as `published_clocks`."""
-    published = [published_clocks(case, runner.hardware) for case in wanted]
-    for case, clocks in zip(wanted, published, strict=True):
+    """The clocks of each case, in order; raises as `model_clocks`."""
+    by_model = [model_clocks(case, runner.hardware) for case in wanted]
+    for case, clocks in zip(wanted, by_model, strict=True):
         kernel = build(case.unit(), runner.hardware.arch)
         run(case, kernel, runner, 1)  # which brings the kernel to the SMs
         found = run(case, kernel, runner, rounds)

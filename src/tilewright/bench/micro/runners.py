@@ -1,15 +1,19 @@
 """Where a microbenchmark's kernel runs: on a GPU, or in the emulator, which has no clock but checks the kernel."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from cuda.bindings import driver
 
+from tilewright.backends.gpu import backend, checked, launch_config
 from tilewright.errors import TilewrightError
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import LaunchShape
+from tilewright.measure.timing import time_launches
 
 Arrays = Sequence["np.ndarray[Any, Any]"]
 
@@ -66,8 +70,6 @@ class GpuRunner(Runner):
     name = "gpu"
 
     def __init__(self, device: int = 0):
-        from tilewright.backends.gpu import backend
-
         self._backend = backend(device)
         self.hardware = self._backend.hardware
 
@@ -75,26 +77,60 @@ class GpuRunner(Runner):
         self, kernel: CompiledKernel, shape: LaunchShape, read: Arrays, written: Arrays, numbers: Sequence[int]
     ) -> None:
         """Launch on the legacy default stream."""
-        from cuda.bindings import driver
+        arrays = (*read, *written)
+        with self._backend.current(), self._memory(array.nbytes for array in arrays) as addresses:
+            for address, array in zip(addresses, arrays, strict=True):
+                checked(driver.cuMemcpyHtoD(address, array.ctypes.data, array.nbytes), "cuMemcpyHtoD")
+            self._launcher(kernel, shape, addresses, numbers)(0)
+            checked(driver.cuCtxSynchronize(), f"running {kernel.name}")
+            for address, array in zip(addresses[len(read) :], written, strict=True):
+                checked(driver.cuMemcpyDtoH(array.ctypes.data, address, array.nbytes), "cuMemcpyDtoH")
 
-        from tilewright.backends.gpu import checked, launch_config
+    def seconds(
+        self, kernel: CompiledKernel, shape: LaunchShape, ones: int, written: Arrays, numbers: Sequence[int]
+    ) -> float:
+        """The median seconds of a launch that reads so many 32-bit words of one, and leaves results in `written`."""
+        with self._backend.current(), self._memory((4 * ones, *(each.nbytes for each in written))) as addresses:
+            checked(driver.cuMemsetD32(addresses[0], 1, ones), "cuMemsetD32")
+            timing = time_launches(self._launcher(kernel, shape, addresses, numbers))
+            for address, array in zip(addresses[1:], written, strict=True):
+                checked(driver.cuMemcpyDtoH(array.ctypes.data, address, array.nbytes), "cuMemcpyDtoH")
+        return timing.median
 
+    @contextmanager
+    def fetching(self, nbytes: int) -> Iterator[None]:
+        """L2 fetches at most so many bytes for a sector that it lacks, as far as it takes the hint."""
+        limit = driver.CUlimit.CU_LIMIT_MAX_L2_FETCH_GRANULARITY
         with self._backend.current():
-            function = self._backend.function(kernel, shape)
-            addresses = []
+            before = checked(driver.cuCtxGetLimit(limit), "cuCtxGetLimit")
+            checked(driver.cuCtxSetLimit(limit, nbytes), "cuCtxSetLimit")
             try:
-                for array in (*read, *written):
-                    addresses.append(int(checked(driver.cuMemAlloc(array.nbytes), "cuMemAlloc")))
-                    checked(driver.cuMemcpyHtoD(addresses[-1], array.ctypes.data, array.nbytes), "cuMemcpyHtoD")
-                values = [np.array(each, np.uint64) for each in addresses] + [
-                    np.array(each, np.int32) for each in numbers
-                ]
-                pointers = np.array([value.ctypes.data for value in values], np.uint64)
-                launched = driver.cuLaunchKernelEx(launch_config(shape), function, pointers.ctypes.data, 0)
-                checked(launched, f"launching {kernel.name}")
-                checked(driver.cuCtxSynchronize(), f"running {kernel.name}")
-                for address, array in zip(addresses[len(read) :], written, strict=True):
-                    checked(driver.cuMemcpyDtoH(array.ctypes.data, address, array.nbytes), "cuMemcpyDtoH")
+                yield
             finally:
-                for address in addresses:
-                    driver.cuMemFree(address)
+                checked(driver.cuCtxSetLimit(limit, before), "cuCtxSetLimit")
+
+    @contextmanager
+    def _memory(self, sizes: Iterable[int]) -> Iterator[list[int]]:
+        """The addresses of memory of these sizes in bytes."""
+        addresses: list[int] = []
+        try:
+            for nbytes in sizes:
+                addresses.append(int(checked(driver.cuMemAlloc(nbytes), f"cuMemAlloc of {nbytes:,} bytes")))
+            yield addresses
+        finally:
+            for address in addresses:
+                driver.cuMemFree(address)
+
+    def _launcher(
+        self, kernel: CompiledKernel, shape: LaunchShape, addresses: Sequence[int], numbers: Sequence[int]
+    ) -> Callable[[int], None]:
+        """A function that launches on a stream."""
+        function, config = self._backend.function(kernel, shape), launch_config(shape)
+        values = [np.array(each, np.uint64) for each in addresses] + [np.array(each, np.int32) for each in numbers]
+
+        def launch(stream: int) -> None:
+            pointers = np.array([value.ctypes.data for value in values], np.uint64)
+            config.hStream = driver.CUstream(stream)
+            checked(driver.cuLaunchKernelEx(config, function, pointers.ctypes.data, 0), f"launching {kernel.name}")
+
+        return launch

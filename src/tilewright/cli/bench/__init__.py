@@ -38,7 +38,7 @@ def bench(
         str | None,
         typer.Argument(
             help="proof, squares, llama-7b, llama-70b, deepseek-v3, qwen3, gpt-oss, decode, few-rows, batches, "
-            "narrow, short-k, long-k, odd, random, invariant, a TOML file of your own, "
+            "chains, narrow, short-k, long-k, odd, random, invariant, a TOML file of your own, "
             "or a record (.json) to be shown again.",
             show_default=False,
         ),

@@ -12,7 +12,7 @@ from tilewright.cli.output import columns, print_json, progress
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tilewright.bench.micro.runners import Runner
     from tilewright.bench.micro.wgmma import Kind
@@ -32,6 +32,7 @@ def micro() -> None:
       tilewright bench micro fma --help
       tilewright bench micro loads
       tilewright bench micro power --output power_h200.json
+      tilewright bench micro strides --help
     """
 
 
@@ -120,8 +121,8 @@ def loads(
 ) -> None:
     """Count the clocks of loads and atomics in chains, each at the address that the one before has brought.
 
-    DSMEM is the shared memory of the other CTA of a cluster of two, which Hopper has. The last column is the published
-    latency of a load.
+    DSMEM is the shared memory of the other CTA of a cluster of two, which Hopper has. SMEM is also read by index, which
+    takes the computation of an address in each step. The last column is what `tilewright model dsmem` says.
 
     \b
     Examples:
@@ -129,14 +130,13 @@ def loads(
       tilewright bench micro loads --place SMEM --place DSMEM
       tilewright bench micro loads --place DSMEM --backend emulator --json
     """
-    from tilewright.bench.micro.loads import OPERATIONS, PLACES, Case, measure
+    from tilewright.bench.micro.loads import CASES, PLACES, measure
     from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
 
     for place in places or ():
         if place not in PLACES:
             raise ArgumentValueError(f"--place={place!r} is unknown: use {', '.join(PLACES)}")
-    chosen = [place for place in PLACES if not places or place in places]
-    wanted = [Case(place, each) for place in chosen for each in OPERATIONS if (place, each) != ("L1", "atomic")]
+    wanted = [case for case in CASES if not places or case.place in places]
     require_writable("--output", output)
     on_gpu = wants_gpu(backend)
     runner = GpuRunner() if on_gpu else EmulatedRunner()
@@ -186,7 +186,7 @@ def power(
     product = Shape(*parse_shape(shape or ("8192" if on_gpu else "256"), "--shape"))
     product.require("randn")
     problem = problem_of(product, bias=False, activation=None)
-    record: dict[str, Any] = {"command": "tilewright bench micro power", **_conditions(on_gpu)}
+    record = _begun("power", on_gpu)
     record |= {"m": product.m, "n": product.n, "k": product.k, "dtype": product.dtype, "layout": product.layout}
     with progress("power", 0.0) as bar:
         if on_gpu:
@@ -196,22 +196,62 @@ def power(
             record["cases"] = [each.as_dict() for each in measure(problem, wanted, gpu_stand(problem), PROTOCOL, bar)]
         else:
             check(problem, wanted, bar)
-            record |= {
-                "gpu": None,
-                "cases": [{"data": each, "watts": None, "mhz": None, "tflops": None} for each in wanted],
-            }
-    if output is not None:
-        output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    if as_json:
-        print_json(record)
-    elif not on_gpu:
-        typer.echo(f"the products of {', '.join(wanted)} are right in the emulator; it has no power")
-    else:
-        cells: list[tuple[str, ...]] = [("data", "watts", "MHz", "TFLOP/s")]
-        for case in record["cases"]:
-            read = ("-" if case[part] is None else f"{case[part]:.0f}" for part in ("watts", "mhz"))
-            cells.append((case["data"], *read, f"{case['tflops']:.1f}"))
-        columns(cells, gap=3, headings=1)
+            unknown = dict.fromkeys(("watts", "mhz", "tflops"))
+            record |= {"gpu": None, "cases": [{"data": each, **unknown} for each in wanted]}
+    _write(record, output)
+
+    def cells(case: dict[str, Any]) -> tuple[str, ...]:
+        read = ("-" if case[part] is None else f"{case[part]:.0f}" for part in ("watts", "mhz"))
+        return case["data"], *read, f"{case['tflops']:.1f}"
+
+    said = f"the products of {', '.join(wanted)} are right in the emulator; it has no power"
+    _show(record, ("data", "watts", "MHz", "TFLOP/s"), cells, said, as_json=as_json)
+
+
+@app.command(cls=WithNegativeNumbers)
+@command
+def strides(
+    stride: Annotated[
+        str | None,
+        typer.Option("--stride", help="Bytes from one sector to the next.", show_default="32 to 4096"),
+    ] = None,
+    fetch: Annotated[str, typer.Option("--fetch", help="Bytes that L2 may fetch for a sector.")] = "32,64,128",
+    backend: BackendOption = BackendName.auto,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how fast GMEM gives one sector in so many bytes, beside what the model allows.
+
+    Reads 32 GiB of a GPU with HBM, in some 10 seconds. L2 may fetch more than the sector that it lacks; --fetch is
+    CUDA's hint for how much. In the emulator, the kernel is checked; it has no clock.
+
+    \b
+    Examples:
+      tilewright bench micro strides --output strides_h200.json
+      tilewright bench micro strides --stride 32,1024 --fetch 32
+      tilewright bench micro strides --stride 64 --backend emulator --json
+    """
+    from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
+    from tilewright.bench.micro.strides import BYTES, STRIDES, Case, measure
+
+    chosen = STRIDES if stride is None else _numbers(stride, "--stride")
+    wanted = [Case(each, most) for most in _numbers(fetch, "--fetch") for each in chosen]
+    require_writable("--output", output)
+    on_gpu = wants_gpu(backend)
+    runner = GpuRunner() if on_gpu else EmulatedRunner()
+    record = _begun("strides", on_gpu) | {"gpu": runner.hardware.name if on_gpu else None, "cases": []}
+    with progress("strides", 0.0) as bar:
+        for number, found in enumerate(measure(wanted, runner, BYTES if on_gpu else 1 << 18), 1):
+            record["cases"].append(found.as_dict())
+            bar(number / len(wanted), f"stride {found.stride}")
+    _write(record, output)
+
+    def cells(case: dict[str, Any]) -> tuple[str, ...]:
+        rates = (f"{case[part] / 1e12:.2f}" for part in ("measured", "model"))
+        return f"{case['stride']:,}", str(case["fetch"]), *rates
+
+    said = f"{len(wanted)} reads break no rule in the emulator, and their sums are right; it has no clock"
+    _show(record, ("stride", "fetch", "TB/s of sectors", "at most"), cells, said, as_json=as_json)
 
 
 def _rounds(on_gpu: bool) -> dict[str, int]:
@@ -234,28 +274,28 @@ def _measure(
     labels: the fields that name a case.
     """
     on_gpu = runner.name == "gpu"
-    record: dict[str, Any] = {"command": f"tilewright bench micro {name}", **_conditions(on_gpu)}
-    record |= {"gpu": runner.hardware.name if on_gpu else None, "cases": []}
+    record = _begun(name, on_gpu) | {"gpu": runner.hardware.name if on_gpu else None, "cases": []}
     with progress(name, 0.0) as bar:
         for clocks in measured:
             case = clocks.as_dict() | ({} if on_gpu else dict.fromkeys(("median", "least", "most")))
             record["cases"].append(case)
             bar(len(record["cases"]) / count, ", ".join(f"{label} {case[label]}" for label in labels))
-    if output is not None:
-        output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    if as_json:
-        print_json(record)
-    elif not on_gpu:
-        typer.echo(f"{count} kernels break no rule in the emulator, and their results are right; it has no clock")
-    else:
-        cells: list[tuple[str, ...]] = [(*labels, "clocks", "least", "most", "model")]
-        for case in record["cases"]:
-            clocks = (f"{case[part]:.2f}" for part in ("median", "least", "most"))
-            cells.append((*(str(case[label]) for label in labels), *clocks, f"{case['model']:g}"))
-        columns(cells, gap=3, headings=1)
+    _write(record, output)
+
+    def cells(case: dict[str, Any]) -> tuple[str, ...]:
+        clocks = (f"{case[part]:.2f}" for part in ("median", "least", "most"))
+        return (
+            *(str(case[label]) for label in labels),
+            *clocks,
+            "-" if case["model"] is None else f"{case['model']:g}",
+        )
+
+    said = f"{count} kernels break no rule in the emulator, and their results are right; it has no clock"
+    _show(record, (*labels, "clocks", "least", "most", "model"), cells, said, as_json=as_json)
 
 
-def _conditions(on_gpu: bool) -> dict[str, Any]:
+def _begun(name: str, on_gpu: bool) -> dict[str, Any]:
+    """A record's head: the command, versions, the date, and what the board is."""
     from datetime import UTC, datetime
 
     from tilewright import __version__
@@ -263,7 +303,30 @@ def _conditions(on_gpu: bool) -> dict[str, Any]:
     from tilewright.measure.sensors import board_facts
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"tilewright": __version__, "nvrtc": nvrtc_version(), "date": now, **(board_facts() if on_gpu else {})}
+    versions = {"tilewright": __version__, "nvrtc": nvrtc_version(), "date": now}
+    return {"command": f"tilewright bench micro {name}", **versions, **(board_facts() if on_gpu else {})}
+
+
+def _write(record: dict[str, Any], output: Path | None) -> None:
+    if output is not None:
+        output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _show(
+    record: dict[str, Any],
+    headings: tuple[str, ...],
+    cells: "Callable[[dict[str, Any]], tuple[str, ...]]",
+    said: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a record: as JSON; as a table of its cases, made by `cells`; or, of the emulator, what is `said`."""
+    if as_json:
+        print_json(record)
+    elif record["gpu"] is None:
+        typer.echo(said)
+    else:
+        columns([headings, *map(cells, record["cases"])], gap=3, headings=1)
 
 
 def _numbers(text: str, option: str) -> list[int]:

@@ -27,7 +27,7 @@ from tilewright.measure.data import Data
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tilewright.bench.contenders import Contender
+    from tilewright.bench.contender import Contender
     from tilewright.bench.inputs import Shape
     from tilewright.measure.protocol import Protocol
 
@@ -94,8 +94,8 @@ class ContenderOptions:
         typer.Option(
             "--contender",
             help="tilewright, tilewright:tuned, tilewright:invariant, tilewright:KERNEL, cublas, cublaslt, triton, "
-            "quack; may be repeated. By default those that the suite names, mostly tilewright, cublas and triton; all "
-            "peers for --shape.",
+            "quack, read; may be repeated. With :serial behind tilewright or tilewright:KERNEL, launches do not "
+            "overlap. By default those that the suite names, mostly tilewright, cublas, triton; all peers for --shape.",
             show_default=False,
         ),
     ] = None

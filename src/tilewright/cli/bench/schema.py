@@ -127,8 +127,8 @@ class Resumable(Bench):
         return self
 
 
-class MicroCase(Part):
-    """The clocks of a wgmma, in a record of `tilewright bench micro wgmma`."""
+class WgmmaCase(Part):
+    """The clocks of a wgmma."""
 
     kind: Text
     n: Extent
@@ -141,4 +141,58 @@ class MicroWgmma(Part):
 
     command: Literal["tilewright bench micro wgmma"]
     gpu: Text | None
-    cases: Annotated[list[MicroCase], Field(max_length=10_000)]
+    cases: Annotated[list[WgmmaCase], Field(max_length=10_000)]
+
+
+class LoadsCase(Part):
+    """The clocks of a load or an atomic: of the SMs, the median, the least and the most."""
+
+    place: Text
+    operation: Text
+    median: Positive | None
+    least: Positive | None
+    most: Positive | None
+
+
+class MicroLoads(Part):
+    """A record of `tilewright bench micro loads`."""
+
+    command: Literal["tilewright bench micro loads"]
+    gpu: Text | None
+    cases: Annotated[list[LoadsCase], Field(max_length=100)]
+
+
+class StridesCase(Part):
+    """Bytes per second of wanted sectors."""
+
+    stride: Extent
+    fetch: Extent
+    measured: Positive | None
+
+
+class MicroStrides(Part):
+    """A record of `tilewright bench micro strides`."""
+
+    command: Literal["tilewright bench micro strides"]
+    gpu: Text | None
+    cases: Annotated[list[StridesCase], Field(max_length=10_000)]
+
+
+class PowerCase(Part):
+    """Watts, MHz and TFLOP/s with one kind of data."""
+
+    data: Text
+    watts: Positive | None
+    mhz: Positive | None
+    tflops: Positive | None
+
+
+class MicroPower(Part):
+    """A record of `tilewright bench micro power`."""
+
+    command: Literal["tilewright bench micro power"]
+    gpu: Text | None
+    m: Extent
+    n: Extent
+    k: Extent
+    cases: Annotated[list[PowerCase], Field(max_length=1000)]

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 Chip = Annotated[str, typer.Option("--chip", help="The GPU, such as H200; `tilewright model hardware` lists them.")]
 
 
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        "--record", help="What a command of `bench micro` wrote with --output, shown beside.", show_default=False
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class PictureOptions:
     """The form of the result."""
@@ -60,3 +68,18 @@ def whole_numbers(text: str, option: str, names: str) -> tuple[int, ...]:
     if len(parts) != len(names.split(",")) or not all(part.strip().isdecimal() and len(part) < 20 for part in parts):
         raise ArgumentValueError(f"{option}={text!r} is not {names}: write natural numbers, such as 128,256")
     return tuple(map(int, parts))
+
+
+def recorded(path: Path, name: str, chip: str) -> dict[str, Any]:
+    """A record of `tilewright bench micro NAME`, measured on a chip; raises an ArgumentValueError for another."""
+    from tilewright.cli import records
+    from tilewright.cli.bench import schema
+
+    kinds = {
+        "wgmma": schema.MicroWgmma, "loads": schema.MicroLoads, "strides": schema.MicroStrides,
+        "power": schema.MicroPower,
+    }  # fmt: skip
+    content = records.read(path, f"tilewright bench micro {name} --output", kinds[name])
+    if content["gpu"] != chip:
+        raise ArgumentValueError(f"--record={path} is of {content['gpu'] or 'the emulator'}: give one of {chip}")
+    return content

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
+from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded, whole_numbers
 from tilewright.cli.output import columns, console, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_STEPS = {"load": "loads from", "atomic": "atomics in", "index": "indices from"}
+"""What steps of a chain do, for people."""
 STRIDES = (32, 64, 128, 256, 512, 1024, 4096)
 
 
@@ -82,7 +84,7 @@ def dram(
 
 
 @command
-def dsmem(output: PictureOptions, chip: Chip = "H200") -> None:
+def dsmem(output: PictureOptions, record: Record = None, chip: Chip = "H200") -> None:
     """How far away memories are: SMEM, L1, the SMEM of another SM (DSMEM), L2 and DRAM, in clocks.
 
     \b
@@ -98,10 +100,17 @@ def dsmem(output: PictureOptions, chip: Chip = "H200") -> None:
     gpu = chip_named(chip, "--chip")
     found = levels(gpu)
     title = f"{gpu.name} at {gpu.gpu.cuda_core_clock / 1e6:.0f} MHz"
+    cases = [] if record is None else recorded(record, "loads", gpu.name)["cases"]
+    measured = {(case["place"], case["operation"]): case for case in cases if case["median"] is not None}
+    content = {"chip": gpu.name, "levels": [level.as_dict() for level in found]}
+    if measured:
+        content["measured"] = list(measured.values())
 
     def show() -> None:
         console().print(title, style="italic", markup=False)
-        rows = [("a load from", "clocks", "ns", "times SMEM", "bytes a clock", "bytes in flight")]
+        rows: list[tuple[str, ...]] = [
+            ("a load from", "clocks", "ns", "times SMEM", "bytes a clock", "bytes in flight")
+        ]
         rows += [
             (level.name, str(level.clocks), f"{level.nanoseconds:.0f}", f"{level.clocks / found[0].clocks:.1f}",
              "-" if level.bytes_per_clock is None else f"{level.bytes_per_clock:.1f}",
@@ -109,10 +118,23 @@ def dsmem(output: PictureOptions, chip: Chip = "H200") -> None:
             for level in found
         ]  # fmt: skip
         columns(rows, indent=2, gap=2, headings=1)
+        if not measured:
+            return
+        by_model: dict[tuple[str, str], int | None] = {(level.name, "load"): level.clocks for level in found}
+        by_model |= {(level.name, "atomic"): level.atomic for level in found}
+        console().print("\nclocks of a step of a chain, measured on each SM", style="italic", markup=False)
+        rows = [("chain", "model", "median", "least", "most")]
+        rows += [
+            (f"{_STEPS.get(step, step)} {place}", str(by_model.get((place, step)) or "-"),
+             *(f"{case[part]:.1f}" for part in ("median", "least", "most")))
+            for (place, step), case in measured.items()
+        ]  # fmt: skip
+        columns(rows, indent=2, gap=2, headings=1)
 
     def draw() -> "Figure":
         from tilewright.plots.distance import clocks_to
 
-        return clocks_to(found, title)
+        loads = {place: case for (place, step), case in measured.items() if step == "load"}
+        return clocks_to(found, loads, f"{title}, as published")
 
-    output.show({"chip": gpu.name, "levels": [level.as_dict() for level in found]}, show, draw)
+    output.show(content, show, draw)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.model.common import Chip, PictureOptions
+from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded
 from tilewright.cli.output import columns, table
-from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,10 +28,7 @@ def wgmma(
     source: Annotated[SourceName, typer.Option("--source", help="Where A is; B is in shared memory.")] = (
         SourceName.smem
     ),
-    record: Annotated[
-        Path | None,
-        typer.Option("--record", help="What `bench micro wgmma --output` wrote, shown beside.", show_default=False),
-    ] = None,
+    record: Record = None,
     chip: Chip = "H200",
 ) -> None:
     """How many clocks a wgmma takes, and whether it multiplies or waits for shared memory.
@@ -92,15 +88,9 @@ def wgmma(
 
 def _recorded(path: Path, chip: str, source: SourceName) -> dict[int, float]:
     """The clocks by n of bf16 stored along k, by as many warpgroups as took least; raises an ArgumentValueError."""
-    from tilewright.cli import records
-    from tilewright.cli.bench.schema import MicroWgmma
-
-    content = records.read(path, "tilewright bench micro wgmma --output", MicroWgmma)
-    if content["gpu"] != chip:
-        raise ArgumentValueError(f"--record={path} is of {content['gpu'] or 'the emulator'}: give one of {chip}")
     kind = "bf16:K:K" if source == SourceName.smem else "bf16:registers:K"
     clocks: dict[int, float] = {}
-    for case in content["cases"]:
+    for case in recorded(path, "wgmma", chip)["cases"]:
         if case["kind"] == kind and case["median"] is not None:
             clocks[case["n"]] = min(case["median"], clocks.get(case["n"], case["median"]))
     return clocks

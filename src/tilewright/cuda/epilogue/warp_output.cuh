@@ -148,8 +148,8 @@ class WarpOutput {
     } else {
       const float* sums = &accumulators[(block * 2 + half) * 2];
       const int inside = columns_inside(row + half * 8, column);
-      values = epilogue_row.expression.finish(sums[0], sums[1], column + block * 8,
-                                              inside - block * 8);
+      values =
+          epilogue_row.expression.finish(sums[0], sums[1], column + block * 8, inside - block * 8);
       word = word_of<Output>(values.x, values.y);
     }
     return values;
@@ -167,8 +167,7 @@ class WarpOutput {
       float2 values[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        values[half] =
-            finish_block(words, accumulators, rows[half], at, row, column, block, half);
+        values[half] = finish_block(words, accumulators, rows[half], at, row, column, block, half);
         if (row + half * 8 >= parameters.m) values[half] = float2{};
       }
       sums.add(block, values[0], values[1]);

@@ -1,8 +1,10 @@
 // Microbenchmark: a chain of loads or atomics, each at the address that the one before has brought,
 // as docs/machine/dsmem.md explains it.
 //
-// Entries are 128 bytes apart, and each holds the address of another one. Config::order says which,
-// so that the chain goes through all of them in turn. One thread of each CTA follows its own chain.
+// Entries are 128 bytes apart, and each holds the address of another one. `order` says which, so
+// that the chain goes through all of them in turn. One thread of each CTA follows its own chain.
+// In the CTA's own SMEM, entries may also hold numbers of entries, as C's `i = ring[i]` has them:
+// each step then computes an address, too.
 #pragma once
 #include "ptx/cluster.cuh"
 #include "ptx/shared_memory.cuh"
@@ -12,9 +14,11 @@ namespace tilewright {
 
 // Where the chain lies: the CTA's own SMEM, that of the other CTA of its cluster, L1, or L2.
 enum ChainPlace { own_smem, other_smem, first_level, second_level };
+enum ChainOperation { plain_load, atomic_add, indexed_load };
 
-template <int place, bool atomic>
+template <int place, int operation>
 __device__ __forceinline__ uint32_t next_address(uint32_t address) {
+  constexpr bool atomic = operation == atomic_add;
   uint32_t next;
   if constexpr (place == own_smem && atomic) {
     asm volatile("atom.shared.add.u32 %0, [%1], 0;" : "=r"(next) : "r"(address) : "memory");
@@ -31,10 +35,10 @@ __device__ __forceinline__ uint32_t next_address(uint32_t address) {
   return next;
 }
 
-template <int place, bool atomic>
+template <int place, int operation>
 __device__ __forceinline__ uint64_t next_address(uint64_t address) {
   uint64_t next;
-  if constexpr (atomic) {  // these are done in L2
+  if constexpr (operation == atomic_add) {  // these are done in L2
     asm volatile("atom.global.add.u64 %0, [%1], 0;" : "=l"(next) : "l"(address) : "memory");
   } else if constexpr (place == first_level) {
     asm volatile("ld.global.ca.u64 %0, [%1];" : "=l"(next) : "l"(address) : "memory");
@@ -46,13 +50,15 @@ __device__ __forceinline__ uint64_t next_address(uint64_t address) {
 
 // The address behind 32 * rounds steps, and the clocks before and after them.
 template <class Config, class Address>
-__device__ __forceinline__ Address follow(Address address, int64_t (&span)[2], int rounds) {
+__device__ __forceinline__ Address follow(Address start, int64_t (&span)[2], int rounds) {
+  Address address = start;
   span[0] = clock64();
 #pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
 #pragma unroll
     for (int step = 0; step < 32; ++step) {
-      address = next_address<Config::place, Config::atomic>(address);
+      const Address next = next_address<Config::place, Config::operation>(address);
+      address = Config::operation == indexed_load ? start + next * 128 : next;
     }
   }
   span[1] = clock64();
@@ -65,6 +71,7 @@ template <class Config>
 __device__ __forceinline__ void load_chain_kernel(const uint32_t* order, uint64_t* links,
                                                   uint32_t* out, int64_t* spans, int rounds) {
   constexpr int entries = Config::entries, entry_bytes = 128;
+  static_assert(Config::operation != indexed_load || Config::place == own_smem);
   int64_t span[2] = {};
   if constexpr (Config::place == own_smem || Config::place == other_smem) {
     constexpr bool far = Config::place == other_smem;
@@ -75,7 +82,8 @@ __device__ __forceinline__ void load_chain_kernel(const uint32_t* order, uint64_
       mine = cluster_address(mine, cluster_rank());  // as the other CTA, which follows it, sees it
     }
     for (int i = threadIdx.x; i < entries; i += Config::threads) {
-      ring[i * (entry_bytes / 4)] = mine + order[i] * entry_bytes;
+      const bool indexed = Config::operation == indexed_load;
+      ring[i * (entry_bytes / 4)] = indexed ? order[i] : mine + order[i] * entry_bytes;
     }
     __syncthreads();
     if constexpr (far) cluster_sync();

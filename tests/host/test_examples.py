@@ -1,0 +1,114 @@
+"""examples/decoder.py: its products on NumPy, its table, and with torch and transformers all of it on a CPU."""
+
+import json
+import re
+import shlex
+from collections import Counter
+
+import decoder
+import numpy as np
+import pytest
+
+from tilewright.bench import Burst
+from tilewright.measure.protocol import Work
+
+SMALL = ["--hidden", "64", "--heads", "4", "--kv-heads", "2", "--intermediate", "96", "--context", "7", "--layers", "2"]
+
+
+@pytest.mark.parametrize("command", re.findall(r"^  python (.*?)(?:   .*)?$", decoder.__doc__ or "", re.MULTILINE))
+def test_the_commands_of_its_help_parse(command):
+    path, *arguments = shlex.split(command)
+    assert path == "examples/decoder.py"
+    assert min(decoder.options_of(arguments).rows) == 1
+
+
+@pytest.mark.parametrize("arguments", [["--rows", "0"], ["--heads", "many"], ["--dtype", "fp8"]])
+def test_arguments_that_make_no_sense_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit):
+        decoder.options_of(arguments)
+    assert arguments[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kernel", ["auto", "gemv"])
+def test_the_products_of_a_layer_are_right(kernel):
+    sizes, rng = decoder.Sizes(64, 4, 2, 48, 7), np.random.default_rng(0)
+    weights = [decoder.Weights(*(half(rng, *shape) for shape in sizes.weights.values())) for _ in range(2)]
+    plans = decoder.Plans(weights[0], 3, lambda m, n: np.full((m, n), np.nan, np.float16), kernel)
+    for layer in weights:  # the second has the plans of the first
+        a, x = half(rng, 3, 64), half(rng, 3, 64)
+        qkv, out, gate_up, down = (each.astype(np.float64).T for each in layer)
+        gate, up = np.split(a @ gate_up, 2, axis=1)
+        gated = gate / (1 + np.exp(-gate)) * up
+        assert_close(plans.qkv(a, layer), a @ qkv)
+        assert_close(plans.out(a, x, layer), x + a @ out)
+        assert_close(plans.gate_up(a, layer), gated)
+        assert_close(plans.down(plans.gate_up(a, layer), x, layer), x + gated @ down)
+    found = plans.described()
+    assert {name: (about["n"], about["k"]) for name, about in found.items()} == sizes.weights
+    assert kernel == "auto" or {about["kernel"] for about in found.values()} == {kernel}
+
+
+def half(rng, *shape):
+    return (rng.standard_normal(shape) / 4).astype(np.float16)
+
+
+def assert_close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_the_table_has_the_times_of_every_product_and_of_a_token(monkeypatch):
+    walked = Counter()
+    seconds = {"torch": 30e-6, "tilewright": 20e-6}
+
+    class Two:
+        layers = (None, None)
+
+        def walks(self):
+            names = [*decoder.PRODUCTS, "layer"]
+            return {name: [lambda way=way: walked.update([way]) for way in decoder.WAYS] for name in names}
+
+    def replayed(torch, launch, launches):
+        before = walked.copy()
+        launch()
+        ((way, walks),) = (walked - before).items()
+        assert launches == walks * len(Two.layers)
+        return Work(lambda times: times * launches * seconds[way], launches)
+
+    monkeypatch.setattr(decoder, "torch", None, raising=False)
+    monkeypatch.setattr(decoder, "replayed", replayed)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    times = decoder.measured(Two(), Burst(cycles=2))
+    assert times.keys() == {*decoder.PRODUCTS, "layer"}
+    for found in times.values():
+        medians = [found[each]["median"] for each in ("torch", "tilewright", "ratio")]
+        assert medians == pytest.approx([30, 20, 1.5])
+    products = {name: {"n": 8, "k": 4, "kernel": "gemv", "config": ""} for name in decoder.PRODUCTS}
+    case = {"rows": 4, "difference": 0.5, "products": products}
+    *_, down, layer, token = decoder.lines({**case, "us": times})
+    assert down.split() == ["down", "8", "x", "4", "30.00", "20.00", "1.500", "gemv"]
+    assert layer.split() == ["a", "layer", "30.00", "20.00", "1.500"]
+    assert token == "a layer takes 7.50 us a token in torch and 5.00 us with tilewright"
+    assert decoder.lines(case)[-1].split() == ["down", "8", "x", "4", "gemv"]
+
+
+def test_without_torch_it_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(decoder, "MISSING", "No module named 'torch'")
+    with pytest.raises(SystemExit, match="needs torch and transformers: No module named 'torch'"):
+        decoder.main(SMALL)
+
+
+@pytest.mark.skipif(bool(decoder.MISSING), reason=decoder.MISSING)
+def test_layers_agree_with_those_of_transformers(capsys):
+    assert decoder.main([*SMALL, "--rows", "1", "3", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert [(case["rows"], case["layers"]) for case in record["cases"]] == [(1, 2), (3, 2)]
+    assert all(0 < case["difference"] < 2 for case in record["cases"])
+
+
+@pytest.mark.skipif(bool(decoder.MISSING), reason=decoder.MISSING)
+@pytest.mark.parametrize("name", decoder.PRODUCTS)
+def test_a_wrong_product_is_noticed(name, monkeypatch, capsys):
+    product = getattr(decoder.Plans, name)
+    monkeypatch.setattr(decoder.Plans, name, lambda *arguments: 1.2 * product(*arguments))
+    assert decoder.main(SMALL) == 1
+    assert "units, and 4 are allowed" in capsys.readouterr().out
