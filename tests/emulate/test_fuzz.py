@@ -216,9 +216,11 @@ def test_limits(parameters, body, error, message):
         launch(HEADER + ENTRY % (parameters, body))
 
 
-def test_a_module_variable_that_does_not_fit():
+def test_a_module_variable_that_does_not_fit_where_a_kernel_names_it():
+    big = HEADER + ".global .b8 big[1099511627776];\n"
     with pytest.raises(LaunchError, match="module's variable big"):
-        Device(memory_bytes=1 << 18).load(HEADER + ".global .b8 big[1099511627776];\n" + ENTRY % ("", ""))
+        Device(memory_bytes=1 << 18).load(big + ENTRY % ("", ".reg .b64 %rd<2>; mov.u64 %rd1, big;"))
+    Device(memory_bytes=1 << 18).load(big + ENTRY % ("", ""))
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_the_ladder_is_verified_and_measured_beside_cublas():
 
 
 def test_epilogues_are_verified_beside_the_plain_product():
-    texts = ("gelu(acc + bias) -> acc,amax", "acc * scale + residual", "silu(x) * y")
+    texts = ("gelu(acc + bias) -> acc,amax,column_sums", "acc * scale + residual", "silu(x) * y")
     chosen = [word for text in texts for word in ("--epilogue", text)]
     forms = [word for form in ("bias=n", "scale=m,1", "residual=m,n") for word in ("--operand", form)]
     gates = ["--gate", "stacked", "--gate", "interleaved"]

@@ -1,7 +1,6 @@
 """The emulated GPU as a host sees it: memory, tensor maps, kernels and launches."""
 
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from tilewright.emulator.checks.checker import Checker
 from tilewright.emulator.checks.launch_state import LaunchState
 from tilewright.emulator.checks.reporting.reports import Reports
 from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
-from tilewright.emulator.counts.counters import Counters, Counts
+from tilewright.emulator.counts.counters import Counters, Sites
 from tilewright.emulator.counts.events import EventCounter
 from tilewright.emulator.counts.memory import MemoryCounter
 from tilewright.emulator.errors import DivergedCollective, EmulatorError, LaunchError
@@ -40,7 +39,7 @@ from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.program.compile import compiled, parsed, text_of
 from tilewright.emulator.program.program import Program
 from tilewright.emulator.ptx.parser import source_files
-from tilewright.emulator.ptx.syntax import Module, Parameter, Variable
+from tilewright.emulator.ptx.syntax import Entry, Module, Parameter, Variable
 from tilewright.emulator.semantics.tensor_map import (
     Im2colMap,
     TensorMap,
@@ -254,7 +253,8 @@ class Device:
         if entry not in module.entries:
             names = ", ".join(module.entries) or "none"
             raise ArgumentValueError(f"entry is {entry!r} and must name one of the module's entries: {names}")
-        return Kernel(entry, compiled(ptx, entry, self._trace), self._allocate_variables(ptx, module))
+        program = compiled(ptx, entry, self._trace)
+        return Kernel(entry, program, self._allocate_variables(ptx, module, program.entry))
 
     def launch(
         self,
@@ -298,9 +298,9 @@ class Device:
                 f"grid {grid_} has {total} CTAs and runs {resident} of them at a time, which takes more turns than "
                 f"max_steps, {max_steps}: raise max_steps, or launch fewer CTAs"
             )
-        by_site: defaultdict[int, Counts] = defaultdict(Counts)
+        sites = Sites(entry.instructions)
         state = LaunchState(self.reports, MACHINE_BYTES, dependent) if self._checks else None
-        counters = [EventCounter(by_site), *([MemoryCounter(by_site, entry)] if self._count_memory else [])]
+        counters = [EventCounter(sites), *([MemoryCounter(sites)] if self._count_memory else [])]
         address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         launch = Launch(
             program, self._memory, grid_, block_, cluster_, shared_bytes, parameters, address, kernel.variables,
@@ -316,13 +316,13 @@ class Device:
                 progress = partial(self._tell_progress, first / total, (last - first) / total)
                 steps += self._run(wave, counters, state, max_steps - steps, progress)
         except EmulatorError as error:
-            error.counters = Counters.summed(by_site, entry.instructions)
+            error.counters = Counters.summed(sites)
             kinds = {report.kind for report in self.reports}
             error.reported = isinstance(error, DivergedCollective) and "divergent-collective" in kinds
             raise
         finally:
             self._memory.free(address)
-        return Counters.summed(by_site, entry.instructions)
+        return Counters.summed(sites)
 
     def _run(
         self,
@@ -352,11 +352,13 @@ class Device:
         if self._progress is not None:
             self._progress(before + done * share)
 
-    def _allocate_variables(self, ptx: str, module: Module) -> dict[str, int]:
-        """Addresses of the module's variables, which its kernels share on this device."""
-        if ptx not in self._variables:
-            self._variables[ptx] = {name: self._place(variable) for name, variable in module.variables.items()}
-        return self._variables[ptx]
+    def _allocate_variables(self, ptx: str, module: Module, entry: Entry) -> dict[str, int]:
+        """Addresses of the variables that an entry may ask for; the module's kernels share them on this device."""
+        addresses = self._variables.setdefault(ptx, {})
+        for name in (*entry.variables, *module.constants):
+            if name not in addresses:
+                addresses[name] = self._place(module.variables[name])
+        return addresses
 
     def _place(self, variable: Variable) -> int:
         try:

@@ -160,17 +160,17 @@ class GlobalMemory(FlatMemory):
         last = self._last
         if last.start <= low and high <= last.end:
             return None
-        for allocation in self.allocations:
-            if allocation.start <= low and high <= allocation.end:
-                self._last = allocation
-                return None
+        owner = self.containing(low)
+        if owner is not None and high <= owner.end:
+            self._last = owner
+            return None
         if not self.allocations:
             return low
         starts = np.array([allocation.start for allocation in self.allocations])
         ends = np.array([allocation.end for allocation in self.allocations])
         flat = np.atleast_1d(where)
-        owner = np.searchsorted(starts, flat, "right") - 1
-        outside = (owner < 0) | (flat + width > ends[owner])
+        owners = np.searchsorted(starts, flat, "right") - 1
+        outside = (owners < 0) | (flat + width > ends[owners])
         return int(flat[outside.argmax()]) if outside.any() else None
 
     def encloses(self, first: int, last: int) -> bool:

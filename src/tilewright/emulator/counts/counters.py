@@ -1,15 +1,17 @@
 """Counters of a launch, in total and per source line: instructions, memory requests, tensor-core work, TMA bytes.
 
-While a kernel runs, every event is added to the `Counts` of the PTX instruction that caused it. At the end they are
-summed per source line. PTX is not SASS: instructions that ptxas merges, splits or drops are counted as in the PTX.
+While a kernel runs, every event is added to what is known of the PTX instruction that caused it (`Sites`). At the end
+that is summed, and per source line once somebody asks. PTX is not SASS: instructions that ptxas merges, splits or drops
+are counted as in the PTX.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import prod
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tilewright.emulator.ptx.syntax import Instruction
@@ -83,44 +85,74 @@ class Counts:
 
     def add(self, other: "Counts") -> None:
         """Add another's counts."""
-        for item in fields(Counts):
-            mine, theirs = getattr(self, item.name), getattr(other, item.name)
-            if isinstance(mine, Counter):
-                mine.update(theirs)
-            else:
-                setattr(self, item.name, mine + theirs)
+        for name in _NAMES:
+            if theirs := getattr(other, name):
+                mine = getattr(self, name)
+                if isinstance(mine, Counter):
+                    mine.update(theirs)
+                else:
+                    setattr(self, name, mine + theirs)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        values = {item.name: getattr(self, item.name) for item in fields(Counts)}
+        values = {name: getattr(self, name) for name in _NAMES}
         plain = {name: dict(value) if isinstance(value, Counter) else value for name, value in values.items()}
         return {**plain, "sectors_per_request": self.sectors_per_request}
 
 
-@dataclass
-class Counters(Counts):
-    """The totals of a launch and their parts by source line.
+_NAMES = tuple(item.name for item in fields(Counts))
 
-    by_chain: counts by source line and the lines at which it is inlined. Lines are "file:line"; without line
-    information in the PTX (-lineinfo) they are "PTX:line".
+
+class Sites:
+    """What each instruction of an entry did in a launch, by its index.
+
+    executions: warps that executed it. counts: all else, of the few instructions that have more to count.
     """
 
-    by_chain: dict[Chain, Counts] = field(default_factory=dict)
+    def __init__(self, instructions: Sequence[Instruction]) -> None:
+        self.instructions = instructions
+        self.executions: defaultdict[int, int] = defaultdict(int)
+        self.counts: defaultdict[int, Counts] = defaultdict(Counts)
+
+    def add_to(self, of_site: Callable[[int], Counts]) -> None:
+        """Add all to the Counts that a function gives for an index."""
+        for site, warps in sorted(self.executions.items()):
+            of_site(site).warp_instructions[self.instructions[site].name] += warps
+        for site, counts in sorted(self.counts.items(), key=itemgetter(0)):
+            of_site(site).add(counts)
+
+
+@dataclass
+class Counters(Counts):
+    """The totals of a launch, and their parts by source line.
+
+    Lines are "file:line"; without line information in the PTX (-lineinfo) they are "PTX:line".
+    """
+
+    _sites: Sites | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def summed(cls, by_site: Mapping[int, Counts], instructions: Sequence[Instruction]) -> "Counters":
-        """The counters made from the counts of each instruction of an entry, by its index."""
-        counters = cls()
-        for site, counts in sorted(by_site.items()):
-            counters.by_chain.setdefault(chain_of(instructions[site]), Counts()).add(counts)
-            counters.add(counts)
+    def summed(cls, sites: Sites) -> "Counters":
+        """The counters of a launch."""
+        counters = cls(_sites=sites)
+        sites.add_to(lambda _: counters)
         return counters
+
+    @cached_property
+    def by_chain(self) -> dict[Chain, Counts]:
+        """Counts by source line and the lines at which it is inlined."""
+        parts: defaultdict[Chain, Counts] = defaultdict(Counts)
+        if self._sites is not None:
+            instructions = self._sites.instructions
+            self._sites.add_to(lambda site: parts[chain_of(instructions[site])])
+        return parts
 
     def merge(self, other: "Counters") -> None:
         """Add another launch's counts, in all and by source line."""
+        by_chain = self.by_chain
         self.add(other)
         for chain, counts in other.by_chain.items():
-            self.by_chain.setdefault(chain, Counts()).add(counts)
+            by_chain.setdefault(chain, Counts()).add(counts)
 
     @cached_property
     def by_line(self) -> dict[str, Counts]:

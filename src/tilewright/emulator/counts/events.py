@@ -1,8 +1,8 @@
 """The counter of all events except accesses to memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from tilewright.emulator.counts.counters import Counts
+from tilewright.emulator.counts.counters import Sites
 from tilewright.emulator.lanes import Group
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.ptx.syntax import Instruction
@@ -11,19 +11,20 @@ from tilewright.emulator.ptx.syntax import Instruction
 class EventCounter(Observer):
     """The counter of instructions, products, bytes that TMA moves, and waits."""
 
-    def __init__(self, by_site: Mapping[int, Counts]) -> None:
-        self._by_site = by_site
+    def __init__(self, sites: Sites) -> None:
+        self._counts, self._executions = sites.counts, sites.executions
 
     def multiplied(
         self, site: int, kind: str, shape: str, types: Sequence[str], executions: int, shared_bytes: int
     ) -> None:
         """Count tensor-core instructions."""
-        self._by_site[site].multiply(kind, shape, types, executions)
-        self._by_site[site].wgmma_read_bytes += shared_bytes
+        counts = self._counts[site]
+        counts.multiply(kind, shape, types, executions)
+        counts.wgmma_read_bytes += shared_bytes
 
     def moved(self, site: int, loaded: int, read: int, stored: int, destinations: int) -> None:
         """Count the bytes of bulk copies."""
-        counts = self._by_site[site]
+        counts = self._counts[site]
         if loaded:
             counts.load_by_tma(loaded, read, destinations)
         counts.tma_stored_bytes += stored
@@ -31,11 +32,11 @@ class EventCounter(Observer):
     def waits_at(self, site: int, kind: str, group: Group) -> None:
         """Count the warps that come to a barrier."""
         if kind == "mbarrier":
-            self._by_site[site].mbarrier_waits += group.warps.count
+            self._counts[site].mbarrier_waits += group.warps.count
         else:
-            self._by_site[site].barrier_waits += group.warps.count
+            self._counts[site].barrier_waits += group.warps.count
 
     def ran(self, start: int, instructions: Sequence[Instruction], warps: int) -> None:
         """Count executed instructions."""
-        for site, instruction in enumerate(instructions, start):
-            self._by_site[site].warp_instructions[instruction.name] += warps
+        for site in range(start, start + len(instructions)):
+            self._executions[site] += warps

@@ -1,13 +1,10 @@
 """Requests, sectors and wavefronts of memory accesses."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from tilewright.emulator.counts.counters import Counts
+from tilewright.emulator.counts.counters import Counts, Sites
 from tilewright.emulator.lanes import WARP, Group, Indices
 from tilewright.emulator.machine.observer import Observer
-from tilewright.emulator.ptx.syntax import Entry
 from tilewright.hardware import SECTOR_BYTES
 from tilewright.model.memory.banks import BANK_BYTES, most_words_in_a_bank, rows_in_use, shared_wavefronts
 from tilewright.model.memory.coalescing import pieces_touched
@@ -19,8 +16,8 @@ _OF_IMAGES = ("tex", "suld", "sust", "sured")
 class MemoryCounter(Observer):
     """The counter of requests, sectors and wavefronts; it adds them to the counts of the instructions."""
 
-    def __init__(self, by_site: Mapping[int, Counts], entry: Entry) -> None:
-        self._by_site, self._entry = by_site, entry
+    def __init__(self, sites: Sites) -> None:
+        self._counts, self._instructions = sites.counts, sites.instructions
         self._source: tuple[Indices, Indices | None] | None = None  # of the current cp.async
 
     def accessed(
@@ -32,14 +29,14 @@ class MemoryCounter(Observer):
         copies = kind == "cp.async"
         if copies and space == "global":
             self._source = where, chosen
-        elif copies and self._source is not None and "ca" in self._entry.instructions[site].modifiers:
+        elif copies and self._source is not None and "ca" in self._instructions[site].modifiers:
             self._copy_through_l1(site, width, group, *self._source, where)
             return
         by_warp = rows_of_warps(group, where, chosen)
         by_warp = by_warp[(by_warp >= 0).any(axis=1)]
         if not by_warp.size:
             return
-        counts = self._by_site[site]
+        counts = self._counts[site]
         if space == "global":
             kind = "ld" if copies else kind
             counts.global_requests[kind] += len(by_warp)
@@ -63,7 +60,7 @@ class MemoryCounter(Observer):
         """
         lanes = WARP // max(1, width // BANK_BYTES)
         written, read = rows_of_warps(group, destination, None), rows_of_warps(group, source, reading)
-        counts = self._by_site[site]
+        counts = self._counts[site]
         counts.shared_requests["cp.async"] += len(written)
         written, read = written.reshape(-1, lanes), read.reshape(-1, lanes)
         passes = np.maximum(most_words_in_a_bank(written, width), most_words_in_a_bank(read, width, broadcast=False))

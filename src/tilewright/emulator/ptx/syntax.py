@@ -210,6 +210,7 @@ class Entry:
     instructions: list[Instruction] = field(default_factory=list)
     shared: dict[str, Variable] = field(default_factory=dict)
     local: dict[str, Variable] = field(default_factory=dict)
+    variables: tuple[str, ...] = ()  # those of the module that it names
     shared_bytes: int = 0  # static; dynamic shared memory starts at dynamic_offset
     dynamic_offset: int = 0
     local_bytes: int = 0

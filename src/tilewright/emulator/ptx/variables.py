@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tilewright.emulator.errors import UnsupportedInstruction
-from tilewright.emulator.ptx.syntax import Address, Entry, Instruction, Module, Operand, Symbol, Variable
+from tilewright.emulator.ptx.syntax import Address, Entry, Instruction, Module, Operand, Symbol, Variable, Vector
 from tilewright.rounding import round_up
 
 STACK_BYTES = 1024
@@ -13,13 +13,14 @@ STACK_BYTES = 1024
 
 
 def place_variables(module: Module, entry: Entry) -> None:
-    """Give shared and local variables their offsets; dynamic shared memory comes last.
+    """Give shared and local variables their offsets, and list the others; dynamic shared memory comes last.
 
     Raises UnsupportedInstruction if the entry names a variable that is not emulated.
     """
     symbols = set(_symbols(entry.instructions))
-    for symbol in symbols:
-        if symbol.space == "global" and (refusal := module.variables[symbol.name].refusal):
+    entry.variables = tuple(sorted({symbol.name for symbol in symbols if symbol.space == "global"}))
+    for name in entry.variables:
+        if refusal := module.variables[name].refusal:
             raise UnsupportedInstruction(refusal)
     used = {base.name for base in symbols if base.space == "shared"}
     entry.shared.update({name: module.shared[name] for name in used if name in module.shared})
@@ -65,6 +66,9 @@ def _symbols(instructions: list[Instruction]) -> Iterator[Symbol]:
             yield operand
         elif isinstance(operand, Address):
             yield from walk(operand.base)
+        elif isinstance(operand, Vector):
+            for element in operand.elements:
+                yield from walk(element)
 
     for instruction in instructions:
         for operand in instruction.operands:
