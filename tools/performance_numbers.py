@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+import decoder_numbers
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
@@ -90,7 +92,7 @@ def page() -> list[str]:
         shown = "Shares of a streaming read, by weight" if is_by_rows(record) else "Ratios to the best peer, by product"
         lines += [f"![{shown}]({_chart(stem).removeprefix('docs/')})", ""]
         lines += [*_tables(record), "", f"To reproduce: `{record['command']}`"]
-    return lines
+    return lines + decoder_numbers.sections()
 
 
 def summary() -> list[str]:
