@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections import Counter
+from typing import Any
 
 import decoder
 import numpy as np
@@ -89,6 +90,27 @@ def test_the_table_has_the_times_of_every_product_and_of_a_token(monkeypatch):
     assert layer.split() == ["a", "layer", "30.00", "20.00", "1.500"]
     assert token == "a layer takes 7.50 us a token in torch and 5.00 us with tilewright"
     assert decoder.lines(case)[-1].split() == ["down", "8", "x", "4", "gemv"]
+
+
+def test_a_record_becomes_a_section_of_the_page(tmp_path):
+    import decoder_numbers
+
+    assert decoder_numbers.sections(tmp_path) == []
+    us = {"torch": {"median": 32.0}, "tilewright": {"median": 20.0}, "ratio": {"median": 1.6, "low": 1.5, "high": 1.7}}
+    sizes = {"hidden": 64, "heads": 4, "kv_heads": 2, "intermediate": 96, "context": 7}
+    record: dict[str, Any] = {
+        "gpu": "a GPU",
+        "date": "2026-11-23T10:00",
+        "command": "python examples/decoder.py --rows 4 --json",
+    }
+    record |= {"versions": {"torch": "2.11"}, "sizes": sizes, "dtype": "bf16"}
+    record["cases"] = [{"rows": 4, "us": {"down": us, "layer": us}}, {"rows": 8, "difference": 9.0}]
+    (tmp_path / "decoder.json").write_text(json.dumps(record))
+    lines = decoder_numbers.sections(tmp_path)
+    assert "| rows | down | layer | layer, a token |" in lines
+    cell = "32.00, 20.00, **1.600** [1.500, 1.700]"
+    assert f"| 4 | {cell} | {cell} | 8.00, 5.00, **1.600** [1.500, 1.700] |" in lines
+    assert not any(line.startswith("| 8 |") for line in lines)  # a wrong result is not timed
 
 
 def test_without_torch_it_says_what_is_missing(monkeypatch):
