@@ -71,9 +71,10 @@ B is contiguous along k, and 1.037 times otherwise."""
 class GemvConstants(Constants):
     """The Constants of `gemv`.
 
-    a_bytes, b_bytes: the width of a load. b_k_major: whether neighbors of B in memory are neighbors along k. workers:
-    the warps that take the steps of a tile. block_n: the columns that the narrowest tile has. accumulators, load_words:
-    registers of a thread with sums and with weights.
+    a_bytes, b_bytes: the width of a load. a_straddles, b_straddles: whether eight elements lie in two aligned loads.
+    b_k_major: whether neighbors of B in memory are neighbors along k. workers: the warps that take the steps of a tile.
+    block_n: the columns that the narrowest tile has. accumulators, load_words: registers of a thread with sums and with
+    weights.
     """
 
     Input: DType
@@ -82,6 +83,8 @@ class GemvConstants(Constants):
     ctas: int
     a_bytes: int
     b_bytes: int
+    a_straddles: bool
+    b_straddles: bool
     b_k_major: bool
     workers: int
     block_n: int
@@ -95,6 +98,8 @@ class GemvFeatures(NamedTuple):
     Input: DType
     a_bytes: int
     b_bytes: int
+    a_straddles: bool
+    b_straddles: bool
     b_k_major: bool
     epilogue: EpilogueConstants
 
@@ -177,8 +182,13 @@ class GemvKernel(Kernel):
         """The storage and alignment of A and B, and the epilogue."""
         a, b = problem.a, problem.b
         k_major = _k_major(problem)
-        b_bytes = b.vector_bytes("row") if k_major else _whole_rows(b, problem.n)
-        return GemvFeatures(a.dtype, a.vector_bytes("column"), b_bytes, k_major, EpilogueConstants.of(problem))
+        a_bytes, a_straddles = _load(a.vector_bytes("column"), a.column_stride)
+        if k_major:
+            b_bytes, b_straddles = _load(b.vector_bytes("row"), b.row_stride)
+        else:
+            b_bytes, b_straddles = _load(_whole_rows(b, problem.n), b.column_stride)
+        epilogue = EpilogueConstants.of(problem)
+        return GemvFeatures(a.dtype, a_bytes, b_bytes, a_straddles, b_straddles, k_major, epilogue)
 
     def derive(self, config: GemvConfig, features: GemvFeatures) -> GemvConstants:
         """The Constants of a Config for problems with these features."""
@@ -195,7 +205,7 @@ class GemvKernel(Kernel):
             workers=config.warps * config.split_k,
             block_n=16 // parts if features.b_k_major else 64,
             accumulators=config.tile_m * config.tile_n * parts * parts // 32,
-            load_words=4 * config.in_flight * _loads(config, features.b_k_major),
+            load_words=_words(features.b_straddles) * config.in_flight * _vectors(config, features.b_k_major),
         )
 
     def tile_count(self, constants: Constants, problem: Problem) -> int:
@@ -247,7 +257,7 @@ def _wave_seconds(
     rounds = ceil_div(ceil_div(problem.k, constants.tile_k), constants.workers * config.in_flight)
     reads = max(config.tile_m * config.k_parts // 8, 1)
     warps = config.warps * config.ctas
-    under_way = warps * config.in_flight * (_LOAD_SECONDS * _loads(config, constants.b_k_major) + _READ_SECONDS * reads)
+    under_way = warps * config.in_flight * (_LOAD_SECONDS * loads + _READ_SECONDS * reads)
     waiting = _CTA_SECONDS + rounds * (_LATENCY_SECONDS + under_way)
     waiting += _EXCHANGE_SECONDS * log2(config.split_k)
     of_cta = config.tile_n * problem.k / config.split_k * constants.Input.nbytes
