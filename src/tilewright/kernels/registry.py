@@ -22,8 +22,11 @@ _TYPES = {
 }
 """The classes of kernels, each in the module that has the kernel's name."""
 
-_UNMEASURED = ("gemv", "wgmma_unaligned")
-"""Kernels that run only when named, since no GPU has said yet when they are the quickest."""
+FEW_ROWS = 16
+"""The most rows, or columns, of the products that `gemv` is considered for."""
+
+_NAMED = ("wgmma_unaligned",)
+"""Kernels that run only when named."""
 
 
 class _Production(Mapping[str, Kernel]):
@@ -70,8 +73,13 @@ def _every_kernel() -> dict[str, Kernel]:
 
 def considered(problem: Problem) -> Iterator[Kernel]:
     """The kernels that may suit a problem, the best one first: `copy` where no product is summed, else the others."""
-    names = (name for name in KERNELS if name not in _UNMEASURED)
-    return (KERNELS[name] for name in names if (name == "copy") == (problem.k == 0))
+    if problem.k == 0:
+        names = ["copy"]
+    else:
+        names = [name for name in KERNELS if name not in ("gemv", "copy", *_NAMED)]
+        if min(problem.m, problem.n) <= FEW_ROWS:
+            names.insert(0, "gemv")
+    return (KERNELS[name] for name in names)
 
 
 def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:
