@@ -72,14 +72,11 @@ def _every_kernel() -> dict[str, Kernel]:
 
 
 def considered(problem: Problem) -> Iterator[Kernel]:
-    """The kernels that may suit a problem, the best one first: `copy` where no product is summed, else the others."""
-    if problem.k == 0:
-        names = ["copy"]
-    else:
-        names = [name for name in KERNELS if name not in ("gemv", "copy", *_NAMED)]
-        if min(problem.m, problem.n) <= FEW_ROWS:
-            names.insert(0, "gemv")
-    return (KERNELS[name] for name in names)
+    """The kernels that may suit a problem, the best one first: where no product is summed, that is `copy`."""
+    names = [name for name in KERNELS if name not in (*_NAMED, "gemv", "copy")]
+    if min(problem.m, problem.n) <= FEW_ROWS:
+        names.insert(0, "gemv")
+    return (KERNELS[name] for name in (names if problem.k else ["copy", *names]))
 
 
 def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:

@@ -164,8 +164,9 @@ class UnalignedKernel(WgmmaKernel):
         most, gated = most_accumulators(problem), problem.columns != problem.n
         splits = (1,) if problem.batch_invariant or gated else (1, 2, 4)
         sizes = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256)
-        for swap_ab, tile_m, tile_n, split_k in product((False, True), (64, 128), sizes, splits):
-            if tile_n // 2 > most[swap_ab] or tile_n % (8 * split_k) or (gated and (swap_ab or tile_n % 16)):
+        swaps = (False,) if problem.epilogue.keeps_columns else (False, True)
+        for swap_ab, tile_m, tile_n, split_k in product(swaps, (64, 128), sizes, splits):
+            if tile_n // 2 > most[swap_ab] or tile_n % (8 * split_k) or (gated and tile_n % 16):
                 continue
             if ceil_div(problem.k, SPAN) < split_k or split_k > hardware.sm_count:
                 continue
