@@ -12,6 +12,7 @@ from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, gate_refused, oversized
+from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.tiled import tile_count
 from tilewright.kernels.wgmma_operands import is_stacked
 from tilewright.model.prediction import Power, Prediction
@@ -44,28 +45,26 @@ class GemvConfig:
     swap_ab: bool = False
 
 
-MOST_ROWS = 16
-"""The most rows of a tile. Products of more rows read the weights again for each tile."""
+# The model's constants, fitted to results/gemv_h200.json: there, its choice takes 1.02 times as long as the best Config
+# where B is contiguous along k, and 1.04 times otherwise.
 
 _LAUNCH_SECONDS, _CTA_SECONDS, _EXCHANGE_SECONDS = 1.35e-6, 0.83e-6, 0.9e-6
-"""A launch in a graph; what a CTA does besides its steps; the same for CTAs that split k and add their sums."""
+"""A launch in a graph; what a CTA does besides its steps; one more time for each doubling of the CTAs that split k."""
 
 _LATENCY_SECONDS, _LOAD_SECONDS, _READ_SECONDS = 0.58e-6, 1.06e-9, 2.6e-9
-"""The time in which memory answers, and what each load of weights or activations that a warp of the SM has under way
-adds to it."""
+"""The time in which memory answers, and what each load that a warp of the SM has under way adds: of weights, of
+activations."""
 
 _STREAMED, _SM_BANDWIDTH, _ACROSS = 1.1, 60e9, 1.12
-"""The share of the data sheet's bandwidth, before what `_together` adds; the bytes per second that an SM can read; how
-much longer it takes where B is contiguous along n."""
+"""The share of the data sheet's bandwidth if nothing else took time; the bytes per second that an SM can read; how much
+longer it takes where B is contiguous along n."""
 
-_WAVES_TOGETHER = 0.39
-"""The share of the last wave's empty places that costs time, for the first wave; CTAs of later ones begin apart."""
+_LAST_WAVE = 0.39
+"""The share of the time of empty places in the last wave, if it is the second one; later on, CTAs begin apart."""
 
 _TOGETHER = 2.5
 """How times add up that overlap: the norm of their vector."""
 
-"""These were fitted to results/gemv_h200.json, with which the model's choice takes 1.024 times the best one's time where
-B is contiguous along k, and 1.037 times otherwise."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemvConstants(Constants):
@@ -109,6 +108,7 @@ class GemvKernel(Kernel):
 
     name = "gemv"
     unit = "mma"
+    contends = True
     summary = "few rows: weights go from memory to mma.sync's registers; bf16 and fp16, every shape and stride"
     config_type = GemvConfig
     header = "kernels/gemv.cuh"
@@ -243,7 +243,7 @@ class GemvKernel(Kernel):
             seconds += _wave_seconds(ctas, config, constants, oriented, hardware)
         else:
             waves = ctas / at_once
-            waves += _WAVES_TOGETHER * (ceil(waves) - waves) / waves
+            waves += _LAST_WAVE * (ceil(waves) - waves) / waves
             seconds += waves * _wave_seconds(at_once, config, constants, oriented, hardware)
         made = ctas // config.split_k * config.tile_m * config.tile_n
         used = oriented.m * oriented.n * oriented.batch_count / made
@@ -263,14 +263,15 @@ def _wave_seconds(
     of_cta = config.tile_n * problem.k / config.split_k * constants.Input.nbytes
     streaming = ctas * of_cta / (_STREAMED * hardware.memory_bandwidth)
     reading = ceil_div(ctas, hardware.sm_count) * of_cta / _SM_BANDWIDTH
-    seconds: float = sum(part**_TOGETHER for part in (waiting, streaming, reading)) ** (1 / _TOGETHER) * (1.0 if constants.b_k_major else _ACROSS)
-    return seconds
+    parts = (waiting, streaming, reading)
+    seconds: float = sum(part**_TOGETHER for part in parts) ** (1 / _TOGETHER)
+    return seconds if constants.b_k_major else _ACROSS * seconds
 
 
 def _offered(problem: Problem) -> Iterator[GemvConfig]:
     """The Configs for a problem as it is solved, whose rows are few."""
     k_major = _k_major(problem)
-    rows = min(problem.m, MOST_ROWS)
+    rows = min(problem.m, FEW_ROWS)
     tile_m = next(tile_m for tile_m in (1, 2, 4, 8, 16) if tile_m >= rows)
     if k_major:
         k_parts = max(8 // tile_m, 2)
