@@ -280,7 +280,7 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
         batch = a_batch
     result = batch + rows + columns
     signed = not variant.by_tma
-    apart = not variant.by_rows
+    apart = not variant.of_neighbors
     a = _view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed, apart=apart)
     b = _view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed, apart=apart)
     out = _view(variant.out_dtype, result, -1, variant.out_bytes, random, free, signed, distinct=True)
@@ -347,11 +347,12 @@ def _broadcastable(batch, random):
 def _view(dtype, shape, fast, nbytes, random, free, signed, distinct=False, apart=True):
     """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16.
 
-    apart: whether neighbors along `fast` need not be neighbors in memory if these are single elements.
+    nbytes: 0 if neighbors along `fast` are never neighbors in memory. apart: whether neighbors along `fast` need not be neighbors in memory if these are single elements.
     """
     width = dtypes.parse(dtype, "dtype").nbytes
-    unit, line = nbytes // width, 16 // width
-    anything = unit == 1 and free and apart
+    unit, line = max(nbytes // width, 1), 16 // width
+    anything = unit == 1 and free and (apart or nbytes == 0)
+    first_steps = (2, 3) if nbytes == 0 else (1, 1, 1, 2, 3)
     dims = sorted(range(len(shape)), key=lambda dim: (dim != fast % max(len(shape), 1), -dim))
     if free and random.random() < 0.3:
         rest = dims[1:]
@@ -364,7 +365,7 @@ def _view(dtype, shape, fast, nbytes, random, free, signed, distinct=False, apar
         return View(dtype, shape, tuple(strides), skew)
     for position, dim in enumerate(dims):
         if position == 0:
-            step = random.choice((1, 1, 1, 2, 3)) if anything else 1
+            step = random.choice(first_steps) if anything else first_steps[0]
         else:
             steps = -(-reach // unit) + (random.choice((0, 0, 1, 2, 5)) if free else 0)
             if odd and position == 1 and steps % 2 == 0:

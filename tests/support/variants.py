@@ -21,7 +21,8 @@ class Variant:
     """One translation unit of one kernel.
 
     `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it,
-    exactly: "k16". Where that is one element, any strides do, if the kernel is not `by_rows`. `out_bytes` is the
+    exactly: "k16". Where that is one element, any strides do, if the kernel is not `of_neighbors`; "k0" is never
+    contiguous, but k has the shorter stride. `out_bytes` is the
     same for rows of out, at least. `c` and `bias` are the dtypes of these operands, None without them; with
     `addend_pairs` two neighbors along a row of theirs can be read at once. n is a multiple of `n_multiple`. `epilogue`
     is an expression; each of `operands` is a name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or
@@ -72,6 +73,11 @@ class Variant:
     def by_rows(self):
         """Whether rows of memory are read, in which neighbors are neighbors, and empty sums are not taken."""
         return self.kernel == "wgmma_unaligned"
+
+    @property
+    def of_neighbors(self):
+        """Whether rows of memory in which neighbors are no neighbors need another translation unit."""
+        return self.by_rows or self.kernel == "gemv"
 
     @property
     def k_block(self):
@@ -271,11 +277,13 @@ GEMV = (
     Variant("gemv", GemvConfig(8, 32, 1, 2, 2), "bf16", "mn16", "k16", 4, "bf16"),
     Variant("gemv", GemvConfig(4, 8, 4, 1, 3, 8), "fp16", "k16", "k16", 4, "fp16", activation="silu"),
     Variant("gemv", GemvConfig(8, 64, 1, 4, 1, prefetch=2), "bf16", "k16", "mn16", 4, "bf16", n_multiple=8),
-    Variant("gemv", GemvConfig(16, 64, 1, 2, 2, 2), "fp16", "k16", "mn4", 4, "fp32", c="fp32", n_multiple=2),
-    Variant("gemv", GemvConfig(8, 128, 1, 1, 1), "bf16", "mn2", "mn2", 2, "bf16", bias="bf16", activation="relu"),
-    Variant("gemv", GemvConfig(16, 64, 1, 1, 2), "fp16", "mn2", "mn2", 2, "fp16", c="fp16", bias="fp32"),
+    Variant("gemv", GemvConfig(16, 64, 1, 2, 1, 2), "fp16", "k16", "mn4", 4, "fp32", c="fp32", n_multiple=2),
+    Variant("gemv", GemvConfig(8, 64, 1, 1, 1), "bf16", "mn2", "mn2", 2, "bf16", bias="bf16", activation="relu"),
+    Variant("gemv", GemvConfig(16, 64, 1, 1, 1), "fp16", "mn2", "mn2", 2, "fp16", c="fp16", bias="fp32"),
     Variant("gemv", GemvConfig(16, 128, 1, 2, 1, 8), "bf16", "k8", "mn8", 4, "bf16", "bf16", n_multiple=4),
     Variant("gemv", GemvConfig(4, 16, 2, 2, 1, swap_ab=True), "bf16", "k16", "k16", 4, "bf16", c="bf16"),
+    Variant("gemv", GemvConfig(8, 16, 1, 1, 2), "bf16", "k0", "k0", 2, "fp32"),
+    Variant("gemv", GemvConfig(8, 16, 2, 1, 2), "fp16", "k2", "k16", 2, "fp16", c="fp16"),
     Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2, swap_ab=True), "fp16", "mn2", "k8", 2, "fp16", bias="fp32"),
 )  # fmt: skip
 
@@ -366,6 +374,7 @@ GATES = (
         "gemv", GemvConfig(4, 16, 2, 2, 1, 2), "bf16", "k16", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SWIGLU,
     ),
     Variant("gemv", GemvConfig(1, 8, 8, 1, 1), "fp16", "k16", "k8", 2, "fp16", n_multiple=2, gate="stacked", **SCALED),
+    Variant("gemv", GemvConfig(4, 8, 2, 1, 2), "bf16", "k16", "k2", 2, "fp16", n_multiple=2, gate="stacked", **SWIGLU),
     Variant(
         "gemv", GemvConfig(8, 64, 1, 2, 1), "bf16", "k2", "mn4", 4, "fp32", n_multiple=2, gate="interleaved", **SWIGLU,
     ),

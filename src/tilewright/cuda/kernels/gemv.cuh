@@ -192,12 +192,12 @@ __device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
       grouped_tile(blockIdx.x / Config::split_k, tiles_m, tiles_n, parameters.batch_count, tiles_m);
   const int first_m = tile.m * Config::tile_m, first_n = tile.n * Config::tile_n;
   const int worker = place.part * warps + threadIdx.x / 32;
-  // Steps of which nothing is read that lies beyond k: from `first` of this warp on, `steps` in all.
+  // Loads stay inside of k in all steps below `steps`; if they reach beyond their step, not in step 0.
   constexpr int reach = maximum(X::reach, W::reach);
   const int first = reach > 0 && worker == 0 ? Config::workers : worker;
-  const int steps = (parameters.k - reach) / Config::tile_k, left = parameters.k % Config::tile_k;
   X activations(parameters, tile.batch, first_m, first);
   W weights(parameters, tile.batch, first_n, first);
+  const int steps = (parameters.k - reach) / Config::tile_k, left = parameters.k % Config::tile_k;
 
   // An earlier grid may still be writing: nothing may be read, but L2 always has what was written
   // last.

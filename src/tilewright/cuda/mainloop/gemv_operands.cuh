@@ -176,7 +176,6 @@ template <class Config>
 class Weights<Config, false> {
   using Input = typename Config::Input;
   static constexpr int groups = Config::tile_n / 64;
-  using Words = uint32_t[groups * 8][Config::b_straddles ? 8 : 4];
   static constexpr bool straddles = Config::b_straddles;
   static constexpr int no_end = 0x7FFFFFFF;
   const GemmParameters& parameters;
@@ -185,33 +184,10 @@ class Weights<Config, false> {
   bool inside;     // no chunk in which the tile lies reaches beyond a row
   Runs<Config::b_bytes> runs[groups];
 
-  // Calls body(number, row) for each of the lane's 8 rows.
-  template <class Body>
-  __device__ __forceinline__ void for_each_row(Body body) const {
-    const Input* row = source;
-#pragma unroll
-    for (int i = 0; i < 8; ++i, row += stride) body(i, row);
-  }
-
-  // The eights of the first `left` of the step's rows, wherever these end; the others are zero. Rows
-  // that follow each other in memory count as one.
-  __device__ __forceinline__ void load_between(Words& words, int left) const {
-    const bool packed = stride == parameters.n;
-    for_each_row([&](int number, const Input* row) {
-      const Input* const begin = packed ? matrix : row;
-      const int64_t length = static_cast<int64_t>(packed ? parameters.k : 1) * parameters.n;
-      const bool exists = place_in_step<Config>() + number < left;
-#pragma unroll
-      for (int i = 0; i < groups; ++i) {
-        load_eight_between(words[i * 8 + number], row + runs[i].offsets[0], begin,
-                           begin + (exists ? length : 0));
-      }
-    });
-  }
-
  public:
   static constexpr int blocks = groups * 4;
-  static constexpr int reach = 0;
+  static constexpr int reach = 0;  // beyond a step: rows end for all steps alike
+  using Words = uint32_t[groups * 8][straddles ? 8 : 4];
 
   __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
       : parameters(p),
@@ -287,9 +263,34 @@ class Weights<Config, false> {
                                                   int half) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const uint32_t (*pair)[4] = &words[block / 4 * 8 + half * 4 + i / 2 * 2];
-      a[i] = __byte_perm(pair[0][block % 4], pair[1][block % 4], i % 2 ? 0x7632 : 0x5410);
+      const int row = block / 4 * 8 + half * 4 + i / 2 * 2;
+      a[i] = __byte_perm(words[row][block % 4], words[row + 1][block % 4], i % 2 ? 0x7632 : 0x5410);
     }
+  }
+
+ private:
+  // Calls body(number, row) for each of the lane's 8 rows.
+  template <class Body>
+  __device__ __forceinline__ void for_each_row(Body body) const {
+    const Input* row = source;
+#pragma unroll
+    for (int i = 0; i < 8; ++i, row += stride) body(i, row);
+  }
+
+  // The eights of the first `left` of the step's rows, wherever these end; the others are zero. Rows
+  // that follow each other in memory count as one.
+  __device__ __forceinline__ void load_between(Words& words, int left) const {
+    const bool packed = stride == parameters.n;
+    for_each_row([&](int number, const Input* row) {
+      const Input* const begin = packed ? matrix : row;
+      const int64_t length = static_cast<int64_t>(packed ? parameters.k : 1) * parameters.n;
+      const bool exists = place_in_step<Config>() + number < left;
+#pragma unroll
+      for (int i = 0; i < groups; ++i) {
+        load_eight_between(words[i * 8 + number], row + runs[i].offsets[0], begin,
+                           begin + (exists ? length : 0));
+      }
+    });
   }
 };
 
