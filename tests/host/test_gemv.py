@@ -110,11 +110,10 @@ def test_a_load_along_n_lies_inside_a_row_or_is_one_of_two_that_eight_elements_s
 @pytest.mark.parametrize("layout", ["nt", "nn"])
 def test_two_loads_of_eight_elements_take_twice_the_registers_and_more_time(layout):
     config = GemvConfig(8, 8, 2) if layout == "nt" else GemvConfig(8, 64, 1)
-    aligned, odd = product(8, 4096, 4096, layout), product(8, 4095, 4095, layout)
-    words, seconds = zip(
-        *[(GEMV.constants(config, each).load_words, GEMV.predict(config, each, H200).seconds) for each in (aligned, odd)],
-        strict=True,
-    )
+    words, seconds = [], []
+    for problem in (product(8, 4096, 4096, layout), product(8, 4095, 4095, layout)):
+        words.append(GEMV.constants(config, problem).load_words)
+        seconds.append(GEMV.predict(config, problem, H200).seconds)
     assert words[1] == 2 * words[0]
     assert seconds[1] > seconds[0]
 

@@ -347,7 +347,8 @@ def _broadcastable(batch, random):
 def _view(dtype, shape, fast, nbytes, random, free, signed, distinct=False, apart=True):
     """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16.
 
-    nbytes: 0 if neighbors along `fast` are never neighbors in memory. apart: whether neighbors along `fast` need not be neighbors in memory if these are single elements.
+    nbytes: 0 if neighbors along `fast` are never neighbors in memory.
+    apart: whether they need not be if these are single elements.
     """
     width = dtypes.parse(dtype, "dtype").nbytes
     unit, line = max(nbytes // width, 1), 16 // width

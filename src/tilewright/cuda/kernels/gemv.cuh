@@ -161,8 +161,8 @@ class TileSums {
   }
 };
 
-// Adds a step in which k begins or ends: it has `before` elements ahead of it, and `left` from there
-// on. It lies so many steps ahead.
+// Adds a step in which k begins or ends: it has `before` elements ahead of it, and `left` from
+// there on. It lies so many steps ahead.
 template <class Config>
 __device__ __forceinline__ void add_end(WarpSums<Config>& sums, Activations<Config> activations,
                                         Weights<Config> weights, int ahead, int before, int left) {
@@ -192,7 +192,8 @@ __device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
       grouped_tile(blockIdx.x / Config::split_k, tiles_m, tiles_n, parameters.batch_count, tiles_m);
   const int first_m = tile.m * Config::tile_m, first_n = tile.n * Config::tile_n;
   const int worker = place.part * warps + threadIdx.x / 32;
-  // Loads stay inside of k in all steps below `steps`; if they reach beyond their step, not in step 0.
+  // Loads stay inside of k in all steps below `steps`; if they reach beyond their step, not in step
+  // 0.
   constexpr int reach = maximum(X::reach, W::reach);
   const int first = reach > 0 && worker == 0 ? Config::workers : worker;
   X activations(parameters, tile.batch, first_m, first);

@@ -19,9 +19,9 @@
 // of each column of the weights. 28672x8192 at one row took an H200 105.4 us with 512 bytes, 108.5
 // with 128 and 121 with 64.
 //
-// Operands are read step by step, every `workers`-th, and each load goes on to the next. Where eight
-// elements straddle chunks, `load` brings the chunks, and `cut` the elements from them. What lies
-// outside of a row of memory is never read: a step whose loads may reach beyond it is read by
+// Operands are read step by step, every `workers`-th, and each load goes on to the next. Where
+// eight elements straddle chunks, `load` brings the chunks, and `cut` the elements from them. What
+// lies outside of a row of memory is never read: a step whose loads may reach beyond it is read by
 // `load_end`.
 #pragma once
 #include "epilogue/expression.cuh"
@@ -40,8 +40,8 @@ __device__ __forceinline__ int place_in_step() {
 
 // Vectors along k: rows of activations or columns of weights. A lane has `count` of them, one for
 // each eight rows or columns of fragments. Beyond the last one that exists, it reads an earlier one
-// again. straddles: eight elements lie in two chunks, which `bytes` is the size of. stacked: vectors
-// 2j and 2j + 1 are number j of the matrix and of its second half.
+// again. straddles: eight elements lie in two chunks, which `bytes` is the size of. stacked:
+// vectors 2j and 2j + 1 are number j of the matrix and of its second half.
 template <class Config, int count, int bytes, bool straddles, bool once, bool stacked = false>
 class VectorsAlongK {
   using Input = typename Config::Input;
@@ -277,8 +277,8 @@ class Weights<Config, false> {
     for (int i = 0; i < 8; ++i, row += stride) body(i, row);
   }
 
-  // The eights of the first `left` of the step's rows, wherever these end; the others are zero. Rows
-  // that follow each other in memory count as one.
+  // The eights of the first `left` of the step's rows, wherever these end; the others are zero.
+  // Rows that follow each other in memory count as one.
   __device__ __forceinline__ void load_between(Words& words, int left) const {
     const bool packed = stride == parameters.n;
     for_each_row([&](int number, const Input* row) {
