@@ -4,12 +4,14 @@ import json
 import re
 import shlex
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import decoder
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.bench import Burst
 from tilewright.measure.protocol import Work
 
@@ -23,11 +25,11 @@ def test_the_commands_of_its_help_parse(command):
     assert min(decoder.options_of(arguments).rows) == 1
 
 
-@pytest.mark.parametrize("arguments", [["--rows", "0"], ["--heads", "many"], ["--dtype", "fp8"]])
-def test_arguments_that_make_no_sense_are_refused(arguments, capsys):
+@pytest.mark.parametrize("argument", ["--rows 0", "--heads many", "--dtype fp8", "--hidden 65", "--kv-heads 5"])
+def test_arguments_that_make_no_sense_are_refused(argument, capsys):
     with pytest.raises(SystemExit):
-        decoder.options_of(arguments)
-    assert arguments[0] in capsys.readouterr().err
+        decoder.options_of(argument.split())
+    assert argument.split()[0] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kernel", ["auto", "gemv"])
@@ -125,6 +127,28 @@ def test_layers_agree_with_those_of_transformers(capsys):
     record = json.loads(capsys.readouterr().out)
     assert [(case["rows"], case["layers"]) for case in record["cases"]] == [(1, 2), (3, 2)]
     assert all(0 < case["difference"] < 2 for case in record["cases"])
+
+
+def test_what_tilewright_refuses_is_a_message(monkeypatch):
+    """Such as an unknown --kernel."""
+    refusal = tw.ConfigError("no such kernel")
+    monkeypatch.setattr(decoder, "MISSING", "")
+    monkeypatch.setattr(decoder, "torch", Cpu, raising=False)
+    monkeypatch.setattr(decoder, "transformers", Cpu, raising=False)
+    monkeypatch.setattr(decoder, "cases", lambda *arguments: raised(refusal))
+    with pytest.raises(SystemExit, match="no such kernel"):
+        decoder.main(SMALL)
+
+
+class Cpu:
+    """torch and transformers as far as a record names them."""
+
+    __version__ = "0"
+    cuda = SimpleNamespace(is_available=lambda: False)
+
+
+def raised(error):
+    raise error
 
 
 @pytest.mark.skipif(bool(decoder.MISSING), reason=decoder.MISSING)
