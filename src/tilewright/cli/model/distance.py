@@ -133,6 +133,7 @@ def dsmem(output: PictureOptions, record: Record = None, chip: Chip = "H200") ->
             return
         by_model: dict[tuple[str, str], int | None] = {(level.name, "load"): level.clocks for level in found}
         by_model |= {(level.name, "atomic"): level.atomic for level in found}
+        by_model["SMEM", "index"] = found[0].clocks
         console().print("\nclocks of a step of a chain, measured on each SM", style="italic", markup=False)
         rows = [("chain", "model", "median", "least", "most")]
         rows += [
