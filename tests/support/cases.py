@@ -280,9 +280,8 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
         batch = a_batch
     result = batch + rows + columns
     signed = not variant.by_tma
-    apart = not variant.by_rows
-    a = _view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed, apart=apart)
-    b = _view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed, apart=apart)
+    a = _view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed)
+    b = _view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed)
     out = _view(variant.out_dtype, result, -1, variant.out_bytes, random, free, signed, distinct=True)
 
     data = random.choice(("integers", "integers", "integers", "normal", "normal", "normal", "special"))
@@ -314,7 +313,7 @@ def _extents(variant, random, liberties):
         m, n, k = (_extent(random, tile, least) for tile in (tile_m, tile_n, variant.k_block))
         n, k = -(-n // variant.n_multiple) * variant.n_multiple, variant.k_before_last + min(k, variant.most_k)
         batch = random.choice([(), (), (), (2,), (3,), (1,), (2, 2), (1, 3), (2, 1, 2), (5,)])
-        summed = variant.by_tma or variant.by_rows or variant.gate
+        summed = variant.by_tma or variant.gate
         if variant.sumless or (liberties > 1 and not summed and random.random() < 0.08):
             k = 0
         if ceil(m / tile_m) * ceil(n / tile_n) * prod(batch) <= MAX_CTAS:
@@ -344,14 +343,11 @@ def _broadcastable(batch, random):
     return shape[random.randint(0, len(shape)) :] if random.random() < 0.25 else shape
 
 
-def _view(dtype, shape, fast, nbytes, random, free, signed, distinct=False, apart=True):
-    """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16.
-
-    apart: whether neighbors along `fast` need not be neighbors in memory if these are single elements.
-    """
+def _view(dtype, shape, fast, nbytes, random, free, signed, distinct=False):
+    """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16."""
     width = dtypes.parse(dtype, "dtype").nbytes
     unit, line = nbytes // width, 16 // width
-    anything = unit == 1 and free and apart
+    anything = unit == 1 and free
     dims = sorted(range(len(shape)), key=lambda dim: (dim != fast % max(len(shape), 1), -dim))
     if free and random.random() < 0.3:
         rest = dims[1:]

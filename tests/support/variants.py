@@ -13,7 +13,6 @@ from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.kernels.wgmma_unaligned import UnalignedConfig
 
 
 @dataclass(frozen=True)
@@ -21,11 +20,11 @@ class Variant:
     """One translation unit of one kernel.
 
     `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it,
-    exactly: "k16". Where that is one element, any strides do, if the kernel is not `by_rows`. `out_bytes` is the
-    same for rows of out, at least. `c` and `bias` are the dtypes of these operands, None without them; with
-    `addend_pairs` two neighbors along a row of theirs can be read at once. n is a multiple of `n_multiple`. `epilogue`
-    is an expression; each of `operands` is a name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or
-    "full", of any strides. With a `gate`, the result has half of n's columns.
+    exactly: "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c`
+    and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbors along a row of
+    theirs can be read at once. n is a multiple of `n_multiple`. `epilogue` is an expression; each of `operands` is a
+    name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides. With a `gate`, the
+    result has half of n's columns.
     """
 
     kernel: str
@@ -67,11 +66,6 @@ class Variant:
     def by_tma(self):
         """Whether operands come by TMA, which takes neither zero nor negative strides, nor an empty sum."""
         return self.kernel == "wgmma"
-
-    @property
-    def by_rows(self):
-        """Whether rows of memory are read, in which neighbors are neighbors, and empty sums are not taken."""
-        return self.kernel == "wgmma_unaligned"
 
     @property
     def k_block(self):
@@ -279,27 +273,6 @@ GEMV = (
     Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2, swap_ab=True), "fp16", "mn2", "k8", 2, "fp16", bias="fp32"),
 )  # fmt: skip
 
-UNALIGNED = (
-    Variant("wgmma_unaligned", UnalignedConfig(64, 64, 3), "bf16", "k2", "k2", 2, "bf16"),
-    Variant(
-        "wgmma_unaligned", UnalignedConfig(128, 32, 4), "fp16", "mn2", "k2", 4, "fp32", c="fp32", bias="fp16",
-        activation="silu",
-    ),
-    Variant(
-        "wgmma_unaligned", UnalignedConfig(64, 128, 4), "bf16", "k4", "mn8", 16, "bf16", bias="bf16",
-        activation="gelu", n_multiple=8,
-    ),
-    Variant("wgmma_unaligned", UnalignedConfig(128, 64, 3, split_k=2), "fp16", "k2", "k16", 2, "fp16", c="fp16"),
-    Variant("wgmma_unaligned", UnalignedConfig(64, 16, 6, swap_ab=True), "bf16", "k2", "k2", 2, "bf16", bias="fp32"),
-    Variant(
-        "wgmma_unaligned", UnalignedConfig(128, 40, 4, swap_ab=True), "fp16", "mn16", "mn4", 4, "bf16", c="bf16",
-        activation="relu", n_multiple=2,
-    ),
-    Variant("wgmma_unaligned", UnalignedConfig(64, 96, 5, split_k=4), "bf16", "mn2", "mn2", 4, "fp32"),
-    Variant("wgmma_unaligned", UnalignedConfig(128, 24, 3), "fp16", "k16", "mn2", 2, "fp16", activation="gelu_tanh"),
-)  # fmt: skip
-"""Operands that TMA cannot address."""
-
 LEAKY = {
     "epilogue": "where(acc > low, acc, acc * 0.125) / (1 + abs(other))",
     "operands": (("low", "bf16", "scalar"), ("other", "fp32", "full")),
@@ -391,4 +364,4 @@ GATES = (
 )  # fmt: skip
 """Epilogues that make one column of two."""
 
-VARIANTS = (*SIMT, *MMA, *WGMMA, *UNALIGNED, *GEMV, *COPY, *EXPRESSIONS, *GATES)
+VARIANTS = (*SIMT, *MMA, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES)
