@@ -13,9 +13,9 @@ from tilewright.kernels.epilogue import EpilogueConstants, has_pairs
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.parameters import TensorMapSpec
 from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.wgmma import WgmmaConstants, WgmmaFeatures, WgmmaKernel
+from tilewright.kernels.wgmma import HALVES_IN_PANELS, WgmmaConstants, WgmmaFeatures, WgmmaKernel, b_rows, multiple_n
 from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig
-from tilewright.kernels.wgmma_operands import Stores, is_stacked, most_accumulators, operands_of, stored_singly
+from tilewright.kernels.wgmma_operands import Stores, most_accumulators, operands_of, stored_singly
 from tilewright.kernels.wgmma_space import tiles_of
 from tilewright.model.cost import Tiles, costs_of, prepare, times
 from tilewright.model.prediction import Power, Prediction, predict
@@ -111,6 +111,7 @@ class UnalignedKernel(WgmmaKernel):
         ),
         ("stages >= 3 and stages <= 32", "two k-blocks are ready and others on their way: take 3 to 32 stages"),
         ("out_columns % 8 == 0", "out is stored in blocks of 8 columns: with a gate, make tile_n a multiple of 16"),
+        HALVES_IN_PANELS,
     )
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
@@ -118,7 +119,7 @@ class UnalignedKernel(WgmmaKernel):
         refusal = super().refuses(problem, hardware)
         if refusal is None or not refusal.avoidable:
             return refusal
-        if is_stacked(problem) and self._by_rows(problem)[1]:
+        if problem.epilogue.is_stacked and self._by_rows(problem)[1]:
             return Refusal("b is read by rows, and gate='stacked' takes pairs of its columns by TMA", "b")
         return next((rows for rows in self._rows(problem) if isinstance(rows, Refusal)), None)
 
@@ -161,12 +162,12 @@ class UnalignedKernel(WgmmaKernel):
 
     def _offered(self, problem: Problem, hardware: Hardware) -> Iterator[UnalignedConfig]:
         """The legal tilings with as many stages as fit."""
-        most, gated = most_accumulators(problem), problem.columns != problem.n
+        most, multiple, gated = most_accumulators(problem), multiple_n(problem), problem.columns != problem.n
         splits = (1,) if problem.batch_invariant or gated else (1, 2, 4)
         sizes = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256)
         swaps = (False,) if problem.epilogue.keeps_columns else (False, True)
         for swap_ab, tile_m, tile_n, split_k in product(swaps, (64, 128), sizes, splits):
-            if tile_n // 2 > most[swap_ab] or tile_n % (8 * split_k) or (gated and tile_n % 16):
+            if tile_n // 2 > most[swap_ab] or tile_n % (8 * split_k) or tile_n % multiple:
                 continue
             if ceil_div(problem.k, SPAN) < split_k or split_k > hardware.sm_count:
                 continue
@@ -190,7 +191,7 @@ class UnalignedKernel(WgmmaKernel):
             stores=Stores.of(problem.out, problem.m, problem.columns),
             c_pairs=has_pairs(problem.epilogue.c, n),
             bias_pairs=has_pairs(problem.epilogue.bias, n),
-            epilogue=EpilogueConstants.of(problem),
+            epilogue=EpilogueConstants.of(problem, halves=True),
         )
         return UnalignedFeatures(features, *self._by_rows(problem))
 
@@ -226,13 +227,12 @@ class UnalignedKernel(WgmmaKernel):
         operands = operands_of(problem)
         others = (
             (operands.a, constants.tile_m, constants.a_by_rows),
-            (operands.b, constants.tile_n, constants.b_by_rows),
+            (operands.b, b_rows(constants), constants.b_by_rows),
         )
         maps = []
         for factor, tile, by_rows in others:
             if isinstance(factor, tma.TmaFactor) and not by_rows:
-                box = factor.tensor.stacked if factor is operands.b and is_stacked(problem) else factor.tensor.map
-                maps.append(box(64, SPAN if factor.mn_major else tile))
+                maps.append(factor.tensor.map(64, SPAN if factor.mn_major else tile))
         return tuple(maps)
 
     def compiled(self, config: Any) -> Any:

@@ -82,7 +82,8 @@ class RowProducer {
         const uint32_t barrier = pipeline.expect(step.position, Config::tma_bytes);
         const uint64_t policy = evict_first();
         if constexpr (Config::a_by_rows) {
-          const Source<B, 1> source{*map, tiles.reads_b_once(), policy, 0, 0};
+          const Source<B, 1, IsStacked<Config>> source{*map, tiles.reads_b_once(), policy, 0,
+                                                       0,    parameters.n / 2};
           source.template load<1>(slot + Config::a_bytes, step.b.mn, step.k_block, k,
                                   batch_of(parameters.b, step.batch), barrier);
         } else {
