@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+import decoder_numbers
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
@@ -90,7 +92,7 @@ def page() -> list[str]:
         shown = "Shares of a streaming read, by weight" if is_by_rows(record) else "Ratios to the best peer, by product"
         lines += [f"![{shown}]({_chart(stem).removeprefix('docs/')})", ""]
         lines += [*_tables(record), "", f"To reproduce: `{record['command']}`"]
-    return lines
+    return lines + decoder_numbers.sections()
 
 
 def summary() -> list[str]:
@@ -113,6 +115,31 @@ def summary() -> list[str]:
         lines.append(f"| {name} | {' | '.join(cells)} |")
     more = "[docs/performance.md](docs/performance.md) has every product, with charts."
     return [*lines, "", *_uncounted(record), more]
+
+
+def rows_summary() -> list[str]:
+    """The records of few rows in a table each: the means over weights at each number of rows."""
+    lines: list[str] = []
+    for stem, record in records().items():
+        if not is_by_rows(record):
+            continue
+        products = [each for each in record["products"] if not each["interrupted"]]
+        rows = sorted({each["m"] for each in products})
+        lines += [
+            f"Products of {rows[0]} to {rows[-1]} rows take as long as their weights take to be read.",
+            "A cell has the share of a streaming read of the weights and the ratio to the best peer in the same run, "
+            f"geometric means over {len(by_weight(products))} weights ({record['gpu']}, {record['date'][:10]}; "
+            f"`results/{stem}.json`).",
+            "",
+            f"| rows | {' | '.join(map(str, rows))} |",
+            "|---" * (len(rows) + 1) + "|",
+        ]
+        for name, protocol in _ours(record):
+            found = [each for each in products if name in timed(each, protocol)]
+            means = [_row_mean([each for each in found if each["m"] == m], protocol, name) for m in rows]
+            lines.append(f"| {name}, {protocol} | {' | '.join(means)} |")
+        lines.append("")
+    return lines
 
 
 def _uncounted(record: dict[str, Any]) -> list[str]:

@@ -167,6 +167,12 @@ def test_a_graph_walks_all_sets_and_is_verified(small):
     assert small.verify(lambda: work.run(1)).verified
 
 
+def test_launches_that_overlap_and_those_that_do_not_are_right_as_graphs(small):
+    record = compare([Tilewright(), Tilewright(serial=True), Tilewright("gemv", serial=True)], small, [QUICK])
+    assert record.graphs
+    assert [entry.status for entry in record.entries] == ["right"] * 3
+
+
 def test_a_kernel_that_does_not_take_the_product_is_absent(small):
     record = compare([Tilewright("simt"), Tilewright("mma")], small, [QUICK], baseline="tilewright:mma")
     refused, taken = record.entries

@@ -97,6 +97,23 @@ def test_one_product_beside_a_read_is_drawn_as_others_are():
     assert [text.get_text() for text in axis.get_yticklabels()] == ["layer 0:  1 x 4096 x 2048 nt"]
 
 
+def test_the_readme_has_the_means_at_each_number_of_rows(monkeypatch):
+    import performance_numbers
+
+    record = few_rows((4096, 2048), (1024, 8192))
+    monkeypatch.setattr(performance_numbers, "records", lambda: {"few_rows": record})
+    lines = performance_numbers.rows_summary()
+    assert lines[0] == "Products of 1 to 4 rows take as long as their weights take to be read."
+    assert "geometric means over 2 weights (a GPU, 2026-11-23; `results/few_rows.json`)." in lines[1]
+    assert lines[3:] == [
+        "| rows | 1 | 4 |",
+        "|---|---|---|",
+        "| tilewright, settled | 0.78, **1.18** | 0.74, **1.11** |",
+        "| tilewright:gemv, settled | 1.00, **1.50** | 1.00, **1.50** |",
+        "",
+    ]
+
+
 def test_the_page_has_shares_by_rows_and_what_overlap_saves():
     import performance_numbers
 

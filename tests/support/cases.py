@@ -292,9 +292,8 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
         batch = a_batch
     result = batch + rows + columns
     signed = not variant.by_tma
-    apart = not variant.by_rows
-    a = views.view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed, apart=apart)
-    b = views.view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed, apart=apart)
+    a = views.view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed)
+    b = views.view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed)
     out = views.view(variant.out_dtype, result, -1, variant.out_bytes, random, free, signed, distinct=True)
 
     data = random.choice(("integers", "integers", "integers", "normal", "normal", "normal", "special"))
@@ -333,7 +332,7 @@ def _extents(variant, random, liberties):
         m, n, k = (_extent(random, tile, least) for tile in (tile_m, tile_n, variant.k_block))
         n, k = -(-n // variant.n_multiple) * variant.n_multiple, variant.k_before_last + min(k, variant.most_k)
         batch = random.choice([(), (), (), (2,), (3,), (1,), (2, 2), (1, 3), (2, 1, 2), (5,)])
-        summed = variant.by_tma or variant.by_rows or variant.gate
+        summed = variant.by_tma or variant.gate
         if variant.sumless or (liberties > 1 and not summed and random.random() < 0.08):
             k = 0
         if ceil(m / tile_m) * ceil(n / tile_n) * prod(batch) <= MAX_CTAS:

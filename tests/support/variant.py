@@ -13,11 +13,11 @@ class Variant:
     """One translation unit of one kernel.
 
     `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it,
-    exactly: "k16". Where that is one element, any strides do, if the kernel is not `by_rows`. `out_bytes` is the
-    same for rows of out, at least. `c` and `bias` are the dtypes of these operands, None without them; with
-    `addend_pairs` two neighbors along a row of theirs can be read at once. n is a multiple of `n_multiple`. `epilogue`
-    is an expression; each of `operands` is a name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or
-    "full", of any strides. With a `gate`, the result has half of n's columns. `outputs` are written besides it.
+    exactly: "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c`
+    and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbors along a row of
+    theirs can be read at once. n is a multiple of `n_multiple`. `epilogue` is an expression; each of `operands` is a
+    name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides. With a `gate`, the
+    result has half of n's columns. `outputs` are written besides it.
     """
 
     kernel: str
@@ -61,11 +61,6 @@ class Variant:
     def by_tma(self):
         """Whether operands come by TMA, which takes neither zero nor negative strides, nor an empty sum."""
         return self.kernel == "wgmma"
-
-    @property
-    def by_rows(self):
-        """Whether rows of memory are read, in which neighbors are neighbors, and empty sums are not taken."""
-        return self.kernel == "wgmma_unaligned"
 
     @property
     def k_block(self):

@@ -11,7 +11,6 @@ from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.kernels.wgmma_unaligned import UnalignedConfig
 
 MMA = (
     Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16"),
@@ -194,25 +193,4 @@ GEMV = (
     Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2, swap_ab=True), "fp16", "mn2", "k8", 2, "fp16", bias="fp32"),
 )  # fmt: skip
 
-UNALIGNED = (
-    Variant("wgmma_unaligned", UnalignedConfig(64, 64, 3), "bf16", "k2", "k2", 2, "bf16"),
-    Variant(
-        "wgmma_unaligned", UnalignedConfig(128, 32, 4), "fp16", "mn2", "k2", 4, "fp32", c="fp32", bias="fp16",
-        activation="silu",
-    ),
-    Variant(
-        "wgmma_unaligned", UnalignedConfig(64, 128, 4), "bf16", "k4", "mn8", 16, "bf16", bias="bf16",
-        activation="gelu", n_multiple=8,
-    ),
-    Variant("wgmma_unaligned", UnalignedConfig(128, 64, 3, split_k=2), "fp16", "k2", "k16", 2, "fp16", c="fp16"),
-    Variant("wgmma_unaligned", UnalignedConfig(64, 16, 6, swap_ab=True), "bf16", "k2", "k2", 2, "bf16", bias="fp32"),
-    Variant(
-        "wgmma_unaligned", UnalignedConfig(128, 40, 4, swap_ab=True), "fp16", "mn16", "mn4", 4, "bf16", c="bf16",
-        activation="relu", n_multiple=2,
-    ),
-    Variant("wgmma_unaligned", UnalignedConfig(64, 96, 5, split_k=4), "bf16", "mn2", "mn2", 4, "fp32"),
-    Variant("wgmma_unaligned", UnalignedConfig(128, 24, 3), "fp16", "k16", "mn2", 2, "fp16", activation="gelu_tanh"),
-)  # fmt: skip
-"""Operands that TMA cannot address."""
-
-VARIANTS = (*SIMT, *MMA, *WGMMA, *UNALIGNED, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)
+VARIANTS = (*SIMT, *MMA, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)

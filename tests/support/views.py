@@ -17,14 +17,11 @@ def broadcastable(batch, random):
     return shape[random.randint(0, len(shape)) :] if random.random() < 0.25 else shape
 
 
-def view(dtype, shape, fast, nbytes, random, free, signed, distinct=False, apart=True):
-    """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16.
-
-    apart: whether neighbors along `fast` need not be neighbors in memory if these are single elements.
-    """
+def view(dtype, shape, fast, nbytes, random, free, signed, distinct=False):
+    """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16."""
     width = dtypes.parse(dtype, "dtype").nbytes
     unit, line = nbytes // width, 16 // width
-    anything = unit == 1 and free and apart
+    anything = unit == 1 and free
     dims = sorted(range(len(shape)), key=lambda dim: (dim != fast % max(len(shape), 1), -dim))
     if free and random.random() < 0.3:
         rest = dims[1:]

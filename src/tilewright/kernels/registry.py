@@ -14,7 +14,6 @@ from tilewright.problem import Problem
 
 _TYPES = {
     "wgmma": "WgmmaKernel",
-    "wgmma_unaligned": "UnalignedKernel",
     "mma": "MmaKernel",
     "simt": "SimtKernel",
     "gemv": "GemvKernel",
@@ -22,7 +21,7 @@ _TYPES = {
 }
 """The classes of kernels, each in the module that has the kernel's name."""
 
-_UNMEASURED = ("gemv", "wgmma_unaligned")
+_UNMEASURED = ("gemv",)
 """Kernels that run only when named, since no GPU has said yet when they are the quickest."""
 
 

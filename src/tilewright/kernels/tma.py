@@ -125,25 +125,6 @@ def factor(
     return refused
 
 
-def rows_of(operand: str, matrix: Matrix, mn_extent: int, k_extent: int, k: Literal["row", "column"]) -> bool | Refusal:
-    """Whether the rows of memory of a factor run along m or n, and not along k; a Refusal if neighbors are apart.
-
-    Strides, alignment and batches may be any; a factor that can be read both ways is read along k.
-    """
-    k_stride, mn_stride = matrix.row_stride, matrix.column_stride
-    if k == "column":
-        k_stride, mn_stride = mn_stride, k_stride
-    if k_stride == 1 or k_extent == 1:
-        return False
-    if mn_stride == 1 or mn_extent == 1:
-        return True
-    return Refusal(
-        f"{operand} has row stride {matrix.row_stride} and column stride {matrix.column_stride}, and one of them must "
-        "be 1",
-        operand,
-    )
-
-
 def _uniform_stride(extents: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     """The one stride that walks all of `extents` in order; 0 if all are broadcast; None if there is none."""
     steps = [(extent, stride) for extent, stride in zip(extents, strides, strict=True) if extent > 1]

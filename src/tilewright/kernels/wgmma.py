@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.errors import ArgumentValueError
@@ -96,9 +96,9 @@ class WgmmaKernel(Kernel):
     name = "wgmma"
     unit = "wgmma"
     summary = "Hopper's asynchronous tensor cores (wgmma) fed by TMA; bf16 and fp16, operands that TMA can address"
-    config_type: ClassVar[type] = WgmmaConfig
+    config_type = WgmmaConfig
     header = "kernels/wgmma.cuh"
-    rules: ClassVar[tuple[tuple[str, str], ...]] = (
+    rules = (
         (
             "row_blocks >= 1 and row_blocks <= 2 and tile_m == 64 * consumers * row_blocks",
             "each consumer warpgroup takes one or two blocks of 64 rows: make tile_m 64, 128, 192 or 256",
@@ -212,7 +212,7 @@ class WgmmaKernel(Kernel):
         product = (m, n, problem.k, problem.batch_count, row_bytes(problem))
         return space_of(limits, problem.a.dtype, hardware), product
 
-    def oriented(self, config: Any, problem: Problem) -> Problem:
+    def oriented(self, config: WgmmaConfig, problem: Problem) -> Problem:
         """The problem, or with `swap_ab` its transpose."""
         return problem.transposed if config.swap_ab else problem
 

@@ -109,12 +109,7 @@ def scattered(problem: Problem) -> tuple[bool, bool]:
 
     That of 4-byte elements was not measured, and counts as no.
     """
-    return (False, False) if isinstance(operands_of(problem).out, tma.TmaTensor) else stored_singly(problem)
-
-
-def stored_singly(problem: Problem) -> tuple[bool, bool]:
-    """The same where TMA does not store out."""
-    if problem.out.dtype.nbytes != 2:
+    if problem.out.dtype.nbytes != 2 or isinstance(operands_of(problem).out, tma.TmaTensor):
         return False, False
     m, n, out = problem.m, problem.columns, problem.out
     return Stores.of(out, m, n).scattered, Stores.of(out.transposed, n, m).scattered

@@ -26,8 +26,13 @@ from tilewright.plots.style import (
 
 
 @styled()
-def rows_and_strides(dram: Dram, strides: Sequence[int], title: str) -> Figure:
-    """A bank with an open row, and the most bandwidth for reading a sector at each stride."""
+def rows_and_strides(
+    dram: Dram, strides: Sequence[int], measured: Mapping[int, Mapping[int, float]], title: str
+) -> Figure:
+    """A bank with an open row, and the most bandwidth for reading a sector at each stride.
+
+    measured: bytes per second by stride, for each number of bytes that L2 may fetch.
+    """
     picture, (bank, rates) = figure(9, 3.4, ncols=2, width_ratios=(1, 1.2))
     _bank(bank)
     bounds = [dram.strided_bandwidth(stride) / 1e12 for stride in strides]
@@ -35,6 +40,13 @@ def rows_and_strides(dram: Dram, strides: Sequence[int], title: str) -> Figure:
     rates.bar(places, bounds, color=[BLUE if each == bounds[0] else ORANGE for each in bounds], width=0.8)
     for place, bound in zip(places, bounds, strict=True):
         rates.annotate(f"{bound:.2f}", (place, bound), ha="center", va="bottom", fontsize=SMALL)
+    for marker, (fetch, found) in zip("osD^v", measured.items(), strict=False):
+        rates.plot(
+            [strides.index(stride) for stride in found], [rate / 1e12 for rate in found.values()], marker, ls="-",
+            color=INK, mec=GROUND, ms=5.5, lw=0.8, label=f"measured, L2 fetches {fetch} bytes",
+        )  # fmt: skip
+    if measured:
+        rates.legend(loc="upper right", fontsize=SMALL)
     rates.set_xticks(places, [f"{stride:,}" for stride in strides])
     rates.set_xlabel("bytes from one sector to the next")
     rates.set_ylabel("TB/s of sectors, at most")

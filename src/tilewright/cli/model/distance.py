@@ -26,6 +26,7 @@ def dram(
     banks: Annotated[
         int | None, typer.Option("--banks", help="Banks that serve it.", show_default="1, and all of --chip")
     ] = None,
+    record: Record = None,
     chip: Chip = "H200",
 ) -> None:
     """DRAM: rows that a walk through a matrix opens, and what a stride costs.
@@ -49,12 +50,19 @@ def dram(
         (count, down): walk(rows, across, element_bytes, count, down=down)
         for count in counts for down in (False, True)
     }  # fmt: skip
-    bounds = {stride: found.strided_bandwidth(stride) for stride in STRIDES}
+    cases = [] if record is None else recorded(record, "strides", gpu.name)["cases"]
+    measured: dict[int, dict[int, float]] = {}  # by what L2 may fetch, and by stride
+    for case in cases:
+        if case["measured"] is not None:
+            measured.setdefault(case["fetch"], {})[case["stride"]] = case["measured"]
+    strides = sorted({stride for rates in measured.values() for stride in rates}) or STRIDES
+    bounds = {stride: found.strided_bandwidth(stride) for stride in strides}
     title = f"{gpu.memory} of {gpu.name}"
-    record: dict[str, Any] = {
+    content: dict[str, Any] = {
         "chip": gpu.name, **found._asdict(), "row_bytes": ROW_BYTES, "row_cycle": ROW_CYCLE,
         "walks": [{"banks": count, "down": down, **each.as_dict()} for (count, down), each in walks.items()],
         "strides": [{"stride": stride, "bandwidth": bound} for stride, bound in bounds.items()],
+        "measured": cases,
     }  # fmt: skip
 
     def show() -> None:
@@ -64,7 +72,10 @@ def dram(
             "rows opened in a microsecond, at most": f"{found.row_rate / 1e6:,.0f}",
         })  # fmt: skip
         shown = [("a sector in bytes", *(f"{stride:,}" for stride in bounds)),
-                 ("TB/s of sectors, at most", *(f"{bound / 1e12:.2f}" for bound in bounds.values()))]  # fmt: skip
+                 ("TB/s of sectors, at most", *(f"{bound / 1e12:.2f}" for bound in bounds.values())),
+                 *((f"measured, {fetch} bytes fetched",
+                    *(f"{rates[stride] / 1e12:.2f}" if stride in rates else "-" for stride in bounds))
+                   for fetch, rates in measured.items())]  # fmt: skip
         columns(shown, indent=2, gap=2, headings=1)
         console().print(f"\n{rows} x {across} elements of {element_bytes} bytes", style="italic", markup=False)
         lines = [("walk", "banks", "sectors", "rows opened", "sectors a row")]
@@ -78,9 +89,9 @@ def dram(
     def draw() -> "Figure":
         from tilewright.plots.distance import rows_and_strides
 
-        return rows_and_strides(found, STRIDES, f"one sector of each stride, {title}")
+        return rows_and_strides(found, strides, measured, f"one sector of each stride, {title}")
 
-    output.show(record, show, draw)
+    output.show(content, show, draw)
 
 
 @command
@@ -122,6 +133,7 @@ def dsmem(output: PictureOptions, record: Record = None, chip: Chip = "H200") ->
             return
         by_model: dict[tuple[str, str], int | None] = {(level.name, "load"): level.clocks for level in found}
         by_model |= {(level.name, "atomic"): level.atomic for level in found}
+        by_model["SMEM", "index"] = found[0].clocks
         console().print("\nclocks of a step of a chain, measured on each SM", style="italic", markup=False)
         rows = [("chain", "model", "median", "least", "most")]
         rows += [
