@@ -114,15 +114,11 @@ class Plans:
 
     def described(self) -> dict[str, dict[str, Any]]:
         """The extents of each product's weight, and what computes it."""
-        return {
-            name: {
-                "n": plan.problem.n,
-                "k": plan.problem.k,
-                "kernel": getattr(plan.kernel, "name", ""),
-                "config": str(plan.config),
-            }
-            for name, plan in self.of.items()
-        }
+        found = {}
+        for name, plan in self.of.items():
+            kernel = "" if plan.kernel is None else plan.kernel.name
+            found[name] = {"n": plan.problem.n, "k": plan.problem.k, "kernel": kernel, "config": str(plan.config)}
+        return found
 
     def qkv(self, x: Any, weights: Weights) -> Any:
         """Queries, keys and values of x, side by side."""
@@ -233,8 +229,8 @@ class Decoder:
         }
         for name in PRODUCTS:
             a = self._empty(self.rows, getattr(self.layers[0].weights, name).shape[1]).normal_()
-            ours = partial(getattr(self.plans, name), a, *([self.x] if name in ADDED else []))
-            found[name] = (partial(self._multiply, name, a), partial(self._multiply_planned, ours))
+            planned = partial(getattr(self.plans, name), a, *([self.x] if name in ADDED else []))
+            found[name] = partial(self._multiply, name, a), partial(self._multiply_planned, planned)
         return found
 
     def _walk(self, way: Callable[[Layer, Past, Any], Any]) -> None:
@@ -246,9 +242,9 @@ class Decoder:
         for layer in self.layers:
             layer.multiply(name, a, self.x)
 
-    def _multiply_planned(self, ours: Callable[[Weights], Any]) -> None:
+    def _multiply_planned(self, planned: Callable[[Weights], Any]) -> None:
         for layer in self.layers:
-            ours(layer.weights)
+            planned(layer.weights)
 
     def _empty(self, m: int, n: int) -> Any:
         return torch.empty(m, n, dtype=self._like.dtype, device=self._like.device)
@@ -260,8 +256,7 @@ def measured(decoder: Decoder, burst: Burst) -> dict[str, dict[str, Any]]:
     for name, walks in decoder.walks().items():
         for way, walk in zip(WAYS, walks, strict=True):
             walk()
-            often = partial(repeat, walk)
-            works[f"{name} {way}"] = replayed(torch, often, WALKS * len(decoder.layers))
+            works[f"{name} {way}"] = replayed(torch, partial(repeat, walk), WALKS * len(decoder.layers))
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for cycle in burst.measure(works):
         for name, sample in cycle.items():
@@ -364,7 +359,12 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kernel", default="auto", help="of all products (default: the planner's choice)")
     parser.add_argument("--idle", type=float, default=0.1, metavar="S", help="seconds of rest before each turn")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.kv_heads = options.kv_heads or options.heads
+    for larger, smaller in (("hidden", "heads"), ("heads", "kv_heads")):
+        if vars(options)[larger] % vars(options)[smaller]:
+            parser.error(f"--{larger} must be a multiple of --{smaller.replace('_', '-')}")
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -372,9 +372,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = options_of(arguments)
     if MISSING:
         sys.exit(f"this example needs torch and transformers: {MISSING}")
-    sizes = Sizes(
-        options.hidden, options.heads, options.kv_heads or options.heads, options.intermediate, options.context
-    )
+    sizes = Sizes(options.hidden, options.heads, options.kv_heads, options.intermediate, options.context)
     record: dict[str, Any] = {
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -382,12 +380,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "versions": {"torch": str(torch.__version__), "transformers": str(transformers.__version__)},
         "sizes": asdict(sizes),
         "dtype": options.dtype,
+        "kernel": options.kernel,
         "cases": [],
     }
-    for case in cases(options, sizes):
-        record["cases"].append(case)
-        if not options.json:
-            print("\n".join(lines(case)), flush=True)
+    try:
+        for case in cases(options, sizes):
+            record["cases"].append(case)
+            if not options.json:
+                print("\n".join(lines(case)), flush=True)
+    except tw.TilewrightError as error:
+        sys.exit(str(error))
     if options.json:
         print(json.dumps(record))
     return int(any(case["difference"] > AGREEMENT for case in record["cases"]))

@@ -8,13 +8,16 @@ import json
 import sys
 from functools import cache, partial
 from pathlib import Path
+from statistics import geometric_mean, median
 from typing import Any
+
+import decoder_numbers
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from tilewright.bench import plot  # noqa: E402
-from tilewright.bench.contenders import OURS, contenders_named, is_ours  # noqa: E402
+from tilewright.bench.contenders import OURS, SERIAL, contenders_named, is_ours  # noqa: E402
 from tilewright.bench.record import session_lines  # noqa: E402
 from tilewright.bench.session import Settings  # noqa: E402
 from tilewright.bench.standing import (  # noqa: E402
@@ -22,7 +25,9 @@ from tilewright.bench.standing import (  # noqa: E402
     CLEARLY_SLOWER,
     Standing,
     best_peer,
+    by_weight,
     in_most,
+    is_by_rows,
     ratio_to,
     standings,
     timed,
@@ -84,9 +89,10 @@ def page() -> list[str]:
         lines += ["", "The proof has not been made yet: below is what was compared before."]
     for stem, record in records().items():
         lines += ["", f"## {_heading(stem, record)}", "", *_about(stem, record), "", *_summary(record), ""]
-        lines += [f"![Ratios to the best peer, by product]({_chart(stem).removeprefix('docs/')})", ""]
-        lines += [*_products(record), "", f"To reproduce: `{record['command']}`"]
-    return lines
+        shown = "Shares of a streaming read, by weight" if is_by_rows(record) else "Ratios to the best peer, by product"
+        lines += [f"![{shown}]({_chart(stem).removeprefix('docs/')})", ""]
+        lines += [*_tables(record), "", f"To reproduce: `{record['command']}`"]
+    return lines + decoder_numbers.sections()
 
 
 def summary() -> list[str]:
@@ -109,6 +115,31 @@ def summary() -> list[str]:
         lines.append(f"| {name} | {' | '.join(cells)} |")
     more = "[docs/performance.md](docs/performance.md) has every product, with charts."
     return [*lines, "", *_uncounted(record), more]
+
+
+def rows_summary() -> list[str]:
+    """The records of few rows in a table each: the means over weights at each number of rows."""
+    lines: list[str] = []
+    for stem, record in records().items():
+        if not is_by_rows(record):
+            continue
+        products = [each for each in record["products"] if not each["interrupted"]]
+        rows = sorted({each["m"] for each in products})
+        lines += [
+            f"Products of {rows[0]} to {rows[-1]} rows take as long as their weights take to be read.",
+            "A cell has the share of a streaming read of the weights and the ratio to the best peer in the same run, "
+            f"geometric means over {len(by_weight(products))} weights ({record['gpu']}, {record['date'][:10]}; "
+            f"`results/{stem}.json`).",
+            "",
+            f"| rows | {' | '.join(map(str, rows))} |",
+            "|---" * (len(rows) + 1) + "|",
+        ]
+        for name, protocol in _ours(record):
+            found = [each for each in products if name in timed(each, protocol)]
+            means = [_row_mean([each for each in found if each["m"] == m], protocol, name) for m in rows]
+            lines.append(f"| {name}, {protocol} | {' | '.join(means)} |")
+        lines.append("")
+    return lines
 
 
 def _uncounted(record: dict[str, Any]) -> list[str]:
@@ -169,14 +200,82 @@ def _worst(standing: Standing) -> str:
     return f"{_ratio(ratio)} {title(product)}"
 
 
+def _tables(record: dict[str, Any]) -> list[str]:
+    """The tables of the products: by rows where the weights were read as well, of pairs where launches were serial."""
+    if is_by_rows(record):
+        return _by_rows(record)
+    return _chains(record) if _serial(record) else _products(record)
+
+
+def _by_rows(record: dict[str, Any]) -> list[str]:
+    """For each of ours, a row of each weight and a column for each number of rows."""
+    lines = ["Each cell has us, the share of a streaming read of the weights, and the ratio to the best peer."]
+    for name, protocol in _ours(record):
+        measured = [each for each in record["products"] if name in timed(each, protocol)]
+        rows = sorted({each["m"] for each in measured})
+        lines += ["", f"{name}, {protocol}:", "", f"| weight | {' | '.join(f'm = {m}' for m in rows)} |"]
+        lines.append("|---" * (len(rows) + 1) + "|")
+        for weight, found in by_weight(measured).items():
+            cells = [_row_cell(found[m], protocol, name) if m in found else "" for m in rows]
+            lines.append(f"| {weight} | {' | '.join(cells)} |")
+        means = [_row_mean([each for each in measured if each["m"] == m], protocol, name) for m in rows]
+        lines.append(f"| geometric mean | {' | '.join(means)} |")
+    return lines
+
+
+def _row_cell(product: dict[str, Any], protocol: str, name: str) -> str:
+    found, ratio = timed(product, protocol)[name], ratio_to(product, protocol, name, BEST_PEER)
+    parts = [f"{found['time_us']:.1f}"]
+    parts += [f"{found['read_share']:.2f}"] if "read_share" in found else []
+    return ", ".join(parts + ([] if ratio is None else [f"**{ratio.median:.2f}**"]))
+
+
+def _row_mean(products: list[dict[str, Any]], protocol: str, name: str) -> str:
+    shares = [share for each in products if (share := timed(each, protocol)[name].get("read_share"))]
+    ratios = [ratio.median for each in products if (ratio := ratio_to(each, protocol, name, BEST_PEER))]
+    parts = [f"{geometric_mean(shares):.2f}"] if shares else []
+    return ", ".join(parts + ([f"**{geometric_mean(ratios):.2f}**"] if ratios else []))
+
+
+def _serial(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """Those of ours that were also measured with launches that do not overlap, with each protocol."""
+    every = _ours(record)
+    return [(name, protocol) for name, protocol in every if (f"{name}{SERIAL}", protocol) in every]
+
+
+def _chains(record: dict[str, Any]) -> list[str]:
+    """A row of each product: ours with launches that overlap and without, and what that saves."""
+    pairs = _serial(record)
+    heads = " | ".join(f"{name}, {protocol} | one after the other | less" for name, protocol in pairs)
+    lines = ["Each product is launched many times in a row.", "Times are in us a launch; the differences are of pairs."]
+    lines += ["", f"| product | {heads} |", "|---" * (1 + 3 * len(pairs)) + "|"]
+    saved: dict[tuple[str, str], list[float]] = {pair: [] for pair in pairs}
+    for product in record["products"]:
+        cells = []
+        for name, protocol in pairs:
+            found = timed(product, protocol)
+            both = [found[each]["samples_us"] for each in (name, f"{name}{SERIAL}") if each in found]
+            less = [alone - beside for beside, alone in zip(*both, strict=True)] if len(both) == 2 else []
+            cells += [f"{median(each):.2f}" for each in (*both, less)] if less else ["", "", ""]
+            saved[name, protocol] += [median(less)] if less else []
+        lines.append(f"| {title(product)}{_remark(product)} | {' | '.join(cells)} |")
+    for (name, protocol), each in saved.items():
+        lines += [
+            "",
+            f"{name}, {protocol}: {median(each):.2f} us less a launch in the median, {min(each):.2f} at least.",
+        ]
+    return lines
+
+
+def _ours(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """Those of ours that most products have, with each protocol."""
+    every = record["products"]
+    return [(name, each) for each in record["protocols"] for name in in_most(every, each) if is_ours(name)]
+
+
 def _products(record: dict[str, Any]) -> list[str]:
     """A row of each product: ours, with the ratio to the best peer and both rates."""
-    columns = [
-        (name, protocol)
-        for protocol in record["protocols"]
-        for name in in_most(record["products"], protocol)
-        if is_ours(name)
-    ]
+    columns = _ours(record)
     rows = [
         f"| {title(product)}{_remark(product)} | " + " | ".join(_cell(product, *column) for column in columns) + " |"
         for product in record["products"]

@@ -124,7 +124,8 @@ def proof() -> list[str]:
 
 def readme() -> list[str]:
     """The numbers of the README."""
-    return [*throughput(), "", *performance_numbers.summary(), "", *invariance(), "", *host_time(), "", *verification()]
+    peers = [*performance_numbers.summary(), "", *performance_numbers.rows_summary()]
+    return [*throughput(), "", *peers, *invariance(), "", *host_time(), "", *verification()]
 
 
 def main() -> int:

@@ -58,7 +58,8 @@ def matmul(
     gate: "interleaved" or "stacked": the expression is over x and y, columns 2j and 2j + 1, or j and j + n / 2, and the
     result has n / 2 columns; without an expression it is activation(x) * y. For "stacked", b is stored as (n, k).
     outputs: arrays that are also written: "acc" (m, n), the sums that the expression reads; "amax", one fp32 number,
-    the largest magnitude of the results before they are rounded.
+    the largest magnitude of the results before they are rounded; "column_sums" (n,) of fp32, the sums of these results
+    over rows and batches, added in a fixed order.
     out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
     between its elements are rewritten too: no other thread may write there meanwhile.
     kernel, config: override the choice.

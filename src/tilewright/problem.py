@@ -142,6 +142,16 @@ class Epilogue(NamedTuple):
         return plain and self.activation in (None, "relu")
 
     @property
+    def sums_columns(self) -> bool:
+        """Whether the results are also added over rows."""
+        return self.expression is not None and "column_sums" in self.expression.outputs
+
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether columns mean something by themselves, so that the transposed product is another one."""
+        return self.sums_columns or (self.expression is not None and self.expression.gate is not None)
+
+    @property
     def transposed(self) -> "Epilogue":
         """The same of the transposed result."""
         if self.c is None and self.bias is None and not (self.operands or self.outputs):

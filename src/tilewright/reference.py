@@ -138,16 +138,26 @@ def applied(expression: Expression, sums: Bounded, operands: Mapping[str, Array]
 
 
 def outputs_agree(out: Array, outputs: Mapping[str, Array], kind: DType) -> bool:
-    """Whether outputs that follow from the results agree with them, as far as rounding to `kind` lets them differ.
+    """Whether outputs that follow from the results agree with them, as far as rounding lets them differ.
 
-    out: the results (m, n), rounded; outputs: `amax` by its name; float64 arrays.
+    out: the results (m, n), rounded to `kind`; outputs: `amax` and `column_sums` by their names; float64 arrays.
     """
     magnitudes = np.abs(out)
-    agree = True
-    if "amax" in outputs:
-        largest = magnitudes.max(initial=0.0)
-        agree &= bool(np.all(np.abs(outputs["amax"] - largest) <= stored_bound(kind, largest, 0.0)))
-    return agree
+    expected = {"amax": magnitudes.max(initial=0.0), "column_sums": out.sum(axis=0)}
+    moved = stored_bound(kind, magnitudes, 0.0).sum(axis=0)  # of a column, by rounding its results
+    bounds = {
+        "amax": stored_bound(kind, expected["amax"], 0.0),
+        "column_sums": moved + column_sum_bound(len(out)) * (magnitudes.sum(axis=0) + moved),
+    }
+    return all(bool(np.all(np.abs(each - expected[name]) <= bounds[name])) for name, each in outputs.items())
+
+
+def column_sum_bound(rows: int) -> float:
+    """The error that a correct sum of so many fp32 numbers may have, by the sum of their magnitudes.
+
+    Each is in 4 additions in its group of 16, in one for every 32 groups, and in up to 31 of the sums of these.
+    """
+    return (4 + rows / 512 + 32) * 2.0**-24
 
 
 def columns_of_b(gate: str | None, n: int, columns: Any) -> Any:

@@ -15,6 +15,7 @@ from support.lines import counts_at
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.registry import EVERY_KERNEL
+from tilewright.model.volta.feeding import quad_pairs
 
 M, N, K = 128, 256, 128
 
@@ -156,11 +157,12 @@ def test_permuted_chunks_are_stored_and_loaded_without_conflicts():
     counters, header = count("volta_mma"), "ladder/volta_mma.cuh"
     stored = counts_at(counters, header, "store_shared(tile + PermutedRows")
     assert stored.shared_wavefronts == {"st": 2 * (M * K * (N // 256) + K * N * (M // 128)) // 128}
-    warps = (M // 64) * (N // 64)
+    warps, modeled = (M // 64) * (N // 64), quad_pairs()
+    assert modeled.wavefronts == 2 * (32 // 4) * 2 * 4  # of A and B in a tile
     for line in ("load_shared(a[i]", "load_shared(b[j]"):
         loaded = counts_at(counters, header, line)
         assert loaded.shared_requests == {"ld": warps * (K // 4) * 2}
-        assert loaded.shared_wavefronts == {"ld": warps * (K // 4) * 2 * 4}
+        assert loaded.shared_wavefronts == {"ld": warps * (K // 32) * modeled.wavefronts // 2}
     assert not any(counters.shared_conflicts.values())
 
 

@@ -248,7 +248,7 @@ def test_the_command_for_strides(tmp_path):
     assert record == json.loads(path.read_text())
     assert [(case["stride"], case["measured"], case["model"]) for case in record["cases"]] == [
         (32, None, 4.8e12),
-        (1024, None, pytest.approx(2.048e12)),
+        (1024, None, pytest.approx(1.117e12, rel=1e-3)),
     ]
     assert CliRunner().invoke(app, words).stdout.startswith("2 reads break no rule")
     for wrong, said in (("16", "stride=16 is not measured"), ("40", "whole pieces of 16")):
@@ -277,4 +277,4 @@ def test_strides_on_a_gpu_show_the_rate_of_wanted_sectors(monkeypatch):
     monkeypatch.setattr("tilewright.bench.micro.runners.GpuRunner", Gpu)
     monkeypatch.setattr("tilewright.bench.micro.strides.BYTES", 1 << 20)
     done = CliRunner().invoke(app, ["bench", "micro", "strides", "--stride", "128", "--fetch", "64"])
-    assert done.stdout.splitlines()[1].split() == ["128", "64", "0.26", "4.80"]
+    assert done.stdout.splitlines()[1].split() == ["128", "64", "0.26", "2.23"]

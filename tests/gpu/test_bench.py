@@ -104,7 +104,7 @@ def test_the_ladder_is_verified_and_measured_beside_cublas():
 
 
 def test_epilogues_are_verified_beside_the_plain_product():
-    texts = ("gelu(acc + bias) -> acc,amax", "acc * scale + residual", "silu(x) * y")
+    texts = ("gelu(acc + bias) -> acc,amax,column_sums", "acc * scale + residual", "silu(x) * y")
     chosen = [word for text in texts for word in ("--epilogue", text)]
     forms = [word for form in ("bias=n", "scale=m,1", "residual=m,n") for word in ("--operand", form)]
     gates = ["--gate", "stacked", "--gate", "interleaved"]
@@ -165,6 +165,12 @@ def test_a_graph_walks_all_sets_and_is_verified(small):
     work = small.work(Tilewright().prepare(small).launch, graph=True)
     assert work.launches % len(small.sets) == 0
     assert small.verify(lambda: work.run(1)).verified
+
+
+def test_launches_that_overlap_and_those_that_do_not_are_right_as_graphs(small):
+    record = compare([Tilewright(), Tilewright(serial=True), Tilewright("gemv", serial=True)], small, [QUICK])
+    assert record.graphs
+    assert [entry.status for entry in record.entries] == ["right"] * 3
 
 
 def test_a_kernel_that_does_not_take_the_product_is_absent(small):

@@ -7,6 +7,7 @@ from tilewright.bench.micro import fma, power, strides, wgmma
 from tilewright.bench.micro.runners import GpuRunner
 from tilewright.cli.products import problem_of
 from tilewright.measure.protocol import Settled
+from tilewright.model.memory.dram import FETCHES
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def test_products_of_several_kinds_of_data(gpu):
 
 
 def test_reads_by_stride(gpu, runner):
-    wanted = [strides.Case(stride, fetch) for stride in (32, 4096) for fetch in strides.FETCHES]
+    wanted = [strides.Case(stride, fetch) for stride in (32, 4096) for fetch in FETCHES]
     found = list(strides.measure(wanted, runner, 1 << 28))
     assert all(each.measured > 0 for each in found)
     assert len(found) == len(wanted)

@@ -28,6 +28,7 @@ from tilewright.bench import (
     inputs,
     peers,
     session,
+    suites,
 )
 from tilewright.bench.contenders import PEERS, READ, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
@@ -35,6 +36,7 @@ from tilewright.dtypes import fp32
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.parameters import LaunchShape
+from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.measure.sensors import Reading
 
@@ -566,3 +568,24 @@ def test_serial_launches_are_those_of_the_plan_without_their_overlap(monkeypatch
     monkeypatch.setattr(GpuBackend, "prepare", lambda *arguments: launched.append(arguments[2]))
     gpu.prepare(None, shape, None)
     assert launched == [shape._replace(dependent=False)]
+
+
+def test_what_batch_invariance_costs_is_measured_of_one_kernel_whatever_the_planner_offers_few_rows(monkeypatch):
+    """The suite of the README's table, once the planner prefers gemv."""
+    planned = []
+
+    def plan(a, b, *, kernel, config, batch_invariant, out):
+        planned.append((batch_invariant, kernel))
+        return SimpleNamespace(accumulator=fp32)
+
+    monkeypatch.setattr(contenders, "plan", plan)
+    monkeypatch.setattr("tilewright.planner.choose.considered", lambda problem: [KERNELS["gemv"], KERNELS["wgmma"]])
+    suite = suites.load("invariant")
+    assert {1, 16, 256} < {shape.m for shape in suite.shapes}
+    for shape in suite.shapes:
+        given = FakeInputs(shape)
+        given.sets = (("a0", "b0", "out0"),)
+        for contender in contenders_named(suite.contenders[:2]):
+            contender.prepare(given)
+    assert {kernel for invariant, kernel in planned if invariant} == {"wgmma"}
+    assert {kernel for invariant, kernel in planned if not invariant} == {"gemv"}

@@ -35,7 +35,7 @@ def verdict(contender, inputs, number, spoil=lambda prepared: None):
     ("text", "gate", "outputs", "forms"),
     [
         ("gelu(acc + bias)", None, (), [BIAS]),
-        ("acc * scale + residual", None, ("acc", "amax"), [SCALE, RESIDUAL]),
+        ("acc * scale + residual", None, ("acc", "amax", "column_sums"), [SCALE, RESIDUAL]),
         ("silu(x) * y", "stacked", ("acc",), []),
         ("silu(x) * y - z", "interleaved", ("amax",), [NUMBER]),
     ],
@@ -51,7 +51,7 @@ def test_results_and_outputs_are_those_of_the_expression(text, gate, outputs, fo
     assert verdict(contender, inputs, 1, without_epilogue)[0] is False
 
 
-@pytest.mark.parametrize("output", ["acc", "amax"])
+@pytest.mark.parametrize("output", ["acc", "amax", "column_sums"])
 def test_outputs_that_are_not_written_are_noticed(output, monkeypatch):
     expression = parse("relu(acc)", [])._replace(outputs=(output,))
     contender, inputs, made = WithEpilogue(expression), HostInputs(SHAPE), []

@@ -57,13 +57,94 @@ def test_tuned_and_untuned_have_marks_of_their_own():
     assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == 2
 
 
+def few_rows(*weights, rows=(1, 4)):
+    """A record of products with weights of these sizes (n, k), of which a read takes 10 us and ours 12 us or more."""
+    products = []
+    for number, (n, k) in enumerate(weights):
+        for m in rows:
+            each = product(12 + number + m / 4, **{"tilewright:gemv": 10.0, "cublas": 15.0, "read": 10.0})
+            for entry in each["contenders"]:
+                entry["settled"]["read_share"] = 10 / entry["settled"]["time_us"]
+            products.append(
+                each | {"m": m, "n": n, "k": k, "dtype": "bf16", "layout": "nt", "label": f"layer {number}"}
+            )
+    about = {"gpu": "a GPU", "date": "2026-11-23", "suite": "few-rows", "data": "randn", "protocols": {"settled": {}}}
+    return about | {"products": products}
+
+
+def test_records_with_a_read_have_a_panel_for_each_weight_with_shares_over_rows():
+    record = few_rows((4096, 2048), (1024, 8192), (1024, 512))
+    figure = chart(record)
+    panels = [axis for axis in figure.axes if axis.get_visible()]
+    assert [axis.get_title(loc="left") for axis in panels] == [
+        "layer 0\n4096 x 2048 nt", "layer 1\n1024 x 8192 nt", "layer 2\n1024 x 512 nt",
+    ]  # fmt: skip
+    for number, axis in enumerate(panels):
+        lines = {line.get_label(): line for line in axis.get_lines()}
+        assert {"tilewright", "tilewright:gemv", "cublas"} < lines.keys()
+        assert list(lines["tilewright"].get_xdata()) == [1, 4]
+        assert list(lines["tilewright"].get_ydata()) == pytest.approx([10 / (12 + number + m / 4) for m in (1, 4)])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["tilewright", "tilewright:gemv", "cublas"]
+    assert {each.to: each.mean.median for each in standings(record) if each.ours == "tilewright:gemv"} == pytest.approx(
+        {"cublas": 1.5, "read": 1.0}
+    )
+
+
+def test_one_product_beside_a_read_is_drawn_as_others_are():
+    record = few_rows((4096, 2048), rows=(1,))
+    record["products"][0] |= {"baseline": "cublas"}
+    (axis,) = chart(record).axes
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["layer 0:  1 x 4096 x 2048 nt"]
+
+
+def test_the_readme_has_the_means_at_each_number_of_rows(monkeypatch):
+    import performance_numbers
+
+    record = few_rows((4096, 2048), (1024, 8192))
+    monkeypatch.setattr(performance_numbers, "records", lambda: {"few_rows": record})
+    lines = performance_numbers.rows_summary()
+    assert lines[0] == "Products of 1 to 4 rows take as long as their weights take to be read."
+    assert "geometric means over 2 weights (a GPU, 2026-11-23; `results/few_rows.json`)." in lines[1]
+    assert lines[3:] == [
+        "| rows | 1 | 4 |",
+        "|---|---|---|",
+        "| tilewright, settled | 0.78, **1.18** | 0.74, **1.11** |",
+        "| tilewright:gemv, settled | 1.00, **1.50** | 1.00, **1.50** |",
+        "",
+    ]
+
+
+def test_the_page_has_shares_by_rows_and_what_overlap_saves():
+    import performance_numbers
+
+    table = performance_numbers._tables(few_rows((4096, 2048), (1024, 8192)))
+    assert table[2:9] == [
+        "tilewright, settled:",
+        "",
+        "| weight | m = 1 | m = 4 |",
+        "|---|---|---|",
+        "| layer 0, 4096 x 2048 nt | 12.2, 0.82, **1.22** | 13.0, 0.77, **1.15** |",
+        "| layer 1, 1024 x 8192 nt | 13.2, 0.75, **1.13** | 14.0, 0.71, **1.07** |",
+        "| geometric mean | 0.78, **1.18** | 0.74, **1.11** |",
+    ]
+    assert table[10] == "tilewright:gemv, settled:"
+    chain = product(9.0, **{"tilewright:serial": 10.5, "cublas": 12.0})
+    chain |= {"n": 4096, "k": 2048, "dtype": "bf16", "layout": "nt", "label": "layer"}
+    lines = performance_numbers._tables({"protocols": {"settled": {}}, "products": [chain]})
+    assert lines[-3] == "| 9.0x4096x2048 bf16 nt, layer | 9.00 | 10.50 | 1.50 |"
+    assert lines[-1] == "tilewright, settled: 1.50 us less a launch in the median, 1.50 at least."
+
+
 # ---------------------------------------------------------------- the standings that the chart and tables show
 
 
 def product(ours, **peers):
     """A product with a sample each in us, three times."""
     times = {"tilewright": ours, **peers}
-    entries = [{"contender": name, "settled": {"time_us": us, "samples_us": [us] * 3}} for name, us in times.items()]
+    entries = [
+        {"contender": name, "settled": {"time_us": us, "tflops": 1.0, "samples_us": [us] * 3}}
+        for name, us in times.items()
+    ]
     return {"contenders": entries, "interrupted": False, "m": ours}
 
 

@@ -130,7 +130,7 @@ def test_a_time_limit_ends_a_run_between_products(machine, path, monkeypatch):
     done = bench(*SHAPES, *QUICK, "--resume", path, "--time-limit", 35)
     # The clock moves ten seconds at each look: a product takes 10, and the third would end after 35.
     assert (
-        "tilewright: 1 of 3 products are complete; the rest takes about 0 min; give the same command again"
+        "tilewright: 1 of 3 products are complete; the rest takes about 20 s; give the same command again"
         in done.stderr
     )
     bench(*SHAPES, *QUICK, "--resume", path, "--time-limit", 0)

@@ -188,7 +188,7 @@ def test_plans_write_the_outputs_of_each_call():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"outputs": {"sum": FULL}}, ArgumentValueError, "outputs has 'sum', which is unknown: use acc, amax"),
+        ({"outputs": {"sum": FULL}}, ArgumentValueError, "outputs has 'sum', which is unknown: use acc, amax, column"),
         ({"outputs": [FULL]}, ArgumentTypeError, "outputs is a list: pass a mapping of names to arrays"),
         ({"outputs": {"acc": FULL}, "bias": ROW}, ArgumentValueError, "bias was given beside outputs="),
         (
@@ -237,10 +237,8 @@ def test_what_is_wrong_with_a_gate_is_said(options, message):
 def test_what_no_gate_can_do_is_said():
     with pytest.raises(UnsupportedError, match="transpose its memory, or interleave its columns"):
         tw.matmul(A, B, gate="stacked", backend="emulator")
-    with pytest.raises(UnsupportedError, match="copy has no sums"):
-        tw.matmul(A, B, gate="interleaved", alpha=0.0, backend="emulator")
     config = tw.WgmmaConfig(64, 64, 3, epilogue="direct", swap_ab=True)
-    with pytest.raises(ConfigError, match="whose columns are no pairs of a gate: take swap_ab=False"):
+    with pytest.raises(ConfigError, match="and no pairs of a gate, nor to be summed: take swap_ab=False"):
         tw.matmul(A.astype(np.float16), B.astype(np.float16), gate="interleaved", config=config, backend="emulator")
 
 

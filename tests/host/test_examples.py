@@ -4,11 +4,14 @@ import json
 import re
 import shlex
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import decoder
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.bench import Burst
 from tilewright.measure.protocol import Work
 
@@ -22,11 +25,11 @@ def test_the_commands_of_its_help_parse(command):
     assert min(decoder.options_of(arguments).rows) == 1
 
 
-@pytest.mark.parametrize("arguments", [["--rows", "0"], ["--heads", "many"], ["--dtype", "fp8"]])
-def test_arguments_that_make_no_sense_are_refused(arguments, capsys):
+@pytest.mark.parametrize("argument", ["--rows 0", "--heads many", "--dtype fp8", "--hidden 65", "--kv-heads 5"])
+def test_arguments_that_make_no_sense_are_refused(argument, capsys):
     with pytest.raises(SystemExit):
-        decoder.options_of(arguments)
-    assert arguments[0] in capsys.readouterr().err
+        decoder.options_of(argument.split())
+    assert argument.split()[0] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kernel", ["auto", "gemv"])
@@ -91,6 +94,28 @@ def test_the_table_has_the_times_of_every_product_and_of_a_token(monkeypatch):
     assert decoder.lines(case)[-1].split() == ["down", "8", "x", "4", "gemv"]
 
 
+def test_a_record_becomes_a_section_of_the_page(tmp_path):
+    import decoder_numbers
+
+    assert decoder_numbers.sections(tmp_path) == []
+    us = {"torch": {"median": 32.0}, "tilewright": {"median": 20.0}, "ratio": {"median": 1.6, "low": 1.5, "high": 1.7}}
+    sizes = {"hidden": 64, "heads": 4, "kv_heads": 2, "intermediate": 96, "context": 7}
+    record: dict[str, Any] = {
+        "gpu": "a GPU",
+        "date": "2026-11-23T10:00",
+        "command": "python examples/decoder.py --rows 4 --json",
+    }
+    record |= {"versions": {"torch": "2.11"}, "sizes": sizes, "dtype": "bf16", "kernel": "gemv"}
+    record["cases"] = [{"rows": 4, "us": {"down": us, "layer": us}}, {"rows": 8, "difference": 9.0}]
+    (tmp_path / "decoder.json").write_text(json.dumps(record))
+    lines = decoder_numbers.sections(tmp_path)
+    assert lines[1].startswith("## A decoder layer, by `gemv`: hidden size 64, 4 heads, 2 of keys and values")
+    assert "| rows | down | layer | layer, a token |" in lines
+    cell = "32.00, 20.00, **1.600** [1.500, 1.700]"
+    assert f"| 4 | {cell} | {cell} | 8.00, 5.00, **1.600** [1.500, 1.700] |" in lines
+    assert not any(line.startswith("| 8 |") for line in lines)  # a wrong result is not timed
+
+
 def test_without_torch_it_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(decoder, "MISSING", "No module named 'torch'")
     with pytest.raises(SystemExit, match="needs torch and transformers: No module named 'torch'"):
@@ -103,6 +128,28 @@ def test_layers_agree_with_those_of_transformers(capsys):
     record = json.loads(capsys.readouterr().out)
     assert [(case["rows"], case["layers"]) for case in record["cases"]] == [(1, 2), (3, 2)]
     assert all(0 < case["difference"] < 2 for case in record["cases"])
+
+
+def test_what_tilewright_refuses_is_a_message(monkeypatch):
+    """Such as an unknown --kernel."""
+    refusal = tw.ConfigError("no such kernel")
+    monkeypatch.setattr(decoder, "MISSING", "")
+    monkeypatch.setattr(decoder, "torch", Cpu, raising=False)
+    monkeypatch.setattr(decoder, "transformers", Cpu, raising=False)
+    monkeypatch.setattr(decoder, "cases", lambda *arguments: raised(refusal))
+    with pytest.raises(SystemExit, match="no such kernel"):
+        decoder.main(SMALL)
+
+
+class Cpu:
+    """torch and transformers as far as a record names them."""
+
+    __version__ = "0"
+    cuda = SimpleNamespace(is_available=lambda: False)
+
+
+def raised(error):
+    raise error
 
 
 @pytest.mark.skipif(bool(decoder.MISSING), reason=decoder.MISSING)

@@ -64,7 +64,7 @@ class WithEpilogue(Contender):
     def _added(self, inputs: Inputs) -> Added:
         m, n, fp32 = inputs.shape.m, inputs.shape.n, inputs.torch.float32
         columns = n if self.expression.gate is None else n // 2
-        shapes = {"acc": (m, n), "amax": (1,)}
+        shapes = {"acc": (m, n), "amax": (1,), "column_sums": (columns,)}
         outputs = {
             name: inputs.empty(*shapes[name], dtype=None if name == "acc" else fp32) for name in self.expression.outputs
         }

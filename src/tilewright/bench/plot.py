@@ -1,20 +1,21 @@
-"""The chart of a record: at each product, how many times faster than the best peer each contender is."""
+"""The chart of a record: at each product, how many times faster than the best peer each contender is.
+
+Records of few rows, with a streaming read of the weights, have the one of rows_plot.py.
+"""
 
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.bench.contenders import OURS, is_ours, is_peer
-from tilewright.bench.standing import BEST_PEER, best_peer, in_most, ratio_to, standings, timed
+from tilewright.bench.contenders import OURS, READ, is_ours, is_peer
+from tilewright.bench.marks import explain, head, marks
+from tilewright.bench.rows_plot import rows_chart
+from tilewright.bench.standing import BEST_PEER, best_peer, in_most, is_by_rows, ratio_to, standings, timed
 from tilewright.measure.statistics import Interval
-from tilewright.plots.style import BLUE, GRAY, GREEN, GRID, INK, ORANGE, PURPLE, RED, figure, save, styled
+from tilewright.plots.style import GRAY, GRID, INK, figure, save, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_OURS = (("o", GREEN), ("D", RED), ("s", BLUE), ("^", PURPLE), ("v", ORANGE))
-_PEERS = ("x", "+", "1", "2", "|")
-"""Markers of our contenders with their colors, and those of peers, which are gray."""
 
 _NARROWEST, _WIDEST = (0.95, 1.05), (0.7, 1.4)
 """The axis of ratios shows the first range at least and the second at most; beyond it a ratio is written."""
@@ -41,6 +42,8 @@ def draw(record: dict[str, Any], path: Path) -> bool:
 @styled()
 def chart(record: dict[str, Any]) -> "Figure | None":
     """The figure that `draw` writes; None if the record holds no ratio."""
+    if is_by_rows(record):
+        return rows_chart(record)
     protocols = [name for name in record["protocols"] if any(_reference(each, name) for each in record["products"])]
     products = [each for each in record["products"] if any(_reference(each, name) for name in protocols)]
     if not products:
@@ -48,9 +51,8 @@ def chart(record: dict[str, Any]) -> "Figure | None":
     series = {protocol: _series(products, protocol) for protocol in protocols}
     names = list(dict.fromkeys(name for each in series.values() for name in each))
     ours = [name for name in names if is_ours(name) or name == _SEVERAL]
-    styles: dict[str, tuple[str, str]] = dict(zip(ours, _OURS * len(ours), strict=False))
-    others = sorted(name for name in names if name not in styles)
-    styles |= {name: (mark, GRAY) for name, mark in zip(others, _PEERS * len(others), strict=False)}
+    others = sorted(name for name in names if name not in ours)
+    styles = marks(ours, others)
     size = (3.2 + 4.2 * len(protocols), 1.7 + 0.27 * len(products))
     picture, axes = figure(*size, ncols=len(protocols), sharey=True)
     for axis, protocol in zip(axes, protocols, strict=True):
@@ -60,12 +62,8 @@ def chart(record: dict[str, Any]) -> "Figure | None":
         axis.set_xlabel(f"times {_reference_name(products)}; right: that peer, TFLOP/s", fontsize=8.5)
     axes[0].set_yticks(range(len(products)), [_tick(product) for product in products], fontsize=8)
     axes[0].set_ylim(len(products) - 0.4, -0.6)
-    handles = {name: bar for axis in axes for bar, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    columns = max(1, min(len(handles), int(size[0] * 11 / (max(map(len, handles), default=1) + 6))))
-    shown = [name for name in (*ours, *others) if name in handles]
-    picture.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=columns, fontsize=9)
-    about = [record.get("suite"), record["gpu"], f"{record['data']} data", record["date"][:10]]
-    picture.suptitle(", ".join(filter(None, about)), x=0.01, ha="left", fontsize=11)
+    explain(picture, [*ours, *others])
+    head(picture, record)
     return picture
 
 
@@ -150,7 +148,8 @@ def _name_references(axis: Any, products: list[dict[str, Any]], protocol: str) -
 def _title(record: dict[str, Any], protocol: str) -> str:
     """What a protocol means, and the mean of each of ours."""
     meaning = {"burst": "burst: right after idle", "settled": "settled: at the power limit"}.get(protocol, protocol)
-    found = [each for each in standings(record) if each.protocol == protocol and len(each.ratios) > 1]
+    every = [each for each in standings(record) if each.to != READ]
+    found = [each for each in every if each.protocol == protocol and len(each.ratios) > 1]
     to = BEST_PEER if any(each.to == BEST_PEER for each in found) else None
     means = [f"{each.ours} {each.mean.median:.3f}" for each in found if to is None or each.to == to]
     return meaning + (f"\ngeometric mean: {', '.join(means)}" if means else "")

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
-from tilewright.bench.contenders import is_ours, is_peer
+from tilewright.bench.contenders import READ, is_ours, is_peer
 from tilewright.bench.peers import Cublas
 from tilewright.measure.statistics import Interval, paired_ratio
 
@@ -55,7 +55,8 @@ class Standing:
 def standings(record: dict[str, Any]) -> list[Standing]:
     """How each of ours that most products have stands, against the best peer if there are several, and against cuBLAS.
 
-    A record without such contenders or without peers has no standings.
+    Where the weights were read as well, against the read. A record without such contenders, or with neither peers nor a
+    read, has no standings.
     """
     found = []
     for protocol in record["protocols"]:
@@ -65,6 +66,7 @@ def standings(record: dict[str, Any]) -> list[Standing]:
         tos = ([BEST_PEER] if len(peers) > 1 else []) + [
             name for name in peers if name == Cublas.name or len(peers) == 1
         ]
+        tos += [READ] if READ in in_most(measured, protocol) else []
         for name in ours:
             for to in tos:
                 ratios = ((product, ratio_to(product, protocol, name, to)) for product in measured)
@@ -78,6 +80,41 @@ def in_most(products: list[dict[str, Any]], protocol: str) -> list[str]:
     """The contenders that more than half of the products have timed."""
     counts = Counter(name for product in products for name in timed(product, protocol))
     return [name for name, count in counts.items() if 2 * count > len(products)]
+
+
+class Weight(NamedTuple):
+    """A weight that several products share, which differ in their rows."""
+
+    label: str
+    n: int
+    k: int
+    dtype: str
+    layout: str
+
+    @property
+    def extents(self) -> str:
+        """All but the label; bf16 goes without saying."""
+        return f"{self.n} x {self.k} {self.layout}" + ("" if self.dtype == "bf16" else f" {self.dtype}")
+
+    def __str__(self) -> str:
+        return f"{self.label}, {self.extents}" if self.label else self.extents
+
+
+def by_weight(products: list[dict[str, Any]]) -> dict[Weight, dict[int, dict[str, Any]]]:
+    """The products of each weight, by their rows."""
+    found: dict[Weight, dict[int, dict[str, Any]]] = {}
+    for each in products:
+        weight = Weight(each.get("label", ""), each["n"], each["k"], each["dtype"], each["layout"])
+        found.setdefault(weight, {})[each["m"]] = each
+    return {weight: dict(sorted(rows.items())) for weight, rows in found.items()}
+
+
+def is_by_rows(record: dict[str, Any]) -> bool:
+    """Whether a record has a read of the weights, and weights with several numbers of rows."""
+    products = record["products"]
+    if not any(READ in in_most(products, protocol) for protocol in record["protocols"]):
+        return False
+    return any(len(rows) > 1 for rows in by_weight(products).values())
 
 
 def timed(product: dict[str, Any], protocol: str) -> dict[str, dict[str, Any]]:

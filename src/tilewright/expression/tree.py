@@ -9,8 +9,8 @@ Gate = Literal["interleaved", "stacked"]
 GATES: tuple[str, ...] = get_args(Gate)
 
 
-OUTPUTS = ("acc", "amax")
-"""What an epilogue may write besides out: the sums, and the largest magnitude of the results."""
+OUTPUTS = ("acc", "amax", "column_sums")
+"""What an epilogue may write besides out: the sums, the largest magnitude of the results, and their sums over rows."""
 
 
 def sums_of(gate: str | None) -> tuple[str, ...]:

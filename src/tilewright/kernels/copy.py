@@ -8,7 +8,7 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.refusal import Refusal, column_sums_refused, oversized
 from tilewright.kernels.tiled import tile_count
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
@@ -67,7 +67,7 @@ class CopyKernel(Kernel):
             return Refusal(
                 f"copy needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return oversized(problem)
+        return oversized(problem) or column_sums_refused(problem, self.name)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[CopyConfig]:
         """Tiles of long rows and square ones; the square ones first if rows are short."""

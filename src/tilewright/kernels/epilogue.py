@@ -45,7 +45,11 @@ class EpilogueConstants(NamedTuple):
         columns = problem.columns if epilogue.expression.gate is None else 1
         rows = tuple(OperandRow.of(matrix, columns) for matrix in epilogue.operands)
         stacked = epilogue.expression.gate == "stacked"
-        outputs = tuple(OperandRow.of(matrix, 1 if stacked else problem.n) for matrix in epilogue.outputs)
+        written = zip(epilogue.expression.outputs, epilogue.outputs, strict=True)
+        outputs = tuple(
+            OperandRow.of(matrix, 1 if stacked else problem.n) if name == "acc" else OperandRow(matrix.dtype, 0, False)
+            for name, matrix in written
+        )
         return constants._replace(expression=ExpressionConstants(epilogue.expression, rows, outputs))
 
     @classmethod
@@ -62,6 +66,11 @@ class EpilogueConstants(NamedTuple):
             Activation=_FUNCTORS[activation],
             store_elements=store_elements,
         )
+
+    @property
+    def sums_columns(self) -> bool:
+        """Whether the results are also added over rows."""
+        return self.expression is not None and "column_sums" in self.expression.expression.outputs
 
     def by_name(self) -> dict[str, Constant | DType]:
         """The constants by name as CUDA knows them."""
@@ -135,11 +144,13 @@ class ExpressionConstants(NamedTuple):
         """The struct that cuda/epilogue/expression.cuh describes."""
         names = {name: name for name in self.expression.sums} | {name: f"{name}_" for name in self.expression.operands}
         formal = ", ".join(f"float {name}" for name in names.values())
-        types = {"acc": ("Sums", "SumsRow"), "amax": ("Maximum", "MaximumRow")}
+        written = {
+            "acc": "using Sums = SumsRow{};",
+            "amax": "using Maximum = MaximumRow;",
+            "column_sums": "static constexpr bool sums_columns = true;",
+        }
         named = zip(self.expression.outputs, self.outputs, strict=True)
-        outputs = "".join(
-            f"  using {types[name][0]} = {types[name][1]}{row.cuda if name == 'acc' else ''};\n" for name, row in named
-        )
+        outputs = "".join(f"  {written[name].format(row.cuda)}\n" for name, row in named)
         return f"""\
 // {self.expression}
 struct {_STRUCT} : ExpressionDefaults {{

@@ -10,7 +10,7 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal, gate_refused, oversized
+from tilewright.kernels.refusal import Refusal, column_sums_refused, gate_refused, oversized
 from tilewright.kernels.tiled import tile_count
 from tilewright.kernels.wgmma_operands import is_stacked
 from tilewright.model.prediction import Power, Prediction
@@ -138,7 +138,7 @@ class GemvKernel(Kernel):
             return Refusal(
                 "gemv adds in an order that depends on the number of rows, and the problem is batch-invariant"
             )
-        return oversized(problem) or gate_refused(problem)
+        return oversized(problem) or gate_refused(problem) or column_sums_refused(problem, self.name)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[GemvConfig]:
         """Those with as many rows as the problem needs, the quickest by `predict` first."""

@@ -31,6 +31,13 @@ def gate_refused(problem: Problem) -> Refusal | None:
     return None
 
 
+def column_sums_refused(problem: Problem, kernel: str) -> Refusal | None:
+    """The reason why a kernel whose threads have no groups of rows sums no columns; None if none are asked for."""
+    if problem.epilogue.sums_columns:
+        return Refusal(f"{kernel} leaves no 16 rows to one warp, whose columns could be summed")
+    return None
+
+
 MAX_EXTENT = 2**31 - 4096
 """The largest extent: indices are signed 32-bit integers, with room for those past the end in the last tile."""
 

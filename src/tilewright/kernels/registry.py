@@ -68,9 +68,9 @@ def _every_kernel() -> dict[str, Kernel]:
 
 
 def considered(problem: Problem) -> Iterator[Kernel]:
-    """The kernels that may suit a problem, the best one first: `copy` where no product is summed, else the others."""
-    names = (name for name in KERNELS if name not in _UNMEASURED)
-    return (KERNELS[name] for name in names if (name == "copy") == (problem.k == 0))
+    """The kernels that may suit a problem, the best one first: where no product is summed, that is `copy`."""
+    names = [name for name in KERNELS if name not in (*_UNMEASURED, "copy")]
+    return (KERNELS[name] for name in (names if problem.k else ["copy", *names]))
 
 
 def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:

@@ -47,7 +47,10 @@ _CANDIDATES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimtConstants(TiledConstants):
-    """The TiledConstants of `simt`, with the blocks of warps and threads, and the lanes of a warp along m and n."""
+    """The TiledConstants of `simt`, with the blocks of warps and threads, and the lanes of a warp along m and n.
+
+    sums_columns: whether the epilogue adds its results over rows.
+    """
 
     warp_m: int
     warp_n: int
@@ -55,6 +58,7 @@ class SimtConstants(TiledConstants):
     thread_n: int
     lanes_m: int
     lanes_n: int
+    sums_columns: bool
 
 
 class SimtKernel(TiledKernel):
@@ -86,6 +90,10 @@ class SimtKernel(TiledKernel):
         (
             "lanes_m * thread_m == warp_m and lanes_n * thread_n == warp_n and lanes_m * lanes_n == 32",
             "32 lanes share a warp's block: warp_m / thread_m times warp_n / thread_n is 32",
+        ),
+        (
+            "lanes_m % 4 == 0 or not sums_columns",
+            "four rows of lanes have the 16 rows whose columns are summed: make warp_m / thread_m a multiple of 4",
         ),
         (
             "tile_m % warp_m == 0 and tile_n % warp_n == 0 and threads <= 1024",
@@ -129,4 +137,5 @@ class SimtKernel(TiledKernel):
             **self.walked(config, features),
             lanes_m=config.warp_m // max(config.thread_m, 1),
             lanes_n=config.warp_n // max(config.thread_n, 1),
+            sums_columns=features.epilogue.sums_columns,
         )

@@ -198,6 +198,7 @@ class WgmmaKernel(Kernel):
             scattered(problem),
             splits=not problem.batch_invariant,
             gated=problem.columns != problem.n,
+            keeps_columns=problem.epilogue.keeps_columns,
         )
         m, n = round_up(problem.m, 8), round_up(problem.n, 8)
         product = (m, n, problem.k, problem.batch_count, row_bytes(problem))
@@ -328,10 +329,10 @@ class WgmmaKernel(Kernel):
             )
         if not 0 <= config.prefetch <= 64:
             raise ConfigError(f"config={config!r}: up to 64 k-blocks are brought to L2 ahead: take a smaller prefetch")
-        if config.swap_ab and problem.columns != problem.n:
+        if config.swap_ab and problem.epilogue.keeps_columns:
             raise ConfigError(
-                f"config={config!r} computes the transposed product, whose columns are no pairs of a gate: take "
-                f"swap_ab=False"
+                f"config={config!r} computes the transposed product, whose columns are rows here, and no pairs of a "
+                f"gate, nor to be summed: take swap_ab=False"
             )
         if constants.split_k > 1 and problem.batch_invariant:
             raise ConfigError(

@@ -102,7 +102,8 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
     if epilogue.expression is not None and (epilogue.expression.operations > 24 or len(unpaired) > 4):
         return 64, 64
     accessed = (problem.out, epilogue.c, epilogue.bias, *operands)
-    most = 208 if all(matrix is None or has_pairs(matrix, problem.columns) for matrix in accessed) else 128
+    paired = all(matrix is None or has_pairs(matrix, problem.columns) for matrix in accessed)
+    most = 208 if paired and not epilogue.sums_columns else 128
     return most, 64 if len(operands) > 4 else 128
 
 

@@ -97,6 +97,7 @@ class Limits(NamedTuple):
     problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it. scattered:
     whether out is stored element by element, as the problem stands and swapped. splits: whether CTAs may each sum a
     part of k, which rounds otherwise than one sum does. gated: whether two columns of sums make one of out.
+    keeps_columns: whether the transposed product is another one.
     """
 
     mn_major: tuple[bool, bool]
@@ -106,6 +107,7 @@ class Limits(NamedTuple):
     scattered: tuple[bool, bool] = (False, False)
     splits: bool = True
     gated: bool = False
+    keeps_columns: bool = False
 
 
 class Space:
@@ -129,7 +131,9 @@ class Space:
             return False
         if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.consumers:
             return False
-        if self._limits.gated and (config.swap_ab or config.split_k > 1 or config.tile_n % 16):
+        if self._limits.gated and (config.split_k > 1 or config.tile_n % 16):
+            return False
+        if self._limits.keeps_columns and config.swap_ab:
             return False
         return self._stages(config) >= 2
 

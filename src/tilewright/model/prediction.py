@@ -15,7 +15,8 @@ Power = Literal["settled", "recorded", "burst"]
 _POWER = {"settled": 0.9, "recorded": 1.0, "burst": 1.09}
 """Times `Costs.power`: cuBLAS in 128x256 tiles on an H200 at 700 W with random data (tests/host/test_model.py).
 
-Data of zeros runs 13% faster. Hopper boards with another limit, such as H100-PCIe, get the same figures.
+Zeros run 24% faster (results/power_h200.json). Hopper boards with another limit, such as H100-PCIe, get the same
+figures.
 """
 
 

@@ -91,6 +91,9 @@ def bind(
             view = operands[name]
             if name == output_key("amax"):
                 view = view._replace(shape=shape, strides=(0,) * len(shape))
+            elif name == output_key("column_sums"):
+                along = view.strides if len(b.shape) > 1 else (0,) * min(1, len(shape))
+                view = view._replace(shape=shape, strides=(0,) * (len(shape) - len(along)) + along)
             elif name not in outputs:
                 view = _broadcast(view, shape, name, expression)
             if len(b.shape) == 1:
@@ -117,7 +120,7 @@ def bind(
             f"a, b and out have {len(problem.batch)} batch dimensions {problem.batch} that cannot be merged; at most "
             f"{MAX_BATCH_DIMS} are supported: make the operands contiguous or loop over the outermost dimension"
         )
-    if gate is None and _column_major(problem):
+    if not epilogue.keeps_columns and _column_major(problem):
         return Binding(_normalized(problem.transposed), is_exchanged=True)
     return Binding(_normalized(problem))
 
@@ -192,6 +195,12 @@ def _check_outputs(operands: Mapping[str, Operand], shape: tuple[int, ...], expr
         if name == "amax" and (prod(output.shape) != 1 or output.dtype is not fp32):
             raise ArgumentValueError(
                 f"{key} has shape {output.shape} and dtype {output.dtype}: pass an array of one fp32 number"
+            )
+        columns = operands["out"].shape[-1] if len(operands["b"].shape) > 1 else 1
+        if name == "column_sums" and (output.shape != (columns,) or output.dtype is not fp32):
+            raise ArgumentValueError(
+                f"{key} has shape {output.shape} and dtype {output.dtype}: pass an array of fp32 numbers, one for each "
+                f"column of the result, of shape {(columns,)}"
             )
 
 

@@ -10,6 +10,7 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch, fields_of
 from tilewright.kernels.registry import KERNELS, considered, kernel_named
 from tilewright.planner import tuned
+from tilewright.planner.column_sums import adding
 from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
 
@@ -27,8 +28,10 @@ class Choice(NamedTuple):
     compared: bool = False
 
     def launches(self, hardware: Hardware) -> list[Launch]:
-        """All launches, the kernel's own as the last."""
-        return [*self.copied.launches(hardware), self.kernel.assemble(self.config, self.copied.problem, hardware)]
+        """All launches, the kernel's own as the last, though sums of columns are added behind it."""
+        problem = self.copied.problem
+        beside = [*self.copied.launches(hardware), *adding(problem, hardware)]
+        return [*beside, self.kernel.assemble(self.config, problem, hardware)]
 
     def seconds(self, hardware: Hardware) -> float:
         """What the model says of all launches; infinite for a kernel that it does not know."""

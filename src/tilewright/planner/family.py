@@ -80,6 +80,7 @@ class Family:
         holds = (
             min(problem.m, problem.columns, problem.k) > 1  # strides of single elements mean nothing, and are replaced
             and request.operands["out"].strides[1] == 1  # out is 2-D, and the transposed product is not computed
+            and not problem.epilogue.sums_columns  # which takes another launch
             and (request.kernel, request.config) == ("auto", None)
             and request.backend.name != "emulator"  # which refuses long products
         )

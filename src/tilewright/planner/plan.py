@@ -1,6 +1,6 @@
 """A Plan: one Problem bound to a kernel, its Config and a backend, prepared so that a call does little but launch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple, NoReturn
 
@@ -81,7 +81,7 @@ class Plan:
         expression = binding.problem.epilogue.expression
         self._names = operand_names(expression)
         self._outputs = tuple(self._names.index(name) for name, _ in binding.problem.epilogue.written())
-        self._maximum = self._names.index(output_key("amax")) if output_key("amax") in self._names else None
+        self._cleared = tuple(_cleared(slots, self._names, runs=prepared is not None))
         self._roles = (*EXCHANGED, *range(len(OPERANDS), len(self._names))) if binding.is_exchanged else None
         self._multiplies, self._unscaled = alpha != 0, alpha == 1
         self._bounds: tuple[tuple[int, int, int], ...] = ()
@@ -214,7 +214,7 @@ class Plan:
             pointers[OUT] = self._address(out)
         if pointers != self._disjoint:
             self.check_overlap(arrays, pointers)
-        if self._executable is None and self._maximum is None:
+        if self._executable is None and not self._cleared:
             return out, None
         counters = None
         if handle is None:
@@ -235,8 +235,8 @@ class Plan:
 
     def _run(self, pointers: list[int], alpha: float, beta: float, stream: int) -> Any:
         """Launch on the backend's addresses, in the order of `operand_names`; returns the counters."""
-        if self._maximum is not None:
-            self.backend.clear(pointers[self._maximum], fp32.nbytes, stream)
+        for position, offset, nbytes in self._cleared:
+            self.backend.clear(pointers[position] + offset, nbytes, stream)
         if self._executable is None:
             return None
         roles = self._roles
@@ -350,3 +350,20 @@ class Plan:
     def __repr__(self) -> str:
         where = f"{self.backend.name} ({self.backend.hardware.name})"
         return f"<Plan: {self.problem} on {where}: {self.config}; {self.reason}>"
+
+
+def _cleared(slots: Sequence[Slot], names: Sequence[str], *, runs: bool) -> Iterator[tuple[int, int, int]]:
+    """What is zero before a launch: the largest magnitude and, unless a kernel runs, the sums of columns.
+
+    Of each piece: the position of its array, how many bytes it lies behind the address, and its size.
+    """
+    for slot in slots:
+        name = names[slot.position]
+        if name == output_key("amax"):
+            yield slot.position, 0, fp32.nbytes
+        elif name == output_key("column_sums") and not runs:
+            (columns,), (stride,) = slot.shape, slot.strides
+            if stride == 1:
+                yield slot.position, 0, columns * fp32.nbytes
+            else:
+                yield from ((slot.position, i * stride * fp32.nbytes, fp32.nbytes) for i in range(columns))

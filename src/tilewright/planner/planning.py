@@ -13,6 +13,7 @@ from tilewright.kernels.kernel import Launch
 from tilewright.operand import Operand
 from tilewright.planner.ahead import prepare
 from tilewright.planner.choose import Choice, choose
+from tilewright.planner.column_sums import SummingExecutable
 from tilewright.planner.copies import CopyingExecutable
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
@@ -34,11 +35,13 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
             from tilewright.backends.emulation_limit import refuse_long_emulation
 
             refuse_long_emulation(choice.kernel, choice.config, choice.copied.problem, backend.hardware)
-        *copies, launch = choice.launches(backend.hardware)
+        *beside, launch = choice.launches(backend.hardware)
         compiled, executable = _loaded(launch, request)
-        if copies:
-            (repack,) = (_loaded(copy, request)[1] for copy in copies)
-            executable = CopyingExecutable(choice.copied, repack, executable, backend, launch.exchanged)
+        others = [_loaded(each, request)[1] for each in beside]
+        if choice.copied.copies:
+            executable = CopyingExecutable(choice.copied, others.pop(0), executable, backend, launch.exchanged)
+        if others:
+            executable = SummingExecutable(request.problem, executable, others.pop(), backend)
         prepared = Prepared(choice, compiled, executable)
         if launch.exchanged:
             binding = binding.exchanged

@@ -1,6 +1,6 @@
 """The picture of the speed of light: it moves with the clock, and power decides the clock."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -55,4 +55,22 @@ def by_clock(chip: Chip, rate: Rate, measured: Sequence[Settled], allowed: float
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="lower left", fontsize=SMALL)
     axes.set_title(f"{chip.name}, {rate.operands}", loc="left")
+    return picture
+
+
+@styled()
+def by_data(cases: Sequence[Mapping[str, Any]], title: str) -> Figure:
+    """TFLOP/s of a product by what its operands hold, with the watts and the clock of each."""
+    picture, (axes,) = figure(7.2, 0.9 + 0.36 * len(cases))
+    places = range(len(cases))
+    axes.barh(places, [case["tflops"] for case in cases], color=BLUE)
+    for place, case in zip(places, cases, strict=True):
+        read = "" if None in (case["watts"], case["mhz"]) else f", {case['watts']:.0f} W, {case['mhz']:.0f} MHz"
+        axes.annotate(f" {case['tflops']:.0f}{read}", (case["tflops"], place), va="center", fontsize=SMALL)
+    axes.set_yticks(places, [case["data"] for case in cases])
+    axes.invert_yaxis()
+    axes.set_xlim(0, max(case["tflops"] for case in cases) * 1.3)
+    axes.set_xlabel("TFLOP/s")
+    axes.set_title(title, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
     return picture

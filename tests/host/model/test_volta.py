@@ -10,7 +10,7 @@ from tilewright.cli import app
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.model.chips import CHIPS
-from tilewright.model.volta import control, issue
+from tilewright.model.volta import control, feeding, issue
 from tilewright.model.volta import tensor_core as core
 
 
@@ -165,3 +165,14 @@ def test_the_command_answers_for_a_lane():
 )
 def test_words_that_make_no_sense_are_refused(words, message):
     assert message in printed("control", *words, code=2)["error"]
+
+
+def test_three_ways_to_feed_a_warp():
+    """Rows of 64 bytes meet two groups of banks; padding moves them on, but rows r and r + 8 still meet."""
+    rows, padded, permuted = feeding.feedings()
+    assert [each.loads for each in (rows, padded, permuted)] == [32, 32, 32]
+    assert [each.ideal for each in (rows, padded, permuted)] == [128, 128, 128]
+    assert [each.wavefronts for each in (rows, padded, permuted)] == [384, 192, 128]
+    assert [each.smem_bytes for each in (rows, padded, permuted)] == [24 << 10, 30 << 10, 24 << 10]
+    assert feeding.wmma(48).wavefronts == padded.wavefronts  # more padding does not help
+    assert printed("volta")["feeding"][2]["wavefronts"] == 128

@@ -189,8 +189,13 @@ def _say_progress(record: "Record") -> None:
     """Say on stderr how much is done, and about how long the rest takes."""
     total, left = len(record.shapes), len(record.left)
     if total > 1 and left:
-        minutes = left * record.product_seconds / 60
-        typer.echo(f"{total - left} of {total} products are done; the rest takes about {minutes:.0f} min", err=True)
+        typer.echo(f"{total - left} of {total} products are done; {_rest(record)}", err=True)
+
+
+def _rest(record: "Record") -> str:
+    """About how long the rest takes, in words."""
+    seconds = len(record.left) * record.product_seconds
+    return f"the rest takes about {f'{seconds / 60:.0f} min' if seconds >= 120 else f'{seconds:.0f} s'}"
 
 
 def _finish(record: "Record", outcomes: "list[Outcome]", to: RecordOptions, *, self_check: bool) -> None:
@@ -212,9 +217,7 @@ def _finish(record: "Record", outcomes: "list[Outcome]", to: RecordOptions, *, s
         typer.echo(f"tilewright: interrupted: {complete} of {total} products are complete{again}", err=True)
         raise typer.Exit(INTERRUPTED)
     if complete < total:
-        minutes = (total - complete) * record.product_seconds / 60
-        rest = f"the rest takes about {minutes:.0f} min{again}"
-        typer.echo(f"tilewright: {complete} of {total} products are complete; {rest}", err=True)
+        typer.echo(f"tilewright: {complete} of {total} products are complete; {_rest(record)}{again}", err=True)
     if not verdict:
         raise typer.Exit(NOT_VERIFIED)
     if not drawn:

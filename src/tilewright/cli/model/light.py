@@ -1,11 +1,12 @@
 """The topic `speed-of-light`: how fast a GPU can be at all, and a product on it."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.model.common import Chip, PictureOptions
+from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded
 from tilewright.cli.options import K, M, N, shape_of
 from tilewright.cli.output import columns, console, table
 from tilewright.errors import ArgumentValueError
@@ -29,11 +30,13 @@ def speed_of_light(
         float | None,
         typer.Option("--watts", help="A power limit, for 2-byte floats on an H200.", show_default=False),
     ] = None,
+    record: Record = None,
     chip: Chip = "H200",
 ) -> None:
     """How fast a GPU can be: by unit and type, at a clock, at a power limit, and for a product.
 
-    Without M N K: rates of all units and types. With them: the least time of the product, and what limits it.
+    Without M N K: rates of all units and types. With them: the least time of the product, and what limits it. With
+    --record of `bench micro power`: what the bits of the operands cost at the power limit.
 
     \b
     Examples:
@@ -49,6 +52,11 @@ def speed_of_light(
     from tilewright.model.speed_of_light import of_product
 
     known, shape = chip_named(chip, "--chip"), shape_of(m, n, k)
+    if record is not None:
+        if shape is not None or clock is not None or watts is not None:
+            raise ArgumentValueError(f"--record={record} is of one product: leave M N K, --clock and --watts out")
+        _show_data(record, recorded(record, "power", known.name), output)
+        return
     gpu, rate = known.gpu, known.rate(dtype)
     hertz = None if clock is None else clock * 1e6
     if hertz is not None and not 0 < hertz <= 1.1 * gpu.cuda_core_clock:
@@ -58,7 +66,7 @@ def speed_of_light(
     if watts is not None and dtype not in ("bf16", "fp16"):
         raise ArgumentValueError(f"--watts={watts:g} with --dtype={dtype}: joules were measured in bf16: use it")
     allowed = None if watts is None else settled_flops(gpu, watts)
-    record: dict[str, Any] = {
+    content: dict[str, Any] = {
         "chip": known.name,
         "clock_mhz": clock,
         "sms": gpu.sm_count,
@@ -76,7 +84,7 @@ def speed_of_light(
     light = None if shape is None else of_product(known, *shape, dtype, hertz, watts)
     if shape is not None and light is not None:
         flops = 2.0 * shape[0] * shape[1] * shape[2]
-        record["product"] = {
+        content["product"] = {
             "m": shape[0], "n": shape[1], "k": shape[2], "dtype": dtype, "flops": flops, "bound": light.bound,
             "compute_us": light.compute_seconds * 1e6, "memory_us": light.memory_seconds * 1e6,
             "power_us": light.power_seconds * 1e6 if watts else None, "us": light.seconds * 1e6,
@@ -84,8 +92,8 @@ def speed_of_light(
         }  # fmt: skip
 
     def show() -> None:
-        if "product" in record:
-            found = record["product"]
+        if "product" in content:
+            found = content["product"]
             rows = {
                 "arithmetic": f"{found['compute_us']:.4g} us", "each operand once": f"{found['memory_us']:.4g} us",
                 **({f"energy at {watts:g} W": f"{found['power_us']:.4g} us"} if watts else {}),
@@ -95,7 +103,7 @@ def speed_of_light(
             table(f"{found['m']} x {found['n']} x {found['k']} in {dtype} on {known.name}", rows)
             return
         lines = [["", "sums", "per clock", "MHz", "TFLOP/s", "FLOP/B"]]
-        for each, found in zip(known.rates, record["rates"], strict=True):
+        for each, found in zip(known.rates, content["rates"], strict=True):
             at = (hertz or each.clock) / 1e6
             lines.append([
                 f"{each.operands}, {each.unit}", each.sums, f"{each.macs:,.4g}", f"{at:,.0f}",
@@ -112,4 +120,30 @@ def speed_of_light(
         measured = MEASURED if gpu == H200 and dtype == "bf16" else ()
         return by_clock(known, rate, measured, allowed)
 
-    output.show(record, show, draw)
+    output.show(content, show, draw)
+
+
+def _show_data(path: Path, content: dict[str, Any], output: PictureOptions) -> None:
+    """What the bits of the operands cost, as measured; an ArgumentValueError if nothing was."""
+    title = f"{content['m']} x {content['n']} x {content['k']} in bf16 on {content['gpu']}, settled"
+    cases = [case for case in content["cases"] if case["tflops"] is not None]
+    if not cases:
+        raise ArgumentValueError(f"--record={path} has no measured product: give one that a GPU wrote")
+    for case in cases:
+        case["joules_per_tflop"] = None if case["watts"] is None else case["watts"] / case["tflops"]
+
+    def show() -> None:
+        console().print(title, style="italic", markup=False)
+        rows: list[tuple[str, ...]] = [("A and B", "watts", "MHz", "TFLOP/s", "joules per TFLOP")]
+        for case in cases:
+            read = ("-" if case[part] is None else f"{case[part]:.0f}" for part in ("watts", "mhz"))
+            joules = "-" if case["watts"] is None else f"{case['joules_per_tflop']:.3f}"
+            rows.append((case["data"], *read, f"{case['tflops']:.0f}", joules))
+        columns(rows, indent=2, gap=2, headings=1)
+
+    def draw() -> "Figure":
+        from tilewright.plots.light import by_data
+
+        return by_data(cases, title)
+
+    output.show(content, show, draw)

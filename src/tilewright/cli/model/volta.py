@@ -31,7 +31,7 @@ def volta(
     lane: Annotated[int, typer.Option("--lane", help="Show the steps of this lane's threadgroup.")] = 0,
     sums: Annotated[SumsName, typer.Option("--sums", help="The type of the sums.")] = SumsName.fp32,
 ) -> None:
-    """How Volta's tensor cores make a product of 16x16x16: quad pairs, sets, steps, and the rate that follows.
+    """How Volta's tensor cores make a product of 16x16x16: quad pairs, sets, steps, the rate that follows, and loads.
 
     \b
     Examples:
@@ -40,6 +40,7 @@ def volta(
       tilewright model volta --plot volta.svg --json
     """
     from tilewright.model.chips import CHIPS
+    from tilewright.model.volta import feeding
     from tilewright.model.volta import tensor_core as core
 
     chosen: core.Sums = sums.value
@@ -56,6 +57,7 @@ def volta(
             }
             for step in found
         ],
+        "feeding": [each.as_dict() for each in feeding.feedings()],
     }  # fmt: skip
 
     def show() -> None:
@@ -71,6 +73,15 @@ def volta(
             "multiply-adds a clock and quarter of an SM": f"{rate:g}",
             "TFLOP/s of a V100": f"{peak / 1e12:.1f}",
         })  # fmt: skip
+        tiles = f"{feeding.TILE_M} x {feeding.TILE_N} x {feeding.TILE_K}"
+        block = f"{feeding.WARP_BLOCK} x {feeding.WARP_BLOCK}"
+        console().print(f"\na warp's loads for {block} of tiles of {tiles}", style="italic", markup=False)
+        ways: list[tuple[str, ...]] = [("from SMEM by", "KiB of tiles", "loads", "wavefronts", "ideal")]
+        ways += [
+            (each.name, f"{each.smem_bytes / 1024:g}", str(each.loads), str(each.wavefronts), str(each.ideal))
+            for each in feeding.feedings()
+        ]
+        columns(ways, indent=2, gap=3, headings=1)
 
     def draw() -> "Figure":
         from tilewright.plots.volta import sets_and_steps

@@ -50,20 +50,22 @@ struct EpilogueRow {
 
   // Columns `column` (even) and `column` + 1, which one lane of a tensor-core fragment holds. Both
   // are finished at one place in the code, since this code is repeated for every accumulator.
-  __device__ __forceinline__ void store_pair(float first, float second, int column) const {
-    if (column >= parameters.n) return;
+  // Returns what an expression makes of them: one value with a gate, two without; 0 beyond out.
+  __device__ __forceinline__ float2 store_pair(float first, float second, int column) const {
+    if (column >= parameters.n) return float2{};
     const bool both = column + 1 < parameters.n;
     if constexpr (HasGate<Config>) {
       const float value = expression.gate(first, second, column / 2, 1);
       out[column / 2 * parameters.out.column_stride] = from_float<Output>(value);
-      return;
+      return make_float2(value, 0.0f);
     } else if constexpr (HasExpression<Config>) {
       const float2 pair = expression.finish(first, second, column, parameters.n - column);
       put_pair(pair.x, pair.y, column, both);
-      return;
+      return pair;
     }
     const float x = finish(first, column), y = finish(second, both ? column + 1 : column);
     put_pair(x, y, column, both);
+    return float2{};
   }
 
   // Stores the finished values of `column` and, if it is inside the matrix too, of its neighbor.

@@ -10,7 +10,7 @@
 //   };
 //
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
-// in place of acc. Further outputs are its types Sums and Maximum.
+// in place of acc. Further outputs are its types Sums and Maximum, and sums_columns.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/pairs.cuh"
@@ -181,11 +181,18 @@ struct NoOutput {
   __device__ __forceinline__ NoOutput(const GemmParameters&, const MatrixParameters*, int, int) {}
 };
 
-// What an expression has unless it says otherwise: no further outputs.
+// What an expression has unless it says otherwise: no further outputs. sums_columns: its last
+// output is the workspace of group_sums.cuh.
 struct ExpressionDefaults {
   using Sums = NoOutput;
   using Maximum = NoOutput;
+  static constexpr bool sums_columns = false;
 };
+
+// The number of operands and outputs.
+template <class Expression>
+constexpr int matrices_of = Expression::Operands::count() + Expression::Sums::count() +
+                            Expression::Maximum::count() + Expression::sums_columns;
 
 // An expression on one row of out; its operands are read, and its outputs written, as it is
 // applied.
@@ -204,7 +211,7 @@ class ExpressionRow {
   // Those from number `first` on.
   static __device__ __forceinline__ const MatrixParameters* matrices(
       const GemmParameters& parameters, int first) {
-    constexpr int count = Operands::count() + Sums::count() + Maximum::count();
+    constexpr int count = matrices_of<Expression>;
     if constexpr (count == 0) {
       return nullptr;
     } else {

@@ -13,6 +13,7 @@
 // So pair q is in row q % 2 * 8 + lane / 4, columns q / 2 * 8 + lane % 4 * 2 and the next.
 #pragma once
 #include "epilogue/epilogue.cuh"
+#include "epilogue/group_sums.cuh"
 #include "epilogue/pairs.cuh"
 #include "layout/straddle.cuh"
 #include "layout/swizzle.cuh"
@@ -123,6 +124,53 @@ class WarpOutput {
       const float highs[2] = {__shfl_sync(0xFFFFFFFF, high, even),
                               __shfl_sync(0xFFFFFFFF, high, even + 1)};
       return lane % 4 < 2 ? word_of<Output>(lows[0], lows[1]) : word_of<Output>(highs[0], highs[1]);
+    }
+  }
+
+  using Sums = float[2 * pairs * sums_per_column<Config>];
+
+  // Applies the expression to the lane's columns of a block in one of its two rows; returns their
+  // values. Behind a gate they are not `column` and the next.
+  __device__ __forceinline__ float2 finish_block(Word (&words)[pairs], const Sums& accumulators,
+                                                 const EpilogueRow<Config>& epilogue_row,
+                                                 const WarpTile& at, int row, int column, int block,
+                                                 int half) const {
+    float2 values;
+    Word& word = words[block * 2 + half];
+    if constexpr (HasGate<Config>) {
+      // Of each of two blocks of sums, a lane has one column of out.
+      const int of_lane = at.column + lane % 4 + block * 8;
+      const int left = columns_inside(row + half * 8, of_lane);
+      const float* sums = &accumulators[(block * 4 + half) * 2];
+      values.x = epilogue_row.expression.gate(sums[0], sums[1], of_lane, left);
+      values.y = epilogue_row.expression.gate(sums[4], sums[5], of_lane + 4, left - 4);
+      word = gathered(values.x, values.y);
+    } else {
+      const float* sums = &accumulators[(block * 2 + half) * 2];
+      const int inside = columns_inside(row + half * 8, column);
+      values =
+          epilogue_row.expression.finish(sums[0], sums[1], column + block * 8, inside - block * 8);
+      word = word_of<Output>(values.x, values.y);
+    }
+    return values;
+  }
+
+  // Finishes both rows of a block together, and sums its columns.
+  __device__ __forceinline__ void finish_and_sum(Word (&words)[pairs], const Sums& accumulators,
+                                                 const WarpTile& at,
+                                                 const Epilogue<Config>& epilogue, int row,
+                                                 int column) const {
+    const EpilogueRow<Config> rows[2] = {epilogue.at_row(row), epilogue.at_row(row + 8)};
+    WarpGroupSums<Config, blocks> sums(parameters, at.batch, at.row, at.column);
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) {
+      float2 values[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        values[half] = finish_block(words, accumulators, rows[half], at, row, column, block, half);
+        if (row + half * 8 >= parameters.m) values[half] = float2{};
+      }
+      sums.add(block, values[0], values[1]);
     }
   }
 
@@ -274,6 +322,10 @@ class WarpOutput {
     asm volatile("" : "+r"(row), "+r"(column));
     const int64_t c_stride = Config::c_pairs ? 1 : parameters.c.column_stride;
     const int64_t bias_stride = Config::bias_pairs ? 1 : parameters.bias.column_stride;
+    if constexpr (HasColumnSums<Config>) {
+      finish_and_sum(words, accumulators, at, epilogue, row, column);
+      return;
+    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const EpilogueRow<Config> epilogue_row = epilogue.at_row(row + half * 8);
@@ -283,20 +335,9 @@ class WarpOutput {
 #pragma unroll
       for (int block = 0; block < blocks; ++block) {
         const int q = block * 2 + half;
-        if constexpr (HasGate<Config>) {
-          // Of each of two blocks of sums, a lane has one column of out.
-          const int of_lane = at.column + lane % 4 + block * 8;
-          const int left = columns_inside(row + half * 8, of_lane);
-          const float* sums = &accumulators[(block * 4 + half) * 2];
-          const float low = epilogue_row.expression.gate(sums[0], sums[1], of_lane, left);
-          const float high = epilogue_row.expression.gate(sums[4], sums[5], of_lane + 4, left - 4);
-          words[q] = gathered(low, high);
-          continue;
-        } else if constexpr (HasExpression<Config>) {
+        if constexpr (HasExpression<Config>) {
           if (block == 0) asm volatile("" : "+r"(column));  // as above, until the next half
-          const float2 pair = epilogue_row.expression.finish(
-              accumulators[2 * q], accumulators[2 * q + 1], column + block * 8, inside - block * 8);
-          words[q] = word_of<Output>(pair.x, pair.y);
+          finish_block(words, accumulators, epilogue_row, at, row, column, block, half);
           continue;
         }
         Pair<typename Config::Addend> c_pair{};

@@ -12,6 +12,7 @@
 //   lane row 1   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
 #pragma once
 #include "epilogue/epilogue.cuh"
+#include "epilogue/group_sums.cuh"
 #include "layout/raster.cuh"
 #include "mainloop/tile_cursor.cuh"
 #include "parameters.cuh"
@@ -128,6 +129,47 @@ struct Fragments {
   }
 };
 
+// Finishes and stores the lane's pieces, which start at (m, n) of the sums, with the sums of
+// columns: four rows of lanes have the rows of a group.
+template <class Config>
+__device__ __forceinline__ void store_and_sum(
+    const Epilogue<Config>& epilogue,
+    const float (&accumulators)[Config::thread_m][Config::thread_n], int m, int n) {
+  constexpr int lanes_n = Config::lanes_n, of_sums = sums_per_column<Config>;
+  const GemmParameters& parameters = epilogue.parameters;
+  const int lane_row = threadIdx.x % 32 / lanes_n % 4;
+#pragma unroll
+  for (int i = 0; i < Config::thread_m; i += 4, m += 4 * Config::lanes_m) {
+    const EpilogueRow<Config> rows[4] = {epilogue.at_row(m), epilogue.at_row(m + 1),
+                                         epilogue.at_row(m + 2), epilogue.at_row(m + 3)};
+    const GroupSums<Config> group(parameters, epilogue.batch, m - lane_row * 4);
+#pragma unroll
+    for (int j = 0; j < Config::thread_n; j += 2) {
+      const int column = n + j / 4 * 4 * lanes_n + j % 4;
+      float2 sums[4] = {};
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        if (m + r < parameters.m) {
+          sums[r] = rows[r].store_pair(accumulators[i + r][j], accumulators[i + r][j + 1], column);
+        }
+#pragma unroll
+        for (int apart = 2 * lanes_n; apart >= lanes_n; apart /= 2) {
+          sums[r].x = __fadd_rn(sums[r].x, __shfl_xor_sync(0xFFFFFFFF, sums[r].x, apart));
+          sums[r].y = __fadd_rn(sums[r].y, __shfl_xor_sync(0xFFFFFFFF, sums[r].y, apart));
+        }
+      }
+      if (lane_row != 0) continue;
+      const auto total = [](float a, float b, float c, float d) {
+        return __fadd_rn(__fadd_rn(a, c), __fadd_rn(b, d));
+      };
+      group.put(column / of_sums, total(sums[0].x, sums[1].x, sums[2].x, sums[3].x));
+      if (of_sums == 1) {
+        group.put(column + 1, total(sums[0].y, sums[1].y, sums[2].y, sums[3].y));
+      }
+    }
+  }
+}
+
 template <class Config>
 __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
   static_assert(sizeof(Storage<Config>) == Config::smem_bytes);
@@ -188,6 +230,10 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
   }
 
   const Epilogue<Config> epilogue(parameters, tile.batch);
+  if constexpr (HasColumnSums<Config>) {
+    store_and_sum(epilogue, accumulators, first_m + thread_m, first_n + thread_n);
+    return;
+  }
 #pragma unroll
   for (int i = 0; i < Config::thread_m; ++i) {
     const int m = first_m + thread_m + i / 4 * 4 * Config::lanes_m + i % 4;

@@ -1,6 +1,7 @@
 // A warp's parts of A, B and out in registers, and mma.sync on them.
 #pragma once
 #include "epilogue/epilogue.cuh"
+#include "epilogue/group_sums.cuh"
 #include "layout/swizzle.cuh"
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"
@@ -60,8 +61,9 @@ struct Accumulators {
     }
   }
 
-  // Finishes and stores the warp's block, which starts at (m, n) of out.
+  // Finishes and stores the warp's block, which starts at (m, n) of the sums.
   __device__ __forceinline__ void store(const Epilogue<Config>& epilogue, int m, int n) const {
+    if constexpr (HasColumnSums<Config>) return store_and_sum(epilogue, m, n);
     const int first_row = m + threadIdx.x % 32 / 4, first_column = n + threadIdx.x % 4 * 2;
 #pragma unroll
     for (int i = 0; i < Config::warp_m / 8; ++i) {
@@ -71,6 +73,37 @@ struct Accumulators {
       for (int j = 0; j < Config::warp_n / 8; ++j) {
         const float* pair = d[i / 2][j] + i % 2 * 2;
         row.store_pair(pair[0], pair[1], first_column + j * 8);
+      }
+    }
+  }
+
+ private:
+  // The same, with the sums of columns, in which all lanes take part.
+  __device__ __forceinline__ void store_and_sum(const Epilogue<Config>& epilogue, int m,
+                                                int n) const {
+    constexpr int of_sums = sums_per_column<Config>;  // blocks for each block of out
+    const GemmParameters& parameters = epilogue.parameters;
+    const int first_column = n + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < Config::warp_m / 16; ++i) {
+      const int row = m + i * 16 + threadIdx.x % 32 / 4;
+      const EpilogueRow<Config> rows[2] = {epilogue.at_row(row), epilogue.at_row(row + 8)};
+      WarpGroupSums<Config, Config::warp_n / 8 / of_sums> sums(parameters, epilogue.batch,
+                                                               m + i * 16, n / of_sums);
+#pragma unroll
+      for (int j = 0; j < Config::warp_n / 8; j += of_sums) {
+        float2 values[2] = {};
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (row + half * 8 >= parameters.m) continue;
+          const float* pair = d[i][j] + half * 2;
+          values[half] = rows[half].store_pair(pair[0], pair[1], first_column + j * 8);
+          if constexpr (HasGate<Config>) {
+            const float* next = d[i][j + 1] + half * 2;
+            values[half].y = rows[half].store_pair(next[0], next[1], first_column + j * 8 + 8).x;
+          }
+        }
+        sums.add(j / of_sums, values[0], values[1]);
       }
     }
   }

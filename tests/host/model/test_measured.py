@@ -1,0 +1,111 @@
+"""Records of `bench micro` beside the models of the speed of light and of DRAM: table, picture, and what is refused."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.bench.micro.power import DATA
+from tilewright.cli import app
+from tilewright.model.power import joules_per_tflop
+
+MEASURED = Path(__file__).parents[3] / "results/power_h200.json"
+
+
+def case(data, watts, mhz, tflops):
+    return {"data": data, "watts": watts, "mhz": mhz, "tflops": tflops}
+
+
+POWER = {
+    "command": "tilewright bench micro power", "gpu": "H200", "m": 8192, "n": 4096, "k": 2048,
+    "cases": [case("zeros", 500.0, 1980.0, 800.0), case("bits:50", None, None, 720.0)],
+}  # fmt: skip
+STRIDES = {
+    "command": "tilewright bench micro strides", "gpu": "H200",
+    "cases": [
+        {"stride": stride, "fetch": fetch, "measured": rate}
+        for stride, fetch, rate in ((32, 32, 4.25e12), (4096, 32, 1.5e12), (32, 64, 4.5e12))
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def shown(tmp_path):
+    """A function that shows a record by a topic, and its lines in words."""
+
+    def show(topic, content, *words, code=0):
+        path = tmp_path / "record.json"
+        path.write_text(json.dumps(content))
+        done = CliRunner().invoke(app, ["model", topic, "--record", str(path), *words])
+        assert done.exit_code == code, done.output
+        return done
+
+    return show
+
+
+def lines(done):
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def test_what_bits_cost(shown):
+    title, headings, *rows = lines(shown("speed-of-light", POWER))
+    assert " ".join(title) == "8192 x 4096 x 2048 in bf16 on H200, settled"
+    assert headings[-3:] == ["joules", "per", "TFLOP"]
+    assert rows == [["zeros", "500", "1980", "800", "0.625"], ["bits:50", "-", "-", "720", "-"]]
+    found = json.loads(shown("speed-of-light", POWER, "--json").stdout)["cases"]
+    assert [each["joules_per_tflop"] for each in found] == [0.625, None]
+
+
+def test_strides_stand_below_what_is_possible(shown):
+    rows = lines(shown("dram", STRIDES))
+    at = rows.index(["TB/s,", "for", "one", "sector", "in", "bytes", "32", "4,096"])
+    assert [rows[at + line][-2:] for line in (1, 2, 3, 4, 5)] == [
+        ["4.80", "1.12"], ["4.25", "1.50"], ["4.80", "1.12"], ["4.50", "-"], ["4.80", "1.12"],
+    ]  # fmt: skip
+    assert [rows[at + line][0] for line in (1, 2, 5)] == ["L2", "measured", "L2"]
+
+
+def test_what_an_h200_did():
+    """The more bits change, the slower; what the page says of zeros; and joules as those of the model."""
+    found = {case["data"]: case for case in json.loads(MEASURED.read_text())["cases"]}
+    assert list(found) == list(DATA)
+    rates = [found[data]["tflops"] for data in DATA]
+    assert all(more >= less for more, less in pairwise(rates))
+    assert rates[0] / rates[-1] == pytest.approx(1.24, abs=0.01)
+    joules = {data: case["watts"] / case["tflops"] for data, case in found.items()}
+    assert joules["zeros"] / joules["randn"] == pytest.approx(0.5, abs=0.01)
+    assert joules["randn"] == pytest.approx(joules_per_tflop(), rel=0.01)
+    assert all(found[data]["watts"] > 690 for data in DATA[2:])
+    assert found["constant"]["watts"] < 470
+
+
+@pytest.mark.parametrize(("topic", "content"), [("speed-of-light", POWER), ("dram", STRIDES)])
+def test_pictures_show_what_was_measured(shown, tmp_path, topic, content):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "picture.svg"
+    shown(topic, content, "--plot", str(path))
+    text = path.read_text()
+    for said in (
+        ("500 W, 1980 MHz", "bits:50")
+        if topic == "speed-of-light"
+        else ("at most, if L2 fetches 64 bytes", "  measured")
+    ):
+        assert said in text
+
+
+@pytest.mark.parametrize(
+    ("topic", "content", "words", "said"),
+    [
+        ("speed-of-light", POWER, ("16", "16", "16"), "leave M N K, --clock and --watts out"),
+        ("speed-of-light", POWER, ("--clock", "1400"), "leave M N K, --clock and --watts out"),
+        ("speed-of-light", POWER, ("--chip", "H20"), "is of H200: give one of H20"),
+        ("speed-of-light", {**POWER, "cases": []}, (), "has no measured product"),
+        ("speed-of-light", {**POWER, "cases": [case("zeros", -1.0, 1.0, 1.0)]}, (), "cases.0.watts"),
+        ("speed-of-light", STRIDES, (), "is not a record, at command"),
+        ("dram", {**STRIDES, "gpu": None}, (), "is of the emulator"),
+    ],
+)
+def test_what_is_refused(shown, topic, content, words, said):
+    assert said in shown(topic, content, *words, code=2).stderr
