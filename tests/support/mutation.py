@@ -239,7 +239,8 @@ def _product(subject, shape):
 
 @cache
 def _plain(subject: Subject) -> str:
-    return _planned(subject, subject.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
+    ptx: str = _planned(subject, subject.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
+    return ptx
 
 
 @cache
