@@ -118,9 +118,15 @@ CONFIGS = [
 ]
 
 
+FORMS = [
+    (None, "fp32", "rows"), (None, "fp32", "columns"), (None, "fp16", "rows"), ("interleaved", "fp32", "rows"),
+    ("stacked", "fp32", "columns"), ("stacked", "fp16", "rows"),
+]  # fmt: skip
+"""Gates, and the dtype and the contiguous dimension of `acc`."""
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{type(config).__name__}-{config.tile_n}")
-@pytest.mark.parametrize("gate", [None, *SIDES])
-@pytest.mark.parametrize(("form", "strides"), [("fp32", "rows"), ("fp32", "columns"), ("fp16", "rows")])
+@pytest.mark.parametrize(("gate", "form", "strides"), FORMS)
 def test_outputs_are_written_besides_out(config, gate, form, strides):
     if gate and (getattr(config, "swap_ab", False) or getattr(config, "split_k", 1) > 1):
         pytest.skip("no gate")
