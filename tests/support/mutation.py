@@ -79,7 +79,7 @@ class Subject:
     @property
     def plain(self):
         """Its translation unit, run as it is."""
-        return _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
+        return _plain(self)
 
     @property
     def unit(self):
@@ -235,6 +235,12 @@ def _product(subject, shape):
     a, b = _operands(subject, shape)
     dtype = dtypes.parse(subject.out_dtype or subject.dtype, "out_dtype").numpy_dtype
     return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32).astype(dtype)
+
+
+@cache
+def _plain(subject: Subject) -> str:
+    ptx: str = _planned(subject, subject.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
+    return ptx
 
 
 @cache
