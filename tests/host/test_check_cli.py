@@ -41,6 +41,19 @@ def test_check_runs_every_schedule():
     assert not any(row.startswith(f"  {line} ") for line in by_line for row in text.splitlines())
 
 
+def test_check_takes_expressions_and_outputs():
+    options = ("--epilogue", "silu(acc) * scale", "--operand", "scale=m,1", "--outputs", "acc,amax,column_sums")
+    record = in_json("check", "mma", 40, 24, 70, "--schedules", 0, *options)
+    assert record["verified"] is True
+    assert any("group_sums.cuh:" in line for line in record["counters"]["by_line"])
+    gated = in_json("check", "simt", "--schedules", 0, "--gate", "interleaved", "--activation", "gelu")
+    assert (gated["verified"], gated["product"]) == (True, "151x78x203 fp32 nt -> fp32")
+    assert "wgmma_basic shows one idea" in error("check", "wgmma_basic", "--epilogue", "acc * 2")
+    for option in ("--epilogue", "--gate", "--outputs"):
+        value = {"--gate": "stacked", "--outputs": "acc"}.get(option, "acc")
+        assert f"{option} is for a product" in error("check", "kernel.ptx", option, value)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

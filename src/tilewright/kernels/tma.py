@@ -47,16 +47,6 @@ class TmaTensor(NamedTuple):
         box = (box_inner, box_outer, 1)
         return TensorMapSpec(self.operand, self.dtype, self.shape, self.strides, box, box_inner * self.dtype.nbytes)
 
-    def stacked(self, box_inner: int, box_outer: int) -> TensorMapSpec:
-        """The same for the steps j and j + steps / 2 of the outer dimension by turns; there is one batch.
-
-        Dimensions are the inner one, that of a pair, and that of pairs.
-        """
-        inner, steps, _ = self.shape
-        step = self.strides[0]
-        shape, strides, box = (inner, 2, steps // 2), (steps // 2 * step, step), (box_inner, 2, box_outer // 2)
-        return TensorMapSpec(self.operand, self.dtype, shape, strides, box, box_inner * self.dtype.nbytes)
-
 
 class TmaFactor(NamedTuple):
     """A factor of a product as TMA walks it: K-major, along k, or MN-major, along m or n."""
