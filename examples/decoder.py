@@ -380,6 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "versions": {"torch": str(torch.__version__), "transformers": str(transformers.__version__)},
         "sizes": asdict(sizes),
         "dtype": options.dtype,
+        "kernel": options.kernel,
         "cases": [],
     }
     try:

@@ -16,14 +16,24 @@ def sections(folder: Path = FOLDER) -> list[str]:
     lines: list[str] = []
     for path in sorted(folder.glob("decoder*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
-        lines += ["", f"## {_heading(record['sizes'])}", "", *_about(record, path), "", *_table(record)]
+        lines += [
+            "",
+            f"## {_heading(record['sizes'], record['kernel'])}",
+            "",
+            *_about(record, path),
+            "",
+            *_table(record),
+        ]
         lines += ["", f"To reproduce: `{record['command']}`"]
     return lines
 
 
-def _heading(sizes: dict[str, int]) -> str:
+def _heading(sizes: dict[str, int], kernel: str) -> str:
     heads = f"{sizes['heads']} heads, {sizes['kv_heads']} of keys and values"
-    return f"A decoder layer: hidden size {sizes['hidden']}, {heads}, {sizes['intermediate']} columns of gate and up"
+    by = "" if kernel == "auto" else f", by `{kernel}`"
+    return (
+        f"A decoder layer{by}: hidden size {sizes['hidden']}, {heads}, {sizes['intermediate']} columns of gate and up"
+    )
 
 
 def _about(record: dict[str, Any], path: Path) -> list[str]:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tilewright.kernels.mma import MmaConfig as MmaConfig
     from tilewright.kernels.simt import SimtConfig as SimtConfig
     from tilewright.kernels.wgmma_config import WgmmaConfig as WgmmaConfig
-    from tilewright.kernels.wgmma_unaligned import UnalignedConfig as UnalignedConfig
     from tilewright.planner.plan import Plan as Plan
     from tilewright.planner.range_plan import RangePlan as RangePlan
 
@@ -48,7 +47,6 @@ _HOMES = {
     "GemvConfig": "kernels.gemv",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
-    "UnalignedConfig": "kernels.wgmma_unaligned",
     "WgmmaConfig": "kernels.wgmma_config",
     "MmaWarpConfig": "kernels.ladder.warp_tensor_cores",
     "ScheduleConfig": "kernels.ladder.hopper",
@@ -76,7 +74,6 @@ __all__ = [
     "Struct",
     "TensorMap",
     "TilewrightError",
-    "UnalignedConfig",
     "WgmmaConfig",
     "check",
     "ladder",

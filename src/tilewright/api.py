@@ -56,7 +56,7 @@ def matmul(
     operands: numbers, + - * /, abs exp log sqrt rsqrt tanh erf sigmoid relu gelu gelu_tanh silu min max, and
     where(acc > 0, x, y). It is computed in fp32 and rounded once. Each operand broadcasts to the result.
     gate: "interleaved" or "stacked": the expression is over x and y, columns 2j and 2j + 1, or j and j + n / 2, and the
-    result has n / 2 columns; without an expression it is activation(x) * y. For "stacked", b is stored as (n, k).
+    result has n / 2 columns; without an expression it is activation(x) * y.
     outputs: arrays that are also written: "acc" (m, n), the sums that the expression reads; "amax", one fp32 number,
     the largest magnitude of the results before they are rounded; "column_sums" (n,) of fp32, the sums of these results
     over rows and batches, added in a fixed order.

@@ -83,7 +83,11 @@ class Hardware(NamedTuple):
         for known, multiplied, macs in self.rates:
             if known == unit and multiplied == dtype:
                 return macs
-        raise ArgumentValueError(f"unit={unit!r} of {self.name} has no rate for {dtype}: add it to hardware.py")
+        having = ", ".join(known for known, multiplied, _ in self.rates if multiplied == dtype)
+        raise ArgumentValueError(
+            f"unit={unit!r} of {self.name} has no known rate for {dtype}: take a GPU that has one, or a kernel for "
+            f"another unit; known here: {having or 'none'}"
+        )
 
     def clock(self, unit: Unit) -> float:
         """The boost clock (Hz) while `unit` multiplies."""

@@ -147,6 +147,11 @@ class Epilogue(NamedTuple):
         return self.expression is not None and "column_sums" in self.expression.outputs
 
     @property
+    def is_stacked(self) -> bool:
+        """Whether columns are paired over half of b."""
+        return self.expression is not None and self.expression.gate == "stacked"
+
+    @property
     def keeps_columns(self) -> bool:
         """Whether columns mean something by themselves, so that the transposed product is another one."""
         return self.sums_columns or (self.expression is not None and self.expression.gate is not None)

@@ -26,7 +26,6 @@ from tilewright.kernels.parameters import SAME_PARAMETERS
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.kernels.wgmma_unaligned import UnalignedConfig
 from tilewright.problem import Epilogue, Matrix, Problem
 
 EVERYTHING = os.environ.get("TILEWRIGHT_TESTS") == "all"
@@ -158,14 +157,6 @@ ILLEGAL = {
         (HALF, WgmmaConfig(wait_depth=2)),
         (GATED, WgmmaConfig(tile_n=64)),
         (GATED, WgmmaConfig(tile_n=24, epilogue="direct")),
-    ),
-    "wgmma_unaligned": (
-        (HALF_ODD, UnalignedConfig(tile_m=192)),
-        (HALF_ODD, UnalignedConfig(tile_n=260)),
-        (HALF_ODD, UnalignedConfig(tile_n=24, split_k=2)),
-        (HALF_ODD, UnalignedConfig(tile_n=48, split_k=3)),
-        (HALF_ODD, UnalignedConfig(stages=2)),
-        (GATED._replace(a=HALF_ODD.a), UnalignedConfig(tile_n=24)),
     ),
     "mma": (
         (HALF, MmaConfig(tile_k=16)),

@@ -53,6 +53,8 @@ def test_float64_rounds_in_directions(opcode, mode):
         ("mul.rz.f64 %da, %da, %db;", (SMALLEST, SMALLEST, 0), 0),
         ("mul.rp.f64 %da, %da, %db;", (SMALLEST, SMALLEST, 0), 1),
         ("div.rz.f64 %da, %da, %db;", (ONE, 0, 0), 0x7FF0000000000000),
+        ("fma.rn.f64 %da, 0d7E37E43C8800759C, 0d7E37E43C8800759C, 0dBFF0000000000000;", (0, 0, 0), 0x7FF0000000000000),
+        ("fma.rz.f64 %da, 0d7E37E43C8800759C, 0d7E37E43C8800759C, 0dBFF0000000000000;", (0, 0, 0), LARGEST),
         ("fma.rm.f64 %da, %da, %db, %dc;", (SMALLEST, SMALLEST, 0), 0),
         ("fma.rm.f64 %da, %da, %db, %dc;", (SMALLEST, SMALLEST | SIGN, 0), SIGN | 1),
         ("fma.rm.f64 %da, %da, %db, %dc;", (ONE, ONE, ONE | SIGN), SIGN),

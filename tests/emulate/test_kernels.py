@@ -16,7 +16,8 @@ from support.cases import COPYING, Case, case_of_extents, cases, copied_cases, r
 from support.memory import View
 from support.rungs import RUNGS
 from support.runs import multiply_emulated
-from support.variants import VARIANTS, Variant
+from support.variant import Variant
+from support.variants import VARIANTS
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL

@@ -121,7 +121,7 @@ def test_the_table_of_a_gpu(monkeypatch):
     from tilewright.backends import gpu
 
     board = Board()
-    monkeypatch.setattr("tilewright.cli.bench.micro.wants_gpu", lambda backend: True)
+    monkeypatch.setattr("tilewright.cli.bench.micro.products.wants_gpu", lambda backend: True)
     monkeypatch.setattr(gpu, "backend", lambda device: board)
     monkeypatch.setattr(power, "Sensors", lambda: board)
     monkeypatch.setattr(power, "gpu_stand", lambda problem: board.make)

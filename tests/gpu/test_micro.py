@@ -3,10 +3,11 @@
 import pytest
 
 from tilewright.bench.inputs import Shape
-from tilewright.bench.micro import fma, power, strides, wgmma
+from tilewright.bench.micro import fma, occupancy, power, strides, wgmma
 from tilewright.bench.micro.runners import GpuRunner
 from tilewright.cli.products import problem_of
-from tilewright.measure.protocol import Settled
+from tilewright.measure.protocol import Burst, Settled
+from tilewright.model.memory.dram import FETCHES
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,14 @@ def test_products_of_several_kinds_of_data(gpu):
 
 
 def test_reads_by_stride(gpu, runner):
-    wanted = [strides.Case(stride, fetch) for stride in (32, 4096) for fetch in strides.FETCHES]
+    wanted = [strides.Case(stride, fetch) for stride in (32, 4096) for fetch in FETCHES]
     found = list(strides.measure(wanted, runner, 1 << 28))
     assert all(each.measured > 0 for each in found)
     assert len(found) == len(wanted)
+
+
+def test_rungs_for_one_cta_and_for_two(gpu):
+    problem = problem_of(Shape(512, 512, 512, "fp32", "nn"), bias=False, activation=None)
+    found = occupancy.measure(problem, power.gpu_stand(problem), Burst(cycles=1, idle_seconds=0.01))
+    assert [each.ctas for each in found] == [1, 2, 1, 2]
+    assert all(each.tflops > 0 for each in found)

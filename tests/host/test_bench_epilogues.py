@@ -66,9 +66,9 @@ def test_outputs_that_are_not_written_are_noticed(output, monkeypatch):
 
 
 def test_a_product_that_no_kernel_takes_is_absent_with_the_reason():
-    stacked = WithEpilogue(parse("x * y", [], "stacked"))
-    with pytest.raises(Absent, match="gate='stacked'"):
-        stacked.prepare(HostInputs(Shape(24, 32, 16, "fp16", "nn")))
+    gated = WithEpilogue(parse("x * y", [], "interleaved"))
+    with pytest.raises(Absent, match="an even number of columns"):
+        gated.prepare(HostInputs(Shape(24, 31, 16, "fp16", "nn")))
 
 
 def invoke(*arguments, code=0):

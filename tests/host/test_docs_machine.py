@@ -40,6 +40,13 @@ def test_pictures_are_shown_where_they_are_drawn_and_small():
         assert (FOLDER / "pictures" / name).stat().st_size < MOST_BYTES
 
 
+def test_pictures_name_no_colors():
+    """They differ on a dark page, and not all readers tell them apart."""
+    named = re.compile(r">[^<>]*\b(blue|orange|green|red|gray|purple|brown|teal)\b[^<>]*</text>", re.IGNORECASE)
+    for path in (FOLDER / "pictures").iterdir():
+        assert not named.search(text_of(path)), path.name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_a_page_shows_what_its_commands_say(page, monkeypatch, capsys):
     """Also that they run; the pictures' bytes are those of one version of matplotlib."""

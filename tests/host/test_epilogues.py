@@ -11,7 +11,7 @@ import tilewright as tw
 from support.commands import in_json
 from tilewright import api
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.grammar import parse
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import ConfigError
@@ -79,15 +79,17 @@ SIDES = {"interleaved": (np.s_[:, 0::2], np.s_[:, 1::2]), "stacked": (np.s_[:, :
 @pytest.mark.parametrize("batch", [(), (3,)])
 @pytest.mark.parametrize("gate", SIDES)
 def test_a_gate_makes_one_column_of_two(gate, batch, kind):
-    a, b = np.array(np.broadcast_to(A, (*batch, *A.shape)), kind), B.T.copy().T.astype(kind, order="K")
+    a, b = np.array(np.broadcast_to(A, (*batch, *A.shape)), kind), B.astype(kind)
     x, y = ((A @ B)[side] for side in SIDES[gate])
 
     def gated(expected, **options):
-        out = tw.matmul(a, b, gate=gate, out_dtype="fp32", backend="emulator", **options)
-        np.testing.assert_array_equal(out, np.broadcast_to(expected, (*batch, 24, 20)))
+        for stored in (b, b.T.copy().T, np.broadcast_to(b, (*batch, *b.shape)).copy()):
+            out = tw.matmul(a, stored, gate=gate, out_dtype="fp32", backend="emulator", **options)
+            np.testing.assert_array_equal(out, np.broadcast_to(expected, (*batch, 24, 20)))
 
     gated(x * y)
     gated(np.maximum(x, 0) * y, activation="relu")
+    gated(COLUMN, epilogue="x + y + u", operands={"u": COLUMN}, alpha=0.0)
     gated(x * ROW[:20] - y * COLUMN, epilogue="x * u - y * v", operands={"u": ROW[:20], "v": COLUMN})
 
 
@@ -116,9 +118,15 @@ CONFIGS = [
 ]
 
 
+FORMS = [
+    (None, "fp32", "rows"), (None, "fp32", "columns"), (None, "fp16", "rows"), ("interleaved", "fp32", "rows"),
+    ("stacked", "fp32", "columns"), ("stacked", "fp16", "rows"),
+]  # fmt: skip
+"""Gates, and the dtype and the contiguous dimension of `acc`."""
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{type(config).__name__}-{config.tile_n}")
-@pytest.mark.parametrize("gate", [None, *SIDES])
-@pytest.mark.parametrize(("form", "strides"), [("fp32", "rows"), ("fp32", "columns"), ("fp16", "rows")])
+@pytest.mark.parametrize(("gate", "form", "strides"), FORMS)
 def test_outputs_are_written_besides_out(config, gate, form, strides):
     if gate and (getattr(config, "swap_ab", False) or getattr(config, "split_k", 1) > 1):
         pytest.skip("no gate")
@@ -220,7 +228,6 @@ def test_what_is_wrong_with_an_output_is_said(options, error, message):
         ({"gate": "stacked", "b": B[:, :39]}, "b has shape (16, 39), and gate='stacked' makes one column"),
         ({"gate": "stacked", "b": B[:, 0]}, "b has shape (16,), and gate='stacked' makes one column"),
         ({"gate": "interleaved", "out": FULL}, "out has shape (24, 40), but a @ b has shape (24, 20)"),
-        ({"gate": "stacked", "kernel": "simt"}, "gate='stacked' pairs columns of b far apart, for which b is stored"),
     ],
 )
 def test_what_is_wrong_with_a_gate_is_said(options, message):
@@ -229,8 +236,14 @@ def test_what_is_wrong_with_a_gate_is_said(options, message):
 
 
 def test_what_no_gate_can_do_is_said():
-    with pytest.raises(UnsupportedError, match="transpose its memory, or interleave its columns"):
-        tw.matmul(A, B, gate="stacked", backend="emulator")
+    a, b = A.astype(np.float16), B.astype(np.float16)
+    with pytest.raises(ArgumentValueError, match="gemv takes the pairs of gate='stacked' from a b that is stored by"):
+        tw.matmul(a, b, gate="stacked", kernel="gemv", backend="emulator")
+    with pytest.raises(ArgumentValueError, match="half of b has rows of 20 columns, and TMA reads the other half from"):
+        tw.matmul(a, b, gate="stacked", kernel="wgmma", backend="emulator")
+    wide = np.concatenate([b, b], axis=1)[:, :64]
+    with pytest.raises(ConfigError, match="in panels of 64: make tile_n 128 or 256"):
+        tw.matmul(a, wide, gate="stacked", config=tw.WgmmaConfig(64, 64, 3, epilogue="direct"), backend="emulator")
     config = tw.WgmmaConfig(64, 64, 3, epilogue="direct", swap_ab=True)
     with pytest.raises(ConfigError, match="and no pairs of a gate, nor to be summed: take swap_ab=False"):
         tw.matmul(A.astype(np.float16), B.astype(np.float16), gate="interleaved", config=config, backend="emulator")
@@ -294,7 +307,7 @@ def test_the_cuda_of_an_expression():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epilogue": "acc + x"}, "x is unknown: pass operands={'x': array}, or use acc\n  acc + x\n        ^"),
+        ({"epilogue": "acc + x"}, "SHAPE, or a gate for x and y, or use acc\n  acc + x\n        ^"),
         ({"epilogue": "acc", "operands": {"x": ROW}}, "does not read: leave out"),
         ({"operands": {"x": ROW}}, "operands=['x'] are read by an expression, and there is none: pass epilogue="),
         ({"epilogue": "acc", "c": FULL}, "c was given beside epilogue="),
@@ -322,7 +335,7 @@ def test_what_is_wrong_is_said(options, message):
         ({"epilogue": 3}, "epilogue=3 is no text"),
         ({"epilogue": ["acc"]}, "epilogue=['acc'] is no text"),
         ({"epilogue": "acc + x", "operands": [ROW]}, "operands is a list: pass a mapping"),
-        ({"epilogue": "acc + x", "operands": {"x": 2.0}}, "operands['x']"),
+        ({"epilogue": "acc + x", "operands": {"x": 2.0}}, "operands['x'] is the number 2.0: write it into the"),
         ({"epilogue": "acc + x", "operands": {"x": None}}, "operands['x']"),
         ({"epilogue": "acc + x", "operands": {"x": ROW.astype(np.float64)}}, "operands['x'].dtype=float64"),
         ({"epilogue": "acc + x", "operands": {3: ROW}}, "operands has the name 3"),

@@ -105,10 +105,11 @@ def test_a_record_becomes_a_section_of_the_page(tmp_path):
         "date": "2026-11-23T10:00",
         "command": "python examples/decoder.py --rows 4 --json",
     }
-    record |= {"versions": {"torch": "2.11"}, "sizes": sizes, "dtype": "bf16"}
+    record |= {"versions": {"torch": "2.11"}, "sizes": sizes, "dtype": "bf16", "kernel": "gemv"}
     record["cases"] = [{"rows": 4, "us": {"down": us, "layer": us}}, {"rows": 8, "difference": 9.0}]
     (tmp_path / "decoder.json").write_text(json.dumps(record))
     lines = decoder_numbers.sections(tmp_path)
+    assert lines[1].startswith("## A decoder layer, by `gemv`: hidden size 64, 4 heads, 2 of keys and values")
     assert "| rows | down | layer | layer, a token |" in lines
     cell = "32.00, 20.00, **1.600** [1.500, 1.700]"
     assert f"| 4 | {cell} | {cell} | 8.00, 5.00, **1.600** [1.500, 1.700] |" in lines

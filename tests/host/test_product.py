@@ -3,11 +3,15 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tilewright.arrays import adopt
 from tilewright.checking.product import Product
 from tilewright.dtypes import bf16, fp32
+from tilewright.expression.grammar import parse
+from tilewright.expression.tree import OUTPUTS
+from tilewright.problem import output_key
 
 
 def test_memory_is_refused_beyond_half_of_what_there_is(monkeypatch):
@@ -24,6 +28,25 @@ def test_there_is_memory_and_a_limit_on_the_process_counts():
     code += "resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28)); assert get() == 1 << 28"
     pytest.importorskip("resource")
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("spoiled", [None, "out", "acc", "amax", "column_sums"])
+def test_a_wrong_output_is_noticed(spoiled):
+    expression = parse("relu(acc) - 1", [])._replace(outputs=OUTPUTS)
+    product = Product(48, 40, 24, dtype=bf16, out_dtype=bf16, expression=expression)
+    arrays = product.operands(0)
+    arrays["out"] = np.maximum(arrays["a"].astype(np.float32) @ arrays["b"].astype(np.float32), 0) - 1
+    assert not product.verify(arrays["out"], arrays | product.outputs()).verified
+    found = {
+        "acc": arrays["a"].astype(np.float32) @ arrays["b"].astype(np.float32),
+        "amax": np.abs(arrays["out"]).max(keepdims=True)[0],
+        "column_sums": arrays["out"].sum(axis=0),
+    }
+    arrays |= {output_key(name): array for name, array in found.items()}
+    if spoiled is not None:
+        arrays["out" if spoiled == "out" else output_key(spoiled)].flat[0] += 0.5
+    out = arrays["out"].astype(bf16.numpy_dtype)
+    assert product.verify(out, arrays).verified is (spoiled is None)
 
 
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])

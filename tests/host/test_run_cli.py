@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from support.commands import in_json, invoke
+from support.commands import error, in_json, invoke
 from tilewright.checking.product import Product
 from tilewright.cli.run import _paced
 from tilewright.reference import Comparison
@@ -40,6 +40,16 @@ def test_rungs_are_run_without_a_prediction(kernel, layout, dtype):
     record = in_json("run", 128, 128, 64, *options)
     assert (record["verified"], record["kernel"]) == (True, kernel)
     assert "predicted_time_us" not in record
+
+
+def test_run_verifies_further_outputs():
+    options = ("--backend", "emulator", "--outputs", "amax,acc, column_sums")
+    for more in ((), ("--gate", "stacked", "--activation", "silu"), ("--epilogue", "acc - b", "--operand", "b=n")):
+        record = in_json("run", 37, 46, 29, *options, *more)
+        assert record["verified"] is True
+        assert record["outputs"] == ["acc", "amax", "column_sums"]
+    message = error("run", 8, 8, 8, "--outputs", "acc,sums")
+    assert "--outputs has the output 'sums', which is unknown: use acc, amax, column_sums" in message
 
 
 def test_run_tells_people_the_same():

@@ -14,19 +14,22 @@ from random import Random
 import numpy as np
 from hypothesis import strategies as st
 
+from support import views
 from support.memory import Buffer, View, stray_writes
+from support.outputs import check_outputs, output_views
 from support.reference import check, reference
 from support.rungs import LADDER_VARIANTS, RUNGS, draw_rung
-from support.variants import VARIANTS, Variant
+from support.variant import Variant
+from support.variants import VARIANTS
 from tilewright import dtypes
 from tilewright.expression.grammar import parse
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.operand import HOST, Operand, byte_range, contiguous_strides
+from tilewright.operand import HOST, Operand, byte_range
 from tilewright.planner.binding import bind
 from tilewright.planner.copies import copied
-from tilewright.problem import OPERANDS, key_of
+from tilewright.problem import OPERANDS, WRITTEN, key_of, output_key
 
 MAX_CTAS = 8
 
@@ -57,13 +60,16 @@ class Case:
     @cached_property
     def expression(self):
         """The variant's epilogue, parsed."""
-        names = [name for name, _, _ in self.variant.operands]
-        return self.variant.epilogue and parse(self.variant.epilogue, names, self.variant.gate)
+        if self.variant.epilogue is None:
+            return None
+        parsed = parse(self.variant.epilogue, [name for name, _, _ in self.variant.operands], self.variant.gate)
+        return parsed._replace(outputs=self.variant.outputs)
 
     def views(self):
         """The operands by name; those that share memory appear once, as `out`."""
         views = {"a": self.a, "b": self.b, "c": None if self.in_place else self.c, "bias": self.bias, "out": self.out}
         views |= {key_of(name): view for (name, _, _), view in zip(self.variant.operands, self.operands, strict=True)}
+        views |= output_views(self.variant.outputs, self.out, self.variant.gate, len(self.b.shape) == 1)
         return {name: view for name, view in views.items() if view is not None}
 
     @property
@@ -100,6 +106,23 @@ class Case:
         bound = bind(operands, activation=activation, expression=self.expression, multiplies=self.alpha != 0)
         return bound.problem
 
+    def keywords(self, arrays):
+        """The arguments of `tilewright.matmul` besides a, b, c and backend; `arrays`: what the call is given."""
+        names = [name for name, _, _ in self.variant.operands]
+        return {
+            "bias": arrays.get("bias"),
+            "out": arrays["out"],
+            "epilogue": self.variant.epilogue,
+            "gate": self.variant.gate,
+            "operands": {name: arrays[key_of(name)] for name in names} if self.variant.epilogue else None,
+            "outputs": {name: arrays[output_key(name)] for name in self.variant.outputs} or None,
+            "alpha": self.alpha,
+            "beta": self.beta if "c" in arrays else None,
+            "activation": self.variant.activation,
+            "kernel": self.variant.kernel,
+            "config": self.variant.config,
+        }
+
 
 class Memory:
     """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given."""
@@ -112,28 +135,11 @@ class Memory:
             self.arrays["c"] = self.arrays["out"]
         unread = {name for name, scale in (("a", case.alpha), ("b", case.alpha), ("c", case.beta)) if scale == 0}
         random = np.random.default_rng(case.seed)
-        for name in sorted(self.arrays.keys() - {"out"} - unread):
+        for name in sorted(self.arrays.keys() - set(WRITTEN) - unread):
             array = self.arrays[name]
             array[...] = _values(case.data, array.shape, random).astype(array.dtype)
         self._before = {name: buffer.bytes.copy() for name, buffer in self.buffers.items()}
         self._expected = self._reference()
-
-    def keywords(self, arrays):
-        """The arguments of `tilewright.matmul` besides a, b, c and backend; `arrays`: what the call is given."""
-        case = self.case
-        names = [name for name, _, _ in case.variant.operands]
-        return {
-            "bias": arrays.get("bias"),
-            "out": arrays["out"],
-            "epilogue": case.variant.epilogue,
-            "gate": case.variant.gate,
-            "operands": {name: arrays[key_of(name)] for name in names} if case.variant.epilogue else None,
-            "alpha": case.alpha,
-            "beta": case.beta if "c" in self.arrays else None,
-            "activation": case.variant.activation,
-            "kernel": case.variant.kernel,
-            "config": case.variant.config,
-        }
 
     def _reference(self):
         case = self.case
@@ -148,15 +154,20 @@ class Memory:
             activation=case.variant.activation,
             expression=case.expression,
             operands={name: self.arrays[key_of(name)] for name, _, _ in case.variant.operands},
-            accumulator=EVERY_KERNEL[case.variant.kernel].accumulator(case.variant.config),
+            accumulator=self._accumulator,
             exact=case.exact,
         )
+
+    @property
+    def _accumulator(self):
+        return EVERY_KERNEL[self.case.variant.kernel].accumulator(self.case.variant.config)
 
     def verify(self):
         """Raise an AssertionError unless out holds the product and no other byte has changed."""
         check(self.arrays["out"], self._expected)
+        check_outputs(self.arrays, self._expected.dtype, self.case.alpha, self._accumulator)
         for name, buffer in self.buffers.items():
-            stray = stray_writes(buffer, self._before[name], is_out=name == "out")
+            stray = stray_writes(buffer, self._before[name], is_out=name in WRITTEN)
             assert not stray.size, (
                 f"{stray.size} bytes of {name}'s memory changed that do not belong to out, the first at {stray[0]}"
             )
@@ -267,11 +278,11 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     rows, columns = () if row_vector else (m,), () if column_vector else (n // (2 if variant.gate else 1),)
     dtype = variant.dtype
 
-    a_batch, b_batch = (_broadcastable(batch, random) for _ in "ab")
+    a_batch, b_batch = (views.broadcastable(batch, random) for _ in "ab")
     if np.broadcast_shapes(a_batch, b_batch) != batch:
         a_batch = batch
-    a_fast, a_bytes = _storage_class(variant.a, k_position=-1)
-    b_fast, b_bytes = _storage_class(variant.b, k_position=-2)
+    a_fast, a_bytes = views.storage_class(variant.a, k_position=-1)
+    b_fast, b_bytes = views.storage_class(variant.b, k_position=-2)
     a_shape = (k,) if row_vector else (*a_batch, m, k)
     b_shape = (k,) if column_vector else (*b_batch, k, n)
     if row_vector:
@@ -281,9 +292,9 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     result = batch + rows + columns
     signed = not variant.by_tma
     apart = not variant.of_neighbors
-    a = _view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed, apart=apart)
-    b = _view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed, apart=apart)
-    out = _view(variant.out_dtype, result, -1, variant.out_bytes, random, free, signed, distinct=True)
+    a = views.view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed, apart=apart)
+    b = views.view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed, apart=apart)
+    out = views.view(variant.out_dtype, result, -1, variant.out_bytes, random, free, signed, distinct=True)
 
     data = random.choice(("integers", "integers", "integers", "normal", "normal", "normal", "special"))
     scalars = (1.0, -0.5, 2.0) if data == "integers" else (1.0, 0.3, -1.7)
@@ -294,13 +305,20 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     if variant.c or (free and variant.epilogue is None and random.random() < 0.1):
         c_dtype = variant.c or variant.out_dtype
         in_place = c_dtype == variant.out_dtype and random.random() < 0.25
-        c = out if in_place else _addend(c_dtype, result, random, free, variant.addend_pairs)
+        c = out if in_place else views.addend(c_dtype, result, random, free, variant.addend_pairs)
     if variant.bias:
-        bias = _addend(variant.bias, result, random, free, variant.addend_pairs)
-    operands = tuple(_operand(form, kind, rows, columns, result, random, free) for _, kind, form in variant.operands)
+        bias = views.addend(variant.bias, result, random, free, variant.addend_pairs)
+    forms = ((form, kind) for _, kind, form in variant.operands)
+    operands = tuple(views.operand(*each, rows, columns, result, random, free) for each in forms)
     seed = random.randrange(1 << 30)
     case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed, operands)
-    flipped = liberties > 1 and not variant.gate and not row_vector and not column_vector and random.random() < 0.25
+    flipped = (
+        liberties > 1
+        and not (variant.gate or variant.outputs)
+        and not row_vector
+        and not column_vector
+        and random.random() < 0.25
+    )
     return case.transposed if flipped else case
 
 
@@ -314,7 +332,7 @@ def _extents(variant, random, liberties):
         m, n, k = (_extent(random, tile, least) for tile in (tile_m, tile_n, variant.k_block))
         n, k = -(-n // variant.n_multiple) * variant.n_multiple, variant.k_before_last + min(k, variant.most_k)
         batch = random.choice([(), (), (), (2,), (3,), (1,), (2, 2), (1, 3), (2, 1, 2), (5,)])
-        summed = variant.by_tma or variant.by_rows or variant.gate
+        summed = variant.by_tma or variant.gate
         if variant.sumless or (liberties > 1 and not summed and random.random() < 0.08):
             k = 0
         if ceil(m / tile_m) * ceil(n / tile_n) * prod(batch) <= MAX_CTAS:
@@ -330,75 +348,3 @@ def _extent(random, tile, least):
     if kind == 2:
         return random.choice((11, 13, 17, 31, 37, 61, 97, 127))
     return max(least, random.choice((tile // 2, tile, tile, 2 * tile)) + random.randint(-2, 2))
-
-
-def _storage_class(text, k_position):
-    """("k16", where k is) -> (position of the contiguous dimension, bytes aligned along it)."""
-    name = text.rstrip("0123456789")
-    return k_position if name == "k" else -3 - k_position, int(text[len(name) :])
-
-
-def _broadcastable(batch, random):
-    """A batch shape that broadcasts to `batch`: extents replaced by 1, leading ones left out."""
-    shape = tuple(1 if random.random() < 0.25 else extent for extent in batch)
-    return shape[random.randint(0, len(shape)) :] if random.random() < 0.25 else shape
-
-
-def _view(dtype, shape, fast, nbytes, random, free, signed, distinct=False, apart=True):
-    """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16.
-
-    nbytes: 0 if neighbors along `fast` are never neighbors in memory.
-    apart: whether they need not be if these are single elements.
-    """
-    width = dtypes.parse(dtype, "dtype").nbytes
-    unit, line = max(nbytes // width, 1), 16 // width
-    anything = unit == 1 and free and (apart or nbytes == 0)
-    first_steps = (2, 3) if nbytes == 0 else (1, 1, 1, 2, 3)
-    dims = sorted(range(len(shape)), key=lambda dim: (dim != fast % max(len(shape), 1), -dim))
-    if free and random.random() < 0.3:
-        rest = dims[1:]
-        random.shuffle(rest)
-        dims[1:] = rest
-    skew = unit * random.randrange(line // unit) if free else 0
-    odd = unit < line
-    strides, reach = [0] * len(shape), 1
-    if anything and not distinct and random.random() < 0.05:
-        return View(dtype, shape, tuple(strides), skew)
-    for position, dim in enumerate(dims):
-        if position == 0:
-            step = random.choice(first_steps) if anything else first_steps[0]
-        else:
-            steps = -(-reach // unit) + (random.choice((0, 0, 1, 2, 5)) if free else 0)
-            if odd and position == 1 and steps % 2 == 0:
-                steps += 1
-            step = steps * unit
-        if signed and free and (position or anything) and random.random() < 0.15:
-            step = -step
-        if position and not distinct and signed and free and random.random() < 0.05:
-            step = 0
-        strides[dim] = step
-        reach = max(reach, abs(step) * max(shape[dim], 1))
-    return View(dtype, shape, tuple(strides), skew)
-
-
-def _addend(dtype, result, random, free, pairs):
-    """A view that broadcasts to the result: full, along rows or columns, a scalar.
-
-    With `pairs` its rows are contiguous and aligned to two elements; otherwise its strides are any.
-    """
-    shape = _broadcastable(result, random) if free else result
-    nbytes = dtypes.parse(dtype, "dtype").nbytes
-    if pairs:
-        shape = (*shape[:-1], *result[-1:])
-        return _view(dtype, shape, -1, 2 * nbytes, random, free, signed=True)
-    fast = random.randint(-len(shape), -1) if shape and free else -2
-    return _view(dtype, shape, fast, nbytes, random, free, signed=True)
-
-
-def _operand(form, dtype, rows, columns, result, random, free):
-    """A view of an operand of an expression that broadcasts to the result; see Variant."""
-    shape = {"row": columns, "column": rows + (1,) * len(columns), "scalar": (), "full": result}[form]
-    nbytes = dtypes.parse(dtype, "dtype").nbytes
-    if form != "full" or not free:
-        return View(dtype, shape, contiguous_strides(shape), random.randrange(16 // nbytes) if free else 0)
-    return _view(dtype, shape, random.randint(-len(shape), -1) if shape else -1, nbytes, random, free, signed=True)

@@ -1,7 +1,7 @@
 """Generated products for the kernels of the ladder: one layout, whole tiles where they ask for them, padded rows."""
 
 from support.memory import View
-from support.variants import Variant
+from support.variant import Variant
 from tilewright import dtypes
 from tilewright.checking.product import Product
 from tilewright.hardware import H200

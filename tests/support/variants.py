@@ -4,101 +4,13 @@ Everything else about a case (shapes, strides within the class, alignment, batch
 decided at run time and free.
 """
 
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any
-
+from support.epilogue_variants import EXPRESSIONS, GATES, OUTPUTS
+from support.variant import NO_OVERLAP, SMALL, SQUARE, Variant
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.kernels.wgmma_unaligned import UnalignedConfig
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One translation unit of one kernel.
-
-    `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it,
-    exactly: "k16". Where that is one element, any strides do, if the kernel is not `of_neighbors`; "k0" is never
-    contiguous, but k has the shorter stride. `out_bytes` is the
-    same for rows of out, at least. `c` and `bias` are the dtypes of these operands, None without them; with
-    `addend_pairs` two neighbors along a row of theirs can be read at once. n is a multiple of `n_multiple`. `epilogue`
-    is an expression; each of `operands` is a name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or
-    "full", of any strides. With a `gate`, the result has half of n's columns.
-    """
-
-    kernel: str
-    config: Any
-    dtype: str
-    a: str
-    b: str
-    out_bytes: int
-    out_dtype: str
-    c: str | None = None
-    bias: str | None = None
-    activation: str | None = None
-    n_multiple: int = 1
-    addend_pairs: bool = False
-    epilogue: str | None = None
-    operands: tuple[tuple[str, str, str], ...] = ()
-    gate: str | None = None
-
-    @cached_property
-    def name(self):
-        """What test reports call it."""
-        parts = (self.kernel, self.dtype, self.a, self.b, f"{self.out_dtype}.{self.out_bytes}")
-        extras = (
-            self.c and f"c.{self.c}",
-            self.bias and f"bias.{self.bias}",
-            self.activation,
-            self.gate,
-            self.epilogue,
-        )
-        values = (str(getattr(self.config, field.name)) for field in fields(self.config)[:2])  # of most the tile
-        return "-".join([*parts, *filter(None, extras), "x".join(values)]).rstrip("-")
-
-    @property
-    def sumless(self):
-        """Whether only empty sums are taken."""
-        return self.kernel == "copy"
-
-    @property
-    def by_tma(self):
-        """Whether operands come by TMA, which takes neither zero nor negative strides, nor an empty sum."""
-        return self.kernel == "wgmma"
-
-    @property
-    def by_rows(self):
-        """Whether rows of memory are read, in which neighbors are neighbors, and empty sums are not taken."""
-        return self.kernel == "wgmma_unaligned"
-
-    @property
-    def of_neighbors(self):
-        """Whether rows of memory in which neighbors are no neighbors need another translation unit."""
-        return self.by_rows or self.kernel == "gemv"
-
-    @property
-    def k_block(self):
-        """Elements of k that a CTA brings at a time; of `gemv`, all CTAs of a tile."""
-        config = self.config
-        if self.kernel == "gemv":
-            return 32 * config.k_parts * config.warps * config.in_flight * config.split_k
-        return getattr(config, "tile_k", 64)
-
-    @property
-    def k_before_last(self):
-        """Elements of k ahead of the first k-block of the last CTA, where several split k and each needs one."""
-        return 0 if self.kernel == "gemv" else (getattr(self.config, "split_k", 1) - 1) * self.k_block
-
-    @property
-    def most_k(self):
-        """The most elements of k beyond these."""
-        return 2 * self.k_block + 40 if self.kernel == "gemv" else 200
-
-
-SMALL = MmaConfig(tile_m=64, tile_n=64)
 
 MMA = (
     Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16"),
@@ -115,8 +27,6 @@ MMA = (
     Variant("mma", SMALL, "bf16", "mn2", "k2", 8, "fp32", "fp32", "bf16", activation="gelu_tanh"),
     Variant("mma", MmaConfig(128, 64, 32, 4), "fp16", "k16", "k16", 4, "fp16", "fp16", "fp32"),
 )
-
-NO_OVERLAP = {"overlap": False, "wait_depth": 1}
 
 SPLIT_K = (
     Variant(
@@ -237,8 +147,6 @@ WGMMA = (
     *SWAPPED,
 )  # fmt: skip
 
-SQUARE = SimtConfig(64, 64, 16, 32, 32, 8, 4)
-
 SIMT = (
     Variant("simt", SQUARE, "fp32", "k16", "k16", 8, "fp32"),
     Variant("simt", SimtConfig(), "fp32", "k16", "mn16", 8, "fp32", bias="fp32", activation="gelu"),
@@ -287,117 +195,4 @@ GEMV = (
     Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2, swap_ab=True), "fp16", "mn2", "k8", 2, "fp16", bias="fp32"),
 )  # fmt: skip
 
-UNALIGNED = (
-    Variant("wgmma_unaligned", UnalignedConfig(64, 64, 3), "bf16", "k2", "k2", 2, "bf16"),
-    Variant(
-        "wgmma_unaligned", UnalignedConfig(128, 32, 4), "fp16", "mn2", "k2", 4, "fp32", c="fp32", bias="fp16",
-        activation="silu",
-    ),
-    Variant(
-        "wgmma_unaligned", UnalignedConfig(64, 128, 4), "bf16", "k4", "mn8", 16, "bf16", bias="bf16",
-        activation="gelu", n_multiple=8,
-    ),
-    Variant("wgmma_unaligned", UnalignedConfig(128, 64, 3, split_k=2), "fp16", "k2", "k16", 2, "fp16", c="fp16"),
-    Variant("wgmma_unaligned", UnalignedConfig(64, 16, 6, swap_ab=True), "bf16", "k2", "k2", 2, "bf16", bias="fp32"),
-    Variant(
-        "wgmma_unaligned", UnalignedConfig(128, 40, 4, swap_ab=True), "fp16", "mn16", "mn4", 4, "bf16", c="bf16",
-        activation="relu", n_multiple=2,
-    ),
-    Variant("wgmma_unaligned", UnalignedConfig(64, 96, 5, split_k=4), "bf16", "mn2", "mn2", 4, "fp32"),
-    Variant("wgmma_unaligned", UnalignedConfig(128, 24, 3), "fp16", "k16", "mn2", 2, "fp16", activation="gelu_tanh"),
-)  # fmt: skip
-"""Operands that TMA cannot address."""
-
-LEAKY = {
-    "epilogue": "where(acc > low, acc, acc * 0.125) / (1 + abs(other))",
-    "operands": (("low", "bf16", "scalar"), ("other", "fp32", "full")),
-}
-GATED = {
-    "epilogue": "silu(acc * scale) * gate - tanh(gate)",
-    "operands": (("scale", "fp32", "column"), ("gate", "fp16", "full")),
-}
-LINEAR = {
-    "epilogue": "gelu(acc + bias) * scale",
-    "operands": (("bias", "bf16", "row"), ("scale", "fp32", "column")),
-}
-CURVES = {
-    "epilogue": "exp(-abs(acc)) + erf(acc) * sigmoid(row) + sqrt(log(2 + abs(acc))) * max(row, min(acc, 0), column)",
-    "operands": (("row", "fp32", "row"), ("column", "bf16", "column")),
-}
-
-EXPRESSIONS = (
-    Variant("simt", SQUARE, "fp32", "k16", "mn16", 8, "fp32", **LINEAR),
-    Variant("simt", SimtConfig(), "fp32", "mn4", "k4", 4, "bf16", **LEAKY),
-    Variant("simt", SQUARE, "fp32", "k4", "mn16", 8, "fp32", **CURVES),
-    Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16", **LINEAR),
-    Variant("mma", MmaConfig(), "fp16", "k2", "mn2", 2, "fp16", **GATED),
-    Variant("mma", SMALL, "bf16", "mn16", "mn4", 8, "fp32", **CURVES),
-    Variant("wgmma", WgmmaConfig(128, 64, 4), "bf16", "k16", "k16", 16, "bf16", n_multiple=8, **LINEAR),
-    Variant("wgmma", WgmmaConfig(128, 128, 3, cluster_m=2), "fp16", "mn16", "mn16", 16, "fp16", n_multiple=8, **GATED),
-    Variant(
-        "wgmma", WgmmaConfig(128, 48, 3, epilogue="direct", **NO_OVERLAP), "bf16", "k16", "mn16", 8, "fp32",
-        n_multiple=2, **CURVES,
-    ),
-    Variant("wgmma", WgmmaConfig(64, 80, 3, epilogue="direct"), "bf16", "mn16", "k16", 2, "bf16", **LEAKY),
-    Variant(
-        "wgmma", WgmmaConfig(64, 64, 3, epilogue="direct", swap_ab=True), "bf16", "k16", "k16", 16, "bf16",
-        n_multiple=8, **LINEAR,
-    ),
-    Variant(
-        "wgmma", WgmmaConfig(64, 32, 2, split_k=4, epilogue="direct", overlap=False), "fp16", "mn16", "k16", 4, "fp32",
-        **GATED,
-    ),
-    Variant("gemv", GemvConfig(2, 8, 4, 2, 1), "bf16", "k16", "k16", 4, "bf16", **LINEAR),
-    Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2), "fp16", "k16", "mn2", 4, "fp32", **GATED),
-    Variant("gemv", GemvConfig(4, 16, 2, 1, 1, swap_ab=True), "bf16", "k2", "k4", 2, "bf16", **CURVES),
-    Variant("copy", CopyConfig(), "bf16", "k16", "k16", 4, "bf16", **LINEAR),
-    Variant("copy", CopyConfig(64, 64), "fp16", "k2", "k2", 4, "fp32", **LEAKY),
-)  # fmt: skip
-"""Epilogues of users' own."""
-
-SWIGLU = {
-    "epilogue": "silu(x + bias) * y",
-    "operands": (("bias", "fp32", "row"),),
-}
-SCALED = {
-    "epilogue": "gelu_tanh(x * scale) * (y * scale) + residual",
-    "operands": (("scale", "fp32", "column"), ("residual", "bf16", "full")),
-}
-
-GATES = (
-    Variant("simt", SQUARE, "fp32", "k16", "mn16", 8, "fp32", n_multiple=2, gate="interleaved", **SWIGLU),
-    Variant("simt", SQUARE, "fp32", "k4", "k4", 4, "bf16", n_multiple=2, gate="stacked", **SCALED),
-    Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SWIGLU),
-    Variant("mma", MmaConfig(), "fp16", "mn2", "mn2", 2, "fp16", n_multiple=2, gate="interleaved", **SCALED),
-    Variant("mma", SMALL, "bf16", "k2", "k2", 8, "fp32", n_multiple=2, gate="stacked", **SCALED),
-    Variant(
-        "gemv", GemvConfig(4, 16, 2, 2, 1, 2), "bf16", "k16", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SWIGLU,
-    ),
-    Variant("gemv", GemvConfig(1, 8, 8, 1, 1), "fp16", "k16", "k8", 2, "fp16", n_multiple=2, gate="stacked", **SCALED),
-    Variant("gemv", GemvConfig(4, 8, 2, 1, 2), "bf16", "k16", "k2", 2, "fp16", n_multiple=2, gate="stacked", **SWIGLU),
-    Variant(
-        "gemv", GemvConfig(8, 64, 1, 2, 1), "bf16", "k2", "mn4", 4, "fp32", n_multiple=2, gate="interleaved", **SWIGLU,
-    ),
-    Variant(
-        "wgmma", WgmmaConfig(128, 128, 3), "bf16", "k16", "k16", 16, "bf16", n_multiple=16, gate="stacked", **SWIGLU
-    ),
-    Variant(
-        "wgmma", WgmmaConfig(128, 128, 3, cluster_m=2), "fp16", "mn16", "mn16", 16, "fp16", n_multiple=16,
-        gate="interleaved", **SCALED,
-    ),
-    Variant(
-        "wgmma", WgmmaConfig(128, 80, 3, cluster_n=2, epilogue="direct"), "bf16", "mn16", "k16", 16, "bf16",
-        n_multiple=16, gate="interleaved", **SCALED,
-    ),
-    Variant(
-        "wgmma", WgmmaConfig(64, 48, 3, cluster_m=2, epilogue="direct", overlap=False, prefetch=2), "fp16", "k16",
-        "k16", 4, "fp32", n_multiple=2, gate="stacked", **SWIGLU,
-    ),
-    Variant(
-        "wgmma", WgmmaConfig(256, 96, 3, epilogue="direct"), "bf16", "k16", "k16", 2, "bf16", n_multiple=2,
-        gate="stacked", **SCALED,
-    ),
-)  # fmt: skip
-"""Epilogues that make one column of two."""
-
-VARIANTS = (*SIMT, *MMA, *WGMMA, *UNALIGNED, *GEMV, *COPY, *EXPRESSIONS, *GATES)
+VARIANTS = (*SIMT, *MMA, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)

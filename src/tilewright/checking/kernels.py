@@ -13,6 +13,7 @@ from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Run, ignored, run_under_each
 from tilewright.emulator import Counters, Device
 from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.expression.tree import Expression
 from tilewright.hardware import H200, Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.planner.plan import Plan
@@ -55,15 +56,16 @@ class KernelCheck:
             backend = EmulatedBackend(self.hardware, **options)
 
             def run() -> tuple[dict[str, Array], Counters | None]:
-                out, counters = _multiply(kernel, config, product, backend, operands)
-                comparison = product.verify(out, operands, kernel.accumulator(config))
+                written = product.outputs()
+                out, counters = _multiply(kernel, config, product, backend, operands | written)
+                comparison = product.verify(out, operands | written, kernel.accumulator(config))
                 if not comparison.verified:
                     rule = (
                         f"the product has a relative error of {comparison.relative_error:.2e} against float64, and "
                         f"rounding explains at most {comparison.error_bound:.2e}"
                     )
                     findings.report(order, "WrongProduct", rule)
-                return {"the product": out}, counters
+                return {"the product": out, **written}, counters
 
             return backend.device, run
 
@@ -77,10 +79,12 @@ def checks_of(
     dtype: str | None = None,
     layout: str | None = None,
     *,
-    bias: bool = True,
-    activation: str | None = None,
+    expression: Expression | None = None,
+    **epilogue: Any,
 ) -> list[KernelCheck]:
     """A check of each kernel, on the given product or on a small one that it takes.
+
+    expression, epilogue: what a Product has of it.
 
     Raises:
         ArgumentValueError: with every kernel's reason if no kernel takes it, or if it needs too much memory or time.
@@ -89,8 +93,10 @@ def checks_of(
     checks, refusals = [], []
     for kernel in kernels:
         shapes = [shape] if shape else [*SHAPES, *whole_tiles(kernel)]
+        if shape is None and expression is not None and expression.gate is not None:
+            shapes = [(m, n + n % 2, k) for m, n, k in shapes]  # whole pairs
         try:
-            product = first_accepted(kernel, hardware, shapes, dtype, layout, bias=bias, activation=activation)
+            product = first_accepted(kernel, hardware, shapes, dtype, layout, expression=expression, **epilogue)
             product.require_memory()
             refuse_long_emulation(kernel, kernel.configs(product.problem, hardware)[0], product.problem, hardware)
             checks.append(KernelCheck(kernel, hardware, product))
@@ -104,9 +110,9 @@ def checks_of(
 
 
 def _multiply(
-    kernel: Kernel, config: Any, product: Product, backend: EmulatedBackend, operands: dict[str, Array]
+    kernel: Kernel, config: Any, product: Product, backend: EmulatedBackend, arrays: dict[str, Array]
 ) -> tuple[Array, Counters | None]:
-    a, b, added = operands["a"], operands["b"], product.added(operands)
+    a, b, added = arrays["a"], arrays["b"], product.added(arrays)
     planned: Plan = plan(
         a,
         b,

@@ -16,8 +16,8 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.measure.data import Data
-from tilewright.problem import Epilogue, Matrix, OperandForm, Problem, key_of
-from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare
+from tilewright.problem import Epilogue, Matrix, OperandForm, Problem, key_of, output_key
+from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare, outputs_agree
 
 MAX_EXTENT = 2**63 - 1
 """The largest extent of an array: NumPy counts by signed 64-bit integers."""
@@ -62,8 +62,19 @@ class Product:
                 activation=self.activation,
                 expression=self.expression,
                 operands=tuple(form.matrix(self.out_dtype, self.columns) for form in self.forms),
+                outputs=tuple(self._output(name) for name in self._outputs),
             ),
         )
+
+    @property
+    def _outputs(self) -> tuple[str, ...]:
+        return () if self.expression is None else self.expression.outputs
+
+    def _output(self, name: str) -> Matrix:
+        """The place of a packed one."""
+        if name == "acc":
+            return Matrix(self.out_dtype, self.n, 1)
+        return Matrix(fp32, 0, 0 if name == "amax" else 1)
 
     @property
     def columns(self) -> int:
@@ -78,9 +89,10 @@ class Product:
         return {"epilogue": str(self.expression), "gate": self.expression.gate}
 
     def added(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call that are read besides a and b, among arrays such as `operands` gives."""
+        """The arguments of a call besides a, b and out, among arrays such as `operands` and `outputs` give."""
         named = {form.name: arrays[key_of(form.name)] for form in self.forms}
-        return {"bias": arrays.get("bias"), "operands": named or None}
+        outputs = {name: arrays[output_key(name)] for name in self._outputs}
+        return {"bias": arrays.get("bias"), "operands": named or None, "outputs": outputs or None}
 
     @property
     def host_bytes(self) -> int:
@@ -132,9 +144,29 @@ class Product:
             arrays[key_of(form.name)] = normal(self.out_dtype, *form.shape(self.m, self.columns), False)
         return arrays
 
-    def verify(self, out: Array, operands: dict[str, Array], accumulator: DType = fp32) -> Comparison:
-        """Compare a result that was summed in `accumulator` with the float64 reference."""
-        return compare(out, operands["a"], operands["b"], self.problem.epilogue, operands, accumulator=accumulator)
+    def outputs(self) -> dict[str, Array]:
+        """Arrays for the further outputs, of NaN, which shows elements that are not written."""
+        shapes = {"acc": (self.m, self.n), "amax": (1,), "column_sums": (self.columns,)}
+        return {
+            output_key(name): np.full(shapes[name], np.nan, self._output(name).dtype.numpy_dtype)
+            for name in self._outputs
+        }
+
+    def verify(self, out: Array, arrays: Mapping[str, Array], accumulator: DType = fp32) -> Comparison:
+        """Compare a result that was summed in `accumulator` with the float64 reference, and the outputs with both.
+
+        arrays: those of `operands` and of `outputs`.
+        """
+        a, b = arrays["a"], arrays["b"]
+        found = compare(out, a, b, self.problem.epilogue, arrays, accumulator=accumulator)
+        outputs = {name: arrays[output_key(name)] for name in self._outputs}
+        right = found.verified
+        if (acc := outputs.pop("acc", None)) is not None:
+            right = right and compare(acc, a, b, accumulator=accumulator).verified
+        if outputs and right:  # else they may be of anything
+            numbers = {name: array.astype(np.float64) for name, array in outputs.items()}
+            right = outputs_agree(out.astype(np.float64), numbers, self.out_dtype)
+        return dataclasses.replace(found, verified=right)
 
     def __str__(self) -> str:  # a Problem does not show its layout if an extent is 1
         return f"{self.m}x{self.n}x{self.k} {self.dtype} {self.layout} -> {self.out_dtype}"

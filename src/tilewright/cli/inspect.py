@@ -12,6 +12,7 @@ from tilewright.cli.options import (
     GateOption,
     Json,
     OperandOption,
+    OutputsOption,
     OwnLayoutOption,
     expression_of,
     hardware_of,
@@ -51,6 +52,7 @@ def inspect(
     epilogue: EpilogueOption = None,
     operand: OperandOption = None,
     gate: GateOption = None,
+    outputs: OutputsOption = None,
     arch: Annotated[
         str,
         typer.Option(
@@ -84,7 +86,7 @@ def inspect(
 
     shapes = DEFAULT_SHAPES if problem is None else (parse_shape(problem, "--problem"),)
     chosen, hardware = kernel_named(kernel, "KERNEL"), hardware_of(arch)
-    kinds, expression = (dtype.value if dtype else None), expression_of(epilogue, operand, gate)
+    kinds, expression = (dtype.value if dtype else None), expression_of(epilogue, operand, gate, outputs)
     product = first_accepted(chosen, hardware, shapes, kinds, layout.value if layout else None, **expression)
     config = chosen.configs(product.problem, hardware)[0]
     assembled = chosen.assemble(config, product.problem, hardware)

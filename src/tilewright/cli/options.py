@@ -98,6 +98,10 @@ GateOption = Annotated[
         show_default=False,
     ),
 ]
+OutputsOption = Annotated[
+    str | None,
+    typer.Option("--outputs", help="Further outputs: acc, amax, column_sums, with commas.", show_default=False),
+]
 BackendOption = Annotated[BackendName, typer.Option("--backend", help="Where to run.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
 Jobs = Annotated[
@@ -116,22 +120,24 @@ def expression_of(
     epilogue: str | None,
     operands: list[str] | None,
     gate: GateName | None,
+    outputs: str | None = None,
     *,
     bias: bool = False,
     activation: ActivationName | None = None,
 ) -> dict[str, Any]:
-    """The fields of a Product that --epilogue, --operand and --gate say; none without them.
+    """The fields of a Product that --epilogue, --operand, --gate and --outputs say; none without them.
 
     Raises a ValueError for a bad one, and for --bias or --activation beside an expression.
     """
-    if epilogue is None and gate is None and not operands:
+    if epilogue is None and gate is None and outputs is None and not operands:
         return {}
     from tilewright.expression.grammar import parse
 
     if epilogue is None and operands:
         raise ArgumentValueError("--operand is read by an expression, and there is none: give --epilogue")
     if epilogue is None:
-        epilogue, activation = f"{activation.value if activation else ''}(x) * y", None
+        sums = "(acc)" if gate is None else "(x) * y"
+        epilogue, activation = f"{activation.value if activation else ''}{sums}", None
     if bias or activation is not None:
         raise ArgumentValueError(
             "--epilogue and --gate say all that becomes of the sum: write --bias and --activation into --epilogue, "
@@ -139,6 +145,7 @@ def expression_of(
         )
     forms = forms_of(operands)
     expression = parse(epilogue, list(forms), gate and gate.value)
+    expression = expression._replace(outputs=() if outputs is None else outputs_of(outputs, "--outputs"))
     return {"expression": expression, "forms": tuple(forms[name] for name in expression.operands)}
 
 

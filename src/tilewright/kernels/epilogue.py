@@ -32,8 +32,11 @@ class EpilogueConstants(NamedTuple):
     expression: "ExpressionConstants | None" = None
 
     @classmethod
-    def of(cls, problem: Problem) -> "EpilogueConstants":
-        """The epilogue of a problem; it stores two elements at a time if out is aligned for them."""
+    def of(cls, problem: Problem, halves: bool = False) -> "EpilogueConstants":
+        """The epilogue of a problem; it stores two elements at a time if out is aligned for them.
+
+        halves: whether half of a tile's columns come from each half of a stacked b, rather than by turns.
+        """
         out, epilogue = problem.out, problem.epilogue
         c = None if epilogue.c is None else epilogue.c.dtype
         bias = None if epilogue.bias is None else epilogue.bias.dtype
@@ -41,13 +44,14 @@ class EpilogueConstants(NamedTuple):
         constants = cls._of(out.dtype, c, bias, epilogue.activation, 2 if pairs else 1)
         if epilogue.expression is None:
             return constants
-        # Behind a gate, a thread has single columns.
-        columns = problem.columns if epilogue.expression.gate is None else 1
+        # Of neighbors by turns, a thread makes single columns.
+        halves = halves and epilogue.is_stacked
+        columns = problem.columns if epilogue.expression.gate is None or halves else 1
         rows = tuple(OperandRow.of(matrix, columns) for matrix in epilogue.operands)
-        stacked = epilogue.expression.gate == "stacked"
+        of_sums = columns if epilogue.is_stacked else problem.n
         written = zip(epilogue.expression.outputs, epilogue.outputs, strict=True)
         outputs = tuple(
-            OperandRow.of(matrix, 1 if stacked else problem.n) if name == "acc" else OperandRow(matrix.dtype, 0, False)
+            OperandRow.of(matrix, of_sums) if name == "acc" else OperandRow(matrix.dtype, 0, False)
             for name, matrix in written
         )
         return constants._replace(expression=ExpressionConstants(epilogue.expression, rows, outputs))
@@ -68,6 +72,16 @@ class EpilogueConstants(NamedTuple):
         )
 
     @property
+    def gate(self) -> str | None:
+        """How columns of sums become pairs, if they do."""
+        return None if self.expression is None else self.expression.expression.gate
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether they are half of b apart."""
+        return self.gate == "stacked"
+
+    @property
     def sums_columns(self) -> bool:
         """Whether the results are also added over rows."""
         return self.expression is not None and "column_sums" in self.expression.expression.outputs
@@ -75,11 +89,10 @@ class EpilogueConstants(NamedTuple):
     def by_name(self) -> dict[str, Constant | DType]:
         """The constants by name as CUDA knows them."""
         values = self._asdict()
-        expression = values.pop("expression")
-        if expression is not None:
-            gate = expression.expression.gate
-            values |= {"Expression": CudaType(_STRUCT), "gated": gate is not None, "stacked": gate == "stacked"}
-        return values
+        if values.pop("expression") is not None:
+            values["Expression"] = CudaType(_STRUCT)
+        gated = self.gate is not None
+        return values | {"gated": gated, "stacked": self.is_stacked, "sums_columns": self.sums_columns}
 
     @property
     def parameters(self) -> str:

@@ -11,10 +11,9 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal, column_sums_refused, gate_refused, oversized
+from tilewright.kernels.refusal import Refusal, column_sums_refused, oversized
 from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.tiled import tile_count
-from tilewright.kernels.wgmma_operands import is_stacked
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div
@@ -157,7 +156,11 @@ class GemvKernel(Kernel):
             return Refusal(
                 "gemv adds in an order that depends on the number of rows, and the problem is batch-invariant"
             )
-        return oversized(problem) or gate_refused(problem) or column_sums_refused(problem, self.name)
+        if problem.epilogue.is_stacked and problem.b.is_row_major and problem.k > 1:
+            return Refusal(
+                "gemv takes the pairs of gate='stacked' from a b that is stored by columns, as (n, k), and b is not"
+            )
+        return oversized(problem) or column_sums_refused(problem, self.name)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[GemvConfig]:
         """Those with as many rows as the problem needs, the quickest by `predict` first."""
@@ -300,7 +303,7 @@ def _offered(problem: Problem) -> Iterator[GemvConfig]:
 
 def _k_major(problem: Problem) -> bool:
     """Whether B is read along k; with k = 1, the pairs of a stacked gate are, however it is stored."""
-    return not problem.b.is_row_major or is_stacked(problem)
+    return not problem.b.is_row_major or problem.epilogue.is_stacked
 
 
 def _load(nbytes: int, stride: int) -> tuple[int, bool]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal, gate_refused, oversized
+from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, copy_bytes
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
@@ -110,7 +110,7 @@ class MmaKernel(TiledKernel):
             return Refusal(
                 f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return oversized(problem) or gate_refused(problem)
+        return oversized(problem)
 
     def offered(self, problem: Problem) -> tuple[MmaConfig, ...]:
         """A Config for each tile size that suits the problem's alignment."""

@@ -20,17 +20,6 @@ class Refusal(NamedTuple):
         return self.reason
 
 
-def gate_refused(problem: Problem) -> Refusal | None:
-    """The reason why a gate cannot find its pairs of columns in b; None if it can, or there is none."""
-    expression = problem.epilogue.expression
-    if expression is not None and expression.gate == "stacked" and problem.b.is_row_major and problem.k > 1:
-        return Refusal(
-            "gate='stacked' pairs columns of b far apart, for which b is stored by columns, as (n, k): transpose its "
-            "memory, or interleave its columns for gate='interleaved'"
-        )
-    return None
-
-
 def column_sums_refused(problem: Problem, kernel: str) -> Refusal | None:
     """The reason why a kernel whose threads have no groups of rows sums no columns; None if none are asked for."""
     if problem.epilogue.sums_columns:

@@ -14,7 +14,6 @@ from tilewright.problem import Problem
 
 _TYPES = {
     "wgmma": "WgmmaKernel",
-    "wgmma_unaligned": "UnalignedKernel",
     "mma": "MmaKernel",
     "simt": "SimtKernel",
     "gemv": "GemvKernel",
@@ -24,9 +23,6 @@ _TYPES = {
 
 FEW_ROWS = 16
 """The most rows, or columns, of the products that `gemv` is considered for."""
-
-_NAMED = ("wgmma_unaligned",)
-"""Kernels that run only when named."""
 
 
 class _Production(Mapping[str, Kernel]):
@@ -73,7 +69,7 @@ def _every_kernel() -> dict[str, Kernel]:
 
 def considered(problem: Problem) -> Iterator[Kernel]:
     """The kernels that may suit a problem, the best one first: where no product is summed, that is `copy`."""
-    names = [name for name in KERNELS if name not in (*_NAMED, "gemv", "copy")]
+    names = [name for name in KERNELS if name not in ("gemv", "copy")]
     if min(problem.m, problem.n) <= FEW_ROWS:
         names.insert(0, "gemv")
     return (KERNELS[name] for name in (names if problem.k else ["copy", *names]))

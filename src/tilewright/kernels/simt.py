@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import fp32
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal, gate_refused, oversized
+from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
 from tilewright.problem import Problem
 
@@ -47,10 +47,7 @@ _CANDIDATES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimtConstants(TiledConstants):
-    """The TiledConstants of `simt`, with the blocks of warps and threads, and the lanes of a warp along m and n.
-
-    sums_columns: whether the epilogue adds its results over rows.
-    """
+    """The TiledConstants of `simt`, with the blocks of warps and threads, and the lanes of a warp along m and n."""
 
     warp_m: int
     warp_n: int
@@ -58,7 +55,6 @@ class SimtConstants(TiledConstants):
     thread_n: int
     lanes_m: int
     lanes_n: int
-    sums_columns: bool
 
 
 class SimtKernel(TiledKernel):
@@ -121,7 +117,7 @@ class SimtKernel(TiledKernel):
             return Refusal(
                 f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return oversized(problem) or gate_refused(problem)
+        return oversized(problem)
 
     def offered(self, problem: Problem) -> tuple[SimtConfig, ...]:
         """A Config for each tile size."""
@@ -137,5 +133,4 @@ class SimtKernel(TiledKernel):
             **self.walked(config, features),
             lanes_m=config.warp_m // max(config.thread_m, 1),
             lanes_n=config.warp_n // max(config.thread_n, 1),
-            sums_columns=features.epilogue.sums_columns,
         )

@@ -68,7 +68,9 @@ class TiledKernel(Kernel):
         a, b = problem.a, problem.b
         epilogue = EpilogueConstants.of(problem)
         a_k_major, b_k_major = a.is_row_major, not b.is_row_major
-        return TiledFeatures(problem.layout, a.dtype, a_k_major, copy_bytes(a), b_k_major, copy_bytes(b), epilogue)
+        apart = problem.epilogue.is_stacked and not b_k_major  # neighbors in a tile are no neighbors in memory
+        b_bytes = b.dtype.nbytes if apart else copy_bytes(b)
+        return TiledFeatures(problem.layout, a.dtype, a_k_major, copy_bytes(a), b_k_major, b_bytes, epilogue)
 
     def walked(self, config: Any, features: TiledFeatures) -> dict[str, Any]:
         """The fields of TiledConstants and of the Config, by name."""

@@ -47,16 +47,6 @@ class TmaTensor(NamedTuple):
         box = (box_inner, box_outer, 1)
         return TensorMapSpec(self.operand, self.dtype, self.shape, self.strides, box, box_inner * self.dtype.nbytes)
 
-    def stacked(self, box_inner: int, box_outer: int) -> TensorMapSpec:
-        """The same for the steps j and j + steps / 2 of the outer dimension by turns; there is one batch.
-
-        Dimensions are the inner one, that of a pair, and that of pairs.
-        """
-        inner, steps, _ = self.shape
-        step = self.strides[0]
-        shape, strides, box = (inner, 2, steps // 2), (steps // 2 * step, step), (box_inner, 2, box_outer // 2)
-        return TensorMapSpec(self.operand, self.dtype, shape, strides, box, box_inner * self.dtype.nbytes)
-
 
 class TmaFactor(NamedTuple):
     """A factor of a product as TMA walks it: K-major, along k, or MN-major, along m or n."""
@@ -133,25 +123,6 @@ def factor(
     refused = mn_major if mn_stride == 1 else tensor(operand, matrix, rows, columns, batch, k)
     assert isinstance(refused, Refusal)
     return refused
-
-
-def rows_of(operand: str, matrix: Matrix, mn_extent: int, k_extent: int, k: Literal["row", "column"]) -> bool | Refusal:
-    """Whether the rows of memory of a factor run along m or n, and not along k; a Refusal if neighbors are apart.
-
-    Strides, alignment and batches may be any; a factor that can be read both ways is read along k.
-    """
-    k_stride, mn_stride = matrix.row_stride, matrix.column_stride
-    if k == "column":
-        k_stride, mn_stride = mn_stride, k_stride
-    if k_stride == 1 or k_extent == 1:
-        return False
-    if mn_stride == 1 or mn_extent == 1:
-        return True
-    return Refusal(
-        f"{operand} has row stride {matrix.row_stride} and column stride {matrix.column_stride}, and one of them must "
-        "be 1",
-        operand,
-    )
 
 
 def _uniform_stride(extents: tuple[int, ...], strides: tuple[int, ...]) -> int | None:

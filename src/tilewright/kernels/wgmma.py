@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.errors import ArgumentValueError
@@ -14,9 +14,9 @@ from tilewright.kernels import tma
 from tilewright.kernels.epilogue import EpilogueConstants, has_pairs
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
-from tilewright.kernels.refusal import Refusal, gate_refused, oversized
+from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_operands import Stores, is_stacked, most_accumulators, operands_of, row_bytes, scattered
+from tilewright.kernels.wgmma_operands import Stores, most_accumulators, operands_of, row_bytes, scattered
 from tilewright.kernels.wgmma_space import LISTED, Limits, Space, tiles_of
 from tilewright.kernels.wgmma_space import space as space_of
 from tilewright.model.prediction import Power, Prediction, predict
@@ -25,6 +25,13 @@ from tilewright.rounding import ceil_div, round_up
 
 MAX_STEPS = 2**31 - 1
 """The most k-blocks of one CTA, which its consumers count in 32 bits (mainloop/wgmma_consumer.cuh)."""
+
+
+HALVES_IN_PANELS = (
+    "not (stacked and b_mn_major) or tile_n % 128 == 0",
+    "half of the tile's columns come from each half of b, in panels of 64: make tile_n 128 or 256",
+)
+"""The rule about tiles of a gate='stacked' whose b is contiguous along n."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +96,9 @@ class WgmmaKernel(Kernel):
     name = "wgmma"
     unit = "wgmma"
     summary = "Hopper's asynchronous tensor cores (wgmma) fed by TMA; bf16 and fp16, operands that TMA can address"
-    config_type: ClassVar[type] = WgmmaConfig
+    config_type = WgmmaConfig
     header = "kernels/wgmma.cuh"
-    rules: ClassVar[tuple[tuple[str, str], ...]] = (
+    rules = (
         (
             "row_blocks >= 1 and row_blocks <= 2 and tile_m == 64 * consumers * row_blocks",
             "each consumer warpgroup takes one or two blocks of 64 rows: make tile_m 64, 128, 192 or 256",
@@ -128,6 +135,7 @@ class WgmmaKernel(Kernel):
         ),
         ("out_columns % 8 == 0", "out is stored in blocks of 8 columns: with a gate, make tile_n a multiple of 16"),
         ("direct_epilogue or out_by_tma", "TMA cannot write out, or would write beyond it: take epilogue='direct'"),
+        HALVES_IN_PANELS,
         ("not overlap or output_bytes == 2", "a tile that is held back must be packed: take overlap=False"),
         ("not overlap or split_k == 1", "CTAs that split k make one tile, with none to overlap: take overlap=False"),
         ("wait_depth == 0 or wait_depth == 1", "none or one k-block of wgmma stays in flight: take wait_depth 0 or 1"),
@@ -142,7 +150,7 @@ class WgmmaKernel(Kernel):
             return Refusal(f"wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}")
         if problem.is_empty or problem.k == 0:
             return Refusal(f"wgmma needs at least one product to sum, and the problem is {problem}")
-        if refusal := oversized(problem) or gate_refused(problem):
+        if refusal := oversized(problem):
             return refusal
         operands = operands_of(problem)
         return next((factor for factor in (operands.a, operands.b) if isinstance(factor, Refusal)), None)
@@ -197,14 +205,14 @@ class WgmmaKernel(Kernel):
             isinstance(operands.out, tma.TmaTensor),
             scattered(problem),
             splits=not problem.batch_invariant,
-            gated=problem.columns != problem.n,
+            multiple_n=multiple_n(problem),
             keeps_columns=problem.epilogue.keeps_columns,
         )
         m, n = round_up(problem.m, 8), round_up(problem.n, 8)
         product = (m, n, problem.k, problem.batch_count, row_bytes(problem))
         return space_of(limits, problem.a.dtype, hardware), product
 
-    def oriented(self, config: Any, problem: Problem) -> Problem:
+    def oriented(self, config: WgmmaConfig, problem: Problem) -> Problem:
         """The problem, or with `swap_ab` its transpose."""
         return problem.transposed if config.swap_ab else problem
 
@@ -219,7 +227,7 @@ class WgmmaKernel(Kernel):
             stores=Stores.of(problem.out, problem.m, problem.columns),
             c_pairs=has_pairs(problem.epilogue.c, n),
             bias_pairs=has_pairs(problem.epilogue.bias, n),
-            epilogue=EpilogueConstants.of(problem),
+            epilogue=EpilogueConstants.of(problem, halves=True),
         )
 
     def derive(self, config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants:
@@ -297,12 +305,10 @@ class WgmmaKernel(Kernel):
         """The maps of A and B, and of out with the TMA epilogue."""
         operands = operands_of(problem)
         maps = []
-        for factor, tile in ((operands.a, constants.tile_m), (operands.b, constants.tile_n)):
+        for factor, tile in ((operands.a, constants.tile_m), (operands.b, b_rows(constants))):
             if isinstance(factor, Refusal):
                 raise ArgumentValueError(f"{factor}: take another kernel")
-            stacked = factor is operands.b and is_stacked(problem)
-            box = factor.tensor.stacked if stacked else factor.tensor.map
-            maps.append(box(64, SPAN if factor.mn_major else tile))
+            maps.append(factor.tensor.map(64, SPAN if factor.mn_major else tile))
         if constants.tma_epilogue and isinstance(operands.out, tma.TmaTensor):
             maps.append(operands.out.map(constants.store_columns, 16))
         return tuple(maps)
@@ -358,6 +364,19 @@ class WgmmaKernel(Kernel):
         a: Major = "MN" if constants.a_mn_major else "K"
         b: Major = "MN" if constants.b_mn_major else "K"
         return wgmma_wrapper(constants.tile_n, constants.Input.ptx, a, b)
+
+
+def b_rows(constants: WgmmaConstants) -> int:
+    """The columns of B in one copy, if it is K-major: a tile has them from both halves of a stacked B."""
+    epilogue = constants.epilogue
+    return constants.tile_n // (2 if epilogue is not None and epilogue.is_stacked else 1)
+
+
+def multiple_n(problem: Problem) -> int:
+    """What tile_n is a multiple of."""
+    if problem.columns == problem.n:
+        return 8
+    return 128 if problem.epilogue.is_stacked and operands_of(problem).mn_major[1] else 16
 
 
 @cache

@@ -49,6 +49,9 @@ class Stores(NamedTuple):
         return not (self.chunks or self.pairs)
 
 
+_EIGHT = tma.ALIGNMENT // 2
+"""Elements of 2 bytes where a box may begin along the inner dimension (seen on an H200)."""
+
 _last: tuple[Problem, TmaOperands] | None = None
 
 
@@ -70,16 +73,10 @@ def _tma_operands(problem: Problem) -> TmaOperands:
         )
     else:
         out = tma.tensor("out", problem.out, m, problem.columns, batch, inner="column")
-    b = tma.factor("b", problem.b, k, n, batch, k="row")
-    if is_stacked(problem) and isinstance(b, tma.TmaFactor) and (b.mn_major or b.tensor.shape[2] > 1):
-        b = Refusal("b has batches of its own, or TMA cannot walk its columns, of which gate='stacked' takes pairs")
-    return TmaOperands(tma.factor("a", problem.a, m, k, batch, k="column"), b, out)
-
-
-def is_stacked(problem: Problem) -> bool:
-    """Whether B's columns are paired over half of it."""
-    expression = problem.epilogue.expression
-    return expression is not None and expression.gate == "stacked"
+    a, b = tma.factor("a", problem.a, m, k, batch, k="column"), tma.factor("b", problem.b, k, n, batch, k="row")
+    if problem.epilogue.is_stacked and isinstance(b, tma.TmaFactor) and b.mn_major and n // 2 % _EIGHT:
+        b = Refusal(f"half of b has rows of {n // 2} columns, and TMA reads the other half from a multiple of 8 on")
+    return TmaOperands(a, b, out)
 
 
 def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
@@ -112,12 +109,7 @@ def scattered(problem: Problem) -> tuple[bool, bool]:
 
     That of 4-byte elements was not measured, and counts as no.
     """
-    return (False, False) if isinstance(operands_of(problem).out, tma.TmaTensor) else stored_singly(problem)
-
-
-def stored_singly(problem: Problem) -> tuple[bool, bool]:
-    """The same where TMA does not store out."""
-    if problem.out.dtype.nbytes != 2:
+    if problem.out.dtype.nbytes != 2 or isinstance(operands_of(problem).out, tma.TmaTensor):
         return False, False
     m, n, out = problem.m, problem.columns, problem.out
     return Stores.of(out, m, n).scattered, Stores.of(out.transposed, n, m).scattered

@@ -96,7 +96,7 @@ class Limits(NamedTuple):
     mn_major: whether A and B are. most: accumulators of a thread that the epilogue's code is unrolled over, as the
     problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it. scattered:
     whether out is stored element by element, as the problem stands and swapped. splits: whether CTAs may each sum a
-    part of k, which rounds otherwise than one sum does. gated: whether two columns of sums make one of out.
+    part of k, which rounds otherwise than one sum does. multiple_n: of which tile_n is one, more than 8 with a gate.
     keeps_columns: whether the transposed product is another one.
     """
 
@@ -106,8 +106,13 @@ class Limits(NamedTuple):
     out_by_tma: bool
     scattered: tuple[bool, bool] = (False, False)
     splits: bool = True
-    gated: bool = False
+    multiple_n: int = 8
     keeps_columns: bool = False
+
+    @property
+    def gated(self) -> bool:
+        """Whether two columns of sums make one of out."""
+        return self.multiple_n > 8
 
 
 class Space:
@@ -131,7 +136,7 @@ class Space:
             return False
         if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.consumers:
             return False
-        if self._limits.gated and (config.split_k > 1 or config.tile_n % 16):
+        if config.tile_n % self._limits.multiple_n or (self._limits.gated and config.split_k > 1):
             return False
         if self._limits.keeps_columns and config.swap_ab:
             return False

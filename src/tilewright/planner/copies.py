@@ -1,6 +1,6 @@
 """Operands that a kernel cannot read where they are: each call copies them to a workspace first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch
-from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.repack import RepackConfig, RepackKernel, repacking
 from tilewright.operand import contiguous_strides
 from tilewright.problem import Matrix, Problem
@@ -60,10 +59,8 @@ class Copied(NamedTuple):
         return f"each call copies {' and '.join(self.copies)} first, {cost}, since {'; '.join(self.reasons)}"
 
 
-def copied(problem: Problem, kernel: Kernel, hardware: Hardware, wanted: Sequence[str] = ()) -> Copied | None:
+def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | None:
     """The problem with copies of those operands whose layout the kernel refuses; None if it refuses for more.
-
-    wanted: operands that are copied although the kernel may take them.
 
     None also if the copies take much memory, and more than the operands, since those of a broadcast operand may be any
     number of times as large as itself, and the problem may be given to another kernel.
@@ -72,8 +69,7 @@ def copied(problem: Problem, kernel: Kernel, hardware: Hardware, wanted: Sequenc
     copies: dict[str, Matrix] = {}
     offsets: dict[str, int] = {}
     reasons, nbytes = [], 0
-    left = list(wanted)
-    while (refusal := _wanted(left, kernel) or kernel.refuses(problem, hardware)) is not None:
+    while (refusal := kernel.refuses(problem, hardware)) is not None:
         name = refusal.operand
         if name not in ("a", "b") or name in copies:
             return None
@@ -86,14 +82,6 @@ def copied(problem: Problem, kernel: Kernel, hardware: Hardware, wanted: Sequenc
     if nbytes > UNCOUNTED_BYTES and nbytes > asked.minimum_bytes and not asked.batch_invariant:
         return None
     return Copied(problem, repacking(asked, copies), offsets, nbytes, tuple(reasons))
-
-
-def _wanted(left: list[str], kernel: Kernel) -> Refusal | None:
-    """The next operand that is to be copied, as a Refusal; None if none is left."""
-    if not left:
-        return None
-    name = left.pop(0)
-    return Refusal(f"{kernel.name} reads a copy of {name} in less time", name)
 
 
 def _copy(problem: Problem, name: str) -> tuple[Matrix, int]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tilewright.model.memory.dram import BANKS_PER_CHANNEL, Dram
+from tilewright.model.memory.dram import BANKS_PER_CHANNEL
 from tilewright.model.memory.dsmem import Level
 from tilewright.plots.panels import arrow, blank, box, fill, lattice, note
 from tilewright.plots.style import (
@@ -27,34 +27,33 @@ from tilewright.plots.style import (
 
 @styled()
 def rows_and_strides(
-    dram: Dram, strides: Sequence[int], measured: Mapping[int, Mapping[int, float]], title: str
+    strides: Sequence[int],
+    bounds: Mapping[int, Sequence[float]],
+    measured: Mapping[int, Mapping[int, float]],
+    title: str,
 ) -> Figure:
-    """A bank with an open row, and the most bandwidth for reading a sector at each stride.
+    """A bank with an open row, and the bandwidth for reading a sector at each stride.
 
-    measured: bytes per second by stride, for each number of bytes that L2 may fetch.
+    bounds: the most bytes per second at each stride, for each number of bytes that L2 may fetch; measured: by stride.
     """
-    picture, (bank, rates) = figure(9, 3.4, ncols=2, width_ratios=(1, 1.2))
+    picture, (bank, rates) = figure(9, 3.6, ncols=2, width_ratios=(1, 1.3))
     _bank(bank)
-    bounds = [dram.strided_bandwidth(stride) / 1e12 for stride in strides]
-    places = range(len(strides))
-    rates.bar(places, bounds, color=[BLUE if each == bounds[0] else ORANGE for each in bounds], width=0.8)
-    for place, bound in zip(places, bounds, strict=True):
-        rates.annotate(f"{bound:.2f}", (place, bound), ha="center", va="bottom", fontsize=SMALL)
-    for marker, (fetch, found) in zip("osD^v", measured.items(), strict=False):
-        rates.plot(
-            [strides.index(stride) for stride in found], [rate / 1e12 for rate in found.values()], marker, ls="-",
-            color=INK, mec=GROUND, ms=5.5, lw=0.8, label=f"measured, L2 fetches {fetch} bytes",
-        )  # fmt: skip
-    if measured:
-        rates.legend(loc="upper right", fontsize=SMALL)
-    rates.set_xticks(places, [f"{stride:,}" for stride in strides])
+    for (fetch, bound), color, marker in zip(bounds.items(), (BLUE, ORANGE, GREEN), "osD", strict=True):
+        most = [rate / 1e12 for rate in bound]
+        rates.plot(strides, most, color=color, lw=1.6, label=f"at most, if L2 fetches {fetch} bytes")
+        if known := measured.get(fetch):
+            found = [rate / 1e12 for rate in known.values()]
+            rates.plot(list(known), found, marker, ls="", color=color, mec=INK, ms=5, label="  measured")
+    rates.set_xscale("log", base=2)
+    rates.set_xticks(strides, [f"{stride:,}" for stride in strides])
+    rates.minorticks_off()
     rates.set_xlabel("bytes from one sector to the next")
-    rates.set_ylabel("TB/s of sectors, at most")
+    rates.set_ylabel("TB/s of sectors that are wanted")
     rates.set_title(title, loc="left")
     rates.spines[["top", "right"]].set_visible(False)
-    rates.set_ylim(0, max(bounds) * 1.12)
+    rates.set_ylim(0)
     rates.grid(axis="y", color=GRID, lw=0.4)
-    rates.set_axisbelow(True)
+    rates.legend(loc="upper right", fontsize=SMALL)
     return picture
 
 

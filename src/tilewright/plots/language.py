@@ -3,6 +3,7 @@
 from matplotlib.figure import Figure
 
 from tilewright.model.llm.time import Pass
+from tilewright.plots.panels import patches
 from tilewright.plots.style import BLUE, GRAY, INK, ORANGE, SMALL, TEXT, figure, styled
 
 
@@ -22,7 +23,9 @@ def intensities(found: Pass, flops: float, bandwidth: float, title: str) -> Figu
     times.set_yticks(rows, [work.name for work in found.work])
     times.invert_yaxis()
     times.margins(x=0.14)
-    times.set_xlabel("ms of all layers; blue: bound by compute, orange: by memory")
+    times.set_xlabel("ms of all layers")
+    bounds = {colors[bound]: f"bound by {bound}" for bound in colors}
+    times.legend(handles=patches(bounds), loc="lower right", fontsize=SMALL)
     times.set_title(title, loc="left")
     ridge = flops / bandwidth
     points = [work.flops / work.nbytes for work in found.gemms]

@@ -68,11 +68,15 @@ def note(axes: Axes, row: float, column: float, text: str, *, size: float = TEXT
 
 def key(axes: Axes, meanings: Mapping[str, str]) -> None:
     """Below everything, what each color means: on a dark page, colors have no names that fit."""
-    patches = [Patch(facecolor=color, edgecolor=INK, linewidth=0.5, label=text) for color, text in meanings.items()]
     axes.legend(
-        handles=patches, loc="upper left", bbox_to_anchor=(0, 0), ncols=len(patches), fontsize=SMALL, handlelength=1.2,
-        borderaxespad=0, borderpad=0.2,
+        handles=patches(meanings), loc="upper left", bbox_to_anchor=(0, 0), ncols=len(meanings), fontsize=SMALL,
+        handlelength=1.2, borderaxespad=0, borderpad=0.2,
     )  # fmt: skip
+
+
+def patches(meanings: Mapping[str, str]) -> list[Patch]:
+    """What a legend shows of colors and their meanings."""
+    return [Patch(facecolor=color, edgecolor=INK, linewidth=0.5, label=text) for color, text in meanings.items()]
 
 
 def arrow(axes: Axes, begin: tuple[float, float], end: tuple[float, float], color: str = INK, bend: float = 0) -> None:

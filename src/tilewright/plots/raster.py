@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tilewright.model.schedules import Schedule
-from tilewright.plots.panels import blank, fill, lattice, note
+from tilewright.plots.panels import blank, fill, lattice, note, patches
 from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PALE, SMALL, figure, styled
 
 MOST_WAVES = 8
@@ -32,9 +32,13 @@ def filmstrip(found: Sequence[Schedule], extents: tuple[int, int], title: str) -
             f" in all, of {rest} more waves too" if rest > 0 else ""
         )
         strip[0].set_title(text, loc="left", fontsize=SMALL + 1, color=INK)
-    picture.suptitle(
-        f"{title}\nblue: the tiles of a wave, green: rows of A, orange: columns of B, and how many of both",
-        x=0.01, ha="left", fontsize=SMALL + 1, color=INK,
+    picture.suptitle(title, x=0.01, ha="left", fontsize=SMALL + 1, color=INK)
+    meanings = {
+        BLUE: "the tiles of a wave", PALE[BLUE]: "of earlier ones", GREEN: "rows of A", ORANGE: "columns of B",
+    }  # fmt: skip
+    picture.legend(
+        handles=patches(meanings), title="below each frame: how many rows and columns it reads",
+        loc="outside lower left", ncols=len(meanings), fontsize=SMALL, title_fontsize=SMALL, alignment="left",
     )  # fmt: skip
     return picture
 

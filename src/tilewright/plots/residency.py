@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from tilewright.errors import ArgumentValueError
 from tilewright.model.occupancy import Occupancy
 from tilewright.model.waves import Waves
-from tilewright.plots.panels import Box, blank, fill, lattice
+from tilewright.plots.panels import Box, blank, fill, key, lattice
 from tilewright.plots.style import BLUE, GRID, INK, ORANGE, PALE, RED, SMALL, TEXT, figure, styled
 
 MOST_TILES = 1 << 18
@@ -82,11 +82,12 @@ def last_wave(found: Waves, rows: float, columns: float, title: str) -> Figure:
     slots.tick_params(labelsize=SMALL)
     slots.grid(axis="y", color=GRID, lw=0.4)
     slots.set_axisbelow(True)
-    parts = [f"{found.tiles:,} tiles" + (f"; orange: the last {found.last:,}" if idle else "")]
+    meanings = {BLUE: f"{found.tiles:,} tiles, wave by wave"}
+    if idle:
+        meanings[ORANGE] = f"the last {found.last:,}"
     if found.wasted:
-        parts.append(f"red: {found.wasted:.1%} of the tiles' elements, outside the result")
-    result.text(0, found.tiles_m * 1.03, "\n".join(parts), va="top", fontsize=SMALL, color=INK)
-    result.set_ylim(found.tiles_m * 1.14, -0.01 * found.tiles_m)
+        meanings[RED] = f"outside the result: {found.wasted:.1%}"
+    key(result, meanings)
     return picture
 
 

@@ -212,17 +212,20 @@ class Stand:
                 return f"{int(wrong.sum())} elements differ from those of the untuned choice"
         return ""
 
+    def pointers(self, number: int) -> list[int]:
+        """The addresses of a set's operands, in order; 0 for what the Problem lacks."""
+        first = self._base + number * self.set_bytes
+        return [
+            first + self._places[name].offset + self._places[name].origin if name in self._places else 0
+            for name in operand_names(self.problem.epilogue.expression)
+        ]
+
     def _launcher(self, candidate: Candidate, compiled: CompiledKernel) -> "_Launcher":
         launch = candidate.launch
-        names = operand_names(self.problem.epilogue.expression)
         executable = self.backend.prepare(compiled, launch.shape, launch.arguments)
         addresses = []
         for number in range(self.sets):
-            first = self._base + number * self.set_bytes
-            by_name = [
-                first + self._places[name].offset + self._places[name].origin if name in self._places else 0
-                for name in names
-            ]
+            by_name = self.pointers(number)
             exchanged = [by_name[role] for role in EXCHANGED] + by_name[len(EXCHANGED) :]
             addresses.append(exchanged if launch.exchanged else by_name)
         return _Launcher(executable, addresses, 1.0 if "c" in self._places else 0.0)
@@ -262,8 +265,12 @@ class GpuStand(Stand):
         self._until.close()
 
     def work(self, candidate: Candidate, compiled: CompiledKernel, until: ExitStack) -> Work:
-        """Replays of a graph that takes the sets in turn."""
-        launch, turn = self._launcher(candidate, compiled), count()
+        """Replays of a graph of a candidate's launches that takes the sets in turn."""
+        return self.replays(self._launcher(candidate, compiled), until)
+
+    def replays(self, launch: Callable[[int, int], object], until: ExitStack) -> Work:
+        """Replays of a graph of `launch(set, stream)` that takes the sets in turn."""
+        turn = count()
 
         def next_set(stream: int) -> None:
             launch(next(turn) % self.sets, stream)

@@ -90,5 +90,5 @@ def test_a_kernel_that_the_chip_cannot_run_is_refused():
 
 
 def test_a_unit_that_does_not_multiply_the_type_is_refused():
-    with pytest.raises(ArgumentValueError, match="unit='wgmma' of A100 has no rate for bf16"):
+    with pytest.raises(ArgumentValueError, match="unit='wgmma' of A100 has no known rate for bf16"):
         roofs(CHIPS["A100"], "wgmma", bf16, cut(64, 64, 64, (64, 64)))

@@ -33,8 +33,9 @@ DATA = ("zeros", "constant", "bits:0", "bits:25", "bits:50", "bits:75", "randn")
 PROTOCOL = Settled(cycles=2, slice_seconds=2.4)
 """Each is measured for 1.2 seconds after 1.2 seconds of itself, four times: 67 seconds for all of DATA."""
 
-MakeStand = Callable[[Numbers], AbstractContextManager[TimedStand]]
-"""A function that makes a place for candidates, whose operands hold the numbers of the given function."""
+MakeStand = Callable[[Numbers | None], AbstractContextManager[TimedStand]]
+"""A function that makes a place for candidates, whose operands hold the numbers of the given function, or random ones.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def check(problem: Problem, wanted: Sequence[str], report: Progress = lambda sha
     for number, data in enumerate(wanted):
         report(number / len(wanted), data)
         with Stand(problem, emulator, numbers=partial(numbers, data)) as stand:
-            _verified(problem, stand)
+            verified(untuned(problem, emulator.hardware), stand)
 
 
 def measure(
@@ -108,7 +109,8 @@ def measure(
         for data in wanted:
             report(0.0, f"preparing {data}")
             stand = until.enter_context(make(partial(numbers, data)))
-            works[data] = stand.work(*_verified(problem, stand), until)
+            candidate = untuned(problem, stand.hardware)
+            works[data] = stand.work(candidate, verified(candidate, stand), until)
         sensors, cycles = until.enter_context(Sensors()), []
         for cycle in protocol.measure(works, sensors):
             cycles.append(cycle)
@@ -116,13 +118,12 @@ def measure(
         return [_power(data, cycles, problem.flops) for data in works]
 
 
-def _verified(problem: Problem, stand: Stand | TimedStand) -> tuple[Candidate, CompiledKernel]:
-    """The planner's choice for the problem, whose result is right on the stand."""
-    candidate = untuned(problem, stand.hardware)
+def verified(candidate: Candidate, stand: Stand | TimedStand) -> CompiledKernel:
+    """A candidate, compiled; a TilewrightError if its result on the stand is wrong."""
     compiled = build(candidate.source, stand.hardware.arch)
     if stand.fault(candidate, compiled):
         raise wrong_result(compiled.name, stand.hardware.name)
-    return candidate, compiled
+    return compiled
 
 
 def _power(data: str, cycles: Sequence[Cycle], flops: float) -> Power:

@@ -1,7 +1,6 @@
 """The bandwidth of GMEM by stride: one sector in so many bytes is read, and all others are left out.
 
-The model beside it is `tilewright.model.memory.dram`. What L2 fetches for a sector that it lacks may be more than that
-sector; CUDA has a limit for it, which the driver takes as a hint.
+What L2 fetches for a sector may be more, and is set as well. The model beside it is `tilewright.model.memory.dram`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,11 +18,9 @@ from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.source import TranslationUnit, translation_unit
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.model.chips import chip_named
-from tilewright.model.memory.dram import dram_of
+from tilewright.model.memory.dram import FETCHES, dram_of
 
 STRIDES = (32, 64, 96, 128, 256, 512, 1024, 2048, 4096)
-FETCHES = (32, 64, 128)
-"""Bytes that L2 may fetch for a sector."""
 BYTES = 1 << 35
 """Of memory that is read through: even the sectors of the largest stride do not fit into L2."""
 THREADS, CTAS, IN_FLIGHT = 512, 4, 8
@@ -101,4 +98,4 @@ def measure(wanted: Sequence[Case], runner: Runner, nbytes: int = BYTES) -> Iter
     for case in wanted:
         seconds = run(case, kernel, runner, nbytes)
         found = None if seconds is None else nbytes // case.stride * SECTOR_BYTES / seconds
-        yield Bandwidth(case.stride, case.fetch, found, dram.strided_bandwidth(case.stride))
+        yield Bandwidth(case.stride, case.fetch, found, dram.strided_bandwidth(case.stride, case.fetch))

@@ -89,6 +89,7 @@ def check(
       tilewright check wgmma_basic 128 128 64
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
+      tilewright check wgmma --epilogue "silu(acc) * scale" --operand scale=m,1 --outputs amax,column_sums
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
       tilewright check lib.ptx --entry sum --block 64 --shared-bytes 64 --arg 5
       tilewright check lib.ptx --entry scale --block 64 --ignore race@scale.cu:9

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import ActivationOption, DTypeName, K, M, N, OwnLayoutOption, shape_of
+from tilewright.cli.options import (
+    ActivationOption,
+    DTypeName,
+    EpilogueOption,
+    GateOption,
+    K,
+    M,
+    N,
+    OperandOption,
+    OutputsOption,
+    OwnLayoutOption,
+    expression_of,
+    shape_of,
+)
 from tilewright.cli.output import prints_apart, progress
 from tilewright.errors import ArgumentValueError
 
@@ -34,6 +47,10 @@ class ProductOptions:
     layout: OwnLayoutOption = None
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = True
     activation: ActivationOption = None
+    epilogue: EpilogueOption = None
+    operand: OperandOption = None
+    gate: GateOption = None
+    outputs: OutputsOption = None
 
     def refuse_for_a_file(self) -> None:
         """Raise an ArgumentValueError if an option of a product is given."""
@@ -46,6 +63,10 @@ class ProductOptions:
             "--layout": self.layout,
             "--no-bias": not self.bias,
             "--activation": self.activation,
+            "--epilogue": self.epilogue,
+            "--operand": self.operand,
+            "--gate": self.gate,
+            "--outputs": self.outputs,
         }
         if named := [option for option, value in given.items() if value]:
             are = "are" if len(named) > 1 else "is"
@@ -56,12 +77,13 @@ class ProductOptions:
 
     def wanted(self) -> dict[str, Any]:
         """The arguments for `tilewright.checking.kernels.checks_of`."""
+        plain = {"bias": self.bias, "activation": self.activation and self.activation.value}
+        expression = expression_of(self.epilogue, self.operand, self.gate, self.outputs, activation=self.activation)
         return {
+            **(expression or plain),
             "shape": shape_of(self.m, self.n, self.k),
             "dtype": self.dtype and self.dtype.value,
             "layout": self.layout and self.layout.value,
-            "bias": self.bias,
-            "activation": self.activation and self.activation.value,
         }
 
 

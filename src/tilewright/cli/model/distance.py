@@ -39,7 +39,7 @@ def dram(
       tilewright model dram --plot dram.svg
     """
     from tilewright.model.chips import chip_named
-    from tilewright.model.memory.dram import ROW_BYTES, ROW_CYCLE, dram_of, walk
+    from tilewright.model.memory.dram import FETCHES, ROW_BYTES, ROW_CYCLE, dram_of, walk
     from tilewright.rounding import natural
 
     gpu = chip_named(chip, "--chip")
@@ -56,12 +56,15 @@ def dram(
         if case["measured"] is not None:
             measured.setdefault(case["fetch"], {})[case["stride"]] = case["measured"]
     strides = sorted({stride for rates in measured.values() for stride in rates}) or STRIDES
-    bounds = {stride: found.strided_bandwidth(stride) for stride in strides}
+    bounds = {fetch: [found.strided_bandwidth(stride, fetch) for stride in strides] for fetch in FETCHES}
     title = f"{gpu.memory} of {gpu.name}"
     content: dict[str, Any] = {
         "chip": gpu.name, **found._asdict(), "row_bytes": ROW_BYTES, "row_cycle": ROW_CYCLE,
         "walks": [{"banks": count, "down": down, **each.as_dict()} for (count, down), each in walks.items()],
-        "strides": [{"stride": stride, "bandwidth": bound} for stride, bound in bounds.items()],
+        "strides": [
+            {"stride": stride, "fetch": fetch, "bandwidth": bound}
+            for fetch, rates in bounds.items() for stride, bound in zip(strides, rates, strict=True)
+        ],
         "measured": cases,
     }  # fmt: skip
 
@@ -71,11 +74,12 @@ def dram(
             "KiB of open rows": found.banks * ROW_BYTES >> 10,
             "rows opened in a microsecond, at most": f"{found.row_rate / 1e6:,.0f}",
         })  # fmt: skip
-        shown = [("a sector in bytes", *(f"{stride:,}" for stride in bounds)),
-                 ("TB/s of sectors, at most", *(f"{bound / 1e12:.2f}" for bound in bounds.values())),
-                 *((f"measured, {fetch} bytes fetched",
-                    *(f"{rates[stride] / 1e12:.2f}" if stride in rates else "-" for stride in bounds))
-                   for fetch, rates in measured.items())]  # fmt: skip
+        shown = [("TB/s, for one sector in bytes", *(f"{stride:,}" for stride in strides))]
+        for fetch, rates in bounds.items():
+            shown.append((f"L2 fetches {fetch}: at most", *(f"{rate / 1e12:.2f}" for rate in rates)))
+            if known := measured.get(fetch):
+                rated = (f"{known[stride] / 1e12:.2f}" if stride in known else "-" for stride in strides)
+                shown.append(("  measured", *rated))
         columns(shown, indent=2, gap=2, headings=1)
         console().print(f"\n{rows} x {across} elements of {element_bytes} bytes", style="italic", markup=False)
         lines = [("walk", "banks", "sectors", "rows opened", "sectors a row")]
@@ -89,7 +93,7 @@ def dram(
     def draw() -> "Figure":
         from tilewright.plots.distance import rows_and_strides
 
-        return rows_and_strides(found, strides, measured, f"one sector of each stride, {title}")
+        return rows_and_strides(strides, bounds, measured, f"one sector of each stride, {title}")
 
     output.show(content, show, draw)
 
@@ -133,6 +137,7 @@ def dsmem(output: PictureOptions, record: Record = None, chip: Chip = "H200") ->
             return
         by_model: dict[tuple[str, str], int | None] = {(level.name, "load"): level.clocks for level in found}
         by_model |= {(level.name, "atomic"): level.atomic for level in found}
+        by_model["SMEM", "index"] = found[0].clocks
         console().print("\nclocks of a step of a chain, measured on each SM", style="italic", markup=False)
         rows = [("chain", "model", "median", "least", "most")]
         rows += [

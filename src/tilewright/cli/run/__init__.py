@@ -24,6 +24,7 @@ from tilewright.cli.options import (
     M,
     N,
     OperandOption,
+    OutputsOption,
     Seed,
     expression_of,
     shape_of,
@@ -60,6 +61,7 @@ def run(
     epilogue: EpilogueOption = None,
     operand: OperandOption = None,
     gate: GateOption = None,
+    outputs: OutputsOption = None,
     backend: BackendOption = BackendName.auto,
     seed: Seed = 0,
     as_json: Json = False,
@@ -74,6 +76,7 @@ def run(
       tilewright run 4096 4096 4096 --dtype bf16
       tilewright run 300 200 100 --kernel mma --layout tn --bias --activation gelu
       tilewright run 256 256 256 --epilogue "gelu(acc + bias) * scale" --operand bias=n --operand scale=m,1
+      tilewright run 256 256 256 --gate stacked --activation silu --outputs amax,column_sums
       tilewright run 256 256 256 --backend emulator --json
     """
     shape = shape_of(m, n, k)
@@ -90,7 +93,7 @@ def run(
         dtype=kind,
         out_dtype=dtypes.parse(out_dtype.value, "--out-dtype") if out_dtype else kind,
         layout=layout.value,
-        **(expression_of(epilogue, operand, gate, bias=bias, activation=activation) or plain),
+        **(expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation) or plain),
     )
     outcome = _on_gpu(product, kernel, seed) if on_gpu else _emulated(product, shape or EMULATED_SHAPE, kernel, seed)
     if as_json:
@@ -118,15 +121,16 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     from tilewright.cli.run.placement import gpu_placement
 
     product.require_memory()
-    operands = product.operands(seed)
+    operands, written = product.operands(seed), product.outputs()
     placement = gpu_placement(product.dtype)
-    arrays = {name: placement.from_numpy(array) for name, array in operands.items()}
+    arrays = {name: placement.from_numpy(array) for name, array in (operands | written).items()}
     # NaN shows elements that were not written.
     out = placement.from_numpy(np.full((product.m, product.columns), np.nan, product.out_dtype.numpy_dtype))
     a, b, added = arrays["a"], arrays["b"], product.added(arrays)
     planned = plan(a, b, **added, **product.epilogue, out=out, kernel=kernel, backend="gpu")
     planned(a, b, **added, out=out)
-    comparison = product.verify(placement.to_numpy(out), operands, planned.accumulator)
+    written = {name: placement.to_numpy(arrays[name]) for name in written}
+    comparison = product.verify(placement.to_numpy(out), operands | written, planned.accumulator)
     outcome = _outcome(product, planned, comparison, planned.reason)
     if planned.kernel is not None:
         _time(planned, lambda stream: planned(a, b, **added, out=out, stream=stream), outcome)
@@ -197,7 +201,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
             seconds = emulation_seconds(choice.kernel, config, small.problem, H200)
             report = _paced(bar, seconds, len(choice.launches(H200)))
         backend = EmulatedBackend(H200, count_memory=True, progress=report)
-        operands = small.operands(seed)
+        operands = small.operands(seed) | small.outputs()
         a, b, added = operands["a"], operands["b"], small.added(operands)
         planned = plan(
             a,
@@ -262,6 +266,7 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "layout": product.layout,
         "epilogue": product.epilogue.get("epilogue"),
         "gate": product.epilogue.get("gate"),
+        "outputs": [] if product.expression is None else list(product.expression.outputs),
         "verified": comparison.verified,
         # JSON has no NaN, the value of an element that was not written.
         "relative_error": comparison.relative_error if isfinite(comparison.relative_error) else None,

@@ -219,6 +219,14 @@ class ExpressionRow {
     }
   }
 
+  // The first `inside` of two results.
+  __device__ __forceinline__ void see(float2 values, int inside) const {
+    if constexpr (has_maximum) {
+      if (inside > 0) maximum.see(values.x);
+      if (inside > 1) maximum.see(values.y);
+    }
+  }
+
  public:
   __device__ __forceinline__ ExpressionRow(const GemmParameters& parameters, int batch, int row)
       : operands(parameters, matrices(parameters, 0), batch, row),
@@ -233,10 +241,21 @@ class ExpressionRow {
     const float2 acc = make_float2(scaled(alpha, first), scaled(alpha, second));
     const float2 values = operands.template apply<Expression>(acc, column, inside);
     if constexpr (has_sums) sums.put(acc, column, inside);
-    if constexpr (has_maximum) {
-      if (inside > 0) maximum.see(values.x);
-      if (inside > 1) maximum.see(values.y);
+    see(values, inside);
+    return values;
+  }
+
+  // The values of `column` of out and the next, from the accumulators of both halves of a stacked
+  // B; `inside` of them exist.
+  __device__ __forceinline__ float2 gate_pair(float2 x, float2 y, int column, int inside) const {
+    x = make_float2(scaled(alpha, x.x), scaled(alpha, x.y));
+    y = make_float2(scaled(alpha, y.x), scaled(alpha, y.y));
+    const float2 values = operands.template apply<Expression>(x, column, inside, y);
+    if constexpr (has_sums) {
+      sums.put(x, column, inside);
+      sums.put(y, column + half, inside);
     }
+    see(values, inside);
     return values;
   }
 
@@ -252,9 +271,7 @@ class ExpressionRow {
     } else if constexpr (has_sums) {
       sums.put(acc, 2 * column, 2 * inside);
     }
-    if constexpr (has_maximum) {
-      if (inside > 0) maximum.see(value);
-    }
+    see(make_float2(value, 0.0f), minimum(inside, 1));
     return value;
   }
 };

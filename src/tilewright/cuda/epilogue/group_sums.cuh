@@ -11,9 +11,9 @@
 
 namespace tilewright {
 
-// Whether the expression of a Config also sums columns.
+// Whether a Config's expression also sums columns.
 template <class Config>
-concept HasColumnSums = requires { requires Config::Expression::sums_columns; };
+concept HasColumnSums = requires { requires Config::sums_columns; };
 
 constexpr int rows_of_group = 16;
 
@@ -42,8 +42,9 @@ class GroupSums {
 };
 
 // The same from a warp that has the group's rows as mma and wgmma leave them: a lane has rows
-// lane / 4 and 8 more, and two columns of each block of eight.
-template <class Config, int blocks>
+// lane / 4 and 8 more, and two columns of each block of eight: lane % 4 * 2 and the next if these
+// are `neighbors`, and else lane % 4 and the fourth from it.
+template <class Config, int blocks, bool neighbors>
 class WarpGroupSums {
   GroupSums<Config> group;
   int column;  // the first of the warp
@@ -64,7 +65,7 @@ class WarpGroupSums {
       }
     }
     const int block = first_block + lane / 8, second = lane / 4 % 2;
-    const int inside = HasGate<Config> ? lane % 4 + second * 4 : lane % 4 * 2 + second;
+    const int inside = neighbors ? lane % 4 * 2 + second : lane % 4 + second * 4;
     if (block < blocks) group.put(column + block * 8 + inside, pending[0]);
   }
 
@@ -73,8 +74,7 @@ class WarpGroupSums {
                                            int first_column)
       : group(parameters, batch, row), column(first_column) {}
 
-  // The values of a block in the lane's two rows. Its columns are lane % 4 * 2 and the next; behind
-  // a gate lane % 4 and the fourth from it. Blocks come in order, and all lanes bring theirs.
+  // The values of a block in the lane's two rows. Blocks come in order, and all lanes bring theirs.
   __device__ __forceinline__ void add(int block, float2 upper, float2 lower) {
     pending[block % 4 * 2] = __fadd_rn(upper.x, lower.x);
     pending[block % 4 * 2 + 1] = __fadd_rn(upper.y, lower.y);

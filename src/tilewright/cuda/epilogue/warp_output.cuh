@@ -41,6 +41,8 @@ class WarpOutput {
   using Output = typename Config::Output;
   using Word = typename PairWord<Output>::type;
   static constexpr int blocks = Config::out_columns / 8, pairs = blocks * 2;  // of a lane
+  // Whether a lane has neighboring columns of out, as it has of sums.
+  static constexpr bool has_neighbors = !HasGate<Config> || IsStacked<Config>;
   static_assert(!Config::vector_stores || Config::out_pairs);
   static_assert(!Config::out_by_columns || (Config::out_pairs && !Config::tma_epilogue));
   static_assert(!Config::chunk_stores || !(Config::vector_stores || Config::out_by_columns));
@@ -130,14 +132,22 @@ class WarpOutput {
   using Sums = float[2 * pairs * sums_per_column<Config>];
 
   // Applies the expression to the lane's columns of a block in one of its two rows; returns their
-  // values. Behind a gate they are not `column` and the next.
+  // values. Behind a gate of neighbors they are not `column` and the next.
   __device__ __forceinline__ float2 finish_block(Word (&words)[pairs], const Sums& accumulators,
                                                  const EpilogueRow<Config>& epilogue_row,
                                                  const WarpTile& at, int row, int column, int block,
                                                  int half) const {
     float2 values;
     Word& word = words[block * 2 + half];
-    if constexpr (HasGate<Config>) {
+    const int inside = columns_inside(row + half * 8, column) - block * 8;
+    if constexpr (IsStacked<Config>) {
+      // The sums have the pairs' first columns in the first half of their blocks.
+      const float* x = &accumulators[(block * 2 + half) * 2];
+      const float* y = x + 2 * pairs;
+      values = epilogue_row.expression.gate_pair(make_float2(x[0], x[1]), make_float2(y[0], y[1]),
+                                                 column + block * 8, inside);
+      word = word_of<Output>(values.x, values.y);
+    } else if constexpr (HasGate<Config>) {
       // Of each of two blocks of sums, a lane has one column of out.
       const int of_lane = at.column + lane % 4 + block * 8;
       const int left = columns_inside(row + half * 8, of_lane);
@@ -147,9 +157,7 @@ class WarpOutput {
       word = gathered(values.x, values.y);
     } else {
       const float* sums = &accumulators[(block * 2 + half) * 2];
-      const int inside = columns_inside(row + half * 8, column);
-      values =
-          epilogue_row.expression.finish(sums[0], sums[1], column + block * 8, inside - block * 8);
+      values = epilogue_row.expression.finish(sums[0], sums[1], column + block * 8, inside);
       word = word_of<Output>(values.x, values.y);
     }
     return values;
@@ -161,7 +169,7 @@ class WarpOutput {
                                                  const Epilogue<Config>& epilogue, int row,
                                                  int column) const {
     const EpilogueRow<Config> rows[2] = {epilogue.at_row(row), epilogue.at_row(row + 8)};
-    WarpGroupSums<Config, blocks> sums(parameters, at.batch, at.row, at.column);
+    WarpGroupSums<Config, blocks, has_neighbors> sums(parameters, at.batch, at.row, at.column);
 #pragma unroll
     for (int block = 0; block < blocks; ++block) {
       float2 values[2];

@@ -88,8 +88,8 @@ struct Accumulators {
     for (int i = 0; i < Config::warp_m / 16; ++i) {
       const int row = m + i * 16 + threadIdx.x % 32 / 4;
       const EpilogueRow<Config> rows[2] = {epilogue.at_row(row), epilogue.at_row(row + 8)};
-      WarpGroupSums<Config, Config::warp_n / 8 / of_sums> sums(parameters, epilogue.batch,
-                                                               m + i * 16, n / of_sums);
+      WarpGroupSums<Config, Config::warp_n / 8 / of_sums, !HasGate<Config>> sums(
+          parameters, epilogue.batch, m + i * 16, n / of_sums);
 #pragma unroll
       for (int j = 0; j < Config::warp_n / 8; j += of_sums) {
         float2 values[2] = {};

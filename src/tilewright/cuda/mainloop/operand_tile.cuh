@@ -67,7 +67,7 @@ class TileCopy {
     for (int i = 0; i < elements; ++i) {
       const uint32_t bits = i < valid ? element->bits : 0;
       chunk[i / 2] = i % 2 ? chunk[i / 2] | bits << 16 : bits;
-      Cursor::step(element, cursor.column_stride);
+      cursor.to_next(element, i);
     }
   }
 };

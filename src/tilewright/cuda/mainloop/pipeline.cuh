@@ -22,14 +22,6 @@ struct RingPosition {
   }
 };
 
-// The arrivals that make a slot full: those that a Config names, or that of the thread that
-// announces the bytes of TMA.
-template <class Config>
-__device__ constexpr int fill_arrivals() {
-  if constexpr (requires { Config::fill_arrivals; }) return Config::fill_arrivals;
-  return 1;
-}
-
 // A slot is full when all bytes of its stage have arrived in this CTA. It is empty when it has been
 // read by the consumers of every CTA to which this CTA's producer writes.
 template <class Config>
@@ -58,7 +50,7 @@ class Pipeline {
   // Called by one thread, before `ClusterPlace::sync` (rule 5).
   __device__ __forceinline__ void init() const {
     for (int slot = 0; slot < Config::stages; ++slot) {
-      mbarrier_init(full + 8 * slot, fill_arrivals<Config>());  // the bytes are counted besides
+      mbarrier_init(full + 8 * slot, 1);  // the producer's arrival; the bytes are counted besides
       mbarrier_init(empty + 8 * slot, Config::consumers * partners);
     }
     fence_mbarrier_init();
@@ -74,22 +66,12 @@ class Pipeline {
     }
   }
 
-  // Producer: announces bytes for a slot that is empty. Returns the barrier that the copies signal.
-  __device__ __forceinline__ uint32_t expect(const Position& at, uint32_t bytes) const {
-    mbarrier_arrive_expect_tx(full + 8 * at.slot, bytes);
-    return full + 8 * at.slot;
-  }
-
   // Producer: waits until the slot is empty and announces its bytes. Returns the barrier that the
   // copies signal.
   __device__ __forceinline__ uint32_t begin_fill(const Position& at) const {
     wait_empty(at);
-    return expect(at, Config::stage_bytes);
-  }
-
-  // Producer: what the thread has stored in the slot is complete.
-  __device__ __forceinline__ void fill(const Position& at) const {
-    mbarrier_arrive(full + 8 * at.slot);
+    mbarrier_arrive_expect_tx(full + 8 * at.slot, Config::stage_bytes);
+    return full + 8 * at.slot;
   }
 
   // Producer, after its last fill: waits until no CTA of the cluster arrives here anymore (rule

@@ -10,8 +10,8 @@ namespace tilewright {
 
 // One thread's way through the tiles. In each pass the threads take `rows_per_pass` neighboring
 // rows, and each thread takes `elements` neighbors of a row. After the passes of one tile come
-// those of the next, even beyond the end of k. stacked: rows come in pairs, `apart` elements apart,
-// and mn_stride leads from pair to pair.
+// those of the next, even beyond the end of k. stacked: along mn, what is 2i in a tile and what is
+// 2i + 1 lie `apart` elements apart, and mn_stride leads from pair to pair.
 template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads,
           bool stacked = false>
 struct TileCursor {
@@ -22,27 +22,39 @@ struct TileCursor {
   static constexpr int passes = rows / rows_per_pass;
   static_assert(threads_per_row * elements == columns);
   static_assert(rows_per_pass * threads_per_row == threads && passes * rows_per_pass == rows);
-  static constexpr int rows_per_stride = stacked ? 2 : 1;
-  static_assert(!stacked || (k_major && rows_per_pass % 2 == 0));
+  static constexpr bool paired_columns = stacked && !k_major;
+  static constexpr int rows_per_stride = stacked && k_major ? 2 : 1;
+  static constexpr int columns_per_stride = paired_columns ? 2 : 1;
+  static_assert(rows_per_pass % rows_per_stride == 0);
 
   // This thread's first element of the next pass, which may lie outside the matrix.
   const Element* source;
-  const int64_t row_stride, column_stride;
+  const int64_t row_stride, column_stride, apart;
   const int first_row, column;  // this thread's place in the tile in pass 0
   int rows_left, columns_left;  // in the matrix, from there on
 
   // The tiles start at row or column `mn_start` of `matrix`, whose size is (mn, k).
   __device__ __forceinline__ TileCursor(const Element* matrix, int64_t mn_stride, int64_t k_stride,
-                                        int mn_start, int mn, int k, int64_t apart = 0)
+                                        int mn_start, int mn, int k, int64_t of_pair = 0)
       : row_stride(k_major ? mn_stride : k_stride),
         column_stride(k_major ? k_stride : mn_stride),
+        apart(of_pair),
         first_row(threadIdx.x / threads_per_row),
         column(threadIdx.x % threads_per_row * elements),
         rows_left((k_major ? mn - mn_start : k) - first_row),
         columns_left((k_major ? k : mn - mn_start) - column) {
-    source = matrix + mn_start / rows_per_stride * mn_stride +
-             first_row / rows_per_stride * row_stride + column * column_stride;
-    if constexpr (stacked) source += first_row % 2 * apart;
+    source = matrix + mn_start / (stacked ? 2 : 1) * mn_stride +
+             first_row / rows_per_stride * row_stride + column / columns_per_stride * column_stride;
+    if constexpr (stacked) source += (k_major ? first_row : column) % 2 * apart;
+  }
+
+  // Moves a pointer from element `i` of this thread, which is one of `elements`, to the next.
+  __device__ __forceinline__ void to_next(const Element*& element, int i) const {
+    if constexpr (paired_columns) {
+      step(element, i % 2 ? column_stride - apart : apart);
+    } else {
+      step(element, column_stride);
+    }
   }
 
   // This thread's row of the tile in `pass`.

@@ -16,32 +16,44 @@
 namespace tilewright {
 
 // One operand of a tile, as this CTA loads it: the k-blocks whose turn it is, for all of the `ctas`
-// CTAs that share it. stacked: rows come in pairs, half of the operand apart; the map's dimensions
-// are those along k, of a pair, and of pairs.
+// CTAs that share it. stacked: half of the tile is from each half of the operand.
 template <class Operand, int ctas, bool stacked = false>
 struct Source {
-  static_assert(!stacked || !Operand::mn_major);
+  static constexpr int parts = stacked ? 2 : 1;
   const TensorMap& map;
   bool once;         // nothing of it is read twice
   uint64_t policy;   // of L2, if so
   int turn;          // of this CTA
   uint16_t sharing;  // ranks of the CTAs
+  int half = 0;      // of the operand's extent along mn, if it is stacked
+
+  // Where a part of the tile begins.
+  __device__ __forceinline__ int begin_of(int part, int mn) const {
+    return stacked ? mn / 2 + part * half : mn;
+  }
 
   // Calls box(bytes from the start of the tile, x, y) for the boxes of `spans` spans from k on.
-  // K-major spans are one box, MN-major ones as many as they have panels.
+  // K-major spans are one box for each part, MN-major ones as many as they have panels.
   template <int spans, class Box>
   __device__ __forceinline__ void for_each_box(int mn, int k_block, int k, Box box) const {
     if (k_block % ctas != turn) return;
 #pragma unroll
     for (int span = 0; span < spans; ++span) {
       if constexpr (Operand::mn_major) {
+        constexpr int panels = Operand::panels / parts;  // of a part
+        static_assert(panels * parts == Operand::panels);
 #pragma unroll
         for (int panel = 0; panel < Operand::panels; ++panel) {
           box(span * Operand::bytes + panel * Operand::panel_bytes,
-              mn + panel * Operand::panel_rows, k + span * Operand::tile_k);
+              begin_of(panel / panels, mn) + panel % panels * Operand::panel_rows,
+              k + span * Operand::tile_k);
         }
       } else {
-        box(span * Operand::bytes, k + span * Operand::tile_k, mn);
+#pragma unroll
+        for (int part = 0; part < parts; ++part) {
+          box(span * Operand::bytes + part * (Operand::bytes / parts), k + span * Operand::tile_k,
+              begin_of(part, mn));
+        }
       }
     }
   }
@@ -50,10 +62,6 @@ struct Source {
   __device__ __forceinline__ void load(uint32_t tile, int mn, int k_block, int k, int batch,
                                        uint32_t barrier) const {
     for_each_box<spans>(mn, k_block, k, [&](uint32_t at, int x, int y) {
-      if constexpr (stacked) {
-        batch = y / 2;
-        y = 0;
-      }
       if constexpr (ctas > 1) {
         if (once) {
           tma_load_multicast(tile + at, map, x, y, batch, barrier, sharing, policy);
@@ -72,9 +80,8 @@ struct Source {
 
   template <int spans>
   __device__ __forceinline__ void prefetch(int mn, int k_block, int k, int batch) const {
-    for_each_box<spans>(mn, k_block, k, [&](uint32_t, int x, int y) {
-      tma_prefetch(map, x, stacked ? 0 : y, stacked ? y / 2 : batch);
-    });
+    for_each_box<spans>(mn, k_block, k,
+                        [&](uint32_t, int x, int y) { tma_prefetch(map, x, y, batch); });
   }
 };
 
@@ -92,7 +99,7 @@ __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline
   const Source<OperandA<Config>, Config::cluster_n> a{map_a, tiles.reads_a_once(), policy, place.n,
                                                       sharing_a};
   const Source<OperandB<Config>, Config::cluster_m, IsStacked<Config>> b{
-      map_b, tiles.reads_b_once(), policy, place.m, sharing_b};
+      map_b, tiles.reads_b_once(), policy, place.m, sharing_b, parameters.n / 2};
   const bool batched = parameters.batch_count > 1;
   const bool a_broadcast = batched && is_broadcast(parameters, parameters.a);
   const bool b_broadcast = batched && is_broadcast(parameters, parameters.b);

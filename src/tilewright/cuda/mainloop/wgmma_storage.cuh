@@ -21,17 +21,6 @@ struct Slots : Staging<Config::staging_bytes> {
   uint64_t empty[Config::stages];
 };
 
-// In each slot, what follows the rows of 128 bytes of operands that are read by rows
-// (mainloop/row_source.cuh): 16 bytes of each.
-template <class Config>
-struct RowEnds {};
-
-template <class Config>
-  requires(Config::row_ends > 0)
-struct RowEnds<Config> {
-  alignas(16) uint8_t row_ends[Config::stages][Config::row_ends * 16];
-};
-
 // The partial sums that the other CTAs of a cluster send (epilogue/cluster_sum.cuh).
 template <int bytes>
 struct PartialSums {
@@ -44,7 +33,7 @@ struct PartialSums<0> {};
 
 // All of a CTA's SMEM.
 template <class Config>
-struct Storage : Slots<Config>, RowEnds<Config>, PartialSums<Config::sum_bytes> {};
+struct Storage : Slots<Config>, PartialSums<Config::sum_bytes> {};
 
 // One span of an operand's tile: 64 elements along k.
 template <class Config>

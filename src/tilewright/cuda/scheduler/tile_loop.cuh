@@ -17,6 +17,10 @@ class TileLoop {
   int clusters_m, clusters_n;  // number of clusters' tiles along m and n
   int batches, group_m;
 
+  __device__ __forceinline__ uint32_t all() const {
+    return static_cast<uint32_t>(clusters_m) * clusters_n * batches;
+  }
+
  public:
   struct Tile {
     int row, column, batch;  // place of its first element in out
@@ -43,19 +47,10 @@ class TileLoop {
     k_blocks = Config::split_k == 1 ? all : (all - place.part - 1) / Config::split_k + 1;
   }
 
-  // The first tile that this CTA computes, and the one after another; those up to `all()` exist.
-  static __device__ __forceinline__ uint32_t first() { return blockIdx.x / Place::size; }
-  static __device__ __forceinline__ uint32_t after(uint32_t index) {
-    return index + gridDim.x / Place::size;
-  }
-  __device__ __forceinline__ uint32_t all() const {
-    return static_cast<uint32_t>(clusters_m) * clusters_n * batches;
-  }
-
   // Calls body(index) for each tile that this CTA computes.
   template <class Body>
   __device__ __forceinline__ void for_each_tile(Body body) const {
-    for (uint32_t i = first(); i < all(); i = after(i)) body(i);
+    for (uint32_t i = blockIdx.x / Place::size; i < all(); i += gridDim.x / Place::size) body(i);
   }
 
   // Where tile `index` lies. The divisions take some hundred clocks: they are done where this is

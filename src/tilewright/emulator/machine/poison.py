@@ -7,7 +7,6 @@ import numpy as np
 from tilewright.emulator.lanes import Active, Array, Group
 from tilewright.emulator.machine.access import of_parts
 from tilewright.emulator.machine.wave import Wave
-from tilewright.emulator.program.program import bank_dtype
 from tilewright.emulator.semantics.scalars import Values
 from tilewright.emulator.semantics.unset_bits import whole
 
@@ -22,7 +21,7 @@ class Poison:
         self._wave = wave
         suspects, without_value = len(wave.program.suspects), wave.program.without_value
         self._tell, self._heard = wave.tell, wave.tell.hear("used_without_value")
-        self._dtypes = [np.dtype(bank_dtype(register)) for register in wave.program.suspects]
+        self._dtypes = wave.program.suspect_dtypes
         self._unset: dict[int, Array] = {}  # by the suspects that have ever lacked a value
         self.doubtful = [self._heard and number < without_value for number in range(suspects)]
         for number in np.flatnonzero(self.doubtful).tolist():

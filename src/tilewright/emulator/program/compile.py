@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 import tilewright.emulator.program.emitters  # noqa: F401  (the emitters register themselves)
 from tilewright.emulator.errors import UnsupportedInstruction
 from tilewright.emulator.program.blocks import build_blocks
-from tilewright.emulator.program.program import Program, place_registers
+from tilewright.emulator.program.program import Program, bank_dtype, place_registers
 from tilewright.emulator.program.suspects import suspect_registers
 from tilewright.emulator.program.tracing import sites_at
 from tilewright.emulator.program.writer import BlockWriter
@@ -61,6 +63,7 @@ def compile_entry(module: Module, name: str, traced: Sequence[str] = ()) -> Prog
     place_registers(program)
     suspects, program.without_value = suspect_registers(blocks)
     program.suspects = {register: number for number, register in enumerate(suspects)}
+    program.suspect_dtypes = [np.dtype(bank_dtype(register)) for register in suspects]
     namespace: dict[str, Any] = {"__constants__": {}}
     for definitions in (scalars, integers, conversions, directed_rounding, video, unset_bits):
         namespace |= vars(definitions)

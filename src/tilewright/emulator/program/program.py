@@ -34,7 +34,8 @@ class Program:
     watched: dict[Register, int] = field(default_factory=dict)
     traced: frozenset[int] = frozenset()
     suspects: dict[Register, int] = field(default_factory=dict)  # numbered registers that may be used without a value
-    without_value: int = 0  # the first ones, which lack a value at the start
+    suspect_dtypes: list[np.dtype[Any]] = field(default_factory=list)  # of the bits of the suspects, by number
+    without_value: int = 0  # the first suspects, which lack a value at the start
     source: str = ""
     traits: Traits = field(init=False)
 

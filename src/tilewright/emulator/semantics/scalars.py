@@ -5,6 +5,7 @@ Functions take and return arrays of lanes or scalars alike. Code generation refe
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,16 +47,15 @@ def fused(a: Values, b: Values, c: Values) -> Values:
 _SUBNORMAL_BITS = (np.float64(2.0**-126).view(u8) << u8(1)) - u8(1)
 
 
-def fused_double(a: Values, b: Values, c: Values) -> Values:
-    """fma.rn of float64, from exact products and sums of halves (source: as for sum_to_odd).
+def two_sum(x: Values, y: Values) -> tuple[Values, Values]:
+    """x + y of float64, and the error of that (source: as for sum_to_odd)."""
+    total = x + y
+    part = total - x
+    return total, (x - (total - part)) + (y - part)
 
-    If a half or an error would leave the range of float64, fractions give the result.
-    """
 
-    def two_sum(x: Values, y: Values) -> tuple[Values, Values]:
-        total = x + y
-        part = total - x
-        return total, (x - (total - part)) + (y - part)
+def two_product(a: Values, b: Values) -> tuple[Values, Values]:
+    """a * b of float64, and the error of that from products of halves (source: as for sum_to_odd); see leaves_range."""
 
     def split(x: Values) -> tuple[Values, Values]:
         scaled = x * f8(2**27 + 1)
@@ -64,16 +64,25 @@ def fused_double(a: Values, b: Values, c: Values) -> Values:
 
     product = a * b
     (a_high, a_low), (b_high, b_low) = split(a), split(b)
-    product_error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def leaves_range(a: Values, b: Values, product: Values, *terms: Values) -> Values:
+    """Whether a half of a factor or the error of a product, or of a sum with these terms, may leave that of float64."""
+    largest = reduce(np.maximum, map(np.abs, (a, b, product, *terms)))
+    return ((np.abs(product) < 2.0**-900) & (a != 0) & (b != 0)) | (largest > 2.0**990)
+
+
+def fused_double(a: Values, b: Values, c: Values) -> Values:
+    """fma.rn of float64, from errors of sums and products; where these would leave the range, fractions give it."""
+    product, product_error = two_product(a, b)
     sum_low, sum_low_error = two_sum(c, product_error)
     sum_high, sum_high_error = two_sum(product, sum_low)
     total = sum_high + sum_to_odd(sum_low_error, sum_high_error)
     finite_product = np.isfinite(a) & np.isfinite(b)
     finite = finite_product & np.isfinite(c)
     total = np.where(finite, total, np.where(finite_product, c, product + c))
-    largest = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.maximum(np.abs(c), np.abs(product)))
-    small = (np.abs(product) < 2.0**-900) & (a != 0) & (b != 0)
-    extreme = finite & (small | (largest > 2.0**990))
+    extreme = finite & leaves_range(a, b, product, c)
     return _fused_fractions(a, b, c, total, extreme) if extreme.any() else total
 
 
@@ -81,7 +90,7 @@ def _fused_fractions(a: Values, b: Values, c: Values, total: Values, chosen: Val
     """`total` with a * b + c, rounded to nearest, where chosen; sums of zero have the sign that float64 gives them."""
     a, b, c, chosen = np.broadcast_arrays(a, b, c, chosen)
     result = np.array(np.broadcast_to(total, chosen.shape))
-    for lane in zip(*np.nonzero(chosen), strict=True):
+    for lane in map(tuple, np.argwhere(chosen)):
         exact = Fraction(float(a[lane])) * Fraction(float(b[lane])) + Fraction(float(c[lane]))
         try:
             result[lane] = float(exact) if exact else a[lane] * b[lane] + c[lane]

@@ -7,7 +7,9 @@ an open row are quick, and many banks work side by side to hide the others.
 
 Sources: JEDEC, JESD235 (HBM2: 8 channels a stack) and JESD238 (HBM3: 16), both with two pseudo channels each, 16 banks
 in each of them, and rows of 1 KiB; DRAMsim3's HBM for tRAS + tRP; NVIDIA's data sheets and white papers for stacks. How
-addresses choose channels and banks is not published: here, consecutive KiB are in consecutive banks.
+addresses choose channels and banks is not published. For walks, consecutive KiB are in consecutive banks here. For
+strides, an H200 has said how many neighbors share an open row, and how soon the next one can be opened
+(results/strides_h200.json).
 """
 
 from collections.abc import Iterable
@@ -23,6 +25,13 @@ ROW_BYTES = 1024
 BANKS_PER_CHANNEL = 16
 ROW_CYCLE = 48e-9
 """Seconds from one activation of a bank to the next: tRAS + tRP of 34 and 14 ns. DRAM cores changed little since."""
+
+PIECE_BYTES = 256
+"""Neighbors that share an open row, measured: pieces of this size are spread over channels and banks."""
+ACTIVATION = 5.5e-9
+"""Seconds from one activation in a pseudo channel to the next one, in whichever of its banks; measured."""
+FETCHES = (32, 64, 128)
+"""Bytes that L2 may fetch for a sector that it lacks: CUDA's limit, which the driver takes as a hint."""
 
 _PSEUDO_CHANNELS = {"HBM2": 16, "HBM2e": 16, "HBM3": 32, "HBM3e": 32}
 """Of a stack."""
@@ -42,19 +51,23 @@ class Dram(NamedTuple):
 
     @property
     def row_rate(self) -> float:
-        """Rows that all banks together open in a second."""
-        return self.banks / ROW_CYCLE
+        """Rows that are opened in a second, at most: by the row cycle of all banks, and by channels' activations."""
+        return min(self.banks / ROW_CYCLE, self.channels / ACTIVATION)
 
-    def strided_bandwidth(self, stride: int) -> float:
-        """The most bytes per second, in whole sectors, if one sector in `stride` bytes is read.
+    def strided_bandwidth(self, stride: int, fetch: int = SECTOR_BYTES) -> float:
+        """The most bytes per second of wanted sectors, if one sector in `stride` bytes is read.
 
-        Every bank opens a row, serves the sectors in it, and opens the next one. Raises an ArgumentValueError for a
-        stride below a sector.
+        fetch: bytes that L2 fetches for each. All that is wanted of a piece comes from one open row, and then the next
+        row is opened. Raises an ArgumentValueError for a stride below a sector, and for another fetch than FETCHES.
         """
         if stride < SECTOR_BYTES:
             raise ArgumentValueError(f"stride={stride} is less than a sector: give {SECTOR_BYTES} bytes or more")
-        sectors = max(1, ROW_BYTES // stride)
-        return min(self.bandwidth, self.row_rate * sectors * SECTOR_BYTES)
+        if fetch not in FETCHES:
+            raise ArgumentValueError(f"fetch={fetch} is no limit of L2: use {', '.join(map(str, FETCHES))}")
+        piece = max(stride, PIECE_BYTES)
+        sectors = piece / stride
+        fetched = min(sectors * fetch, piece)
+        return sectors * SECTOR_BYTES / max(1 / self.row_rate, fetched / self.bandwidth)
 
 
 def dram_of(chip: Chip) -> Dram:

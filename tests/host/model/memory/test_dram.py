@@ -1,11 +1,16 @@
 """DRAM's rows against walks counted by hand, and latencies as published."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tilewright.errors import ArgumentValueError
 from tilewright.model.chips import chip_named
-from tilewright.model.memory.dram import Walk, activations, dram_of, walk
+from tilewright.model.memory.dram import FETCHES, ROW_CYCLE, Walk, activations, dram_of, walk
 from tilewright.model.memory.dsmem import levels
+
+RECORD = Path(__file__).parents[4] / "results/strides_h200.json"
 
 
 @pytest.mark.parametrize(
@@ -35,13 +40,25 @@ def test_a_pitch_that_is_no_power_of_two_meets_all_banks():
 
 
 def test_bandwidth_of_strides():
-    """An H200 has 6 stacks x 32 pseudo channels x 16 banks; each opens a row in 48 ns."""
+    """An H200 has 6 stacks x 32 pseudo channels; each opens a row in 5.5 ns, and 256 bytes share it."""
     dram = dram_of(chip_named("H200"))
     assert (dram.stacks, dram.channels, dram.banks) == (6, 192, 3072)
-    assert dram.strided_bandwidth(32) == dram.strided_bandwidth(256) == 4.8e12
-    assert dram.strided_bandwidth(1024) == dram.strided_bandwidth(65536) == pytest.approx(3072 * 32 / 48e-9)
-    assert dram.strided_bandwidth(512) == pytest.approx(2 * dram.strided_bandwidth(1024))
+    assert dram.row_rate == 192 / 5.5e-9 < dram.banks / ROW_CYCLE
+    assert dram.strided_bandwidth(32) == 4.8e12
+    assert dram.strided_bandwidth(256) == dram.strided_bandwidth(65536) == pytest.approx(32 * 192 / 5.5e-9)
+    assert dram.strided_bandwidth(128) == pytest.approx(2 * dram.strided_bandwidth(256))
+    assert dram.strided_bandwidth(64, 64) == dram.strided_bandwidth(64, 128) == 2.4e12  # half of it is not wanted
+    assert dram.strided_bandwidth(128, 128) == 1.2e12
     assert dram_of(chip_named("V100")).channels == 64
+
+
+def test_an_h200_reads_strides_no_quicker_and_hardly_slower():
+    dram = dram_of(chip_named("H200"))
+    cases = json.loads(RECORD.read_text())["cases"]
+    assert {case["fetch"] for case in cases} == set(FETCHES)
+    for case in cases:
+        share = case["measured"] / dram.strided_bandwidth(case["stride"], case["fetch"])
+        assert 0.72 < share <= 1, case
 
 
 def test_what_has_no_rows_is_refused():
@@ -49,6 +66,8 @@ def test_what_has_no_rows_is_refused():
         dram_of(chip_named("RTX-4090"))
     with pytest.raises(ArgumentValueError, match=r"stride=16 is less than a sector"):
         dram_of(chip_named("A100")).strided_bandwidth(16)
+    with pytest.raises(ArgumentValueError, match=r"fetch=48 is no limit of L2: use 32, 64, 128"):
+        dram_of(chip_named("A100")).strided_bandwidth(32, 48)
     with pytest.raises(ArgumentValueError, match=r"a matrix of 65536 x 1024 has 8,388,608 sectors: give one with at m"):
         walk(65536, 1024, 4, 1, down=True)
     with pytest.raises(ArgumentValueError, match=r"columns=0 must be an integer from 1 on"):

@@ -31,8 +31,9 @@ def test_l2_is_as_far_as_published_from_the_nearest_sm():
 
 
 def test_the_published_latency_of_smem_is_that_of_indices():
-    """One instruction makes an address of an index, and takes up to six clocks."""
-    assert 4 <= LEVELS["SMEM"].clocks - clocks("SMEM") <= 6.1
+    """One instruction makes an address of an index, and takes six clocks."""
+    assert clocks("SMEM", "index") == pytest.approx(LEVELS["SMEM"].clocks, abs=0.3)
+    assert clocks("SMEM", "index") - clocks("SMEM") == pytest.approx(6, abs=0.3)
 
 
 def test_the_published_latency_of_l1_has_misses_in_it():
@@ -43,7 +44,7 @@ def test_the_published_latency_of_l1_has_misses_in_it():
 
 @pytest.mark.parametrize("place", ATOMIC_CLOCKS)
 def test_what_an_atomic_takes_beyond_a_load(place):
-    assert clocks(place, "atomic") - clocks(place) == pytest.approx(ATOMIC_CLOCKS[place], abs=0.2)
+    assert clocks(place, "atomic") - clocks(place) == pytest.approx(ATOMIC_CLOCKS[place], abs=1)
     assert LEVELS[place].atomic == LEVELS[place].clocks + ATOMIC_CLOCKS[place]
 
 
@@ -60,8 +61,12 @@ def invoke(*words, code=0):
 
 def test_the_record_is_shown_beside(tmp_path):
     rows = [line.split() for line in invoke("--record", str(RECORD)).stdout.splitlines()]
-    assert ["loads", "from", "DSMEM", "180", "197.5", "180.1", "214.7"] in rows
-    assert ["atomics", "in", "L2", "367", "385.4", "356.6", "410.6"] in rows
+    for model, words, case in (
+        ("180", ["loads", "from", "DSMEM"], CASES["DSMEM", "load"]),
+        ("367", ["atomics", "in", "L2"], CASES["L2", "atomic"]),
+        ("29", ["indices", "from", "SMEM"], CASES["SMEM", "index"]),
+    ):
+        assert [*words, model, *(f"{case[part]:.1f}" for part in ("median", "least", "most"))] in rows
     found = json.loads(invoke("--record", str(RECORD), "--json").stdout)
     assert len(found["measured"]) == len(CASES)
     assert "measured" not in json.loads(invoke("--json").stdout)
