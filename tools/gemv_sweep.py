@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -28,7 +28,7 @@ from sweep import text_of, timed  # noqa: E402
 from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
 from tilewright.bench.stream_read import StreamRead  # noqa: E402
 from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
-from tilewright.kernels.kernel import Kernel  # noqa: E402
+from tilewright.kernels.kernel import Kernel, fields_of, values_of  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
 from tilewright.tuning.candidates import Candidate  # noqa: E402
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("record", type=Path, help="where the record is written")
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 16, 4, 8, 2], metavar="M", help="default: all to 16")
     parser.add_argument("--layouts", nargs="+", choices=("nt", "nn"), default=["nt", "nn"], help="default: both")
+    parser.add_argument("--weights", nargs="+", default=WEIGHTS, type=extents, metavar="NxK", help="of other layers")
     parser.add_argument("--most", type=int, default=24, help="Configs of a product, the model's first (default: 24)")
     parser.add_argument("--seconds", type=float, default=100, help="after which no product is begun (default: 100)")
     options = parser.parse_args()
@@ -52,11 +53,17 @@ def main() -> None:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": " ".join(["python", "tools/gemv_sweep.py", *sys.argv[1:]]),
         "digest": KERNELS["gemv"].digest,
-        "columns": {"launches": ["m", "n", "k", "layout", "kernel", "config", "us", "share of the read"]},
+        "columns": {
+            "launches": ["m", "n", "k", "layout", "kernel", "config", "us", "share of the read"],
+            **{
+                each.name: list(fields_of(each.config_type))
+                for each in (KERNELS["gemv"], KERNELS["wgmma"], StreamRead())
+            },
+        },
     }
     launches: list[list[Any]] = []
     with CompilerPool(compilations()) as pool:
-        for m, layout, (n, k) in product(options.rows, options.layouts, WEIGHTS):
+        for m, layout, (n, k) in product(options.rows, options.layouts, options.weights):
             if (elapsed := time.monotonic() - begun) > options.seconds:
                 break
             problem = posed((m, n, k, 1, layout))
@@ -68,6 +75,12 @@ def main() -> None:
             options.record.write_text(text_of(about, launches))
 
 
+def extents(text: str) -> tuple[int, int]:
+    """(n, k) of "NxK"."""
+    n, k = map(int, text.split("x"))
+    return n, k
+
+
 def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, most: int) -> Iterator[list[Any]]:
     """A row of the record for each launch; the best Config also without its prefetch ahead of the wait."""
     gemv, wgmma, read = KERNELS["gemv"], KERNELS["wgmma"], StreamRead()
@@ -77,13 +90,14 @@ def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, most: int) 
 
     configs = list(gemv.candidates(problem, gpu.hardware, most))
     compared = [candidate(gemv, config) for config in [*configs, replace(configs[0], prefetch=0)]]
-    compared.append(candidate(wgmma, wgmma.best(problem, gpu.hardware)))
+    if wgmma.refuses(problem, gpu.hardware) is None:
+        compared.append(candidate(wgmma, wgmma.best(problem, gpu.hardware)))
     reads = [candidate(read, config) for config in read.configs(problem, gpu.hardware)]
     found = timed(compared, problem, gpu, pool, unverified=reads)
     quickest = min(us for each, us in found if each.kernel is read)
     for each, us in sorted(found, key=lambda pair: pair[1]):
         place = [problem.m, problem.n, problem.k, problem.layout]
-        yield [*place, each.kernel.name, asdict(each.config), us, round(quickest / us, 4)]
+        yield [*place, each.kernel.name, list(values_of(each.config).values()), us, round(quickest / us, 4)]
 
 
 if __name__ == "__main__":

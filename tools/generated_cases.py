@@ -2,8 +2,8 @@
 
 Each case is a product that one of the kernels takes: awkward extents, strides, alignments, batches and scalars, in
 poisoned buffers with guard bands, compared with float64. The emulator checks its rules too. The first wrong case ends
-the run and is shown. A run adds to results/generated_cases.json the seed that draws its cases again, their number by
-kernel, and the kernels' digest.
+the run and is shown. On a GPU one process launches; the others draw the cases and judge the results. A run adds to
+results/generated_cases.json the seed that draws its cases again, their number by kernel, and the kernels' digest.
 
 examples:
   python tools/generated_cases.py --on gpu --cases 100000 --seed 1
@@ -18,22 +18,24 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeAlias, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy when it is loaded: there is a process for each core
 
 from support.cases import COPYING, Case, copied_cases, random_cases, unit_of  # noqa: E402
 from support.rungs import LADDER_VARIANTS  # noqa: E402
-from support.runs import multiply_emulated, multiply_on_gpu  # noqa: E402
+from support.runs import Contents, launch_on_gpu, multiply, multiply_emulated  # noqa: E402
 from support.variants import VARIANTS  # noqa: E402
 from support.verification import cases_of, kernel_digest  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
@@ -48,7 +50,14 @@ CHUNK = 50
 COPIED = "wgmma, operands copied"
 """What the record calls products with operands that `repack` copies."""
 
-Place = Literal["gpu", "emulator"]
+Job: TypeAlias = tuple[str, int, str]
+"""A kernel, the number of its cases, and the seed that draws them."""
+
+Launch: TypeAlias = Callable[..., Contents]
+"""A function of a case, its contents and keywords that differ from the case's, see `launch_on_gpu`."""
+
+Pipe: TypeAlias = "Connection[Any, Any]"
+"""One end of a pipe between a referee and its server."""
 
 
 def main() -> None:
@@ -59,12 +68,12 @@ def main() -> None:
     )
     counts[COPIED] = -(-counts["wgmma"] // 4)
     jobs = [
-        (options.on, name, min(CHUNK, count - first), f"{options.seed}/{name}/{first}")
+        (name, min(CHUNK, count - first), f"{options.seed}/{name}/{first}")
         for name, count in counts.items()
         for first in range(0, count, CHUNK)
     ]
     digest = kernel_digest()
-    name = _run(jobs, options.processes)
+    name = _run(options.on, jobs, options.processes)
     if kernel_digest() != digest:
         sys.exit("The kernels changed meanwhile; the record is as it was.")
     run = {
@@ -91,32 +100,25 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(jobs: list[tuple[Place, str, int, str]], processes: int) -> str:
+def _run(place: str, jobs: list[Job], processes: int) -> str:
     """Run all jobs, or end with the first case that is wrong; the name of what they ran on."""
-    total = sum(count for _, _, count, _ in jobs)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("cases", total=total)
-        if not processes:
-            for job in jobs:
-                check(*job)
-                progress.advance(task, job[2])
-            return where(jobs[0][0])[0]
-        # Kernels take turns, since their cases differ in how long they take.
-        if jobs[0][0] == "gpu":
+        task = progress.add_task("cases", total=sum(count for _, count, _ in jobs))
+        launch = None
+        if place == "gpu":
             _compile(progress)
-        mixed = [job for first in range(processes) for job in jobs[first::processes]]
-        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start)
+            place, launch = gpu()
         try:
-            futures = {pool.submit(check, *job): job for job in mixed}
-            for future in as_completed(futures):
-                name = future.result()
-                progress.advance(task, futures[future][2])
+            if processes:
+                serve(_referees(jobs, processes, asks=launch is not None), launch, partial(progress.advance, task))
+            else:
+                for job in jobs:
+                    check(job, launch)
+                    progress.advance(task, job[1])
         except KeyboardInterrupt:
             sys.exit("Stopped; the record is as it was.")
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return name
+    return place
 
 
 def _compile(progress: Progress) -> None:
@@ -130,39 +132,96 @@ def _compile(progress: Progress) -> None:
             progress.advance(task)
 
 
-def _start() -> None:
-    """Ignore Ctrl-C in each worker; the parent handles it."""
+def _referees(jobs: list[Job], processes: int, asks: bool) -> list[Pipe]:
+    """Start processes that share the jobs, and return the pipes to them. They end with this process."""
+    context, pipes = get_context("spawn"), []
+    for first in range(processes):
+        here, there = context.Pipe()
+        context.Process(target=_start, args=(jobs[first::processes], there, asks), daemon=True).start()
+        there.close()
+        pipes.append(here)
+    return pipes
+
+
+def _start(jobs: list[Job], server: Pipe, asks: bool) -> None:
+    """A referee's process. It ignores Ctrl-C, which the process that serves it handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    referee(jobs, server, asks)
 
 
-def check(place: Place, kernel: str, count: int, seed: str) -> str:
-    """Multiply the cases of one seed; the name of what they ran on, or an AssertionError."""
-    name, multiply = where(place)
+def referee(jobs: list[Job], server: Pipe, asks: bool) -> None:
+    """Draw the cases of jobs and judge them; tell the number of right ones after each job, at last None or an error.
+
+    asks: the server launches the cases, since a GPU is quicker with one context. Otherwise they run here, emulated.
+    """
+
+    def asked(case: Case, contents: Contents, **changes: Any) -> Contents:
+        server.send((case, contents, changes))
+        result: Contents = server.recv()
+        return result
+
+    with suppress(BrokenPipeError):  # the server has ended with another error
+        try:
+            for job in jobs:
+                check(job, asked if asks else None)
+                server.send(job[1])
+            server.send(None)
+        except Exception as error:
+            server.send(error)
+
+
+def serve(referees: list[Pipe], launch: Launch | None, advance: Callable[[int], None]) -> None:
+    """Launch what referees send until all have come to their end; raise the first error of one."""
+    waiting = list(referees)
+    while waiting:
+        for pipe in cast(list[Pipe], wait(waiting)):
+            match pipe.recv():
+                case None:
+                    waiting.remove(pipe)
+                case int(right):
+                    advance(right)
+                case Exception() as error:
+                    raise error
+                case case, contents, changes:
+                    assert launch is not None
+                    try:
+                        pipe.send(launch(case, contents, **changes))
+                    except Exception as error:
+                        error.add_note(f"launched for {case}")
+                        raise
+
+
+def check(job: Job, launch: Launch | None) -> None:
+    """Multiply the cases of a job, launched so or else emulated; raise what a wrong one raises, with its name."""
+    kernel, count, seed = job
     drawn = copied_cases(count, seed) if kernel == COPIED else random_cases(kernel, count, seed)
     changes = COPYING if kernel == COPIED else {}
     for case in drawn:
         try:
-            multiply(case, changes)
+            if launch is None:
+                multiply_emulated(case, emulator(), **changes)
+            else:
+                multiply(case, partial(launch, case, **changes))
         except Exception as error:
             error.add_note(f"case of {kernel}, seed {seed!r}: {case}")
             raise
-    return name
 
 
 @cache
-def where(place: Place) -> tuple[str, Callable[[Case, dict[str, Any]], Any]]:
-    """The name of a GPU or of the emulator, and how a case is multiplied there."""
-    if place == "emulator":
-        from tilewright.backends.emulated import EmulatedBackend
+def emulator() -> Any:
+    """The emulator, with its checks."""
+    from tilewright.backends.emulated import EmulatedBackend
 
-        checked = EmulatedBackend(checks=True)
-        return "emulator", lambda case, changes: multiply_emulated(case, checked, **changes)
+    return EmulatedBackend(checks=True)
+
+
+def gpu() -> tuple[str, Launch]:
+    """The name of GPU 0, and how a case is launched there."""
     import torch
 
     from tilewright.backends.gpu import backend
 
-    gpu = backend(0)
-    return gpu.hardware.name, lambda case, changes: multiply_on_gpu(case, gpu, torch, **changes)
+    return backend(0).hardware.name, partial(launch_on_gpu, backend=backend(0), torch=torch)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,6 @@ def test_a_record_has_the_share_of_the_read(tmp_path, monkeypatch):
     shares = {row["kernel"]: row["share of the read"] for row in rows}
     assert shares == {"stream_read": 1.0, "gemv": 0.75, "wgmma": 0.45}
     assert {(row["m"], row["n"], row["k"], row["layout"]) for row in rows} == {(1, 2048, 7168, "nt")}
-    configs = [GemvConfig(**row["config"]) for row in rows if row["kernel"] == "gemv"]
+    configs = [GemvConfig(*row["config"]) for row in rows if row["kernel"] == "gemv"]
     assert len(configs) == 3  # two, and the first of them without prefetch
     assert sum(config.prefetch == 0 for config in configs) == 1

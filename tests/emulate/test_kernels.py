@@ -19,14 +19,18 @@ from support.runs import multiply_emulated
 from support.variant import Variant
 from support.variants import VARIANTS
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.wgmma_config import WgmmaConfig
 
+FEW_SMS = H200._replace(sm_count=8)
+"""So few that persistent CTAs go through several tiles each, and enough for any cluster."""
+
 BACKENDS = {
     "eager": EmulatedBackend(),
-    "lazy": EmulatedBackend(asynchrony="lazy"),
-    "random": EmulatedBackend(asynchrony="random", seed=1),
-    "checked": EmulatedBackend(checks=True),
+    "lazy": EmulatedBackend(FEW_SMS, asynchrony="lazy"),
+    "random": EmulatedBackend(FEW_SMS, asynchrony="random", seed=1),
+    "checked": EmulatedBackend(FEW_SMS, checks=True),
 }
 
 SCALE = 10 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 1

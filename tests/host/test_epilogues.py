@@ -307,7 +307,7 @@ def test_the_cuda_of_an_expression():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epilogue": "acc + x"}, "x is unknown: pass operands={'x': array}, or use acc\n  acc + x\n        ^"),
+        ({"epilogue": "acc + x"}, "SHAPE, or a gate for x and y, or use acc\n  acc + x\n        ^"),
         ({"epilogue": "acc", "operands": {"x": ROW}}, "does not read: leave out"),
         ({"operands": {"x": ROW}}, "operands=['x'] are read by an expression, and there is none: pass epilogue="),
         ({"epilogue": "acc", "c": FULL}, "c was given beside epilogue="),
@@ -335,7 +335,7 @@ def test_what_is_wrong_is_said(options, message):
         ({"epilogue": 3}, "epilogue=3 is no text"),
         ({"epilogue": ["acc"]}, "epilogue=['acc'] is no text"),
         ({"epilogue": "acc + x", "operands": [ROW]}, "operands is a list: pass a mapping"),
-        ({"epilogue": "acc + x", "operands": {"x": 2.0}}, "operands['x']"),
+        ({"epilogue": "acc + x", "operands": {"x": 2.0}}, "operands['x'] is the number 2.0: write it into the"),
         ({"epilogue": "acc + x", "operands": {"x": None}}, "operands['x']"),
         ({"epilogue": "acc + x", "operands": {"x": ROW.astype(np.float64)}}, "operands['x'].dtype=float64"),
         ({"epilogue": "acc + x", "operands": {3: ROW}}, "operands has the name 3"),

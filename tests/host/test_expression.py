@@ -68,7 +68,6 @@ def test_every_operation_has_a_meaning():
     [
         ("gelu(acc", "", "does not parse"),
         ("acc +", "", "ends too early"),
-        ("", "", "ends too early"),
         ("acc acc", "acc", "does not parse"),
         ("acc +* 2", "*", "does not parse"),
         ("gelu(acc + weight)", "weight", "weight is unknown"),
@@ -79,7 +78,8 @@ def test_every_operation_has_a_meaning():
         ("acc * None", "None", "no real number"),
         ("acc * ...", "...", "no real number"),
         ("acc ** 2", "acc ** 2", "products"),
-        ("acc // 2", "acc // 2", "only + - * /"),
+        ("acc // 2", "acc // 2", "write it with these and functions"),
+        ("x * acc", "x", "or a gate for x and y, or use acc, bias"),
         ("acc @ bias", "acc @ bias", "only + - * /"),
         ("+acc", "+acc", "not in the grammar"),
         ("[acc]", "[acc]", "not in the grammar"),
@@ -109,6 +109,7 @@ def test_every_operation_has_a_meaning():
         ("(" * 10_000 + "acc" + ")" * 10_000, "(", "nested more than 64 deep"),
         ("acc" + " + 1" * 65, "", "nested more than 64 deep"),
         ("acc + " + "-" * 3000 + "1", "", "nested more than 64 deep"),
+        ("-" * 10_000 + "acc", "-", "it has 10003 characters and at most 4096, which end here"),
     ],
 )  # fmt: skip
 def test_what_the_grammar_lacks_is_an_error_that_points_at_it(text, marked, message):
@@ -120,6 +121,12 @@ def test_what_the_grammar_lacks_is_an_error_that_points_at_it(text, marked, mess
     if marked:
         assert shown[start:end] == marked[: end - start]
         assert len(marked) == end - start or shown.endswith("...")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_an_empty_text_is_an_error(text):
+    with pytest.raises(ArgumentValueError, match="epilogue is an empty text: write an expression, or leave it out"):
+        parse(text, [])
 
 
 def test_the_place_is_shown_in_a_text_of_several_lines_and_in_a_long_one():

@@ -112,7 +112,7 @@ def test_the_bar_of_an_emulation_goes_on_by_time_while_no_cta_ends(monkeypatch, 
 
 def test_run_says_once_why_another_kernel_does_not_take_it():
     done = subprocess.run(
-        [sys.executable, "-m", "tilewright", "run", "8", "8", "7", "--backend", "emulator"],
+        [sys.executable, "-m", "tilewright", "run", "24", "24", "7", "--backend", "emulator"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stderr == ""

@@ -3,13 +3,13 @@
 import subprocess
 import sys
 
-ODD = "import numpy as np, tilewright as tw; a = np.ones((8, 7), np.float16)"
+ODD = "import numpy as np, tilewright as tw; a = np.ones((24, 7), np.float16)"
 NOTICE = """
 from tilewright.backends.absent import AbsentGpu
 from tilewright.checking.product import Product
 from tilewright.dtypes import bf16
 from tilewright.planner.choose import choose
-choose(Product(8, 8, 7, bf16, bf16).problem, AbsentGpu().hardware)
+choose(Product(24, 24, 7, bf16, bf16).problem, AbsentGpu().hardware)
 """
 
 

@@ -106,6 +106,23 @@ class Case:
         bound = bind(operands, activation=activation, expression=self.expression, multiplies=self.alpha != 0)
         return bound.problem
 
+    def keywords(self, arrays):
+        """The arguments of `tilewright.matmul` besides a, b, c and backend; `arrays`: what the call is given."""
+        names = [name for name, _, _ in self.variant.operands]
+        return {
+            "bias": arrays.get("bias"),
+            "out": arrays["out"],
+            "epilogue": self.variant.epilogue,
+            "gate": self.variant.gate,
+            "operands": {name: arrays[key_of(name)] for name in names} if self.variant.epilogue else None,
+            "outputs": {name: arrays[output_key(name)] for name in self.variant.outputs} or None,
+            "alpha": self.alpha,
+            "beta": self.beta if "c" in arrays else None,
+            "activation": self.variant.activation,
+            "kernel": self.variant.kernel,
+            "config": self.variant.config,
+        }
+
 
 class Memory:
     """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given."""
@@ -123,24 +140,6 @@ class Memory:
             array[...] = _values(case.data, array.shape, random).astype(array.dtype)
         self._before = {name: buffer.bytes.copy() for name, buffer in self.buffers.items()}
         self._expected = self._reference()
-
-    def keywords(self, arrays):
-        """The arguments of `tilewright.matmul` besides a, b, c and backend; `arrays`: what the call is given."""
-        case = self.case
-        names = [name for name, _, _ in case.variant.operands]
-        return {
-            "bias": arrays.get("bias"),
-            "out": arrays["out"],
-            "epilogue": case.variant.epilogue,
-            "gate": case.variant.gate,
-            "operands": {name: arrays[key_of(name)] for name in names} if case.variant.epilogue else None,
-            "outputs": {name: arrays[output_key(name)] for name in case.variant.outputs} or None,
-            "alpha": case.alpha,
-            "beta": case.beta if "c" in self.arrays else None,
-            "activation": case.variant.activation,
-            "kernel": case.variant.kernel,
-            "config": case.variant.config,
-        }
 
     def _reference(self):
         case = self.case

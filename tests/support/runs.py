@@ -1,17 +1,22 @@
 """Cases run through the public API and compared: in the emulator, or on a GPU."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import tilewright as tw
 from support.cases import Case, Memory
 from support.doubles import GpuArray
+from support.memory import Buffer
+
+Contents: TypeAlias = dict[str, Any]
+"""The bytes of a case's buffers by name, as arrays, with guard bands and all."""
 
 
 def multiply_emulated(case: Case, backend: Any, **changes: Any) -> None:
     """Run a case in the emulator, which must report nothing; `changes`: other keywords than the case's."""
     memory = Memory(case)
     a, b, c = (memory.arrays.get(name) for name in "abc")
-    result = tw.matmul(a, b, c, backend=backend, **(memory.keywords(memory.arrays) | changes))
+    result = tw.matmul(a, b, c, backend=backend, **(case.keywords(memory.arrays) | changes))
     assert result is memory.arrays["out"]
     memory.verify()
     found = backend.device.reports
@@ -19,21 +24,29 @@ def multiply_emulated(case: Case, backend: Any, **changes: Any) -> None:
 
 
 def multiply_on_gpu(case: Case, backend: Any, torch: Any, **changes: Any) -> Any:
-    """Run a case on the GPU, on a copy of its buffers with guard bands and all; compare, and return out's bytes.
+    """Run a case on the GPU, on a copy of its buffers; compare, and return out's bytes. `changes`: as above."""
+    return multiply(case, lambda contents: launch_on_gpu(case, contents, backend, torch, **changes))
 
-    changes: other keywords than the case's.
-    """
+
+def multiply(case: Case, launch: Callable[[Contents], Contents]) -> Any:
+    """Fill a case's buffers, let `launch` change their contents, compare, and return out's bytes."""
     memory = Memory(case)
-    tensors = {name: torch.from_numpy(buffer.bytes).cuda() for name, buffer in memory.buffers.items()}
+    for name, content in launch({name: buffer.bytes for name, buffer in memory.buffers.items()}).items():
+        memory.buffers[name].bytes[:] = content
+    memory.verify()
+    return memory.buffers["out"].bytes
+
+
+def launch_on_gpu(case: Case, contents: Contents, backend: Any, torch: Any, **changes: Any) -> Contents:
+    """The contents of a case's buffers after the call, which runs on a copy of them on the GPU."""
+    tensors = {name: torch.from_numpy(content).cuda() for name, content in contents.items()}
+    buffers = {name: Buffer(view) for name, view in case.views().items()}
     arrays = {
         name: GpuArray(buffer.array, pointer=tensors[name].data_ptr() + buffer.start)
-        for name, buffer in memory.buffers.items()
+        for name, buffer in buffers.items()
     }
     if case.in_place:
         arrays["c"] = arrays["out"]
     a, b, c = (arrays.get(name) for name in "abc")
-    tw.matmul(a, b, c, backend=backend, **(memory.keywords(arrays) | changes))
-    for name, tensor in tensors.items():
-        memory.buffers[name].bytes[:] = tensor.cpu().numpy()
-    memory.verify()
-    return memory.buffers["out"].bytes
+    tw.matmul(a, b, c, backend=backend, **(case.keywords(arrays) | changes))
+    return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}

@@ -116,7 +116,8 @@ class GpuBackend:
                 function = checked(driver.cuModuleGetFunction(module, compiled.name.encode()), "cuModuleGetFunction")
                 attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 checked(driver.cuFuncSetAttribute(function, attribute, shape.smem_bytes), "cuFuncSetAttribute")
-                if shape.dependent:  # the next grid's CTAs may then be on an SM beside the last ones of this grid
+                if shape.dependent and not shape.keeps_l1:
+                    # The next grid's CTAs may then be on an SM beside the last ones of this grid.
                     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
                     checked(driver.cuFuncSetAttribute(function, attribute, 100), "cuFuncSetAttribute")
             self._functions[compiled.cubin] = function

@@ -140,7 +140,7 @@ def expression_of(
         epilogue, activation = f"{activation.value if activation else ''}{sums}", None
     if bias or activation is not None:
         raise ArgumentValueError(
-            "--epilogue, --gate and --outputs leave no room for others: write --bias and --activation into --epilogue, "
+            "--epilogue and --gate say all that becomes of the sum: write --bias and --activation into --epilogue, "
             "such as 'relu(acc + bias)' with --operand bias=n"
         )
     forms = forms_of(operands)

@@ -102,6 +102,7 @@ def place_of(text: str, name: str) -> str:
     return place(text, *found.span()) if found else ""
 
 
+_PAIR = sums_of("stacked")
 _LONGEST_NAME = 64
 _NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{_LONGEST_NAME - 1}}}")
 _SPACE = re.compile(r"[\t\n\r\f\v]")
@@ -127,9 +128,12 @@ class _Reader:
     def read(self) -> Node:
         """The tree of the whole text."""
         text = self._text
+        if not text.strip():
+            raise ArgumentValueError("epilogue is an empty text: write an expression, or leave it out")
         self._check_nesting()
         if len(text) > LONGEST:
-            raise ArgumentValueError(f"epilogue has {len(text)} characters and at most {LONGEST} are read: write less")
+            message = f"it has {len(text)} characters and at most {LONGEST}, which end here, are read: write less"
+            raise self._at(LONGEST, LONGEST + 1, message)
         for position, character in enumerate(text):
             if not (" " <= character <= "~") or character in "#\\":
                 raise self._at(position, position + 1, f"{character!r} has no place in an expression: take it out")
@@ -171,7 +175,8 @@ class _Reader:
                 return self._name(node, name)
             case ast.BinOp(left, operator, right):
                 if type(operator) not in _BINARY:
-                    raise self._fault(node, "of Python's operators, only + - * / are known: write powers as products")
+                    remedy = "a power as a product" if isinstance(operator, ast.Pow) else "it with these and functions"
+                    raise self._fault(node, f"of Python's operators, only + - * / are known: write {remedy}")
                 return self._operation(node, _BINARY[type(operator)], [left, right], depth)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return self._operation(node, "negate", [operand], depth)
@@ -196,7 +201,11 @@ class _Reader:
             raise self._fault(node, f"{name} is a function: write {name}(...) with its values")
         if name not in self._names:
             known = ", ".join(self._names)
-            raise self._fault(node, f"{name} is unknown: pass operands={{{name!r}: array}}, or use {known}")
+            pair = ", or a gate for x and y" if name in _PAIR else ""
+            remedy = (
+                f"pass operands={{{name!r}: array}}, on a command line --operand {name}=SHAPE{pair}, or use {known}"
+            )
+            raise self._fault(node, f"{name} is unknown: {remedy}")
         return Name(name)
 
     def _call(self, node: ast.Call, depth: int) -> Node:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import ceil, log2
 from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -11,6 +12,7 @@ from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, oversized
+from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.tiled import tile_count
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Matrix, Problem
@@ -42,20 +44,25 @@ class GemvConfig:
     swap_ab: bool = False
 
 
-MOST_ROWS = 16
-"""The most rows of a tile. Products of more rows read the weights again for each tile."""
+# The model's constants, fitted to results/gemv_h200.json: there, its choice takes 1.02 times as long as the best Config
+# where B is contiguous along k, and 1.04 times otherwise.
 
-_LAUNCH_SECONDS, _STREAMED = 2.3e-6, 0.95
-"""A launch in a graph, and the share of the data sheet's bandwidth: 17 to 470 MB in 6.0 to 105 us on an H200."""
+_LAUNCH_SECONDS, _CTA_SECONDS, _EXCHANGE_SECONDS = 1.35e-6, 0.83e-6, 0.9e-6
+"""A launch in a graph; what a CTA does besides its steps; one more time for each doubling of the CTAs that split k."""
 
-_LATENCY_SECONDS = 0.8e-6
-"""The time in which memory answers on an H200 while all SMs ask."""
+_LATENCY_SECONDS, _LOAD_SECONDS, _READ_SECONDS = 0.58e-6, 1.06e-9, 2.6e-9
+"""The time in which memory answers, and what each load that a warp of the SM has under way adds: of weights, of
+activations."""
 
-_L2_BANDWIDTH = 14e12
-"""Bytes per second of activations that all CTAs read again from L2, on an H200 with 16 rows."""
+_STREAMED, _SM_BANDWIDTH, _ACROSS = 1.1, 60e9, 1.12
+"""The share of the data sheet's bandwidth if nothing else took time; the bytes per second that an SM can read; how much
+longer it takes where B is contiguous along n."""
 
-_EXCHANGE_SECONDS = 0.4e-6
-"""What CTAs that split k take to add their sums: a guess."""
+_LAST_WAVE = 0.39
+"""The share of the time of empty places in the last wave, if it is the second one; later on, CTAs begin apart."""
+
+_TOGETHER = 2.5
+"""How times add up that overlap: the norm of their vector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +102,7 @@ class GemvKernel(Kernel):
 
     name = "gemv"
     unit = "mma"
+    contends = True
     summary = "few rows: weights go from memory to mma.sync's registers; bf16 and fp16, every shape and stride"
     config_type = GemvConfig
     header = "kernels/gemv.cuh"
@@ -205,7 +213,7 @@ class GemvKernel(Kernel):
     def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out, or a cluster; it waits for earlier grids itself."""
         tiles = self.tile_count(constants, problem)
-        return LaunchShape(tiles, constants.threads, constants.cluster, constants.smem_bytes, dependent=True)
+        return LaunchShape(tiles, constants.threads, constants.cluster, constants.smem_bytes, True, keeps_l1=True)
 
     def _check_limits(self, config: Any, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         if not 0 <= config.prefetch < 2**31:
@@ -218,36 +226,53 @@ class GemvKernel(Kernel):
         return super()._check_limits(config, constants, problem, hardware)
 
     def predict(self, config: GemvConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
-        """The time in which its bytes cross GMEM, or those in flight allow, which no power state changes.
-
-        Each CTA also reads the activations again, from L2.
-        """
+        """The time of its waves: bytes cross GMEM, or steps wait for memory, which no power state changes."""
         oriented = self.oriented(config, problem)
         constants = self.derive(config, self.features(oriented))
         ctas = self.tile_count(constants, oriented)
-        at_once = min(ctas, hardware.sm_count * config.ctas)
-        in_flight = at_once * constants.threads * constants.load_words * 4
-        streamed = oriented.minimum_bytes / (_STREAMED * hardware.memory_bandwidth)
-        answered = oriented.minimum_bytes / in_flight * _LATENCY_SECONDS
-        again = ctas * config.tile_m * oriented.k / config.split_k * constants.Input.nbytes / _L2_BANDWIDTH
-        exchange = _EXCHANGE_SECONDS if config.split_k > 1 else 0.0
-        seconds = _LAUNCH_SECONDS + max(streamed, answered) + again + exchange
+        at_once = hardware.clusters(config.split_k) * config.split_k * config.ctas
+        seconds = _LAUNCH_SECONDS
+        if ctas <= at_once:
+            seconds += _wave_seconds(ctas, config, constants, oriented, hardware)
+        else:
+            waves = ctas / at_once
+            waves += _LAST_WAVE * (ceil(waves) - waves) / waves
+            seconds += waves * _wave_seconds(at_once, config, constants, oriented, hardware)
         made = ctas // config.split_k * config.tile_m * config.tile_n
         used = oriented.m * oriented.n * oriented.batch_count / made
         return Prediction(ctas, ceil_div(ctas, at_once), used, seconds, oriented.flops)
 
 
+def _wave_seconds(
+    ctas: int, config: GemvConfig, constants: GemvConstants, problem: Problem, hardware: Hardware
+) -> float:
+    """How long so many CTAs take that begin together."""
+    rounds = ceil_div(ceil_div(problem.k, constants.tile_k), constants.workers * config.in_flight)
+    reads = max(config.tile_m * config.k_parts // 8, 1)
+    warps = config.warps * config.ctas
+    under_way = warps * config.in_flight * (_LOAD_SECONDS * _loads(config, constants.b_k_major) + _READ_SECONDS * reads)
+    waiting = _CTA_SECONDS + rounds * (_LATENCY_SECONDS + under_way)
+    waiting += _EXCHANGE_SECONDS * log2(config.split_k)
+    of_cta = config.tile_n * problem.k / config.split_k * constants.Input.nbytes
+    streaming = ctas * of_cta / (_STREAMED * hardware.memory_bandwidth)
+    reading = ceil_div(ctas, hardware.sm_count) * of_cta / _SM_BANDWIDTH
+    parts = (waiting, streaming, reading)
+    seconds: float = sum(part**_TOGETHER for part in parts) ** (1 / _TOGETHER)
+    return seconds if constants.b_k_major else _ACROSS * seconds
+
+
 def _offered(problem: Problem) -> Iterator[GemvConfig]:
     """The Configs for a problem as it is solved, whose rows are few."""
     k_major = _k_major(problem)
-    rows = min(problem.m, MOST_ROWS)
+    rows = min(problem.m, FEW_ROWS)
     tile_m = next(tile_m for tile_m in (1, 2, 4, 8, 16) if tile_m >= rows)
     if k_major:
         k_parts = max(8 // tile_m, 2)
         tiles_n: Sequence[int] = [blocks * 16 // k_parts for blocks in (4, 2, 1)]
     else:
         tile_m, k_parts, tiles_n = max(tile_m, 8), 1, (64, 128)
-    for split_k, tile_n, warps, loads in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (8, 4, 16)):
+    least = 4 if k_major else 8  # loads that a thread has under way: more help nobody
+    for split_k, tile_n, warps, loads in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
         config = GemvConfig(tile_m, tile_n, k_parts, warps, split_k=split_k)
         in_flight, rest = divmod(loads, _loads(config, k_major))
         if in_flight and not rest and tile_m * tile_n % (2 * split_k) == 0:

@@ -88,6 +88,8 @@ class Kernel(ABC):
     config_type: ClassVar[type]
     header: ClassVar[str]
     rules: ClassVar[tuple[tuple[str, str], ...]]
+    contends: ClassVar[bool] = False
+    """Whether the model compares it with the next kernel that takes the problem, which else is never asked."""
 
     @property
     def digest(self) -> str:

@@ -101,7 +101,8 @@ class LaunchShape(NamedTuple):
     """Grid, block and cluster sizes (one-dimensional) and the dynamic shared memory of a block in bytes.
 
     dependent: whether the grid may start before the one ahead of it in the stream has ended, since the kernel waits for
-    that itself (programmatic dependent launch).
+    that itself (programmatic dependent launch). keeps_l1: whether what an SM has in flight and reads again goes through
+    L1, so that shared memory gets no more of the SM than CTAs need.
     """
 
     grid: int
@@ -109,6 +110,7 @@ class LaunchShape(NamedTuple):
     cluster: int
     smem_bytes: int
     dependent: bool = False
+    keeps_l1: bool = False
 
 
 class KernelArguments(NamedTuple):

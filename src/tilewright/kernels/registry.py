@@ -21,8 +21,8 @@ _TYPES = {
 }
 """The classes of kernels, each in the module that has the kernel's name."""
 
-_UNMEASURED = ("gemv",)
-"""Kernels that run only when named, since no GPU has said yet when they are the quickest."""
+FEW_ROWS = 16
+"""The most rows, or columns, of the products that `gemv` is considered for."""
 
 
 class _Production(Mapping[str, Kernel]):
@@ -69,7 +69,9 @@ def _every_kernel() -> dict[str, Kernel]:
 
 def considered(problem: Problem) -> Iterator[Kernel]:
     """The kernels that may suit a problem, the best one first: where no product is summed, that is `copy`."""
-    names = [name for name in KERNELS if name not in (*_UNMEASURED, "copy")]
+    names = [name for name in KERNELS if name not in ("gemv", "copy")]
+    if min(problem.m, problem.n) <= FEW_ROWS:
+        names.insert(0, "gemv")
     return (KERNELS[name] for name in (names if problem.k else ["copy", *names]))
 
 

@@ -1,7 +1,7 @@
 """The choice of a kernel and a Config for a problem, with the reason."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
@@ -18,13 +18,14 @@ from tilewright.problem import Problem
 class Choice(NamedTuple):
     """A kernel with its Config, the reason in one sentence, and the problem as it solves it, maybe with copies.
 
-    compared: whether the model compared it with another kernel.
+    tuned: whether the Config was measured. compared: whether the model compared copies of operands with another kernel.
     """
 
     kernel: Kernel
     config: Any
     reason: str
     copied: Copied
+    tuned: bool = False
     compared: bool = False
 
     def launches(self, hardware: Hardware) -> list[Launch]:
@@ -45,8 +46,9 @@ def choose(
     """Choose for a problem on a GPU; `kernel` and `config` override. A tuned Config comes first, if `measured`.
 
     Kernels are considered in order of preference, and the first that takes the problem is chosen. If one before it
-    would take it with copies of operands, the model decides between the two, unless the problem is batch-invariant:
-    then no number of rows and no layout of a leads to another kernel. Raises ValueError if the override does not
+    would take it with copies of operands, or contends, the model decides between them, unless the problem is
+    batch-invariant: then no number of rows and no layout of a leads to another kernel. What was measured is not left
+    to the model. Raises ValueError if the override does not
     exist or does not fit, and NotImplementedError if no kernel takes the problem.
     """
     if kernel != "auto":
@@ -62,20 +64,32 @@ def choose(
         copies = copied(problem, candidate, hardware)
         if copies is not None:
             offers.append(_offer(candidate, copies, hardware, refusals, measured))
-            if not copies.copies or problem.batch_invariant:  # another kernel would add in another order
+            # another kernel would add in another order
+            if problem.batch_invariant or not (copies.copies or candidate.contends):
                 break
-        refusals.append(f"{candidate.name} does not take it: {candidate.refuses(problem, hardware)}")
+        if refusal := candidate.refuses(problem, hardware):
+            refusals.append(f"{candidate.name} does not take it: {refusal}")
     if not offers:
         raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
-    best = offers[0]
-    if len(offers) > 1:
-        best = min(offers, key=lambda offer: offer.seconds(hardware))._replace(compared=True)
+    best = next((offer for offer in offers if offer.tuned), None)
+    if best is None:
+        best = min(offers, key=lambda offer: offer.seconds(hardware)) if len(offers) > 1 else offers[0]
+    copying = [offer for offer in offers if offer.copied.copies]
     if best.copied.copies:
         _notice(best.copied.remark(hardware))
-    else:
-        for offer in offers[:-1]:
+    elif best is offers[-1]:
+        for offer in copying:
             _notice(f"{offer.kernel.name} does not take it: {offer.copied.reasons[0]}; the next kernel is slower")
-    return best
+    return best._replace(compared=bool(copying) and len(offers) > 1)
+
+
+def takers(problem: Problem, hardware: Hardware) -> Iterator[Kernel]:
+    """The kernels among which `choose` decides if all operands stay where they are."""
+    for kernel in considered(problem):
+        if kernel.refuses(problem, hardware) is None:
+            yield kernel
+            if not kernel.contends:
+                return
 
 
 def _offer(kernel: Kernel, copies: Copied, hardware: Hardware, refusals: Sequence[str], measured: bool) -> Choice:
@@ -83,7 +97,7 @@ def _offer(kernel: Kernel, copies: Copied, hardware: Hardware, refusals: Sequenc
     found = tuned.best(copies.problem, hardware, kernel.name) if measured else None
     config, origin = found or (kernel.best(copies.problem, hardware), "")
     remarks = filter(None, (f"{kernel.name}: {kernel.summary}", kernel.remark(config), origin, copies.remark(hardware)))
-    return Choice(kernel, config, "; ".join([*remarks, *refusals]), copies)
+    return Choice(kernel, config, "; ".join([*remarks, *refusals]), copies, bool(origin))
 
 
 _noticed: set[str] = set()

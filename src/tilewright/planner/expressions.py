@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.expression.grammar import parse
+from tilewright.expression.grammar import parse, place_of
 from tilewright.expression.tree import GATES, OUTPUTS, Expression
 from tilewright.planner.binding import check_activation
 
@@ -47,6 +47,12 @@ def expression_of(
     names = tuple(operands)
     expression = _parsed(epilogue, names, gate) if isinstance(epilogue, str) else parse(epilogue, names, gate)
     expression = expression._replace(outputs=tuple(name for name in OUTPUTS if name in outputs))
+    for name in expression.operands:
+        if isinstance(operands[name], int | float):
+            raise ArgumentTypeError(
+                f"operands[{name!r}] is the number {operands[name]!r}: write it into the expression, or pass an array of "
+                f"one\n{place_of(str(expression), name)}"
+            )
     read = (operands[name] for name in expression.operands)
     return expression, (*read, *(outputs[name] for name in expression.outputs))
 

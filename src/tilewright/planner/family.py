@@ -11,6 +11,7 @@ from tilewright.arrays import describe
 from tilewright.backends.protocol import Backend
 from tilewright.jit.cache import in_memory
 from tilewright.kernels.kernel import Launch
+from tilewright.kernels.registry import FEW_ROWS
 from tilewright.planner import tuned
 from tilewright.planner.binding import Binding
 from tilewright.planner.call_arguments import Arrays, stream_handle
@@ -124,13 +125,14 @@ class Family:
         """The choice for a problem; None if it cannot be known from that for other rows.
 
         The choice of a kernel that reads the operands where they are is the same for all m that round up to the same
-        multiple of 8. Copies, and what they take in comparison with another kernel, are others for each m.
+        multiple of 8, unless rows are few. Copies, and what they take in comparison with another kernel, are others for
+        each m.
         """
         hardware = self._backend.hardware
         if tuned.may_have(problem, hardware):
             choice = choose(problem, hardware)
             return None if choice.copied.copies else choice
-        rows = round_up(problem.m, 8)
+        rows = problem.m if min(problem.m, problem.n) <= FEW_ROWS else round_up(problem.m, 8)
         if (known := self._choices.get(rows)) is not None:
             return known
         choice = choose(problem, hardware, measured=False)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from tilewright.hardware import Hardware
 from tilewright.jit.source import TranslationUnit
 from tilewright.kernels.kernel import ConfigError, Kernel, Launch
-from tilewright.planner.choose import choose
+from tilewright.planner.choose import choose, takers
 from tilewright.problem import Problem
 
 
@@ -35,13 +35,15 @@ def untuned(problem: Problem, hardware: Hardware) -> Candidate:
 
 
 def ranked(first: Candidate, problem: Problem, hardware: Hardware, most: int) -> Iterator[Candidate]:
-    """The first candidate, and up to `most` with it in the order of the model."""
+    """The first candidate, and up to `most` with it of all kernels that contend, each in the order of its model."""
+    kernels = list(takers(problem, hardware))
     seen = {first.config}
     yield first
-    for config in first.kernel.candidates(problem, hardware, most):
-        if config not in seen and len(seen) < most:
-            seen.add(config)
-            yield from _legal(first.kernel, config, problem, hardware)
+    for kernel in kernels:
+        for config in kernel.candidates(problem, hardware, most // len(kernels)):
+            if config not in seen and len(seen) < most:
+                seen.add(config)
+                yield from _legal(kernel, config, problem, hardware)
 
 
 def variants(of: Candidate, problem: Problem, hardware: Hardware) -> Iterator[Candidate]:

@@ -161,7 +161,7 @@ class _Search:
         entry = Entry(
             Key.of(problem),
             problem.m,
-            first.kernel.name,
+            self._runners[best[0].config].candidate.kernel.name,
             values_of(best[0].config),
             best[0].us,
             datetime.now(UTC).isoformat(timespec="seconds"),
