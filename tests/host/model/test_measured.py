@@ -1,4 +1,4 @@
-"""Records of `bench micro` beside the models of the speed of light, of DRAM and of occupancy: table, picture, and what is refused."""
+"""Records of `bench micro` beside the models: table, picture, and what is refused."""
 
 import json
 from itertools import pairwise
