@@ -77,7 +77,7 @@ def test_every_operation_has_a_meaning():
         ("acc * 2j", "2j", "no real number"),
         ("acc * None", "None", "no real number"),
         ("acc * ...", "...", "no real number"),
-        ("acc ** 2", "acc ** 2", "products"),
+        ("acc ** 2", "acc ** 2", "write a power as a product"),
         ("acc // 2", "acc // 2", "write it with these and functions"),
         ("x * acc", "x", "or a gate for x and y, or use acc, bias"),
         ("acc @ bias", "acc @ bias", "only + - * /"),

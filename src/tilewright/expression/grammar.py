@@ -202,10 +202,8 @@ class _Reader:
         if name not in self._names:
             known = ", ".join(self._names)
             pair = ", or a gate for x and y" if name in _PAIR else ""
-            remedy = (
-                f"pass operands={{{name!r}: array}}, on a command line --operand {name}=SHAPE{pair}, or use {known}"
-            )
-            raise self._fault(node, f"{name} is unknown: {remedy}")
+            passed = f"pass operands={{{name!r}: array}}, on a command line --operand {name}=SHAPE"
+            raise self._fault(node, f"{name} is unknown: {passed}{pair}, or use {known}")
         return Name(name)
 
     def _call(self, node: ast.Call, depth: int) -> Node:

@@ -50,8 +50,8 @@ def expression_of(
     for name in expression.operands:
         if isinstance(operands[name], int | float):
             raise ArgumentTypeError(
-                f"operands[{name!r}] is the number {operands[name]!r}: write it into the expression, or pass an array of "
-                f"one\n{place_of(str(expression), name)}"
+                f"operands[{name!r}] is the number {operands[name]!r}: write it into the expression, or pass an array"
+                f"\n{place_of(str(expression), name)}"
             )
     read = (operands[name] for name in expression.operands)
     return expression, (*read, *(outputs[name] for name in expression.outputs))
