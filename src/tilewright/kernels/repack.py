@@ -14,10 +14,7 @@ from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.rounding import ceil_div
 
-THREADS = 256
-
-MOST_LANES = 32
-"""Lanes that share a row; fewer if it has fewer chunks."""
+WARP = 32
 
 CHUNK_BYTES = 16
 
@@ -30,9 +27,18 @@ _LAUNCH_SECONDS, _STREAMED = 4.0e-6, 0.75
 
 @dataclass(frozen=True, slots=True)
 class RepackConfig:
-    """The Config of `repack`: a thread copies a chunk of 16 bytes of each of `thread_rows` rows."""
+    """The Config of `repack`: a CTA of `threads` copies blocks, `thread_rows` rows of each with each of its warps.
 
+    An SM has room for `ctas` CTAs. If it `loops`, it gets no more, which go through all blocks; otherwise each block
+    has a CTA. With `keeps_l1` an SM keeps L1 for what is in flight, so that CTAs of the next grid with much shared
+    memory begin when its last CTA has ended.
+    """
+
+    threads: int = 256
     thread_rows: int = 2
+    ctas: int = 4
+    loops: bool = False
+    keeps_l1: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,27 +47,28 @@ class RepackConstants(Constants):
 
     Input: DType
     thread_rows: int
+    ctas: int
+    loops: bool
+    keeps_l1: bool
+    batched: bool
     copies_a: bool
     copies_b: bool
     a_transposed: bool
     b_transposed: bool
     a_unit_strides: bool
     b_unit_strides: bool
-    a_lanes: int
-    b_lanes: int
 
 
 class Part(NamedTuple):
     """How one operand is copied.
 
     copies: whether it is. transposed: whether its columns are the rows of memory. unit_strides: whether neighbors in
-    these are neighbors in memory. lanes: that share a row.
+    these are neighbors in memory.
     """
 
     copies: bool
     transposed: bool = False
     unit_strides: bool = False
-    lanes: int = 1
 
     @staticmethod
     def of(problem: Problem, name: Literal["a", "b"]) -> "Part":
@@ -69,16 +76,15 @@ class Part(NamedTuple):
         matrix: Matrix = getattr(problem, name)
         if _copy_of(problem, name) is None:
             return Part(False)
-        _, columns = _as_stored(problem, name)
         step = matrix.column_stride if matrix.is_row_major else matrix.row_stride
-        chunks = ceil_div(columns, CHUNK_BYTES // matrix.dtype.nbytes)
-        return Part(True, not matrix.is_row_major, step == 1, min(MOST_LANES, 1 << (chunks - 1).bit_length()))
+        return Part(True, not matrix.is_row_major, step == 1)
 
 
 class RepackFeatures(NamedTuple):
-    """The compiled-in features of a Problem: the size of an element, and how A and B are copied."""
+    """The compiled-in features of a Problem: the type, whether there are batches, and how A and B are copied."""
 
     Input: DType
+    batched: bool
     a: Part
     b: Part
 
@@ -92,7 +98,12 @@ class RepackKernel(Kernel):
     config_type = RepackConfig
     header = "kernels/repack.cuh"
     rules = (
+        (
+            "threads >= 32 and threads <= 1024 and threads % 32 == 0",
+            "a CTA has 1 to 32 warps: take 32 threads for each",
+        ),
         ("thread_rows >= 1 and thread_rows <= 8", "a thread keeps up to 8 chunks in registers: take 1 to 8 rows"),
+        ("ctas >= 1 and threads * ctas <= 2048", "an SM has room for 2048 threads: take fewer CTAs or threads"),
         ("copies_a or copies_b", "there is an operand to copy"),
     )
 
@@ -101,53 +112,77 @@ class RepackKernel(Kernel):
         return oversized(problem)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[RepackConfig]:
-        """One."""
-        return (RepackConfig(),)
+        """Those that `tools/repack_sweep.py` compares."""
+        shapes = (
+            (256, 1, 6),
+            (256, 2, 4),
+            (256, 2, 5),
+            (256, 4, 4),
+            (512, 1, 3),
+            (512, 2, 2),
+            (512, 4, 2),
+            (1024, 2, 1),
+        )
+        return [
+            RepackConfig(*shape, loops, keeps_l1)
+            for keeps_l1 in (True, False)
+            for loops in (False, True)
+            for shape in shapes
+        ]
 
     def features(self, problem: Problem) -> RepackFeatures:
-        """How A and B are copied. The lanes of a row follow m where A is stored transposed, unlike other features."""
-        return RepackFeatures(problem.a.dtype, Part.of(problem, "a"), Part.of(problem, "b"))
+        """Those of the operands that are copied."""
+        return RepackFeatures(problem.a.dtype, problem.batch_count > 1, Part.of(problem, "a"), Part.of(problem, "b"))
 
     def derive(self, config: RepackConfig, features: RepackFeatures) -> RepackConstants:
         """The Constants of a Config for problems with these features."""
-        dtype, a, b = features
+        dtype, batched, a, b = features
         return RepackConstants(
             tile_m=1,
             tile_n=1,
             tile_k=1,
-            threads=THREADS,
+            threads=config.threads,
             smem_bytes=0,
             epilogue=None,
             Input=dtype,
             thread_rows=config.thread_rows,
+            ctas=config.ctas,
+            loops=config.loops,
+            batched=batched,
+            keeps_l1=config.keeps_l1,
             copies_a=a.copies,
             copies_b=b.copies,
             a_transposed=a.transposed,
             b_transposed=b.transposed,
             a_unit_strides=a.unit_strides,
             b_unit_strides=b.unit_strides,
-            a_lanes=a.lanes,
-            b_lanes=b.lanes,
         )
 
     def tile_count(self, constants: RepackConstants, problem: Problem) -> int:
-        """The CTAs of both operands."""
-        count, chunk = 0, CHUNK_BYTES // problem.a.dtype.nbytes
-        lanes = {"a": constants.a_lanes, "b": constants.b_lanes}
+        """The blocks of both operands."""
+        count, warps = 0, constants.threads // WARP
         for name in _copied(problem):
             rows, columns = _as_stored(problem, name)
-            down = ceil_div(rows, THREADS // lanes[name] * constants.thread_rows)
-            count += _batches(problem, name) * down * ceil_div(columns, lanes[name] * chunk)
+            across = ceil_div(columns, WARP * CHUNK_BYTES // problem.a.dtype.nbytes)
+            count += _batches(problem, name) * ceil_div(rows, warps * constants.thread_rows) * across
         return count
 
     def launch_shape(self, constants: RepackConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
-        """One CTA for each block of rows by columns; it waits for earlier grids itself."""
-        dependent = hardware.capability >= 90
-        return LaunchShape(self.tile_count(constants, problem), constants.threads, 1, constants.smem_bytes, dependent)
+        """One CTA for each block, or `ctas` on each SM; they wait for earlier grids themselves."""
+        dependent, ctas = hardware.capability >= 90, self.tile_count(constants, problem)
+        if constants.loops:
+            ctas = min(ctas, constants.ctas * hardware.sm_count)
+        return LaunchShape(ctas, constants.threads, 1, constants.smem_bytes, dependent, constants.keeps_l1)
+
+    def ctas_of_sm(self, constants: RepackConstants) -> int:
+        """Those of the Config."""
+        return constants.ctas
 
     def entry(self, config: RepackConfig, problem: Problem) -> str:
         """The entry point's name, with the operands that are copied."""
-        return f"{self.name}_{problem.a.dtype}_{''.join(_copied(problem))}_{config.thread_rows}"
+        shape = f"{config.threads}_{config.thread_rows}_{config.ctas}"
+        shape += "_loops" * config.loops + "_l1" * config.keeps_l1
+        return f"{self.name}_{problem.a.dtype}_{''.join(_copied(problem))}_{shape}"
 
     def predict(
         self, config: RepackConfig, problem: Problem, hardware: Hardware, power: Power = "settled"

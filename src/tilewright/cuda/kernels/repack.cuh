@@ -1,11 +1,19 @@
 // Copies A, B or both to where their rows begin on lines of L2, so that TMA can read them.
 //
 // c is where A goes, and bias where B goes. A matrix is copied in the order in which it is stored:
-// its rows are those of memory. A CTA copies a block of rows by columns; a thread keeps to its
-// chunk of 16 bytes along them, in some rows, and reads all of these before it writes one, since
-// memory is kept busy by what is in flight. A row may begin at any element; then a chunk of the
-// copy is cut from the two aligned ones that it straddles. What lies outside of a row is never
-// read, and the last chunk of a row of the copy is filled up with zeros.
+// its rows are those of memory. A CTA copies blocks of rows by columns; a warp takes every warps-th
+// row of a block, and a lane a chunk of 16 bytes of each. It reads those of all its rows before it
+// writes one, since memory is kept busy by what is in flight.
+//
+// A row may begin at any element. Then a chunk of the copy is cut from the two aligned ones that it
+// straddles:
+//
+//   aligned   |..ab|cdef|ghij|k...|    ends: abcd, ijk
+//   copy        |abcd|efgh|ijk.|       whole: efgh, from cdef and ghij
+//
+// What lies outside of a row is never read. So chunks at its ends are copied element by element,
+// one a lane, and not chunk by chunk, whose elements would be waited for one after the other. Zeros
+// fill up the last chunk.
 #pragma once
 #include "layout/straddle.cuh"
 #include "parameters.cuh"
@@ -22,97 +30,152 @@ struct Repacking {
   int rows, columns;
 };
 
-// Config names: Input; thread_rows: rows of a thread; for each of a and b: copies, transposed
-// (whether its columns are the rows of memory), unit_strides (whether neighbors are neighbors in
-// memory), lanes (that share a row).
-template <class Config, bool unit_strides, int lanes>
-class RowCopier {
-  using Element = typename Config::Input;
-  static constexpr int in_chunk = 16 / sizeof(Element), thread_rows = Config::thread_rows;
-  static constexpr int rows_at_once = Config::threads / lanes;
-  static constexpr int block_rows = rows_at_once * thread_rows, block_columns = lanes * in_chunk;
+// A lane's part of a row whose elements are neighbors in memory.
+template <class Element>
+class ShiftedPart {
+  static constexpr int in_chunk = 16 / sizeof(Element), least_columns = 3 * in_chunk;
+  static_assert(least_columns <= 32, "a warp copies the ends of a row at once, and shorter rows");
 
-  struct Chunk {
-    uint32_t words[4];
-  };
-  struct Elements {
-    Element values[in_chunk];
-  };
+  uint32_t both[8];
+  Element end;
+  int ahead;  // how many elements the row begins behind a multiple of 16 bytes
 
-  // The elements from `source` on, as many as a chunk has or the row still has; `inside`: how many
-  // of the row lie from `source` on, and `before`: how many lie before it.
-  static __device__ __forceinline__ Chunk load(const Element* source, int64_t stride, int before,
-                                               int inside) {
-    Chunk chunk{};
-    const int skew = reinterpret_cast<uint64_t>(source) % 16;
-    const int ahead = skew / static_cast<int>(sizeof(Element));
-    if (unit_strides && before >= ahead && inside >= 2 * in_chunk - ahead) {
-      uint32_t both[8];
-      load_global(*reinterpret_cast<uint32_t (*)[4]>(both), source - ahead);
-      load_global(*reinterpret_cast<uint32_t (*)[4]>(both + 4), source - ahead + in_chunk);
-      straddle(chunk.words, both, skew);
-    } else {
-      Elements elements{};
-#pragma unroll
-      for (int i = 0; i < in_chunk; ++i) {
-        if (i < inside) elements.values[i] = source[i * (unit_strides ? 1 : stride)];
-      }
-      chunk = __builtin_bit_cast(Chunk, elements);
-    }
-    return chunk;
+  // The chunks of the copy that are cut from chunks inside the row: `whole` of them behind `head`.
+  __device__ __forceinline__ int head() const { return ahead > 0; }
+  __device__ __forceinline__ int whole(int columns) const {
+    const int inside = static_cast<uint32_t>(columns + ahead) / in_chunk;
+    return columns < least_columns ? 0 : inside - 2 * head();
+  }
+
+  // The element of the ends that a lane copies.
+  __device__ __forceinline__ int end_of(int columns) const {
+    const int lane = threadIdx.x % 32;
+    return lane < head() * in_chunk ? lane : lane + whole(columns) * in_chunk;
   }
 
  public:
-  // The CTAs across and down one matrix.
-  static __device__ __forceinline__ uint32_t across(const Repacking& part) {
-    return ceil_div(part.columns, block_columns);
-  }
-
-  static __device__ __forceinline__ uint32_t down(const Repacking& part) {
-    return ceil_div(part.rows, block_rows);
-  }
-
-  // Block number `cta` of a matrix that starts so many elements behind the first.
-  static __device__ __forceinline__ void copy(const Repacking& part, uint32_t cta, int64_t from,
-                                              int64_t to) {
-    const int column = (cta % across(part) * lanes + threadIdx.x % lanes) * in_chunk;
-    const int first_row = cta / across(part) * block_rows + threadIdx.x / lanes;
-    if (column >= part.columns) return;
-    const Element* source = static_cast<const Element*>(part.from.pointer) + from +
-                            first_row * part.from_row + column * part.from_column;
-    Element* destination =
-        static_cast<Element*>(part.to.pointer) + to + first_row * part.to_row + column;
-    const int64_t from_step = rows_at_once * part.from_row, to_step = rows_at_once * part.to_row;
-    Chunk loaded[thread_rows];
-#pragma unroll
-    for (int i = 0; i < thread_rows; ++i) {
-      if (first_row + i * rows_at_once < part.rows) {
-        loaded[i] = load(source, part.from_column, column, part.columns - column);
-      }
-      source += from_step;
+  // `chunk`: of the copy; in place of one at the ends, the nearest whole one is read. `with_ends`:
+  // whether the warp copies the ends too.
+  __device__ __forceinline__ void load(const Element* row, int64_t, int columns, int chunk,
+                                       bool with_ends) {
+    ahead = reinterpret_cast<uint64_t>(row) % 16 / sizeof(Element);
+    if (columns >= least_columns) {
+      const int inside = min(max(chunk, head()), head() + whole(columns) - 1);
+      const Element* source = row + (inside * in_chunk - ahead);
+      load_global(*reinterpret_cast<uint32_t (*)[4]>(both), source);
+      load_global(*reinterpret_cast<uint32_t (*)[4]>(both + 4), source + head() * in_chunk);
     }
-#pragma unroll
-    for (int i = 0; i < thread_rows; ++i) {
-      if (first_row + i * rows_at_once < part.rows) store_global(destination, loaded[i].words);
-      destination += to_step;
+    if (with_ends) end = row[min(end_of(columns), columns - 1)];
+  }
+
+  __device__ __forceinline__ void store(Element* copy, int columns, int chunk, bool with_ends) {
+    if (static_cast<uint32_t>(chunk - head()) < static_cast<uint32_t>(whole(columns))) {
+      uint32_t words[4];
+      straddle(words, both, ahead * static_cast<int>(sizeof(Element)));
+      store_global(copy + chunk * in_chunk, words);
+    }
+    const int element = end_of(columns);
+    if (with_ends && element < ceil_div(columns, in_chunk) * in_chunk) {
+      copy[element] = element < columns ? end : Element{};
     }
   }
 };
 
-// The CTA's block of an operand, if `cta` is one of its CTAs; how many these are.
-template <class Config, bool unit_strides, int lanes>
-__device__ __forceinline__ int repack(const GemmParameters& parameters, const Repacking& part,
-                                      int cta) {
-  using Copier = RowCopier<Config, unit_strides, lanes>;
-  const int ctas = Copier::across(part) * Copier::down(part);
-  const int batches = is_broadcast(parameters, part.to) ? 1 : parameters.batch_count;
-  if (cta >= 0 && cta < ctas * batches) {
-    const int batch = batches == 1 ? 0 : cta / ctas;
-    Copier::copy(part, cta - batch * ctas, batch_offset(parameters, part.from, batch),
-                 batch_offset(parameters, part.to, batch));
+// A lane's chunk of a row whose elements lie apart.
+template <class Element>
+class GatheredPart {
+  static constexpr int in_chunk = 16 / sizeof(Element);
+
+  struct Words {
+    uint32_t words[4];
+  };
+  struct Elements {
+    Element values[in_chunk];
+  } elements;
+
+ public:
+  __device__ __forceinline__ void load(const Element* row, int64_t stride, int columns, int chunk,
+                                       bool) {
+    elements = Elements{};
+#pragma unroll
+    for (int i = 0; i < in_chunk; ++i) {
+      const int column = chunk * in_chunk + i;
+      if (column < columns) elements.values[i] = row[column * stride];
+    }
   }
-  return ctas * batches;
-}
+
+  __device__ __forceinline__ void store(Element* copy, int columns, int chunk, bool) {
+    if (chunk * in_chunk < columns) {
+      store_global(copy + chunk * in_chunk, __builtin_bit_cast(Words, elements).words);
+    }
+  }
+};
+
+template <class Element, bool unit_strides>
+struct PartOf {
+  using type = ShiftedPart<Element>;
+};
+
+template <class Element>
+struct PartOf<Element, false> {
+  using type = GatheredPart<Element>;
+};
+
+// Config names: Input; threads; thread_rows: rows of a lane in a block; loops: whether a CTA copies
+// more than one block; batched; for each of a and b: copies, transposed (whether its columns are
+// the rows of memory), unit_strides (whether neighbors are neighbors in memory).
+template <class Config, bool unit_strides>
+class RowCopier {
+  using Element = typename Config::Input;
+  static constexpr int warps = Config::threads / 32, thread_rows = Config::thread_rows;
+  static constexpr int block_columns = 32 * 16 / sizeof(Element);
+
+  // Block number `block` of a matrix that starts so many elements behind the first.
+  static __device__ __forceinline__ void copy(const Repacking& part, uint32_t block,
+                                              uint32_t across, int64_t from, int64_t to) {
+    const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);  // of which the compiler knows
+    const int chunk = block % across * 32 + threadIdx.x % 32;
+    const int first_row = block / across * (warps * thread_rows) + warp;
+    const bool with_ends = block % across == 0;
+    const Element* source = static_cast<const Element*>(part.from.pointer) + from;
+    Element* destination = static_cast<Element*>(part.to.pointer) + to;
+    source += first_row * part.from_row;
+    destination += first_row * part.to_row;
+    const int64_t from_step = warps * part.from_row, to_step = warps * part.to_row;
+    typename PartOf<Element, unit_strides>::type parts[thread_rows];
+#pragma unroll
+    for (int i = 0; i < thread_rows; ++i) {
+      if (first_row + i * warps < part.rows) {
+        parts[i].load(source + i * from_step, part.from_column, part.columns, chunk, with_ends);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < thread_rows; ++i) {
+      if (first_row + i * warps < part.rows) {
+        parts[i].store(destination + i * to_step, part.columns, chunk, with_ends);
+      }
+    }
+  }
+
+ public:
+  // Copies this CTA's blocks, from number `block` on; returns the number of its next one behind the
+  // operand's.
+  static __device__ __forceinline__ uint32_t copy_all(const GemmParameters& parameters,
+                                                      const Repacking& part, uint32_t block) {
+    const uint32_t across = ceil_div(part.columns, block_columns);
+    const uint32_t of_matrix = across * ceil_div(part.rows, warps * thread_rows);
+    const bool one = !Config::batched || is_broadcast(parameters, part.to);
+    const uint32_t batches = one ? 1 : parameters.batch_count;
+    while (block < of_matrix * batches) {
+      const int batch = one ? 0 : block / of_matrix;
+      copy(part, block - batch * of_matrix, across, batch_offset(parameters, part.from, batch),
+           batch_offset(parameters, part.to, batch));
+      block += gridDim.x;
+      if constexpr (!Config::loops) break;  // the grid has a CTA for each block
+    }
+    return block - of_matrix * batches;
+  }
+};
 
 // `matrix` as it lies in memory, (rows, columns) or transposed.
 template <bool transposed>
@@ -129,18 +192,18 @@ template <class Config>
 __device__ __forceinline__ void repack_kernel(const GemmParameters& parameters) {
   wait_for_earlier_grids();
   launch_next_grid();
-  int cta = blockIdx.x;
+  uint32_t block = blockIdx.x;
   if constexpr (Config::copies_a) {
-    cta -= repack<Config, Config::a_unit_strides, Config::a_lanes>(
+    block = RowCopier<Config, Config::a_unit_strides>::copy_all(
         parameters,
         as_stored<Config::a_transposed>(parameters.a, parameters.c, parameters.m, parameters.k),
-        cta);
+        block);
   }
   if constexpr (Config::copies_b) {
-    repack<Config, Config::b_unit_strides, Config::b_lanes>(
+    RowCopier<Config, Config::b_unit_strides>::copy_all(
         parameters,
         as_stored<Config::b_transposed>(parameters.b, parameters.bias, parameters.k, parameters.n),
-        cta);
+        block);
   }
 }
 
