@@ -1,8 +1,9 @@
 """Measure the copies of operands that TMA cannot address, Config by Config, beside the products that read them.
 
 For each product of odd extents, all in graphs, in turns, inputs past L2: every Config of `repack`, whose copies are
-compared with the operands; the driver's copy of as many bytes from device to device; the product of the copies; both in
-one call, as a plan makes it; and the aligned product, whose extents are rounded up to 64. TB/s counts reads and writes.
+compared with the operands, alone and ahead of the product in memory that is there; the driver's copy of as many bytes
+from device to device; the call of a plan, with the first Config, which allocates its workspace; the product of the
+copies; and the aligned product, whose extents are rounded up to 64. TB/s counts reads and writes.
 Ctrl-C keeps what is done.
 
 examples:
@@ -14,7 +15,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import product
@@ -39,6 +40,7 @@ from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.jit.source import TranslationUnit  # noqa: E402
 from tilewright.kernels.kernel import Launch  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
+from tilewright.kernels.repack import RepackConfig  # noqa: E402
 from tilewright.measure.protocol import Work  # noqa: E402
 from tilewright.planner.copies import REPACK, Copied, CopyingExecutable, copied  # noqa: E402
 from tilewright.problem import OPERANDS, Problem  # noqa: E402
@@ -120,38 +122,36 @@ def _of_copies(problem: Problem, copies: Copied, gpu: GpuBackend, pool: Compiler
     def prepared(launch: Launch) -> Executable:
         return gpu.prepare(compiled[launch.source], launch.shape, launch.arguments)
 
+    multiplies = prepared(multiply)
     with GpuStand(problem, gpu) as stand, ExitStack() as until:
         bench = _Copies(problem, copies, stand, until)
-        works: dict[int, Work] = {}
-        for index, launch in enumerate(launches):
+        works: dict[tuple[str, RepackConfig | None], Work] = {}
+        for config, launch in zip(configs, launches, strict=True):
             executable = prepared(launch)
             if fault := bench.fault(executable):
-                print(f"  left out: {configs[index]}: {fault}", file=sys.stderr)
+                print(f"  left out: {config}: {fault}", file=sys.stderr)
                 continue
-            works[index] = stand.replays(bench.launcher(executable), until)
-        works[len(launches)] = stand.replays(bench.copy_as_much, until)
-        whole = CopyingExecutable(copies, prepared(launches[0]), prepared(multiply), gpu, multiply.exchanged)
-        works[len(launches) + 1] = stand.replays(
-            lambda number, stream: whole(stand.pointers(number), 1.0, 0.0, stream), until
-        )
-        times: dict[int, list[float]] = {index: [] for index in works}
+            works["repack", config] = stand.replays(bench.launcher(executable), until)
+            both = bench.calls(CopyingExecutable(copies, executable, multiplies, bench, multiply.exchanged))
+            works["both launches", config] = stand.replays(both, until)
+        call = CopyingExecutable(copies, prepared(launches[0]), multiplies, gpu, multiply.exchanged)
+        works["call", configs[0]] = stand.replays(bench.calls(call), until)
+        works["driver's copy", None] = stand.replays(bench.copy_as_much, until)
+        times: dict[tuple[str, RepackConfig | None], list[float]] = {key: [] for key in works}
         for turn in range(ROUNDS):
-            for index in list(works)[:: -1 if turn % 2 else 1]:
-                times[index].append(works[index].run(1) / works[index].launches * 1e6)
-    us = {index: round(median(each), 3) for index, each in times.items()}
-    for index in sorted(us, key=lambda index: us[index] if index < len(launches) else index * 1e9):
-        rate = round(2 * bench.nbytes / us[index] * 1e-6, 3)
-        if index < len(launches):
-            predicted = round(REPACK.predict(configs[index], repacking, hardware).seconds * 1e6, 2)
-            yield ["repack", asdict(configs[index]), us[index], rate, predicted]
-        elif index == len(launches):
-            yield ["driver's copy", {}, us[index], rate, None]
-        else:
-            yield ["whole call", asdict(wgmma.best(copies.problem, hardware)), us[index], None, None]
+            for key in list(works)[:: -1 if turn % 2 else 1]:
+                times[key].append(works[key].run(1) / works[key].launches * 1e6)
+    for (kind, of), each in sorted(times.items(), key=lambda item: (item[0][0], median(item[1]))):
+        us, rate, predicted = median(each), None, None
+        if kind in ("repack", "driver's copy"):
+            rate = round(2 * bench.nbytes / us * 1e-6, 3)
+        if kind == "repack" and of is not None:
+            predicted = round(REPACK.predict(of, repacking, hardware).seconds * 1e6, 2)
+        yield [kind, asdict(of) if of is not None else {}, round(us, 3), rate, predicted]
 
 
 class _Copies:
-    """Workspaces for the copies of a stand's operands, one a set."""
+    """Workspaces for the copies of a stand's operands, one a set, of which calls get the next."""
 
     def __init__(self, problem: Problem, copies: Copied, stand: GpuStand, until: ExitStack):
         self._problem, self._copies, self._stand = problem, copies, stand
@@ -159,6 +159,7 @@ class _Copies:
         self._apart = round_up(copies.nbytes, 256)
         self._base = memory.allocate(stand.sets * self._apart)
         until.callback(memory.free, self._base)
+        self._next = self._base
         elements = 0
         for name in copies.copies:
             rows, columns = problem.extents(name)
@@ -174,6 +175,23 @@ class _Copies:
             executable([pointers[0], pointers[1], *to, 0], 1.0, 1.0, stream)
 
         return launch
+
+    def prepare_workspace(self) -> None:
+        """They are there."""
+
+    @contextmanager
+    def workspace(self, nbytes: int, stream: int) -> Iterator[int]:
+        """That of the set whose turn it is."""
+        yield self._next
+
+    def calls(self, executable: CopyingExecutable) -> Callable[[int, int], object]:
+        """Calls on set after set."""
+
+        def call(number: int, stream: int) -> None:
+            self._next = self._base + number * self._apart
+            executable(self._stand.pointers(number), 1.0, 0.0, stream)
+
+        return call
 
     def copy_as_much(self, number: int, stream: int) -> None:
         """The driver copies as many bytes from the set's first operand on."""

@@ -47,7 +47,9 @@ def test_a_record_has_copies_of_one_operand_and_the_products(tool, tmp_path, mon
     tool.main()
     record = json.loads(path.read_text())
     rows = [dict(zip(record["columns"]["launches"], row, strict=True)) for row in record["launches"]]
-    assert {row["kind"] for row in rows} == {"repack", "driver's copy", "whole call", "product of copies", "aligned"}
+    assert {row["kind"] for row in rows} == {
+        "repack", "both launches", "call", "driver's copy", "product of copies", "aligned"
+    }  # fmt: skip
     assert {row["TB/s"] for row in rows if row["kind"] == "repack"} == {round(2 * 9 * 100 * 2 * 1e-6, 3)}
 
 

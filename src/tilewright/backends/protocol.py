@@ -25,7 +25,21 @@ class Executable(Protocol):
         """
 
 
-class Backend(Protocol):
+class Workspaces(Protocol):
+    """Where calls get memory of their own."""
+
+    def prepare_workspace(self) -> None:
+        """Make what `workspace` needs and what may not be made while a stream is captured."""
+
+    def workspace(self, nbytes: int, stream: int) -> AbstractContextManager[int]:
+        """The address of memory for the launches on `stream` within the context, aligned to 256 bytes.
+
+        They may still run when the context ends: later work gets the memory in their order. A stream that is captured
+        captures the memory too.
+        """
+
+
+class Backend(Workspaces, Protocol):
     """A place that runs compiled kernels."""
 
     @property
@@ -50,16 +64,6 @@ class Backend(Protocol):
 
     def clear(self, address: int, nbytes: int, stream: int) -> None:
         """Set memory on this backend to zero, in the order of the stream."""
-
-    def prepare_workspace(self) -> None:
-        """Make what `workspace` needs and what may not be made while a stream is captured."""
-
-    def workspace(self, nbytes: int, stream: int) -> AbstractContextManager[int]:
-        """The address of memory for the launches on `stream` within the context, aligned to 256 bytes.
-
-        They may still run when the context ends: later work gets the memory in their order. A stream that is captured
-        captures the memory too.
-        """
 
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream that this backend cannot launch on."""

@@ -5,7 +5,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tilewright.backends.protocol import Backend, Executable
+from tilewright.backends.protocol import Executable, Workspaces
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.repack import RepackConfig, RepackKernel, repacking
@@ -104,10 +104,12 @@ def _copy(problem: Problem, name: str) -> tuple[Matrix, int]:
 class CopyingExecutable:
     """An Executable that copies operands to a workspace of its own before each launch."""
 
-    def __init__(self, copied: Copied, repack: Executable, multiply: Executable, backend: Backend, exchanged: bool):
+    def __init__(
+        self, copied: Copied, repack: Executable, multiply: Executable, workspaces: Workspaces, exchanged: bool
+    ):
         """exchanged: whether `multiply` takes a as b, and is called with pointers in that order."""
-        backend.prepare_workspace()
-        self._repack, self._multiply, self._backend, self._nbytes = repack, multiply, backend, copied.nbytes
+        workspaces.prepare_workspace()
+        self._repack, self._multiply, self._workspaces, self._nbytes = repack, multiply, workspaces, copied.nbytes
         self._a, self._b = (1, 0) if exchanged else (0, 1)
         places = {"a": self._a, "b": self._b}
         self._copies = tuple((places[name], offset) for name, offset in copied.offsets.items())
@@ -117,7 +119,7 @@ class CopyingExecutable:
         pointers, copies = list(pointers), [0, 0]
         a, b = self._a, self._b
         sources = pointers[a], pointers[b]
-        with self._backend.workspace(self._nbytes, stream) as workspace:
+        with self._workspaces.workspace(self._nbytes, stream) as workspace:
             for role, offset in self._copies:
                 pointers[role] = copies[role] = workspace + offset
             counted = self._repack([*sources, copies[a], copies[b], 0], 1.0, 1.0, stream)
