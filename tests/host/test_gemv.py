@@ -101,10 +101,21 @@ def test_few_columns_are_the_rows_of_the_transposed_product():
     assert not any(config.swap_ab for config in GEMV.configs(product(3, 4096, 512), H200))
 
 
-@pytest.mark.parametrize(("n", "nbytes"), [(64, 16), (60, 8), (62, 4), (63, 2)])
-def test_a_load_along_n_lies_inside_a_row_or_outside(n, nbytes):
-    problem = product(1, n, 64, "nn")._replace(b=Matrix(bf16, 64, 1))
-    assert GEMV.features(problem).b_bytes == nbytes
+@pytest.mark.parametrize(("n", "loads"), [(64, (16, False)), (60, (8, False)), (62, (16, True)), (63, (16, True))])
+def test_a_load_along_n_lies_inside_a_row_or_is_one_of_two_that_eight_elements_straddle(n, loads):
+    features = GEMV.features(product(1, n, 64, "nn")._replace(b=Matrix(bf16, 64, 1)))
+    assert (features.b_bytes, features.b_straddles) == loads
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn"])
+def test_two_loads_of_eight_elements_take_twice_the_registers_and_more_time(layout):
+    config = GemvConfig(8, 8, 2) if layout == "nt" else GemvConfig(8, 64, 1)
+    words, seconds = [], []
+    for problem in (product(8, 4096, 4096, layout), product(8, 4095, 4095, layout)):
+        words.append(GEMV.constants(config, problem).load_words)
+        seconds.append(GEMV.predict(config, problem, H200).seconds)
+    assert words[1] == 2 * words[0]
+    assert seconds[1] > seconds[0]
 
 
 @pytest.mark.parametrize(

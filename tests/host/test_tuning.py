@@ -10,6 +10,7 @@ import pytest
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.dtypes import bf16, fp16, fp32
 from tilewright.errors import UnavailableError, UnsupportedError
+from tilewright.expression.grammar import parse
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompilationError, nvrtc_version
@@ -170,6 +171,7 @@ EPILOGUES = {
     "gelu": Epilogue(bias=Matrix(fp16, 0, 1), activation="gelu"),
     "c": Epilogue(c=Matrix(fp16, 48, 1)),
 }
+SUMS = Epilogue(expression=parse("relu(acc)", [])._replace(outputs=("column_sums",)), outputs=(Matrix(fp32, 0, 1),))
 
 STRIDED = {"a": Matrix(fp16, -150, 2), "b": Matrix(fp16, 1, 75, alignment=2), "out": Matrix(fp16, 1, 44)}
 BATCHED = {
@@ -210,6 +212,14 @@ def test_a_stand_finds_the_kernel_right_and_notices_one_wrong_element(name):
         for value in (1e4, np.nan):
             stand._memory = LastElement(backend.memory, np.array([value], problem.out.dtype.numpy_dtype))
             assert "untuned choice" in stand.fault(candidate, compiled)
+
+
+def test_a_stand_has_room_for_the_sums_of_groups():
+    backend = EmulatedBackend(checks=True)
+    problem = product(40, 48, 72, fp16, epilogue=SUMS)
+    candidate = untuned(problem, backend.hardware)
+    with Stand(problem, backend) as stand:
+        assert stand.fault(candidate, build(candidate.source, backend.hardware.arch)) == ""
 
 
 def test_a_stand_notices_a_kernel_of_another_product():

@@ -291,8 +291,9 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
         batch = a_batch
     result = batch + rows + columns
     signed = not variant.by_tma
-    a = views.view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed)
-    b = views.view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed)
+    apart = not variant.of_neighbors
+    a = views.view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed, apart=apart)
+    b = views.view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed, apart=apart)
     out = views.view(variant.out_dtype, result, -1, variant.out_bytes, random, free, signed, distinct=True)
 
     data = random.choice(("integers", "integers", "integers", "normal", "normal", "normal", "special"))

@@ -73,6 +73,7 @@ GATES = (
         "gemv", GemvConfig(4, 16, 2, 2, 1, 2), "bf16", "k16", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SWIGLU,
     ),
     Variant("gemv", GemvConfig(1, 8, 8, 1, 1), "fp16", "k16", "k8", 2, "fp16", n_multiple=2, gate="stacked", **SCALED),
+    Variant("gemv", GemvConfig(4, 8, 2, 1, 2), "bf16", "k16", "k2", 2, "fp16", n_multiple=2, gate="stacked", **SWIGLU),
     Variant(
         "gemv", GemvConfig(8, 64, 1, 2, 1), "bf16", "k2", "mn4", 4, "fp32", n_multiple=2, gate="interleaved", **SWIGLU,
     ),

@@ -13,8 +13,9 @@ class Variant:
     """One translation unit of one kernel.
 
     `a` and `b` say which dimension is the contiguous one, "k" or "mn", and how many bytes are aligned along it,
-    exactly: "k16". Where that is one element, any strides do. `out_bytes` is the same for rows of out, at least. `c`
-    and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbors along a row of
+    exactly: "k16". Where that is one element, any strides do, unless the kernel's units are `of_neighbors`; of those,
+    "k0" has no contiguous dimension, but shorter strides along k. `out_bytes` is the same for rows of out, at least.
+    `c` and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbors along a row of
     theirs can be read at once. n is a multiple of `n_multiple`. `epilogue` is an expression; each of `operands` is a
     name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides. With a `gate`, the
     result has half of n's columns. `outputs` are written besides it.
@@ -61,6 +62,11 @@ class Variant:
     def by_tma(self):
         """Whether operands come by TMA, which takes neither zero nor negative strides, nor an empty sum."""
         return self.kernel == "wgmma"
+
+    @property
+    def of_neighbors(self):
+        """Whether operands whose neighbors along a dimension are no neighbors in memory take another unit."""
+        return self.kernel == "gemv"
 
     @property
     def k_block(self):

@@ -185,11 +185,13 @@ GEMV = (
     Variant("gemv", GemvConfig(8, 32, 1, 2, 2), "bf16", "mn16", "k16", 4, "bf16"),
     Variant("gemv", GemvConfig(4, 8, 4, 1, 3, 8), "fp16", "k16", "k16", 4, "fp16", activation="silu"),
     Variant("gemv", GemvConfig(8, 64, 1, 4, 1, prefetch=2), "bf16", "k16", "mn16", 4, "bf16", n_multiple=8),
-    Variant("gemv", GemvConfig(16, 64, 1, 2, 2, 2), "fp16", "k16", "mn4", 4, "fp32", c="fp32", n_multiple=2),
-    Variant("gemv", GemvConfig(8, 128, 1, 1, 1), "bf16", "mn2", "mn2", 2, "bf16", bias="bf16", activation="relu"),
-    Variant("gemv", GemvConfig(16, 64, 1, 1, 2), "fp16", "mn2", "mn2", 2, "fp16", c="fp16", bias="fp32"),
+    Variant("gemv", GemvConfig(16, 64, 1, 2, 1, 2), "fp16", "k16", "mn4", 4, "fp32", c="fp32", n_multiple=2),
+    Variant("gemv", GemvConfig(8, 64, 1, 1, 1), "bf16", "mn2", "mn2", 2, "bf16", bias="bf16", activation="relu"),
+    Variant("gemv", GemvConfig(16, 64, 1, 1, 1), "fp16", "mn2", "mn2", 2, "fp16", c="fp16", bias="fp32"),
     Variant("gemv", GemvConfig(16, 128, 1, 2, 1, 8), "bf16", "k8", "mn8", 4, "bf16", "bf16", n_multiple=4),
     Variant("gemv", GemvConfig(4, 16, 2, 2, 1, swap_ab=True), "bf16", "k16", "k16", 4, "bf16", c="bf16"),
+    Variant("gemv", GemvConfig(8, 16, 1, 1, 2), "bf16", "k0", "k0", 2, "fp32"),
+    Variant("gemv", GemvConfig(8, 16, 2, 1, 2), "fp16", "k2", "k16", 2, "fp16", c="fp16"),
     Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2, swap_ab=True), "fp16", "mn2", "k8", 2, "fp16", bias="fp32"),
 )  # fmt: skip
 

@@ -17,11 +17,16 @@ def broadcastable(batch, random):
     return shape[random.randint(0, len(shape)) :] if random.random() < 0.25 else shape
 
 
-def view(dtype, shape, fast, nbytes, random, free, signed, distinct=False):
-    """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16."""
+def view(dtype, shape, fast, nbytes, random, free, signed, distinct=False, apart=True):
+    """Strides for `shape` that allow accesses of `nbytes` along dimension `fast`, and of no more if `nbytes` < 16.
+
+    nbytes: 0 if neighbors along `fast` are never neighbors in memory.
+    apart: whether they need not be if these are single elements.
+    """
     width = dtypes.parse(dtype, "dtype").nbytes
-    unit, line = nbytes // width, 16 // width
-    anything = unit == 1 and free
+    unit, line = max(nbytes // width, 1), 16 // width
+    anything = unit == 1 and free and (apart or nbytes == 0)
+    first_steps = (2, 3) if nbytes == 0 else (1, 1, 1, 2, 3)
     dims = sorted(range(len(shape)), key=lambda dim: (dim != fast % max(len(shape), 1), -dim))
     if free and random.random() < 0.3:
         rest = dims[1:]
@@ -34,7 +39,7 @@ def view(dtype, shape, fast, nbytes, random, free, signed, distinct=False):
         return View(dtype, shape, tuple(strides), skew)
     for position, dim in enumerate(dims):
         if position == 0:
-            step = random.choice((1, 1, 1, 2, 3)) if anything else 1
+            step = random.choice(first_steps) if anything else first_steps[0]
         else:
             steps = -(-reach // unit) + (random.choice((0, 0, 1, 2, 5)) if free else 0)
             if odd and position == 1 and steps % 2 == 0:

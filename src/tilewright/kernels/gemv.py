@@ -61,6 +61,9 @@ longer it takes where B is contiguous along n."""
 _LAST_WAVE = 0.39
 """The share of the time of empty places in the last wave, if it is the second one; later on, CTAs begin apart."""
 
+_MOST_WORDS = 96
+"""The most registers of a thread for weights that are loaded."""
+
 _TOGETHER = 2.5
 """How times add up that overlap: the norm of their vector."""
 
@@ -69,9 +72,10 @@ _TOGETHER = 2.5
 class GemvConstants(Constants):
     """The Constants of `gemv`.
 
-    a_bytes, b_bytes: the width of a load. b_k_major: whether neighbors of B in memory are neighbors along k. workers:
-    the warps that take the steps of a tile. block_n: the columns that the narrowest tile has. accumulators, load_words:
-    registers of a thread with sums and with weights.
+    a_bytes, b_bytes: the width of a load. a_straddles, b_straddles: whether eight elements lie in two aligned loads.
+    b_k_major: whether neighbors of B in memory are neighbors along k. workers: the warps that take the steps of a tile.
+    block_n: the columns that the narrowest tile has. accumulators, load_words: registers of a thread with sums and with
+    weights.
     """
 
     Input: DType
@@ -80,6 +84,8 @@ class GemvConstants(Constants):
     ctas: int
     a_bytes: int
     b_bytes: int
+    a_straddles: bool
+    b_straddles: bool
     b_k_major: bool
     workers: int
     block_n: int
@@ -93,6 +99,8 @@ class GemvFeatures(NamedTuple):
     Input: DType
     a_bytes: int
     b_bytes: int
+    a_straddles: bool
+    b_straddles: bool
     b_k_major: bool
     epilogue: EpilogueConstants
 
@@ -122,7 +130,10 @@ class GemvKernel(Kernel):
         ),
         ("threads >= 32 and threads <= 512", "1 to 16 warps take turns along k"),
         ("ctas >= 1 and threads * ctas <= 2048", "an SM has room for 2048 threads: take fewer CTAs or warps"),
-        ("in_flight >= 1 and load_words <= 96", "a thread has registers for 24 loads of weights: take fewer steps"),
+        (
+            f"in_flight >= 1 and load_words <= {_MOST_WORDS}",
+            "a thread has registers for 24 loads of 16 bytes of weights: take fewer steps, or a smaller tile",
+        ),
         ("accumulators <= 96", "a thread has registers for 96 sums: take a smaller tile, or fewer parts of k"),
         (
             "split_k == 1 or split_k == 2 or split_k == 4 or split_k == 8",
@@ -156,8 +167,13 @@ class GemvKernel(Kernel):
         swap_ab = problem.n < problem.m and problem.columns == problem.n
         oriented = problem.transposed if swap_ab else problem
         prefetch = 2 * hardware.sm_count
-        found = [replace(each, prefetch=prefetch, swap_ab=swap_ab) for each in _offered(oriented)]
-        found = [config for config in found if config.split_k <= hardware.sm_count]
+        features = self.features(oriented)
+        found = []
+        for config in _offered(oriented):
+            constants = self.derive(config, features)
+            ctas = _ctas_of(constants) if constants.load_words <= _MOST_WORDS else 0
+            if ctas > 0 and config.split_k <= hardware.sm_count:
+                found.append(replace(config, ctas=ctas, prefetch=prefetch, swap_ab=swap_ab))
         return sorted(found, key=lambda config: self.predict(config, problem, hardware).seconds)
 
     def oriented(self, config: GemvConfig, problem: Problem) -> Problem:
@@ -180,8 +196,13 @@ class GemvKernel(Kernel):
         """The storage and alignment of A and B, and the epilogue."""
         a, b = problem.a, problem.b
         k_major = _k_major(problem)
-        b_bytes = b.vector_bytes("row") if k_major else _whole_rows(b, problem.n)
-        return GemvFeatures(a.dtype, a.vector_bytes("column"), b_bytes, k_major, EpilogueConstants.of(problem))
+        a_bytes, a_straddles = _load(a.vector_bytes("column"), a.column_stride)
+        if k_major:
+            b_bytes, b_straddles = _load(b.vector_bytes("row"), b.row_stride)
+        else:
+            b_bytes, b_straddles = _load(_whole_rows(b, problem.n), b.column_stride)
+        epilogue = EpilogueConstants.of(problem)
+        return GemvFeatures(a.dtype, a_bytes, b_bytes, a_straddles, b_straddles, k_major, epilogue)
 
     def derive(self, config: GemvConfig, features: GemvFeatures) -> GemvConstants:
         """The Constants of a Config for problems with these features."""
@@ -198,7 +219,7 @@ class GemvKernel(Kernel):
             workers=config.warps * config.split_k,
             block_n=16 // parts if features.b_k_major else 64,
             accumulators=config.tile_m * config.tile_n * parts * parts // 32,
-            load_words=4 * config.in_flight * _loads(config, features.b_k_major),
+            load_words=_words(features.b_straddles) * config.in_flight * _eights(config, features.b_k_major),
         )
 
     def tile_count(self, constants: Constants, problem: Problem) -> int:
@@ -248,9 +269,10 @@ def _wave_seconds(
 ) -> float:
     """How long so many CTAs take that begin together."""
     rounds = ceil_div(ceil_div(problem.k, constants.tile_k), constants.workers * config.in_flight)
-    reads = max(config.tile_m * config.k_parts // 8, 1)
+    loads = _eights(config, constants.b_k_major) * _loads(constants.b_bytes, constants.b_straddles)
+    reads = max(config.tile_m * config.k_parts // 8, 1) * _loads(constants.a_bytes, constants.a_straddles)
     warps = config.warps * config.ctas
-    under_way = warps * config.in_flight * (_LOAD_SECONDS * _loads(config, constants.b_k_major) + _READ_SECONDS * reads)
+    under_way = warps * config.in_flight * (_LOAD_SECONDS * loads + _READ_SECONDS * reads)
     waiting = _CTA_SECONDS + rounds * (_LATENCY_SECONDS + under_way)
     waiting += _EXCHANGE_SECONDS * log2(config.split_k)
     of_cta = config.tile_n * problem.k / config.split_k * constants.Input.nbytes
@@ -271,14 +293,12 @@ def _offered(problem: Problem) -> Iterator[GemvConfig]:
         tiles_n: Sequence[int] = [blocks * 16 // k_parts for blocks in (4, 2, 1)]
     else:
         tile_m, k_parts, tiles_n = max(tile_m, 8), 1, (64, 128)
-    least = 4 if k_major else 8  # loads that a thread has under way: more help nobody
-    for split_k, tile_n, warps, loads in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
+    least = 4 if k_major else 8  # eights of weights that a thread has under way: more help nobody
+    for split_k, tile_n, warps, eights in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
         config = GemvConfig(tile_m, tile_n, k_parts, warps, split_k=split_k)
-        in_flight, rest = divmod(loads, _loads(config, k_major))
+        in_flight, rest = divmod(eights, _eights(config, k_major))
         if in_flight and not rest and tile_m * tile_n % (2 * split_k) == 0:
-            config = replace(config, in_flight=in_flight)
-            if ctas := _ctas_of(config, loads):
-                yield replace(config, ctas=ctas)
+            yield replace(config, in_flight=in_flight)
 
 
 def _k_major(problem: Problem) -> bool:
@@ -286,8 +306,23 @@ def _k_major(problem: Problem) -> bool:
     return not problem.b.is_row_major or problem.epilogue.is_stacked
 
 
-def _loads(config: GemvConfig, k_major: bool) -> int:
-    """The loads of weights of a lane in a step."""
+def _load(nbytes: int, stride: int) -> tuple[int, bool]:
+    """The width of a load, and whether eight elements straddle two, of neighbors that nbytes are aligned for."""
+    return (16, True) if stride == 1 and nbytes < 8 else (nbytes, False)
+
+
+def _loads(nbytes: int, straddles: bool) -> int:
+    """The loads of so many bytes that bring eight elements."""
+    return 2 if straddles else 16 // nbytes
+
+
+def _words(straddles: bool) -> int:
+    """The registers that loads of eight elements fill."""
+    return 8 if straddles else 4
+
+
+def _eights(config: GemvConfig, k_major: bool) -> int:
+    """The eights of neighboring weights that a lane loads in a step."""
     return config.tile_n * config.k_parts // 8 if k_major else config.tile_n // 8
 
 
@@ -295,12 +330,11 @@ _OTHER_REGISTERS = 26
 """Registers of a thread besides sums and loads: with these, ptxas spills nothing of the Configs offered."""
 
 
-def _ctas_of(config: GemvConfig, loads: int) -> int:
-    """How many CTAs of so many loads of weights in flight find registers on an SM."""
-    sums = config.tile_m * config.tile_n * config.k_parts**2 // 32
-    activations = config.in_flight * config.tile_m * config.k_parts // 2
-    registers = _OTHER_REGISTERS + sums + 4 * loads + activations
-    return 65536 // (32 * config.warps * registers)
+def _ctas_of(constants: GemvConstants) -> int:
+    """How many CTAs find registers on an SM, with the loads of weights and activations in flight."""
+    activations = _words(constants.a_straddles) * constants.in_flight * constants.tile_m * constants.k_parts // 8
+    registers = _OTHER_REGISTERS + constants.accumulators + constants.load_words + activations
+    return 65536 // (constants.threads * registers)
 
 
 def _whole_rows(b: Matrix, n: int) -> int:

@@ -15,10 +15,11 @@ from tilewright.backends.protocol import Backend, Executable, Memory
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError
 from tilewright.jit.compile import CompiledKernel
+from tilewright.kernels.column_sums import summing
 from tilewright.measure.graph import graph_work
 from tilewright.measure.protocol import Work
 from tilewright.operand import byte_range
-from tilewright.problem import EXCHANGED, Matrix, Problem, operand_names
+from tilewright.problem import EXCHANGED, Matrix, Problem, operand_names, output_key
 from tilewright.reference import columns_of_b, reference, sampled_lines
 from tilewright.rounding import round_up
 from tilewright.tuning.candidates import Candidate
@@ -305,6 +306,8 @@ def _normal(seed: int, count: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
 def places_of(problem: Problem) -> dict[str, _Place]:
     """The memory of a set's operands, one after the other."""
     places = {name: _Place(matrix, (*problem.batch, *problem.extents(name))) for name, matrix in problem.operands()}
+    if (sums := summing(problem)) is not None:  # candidates leave the sums of groups, which are measured alone
+        places[output_key("column_sums")] = _Place(sums.b, (sums.k, sums.n))
     end = 0
     for place in places.values():
         place.offset = end + place.skew

@@ -1,4 +1,4 @@
-"""Records of `bench micro` beside the models of the speed of light and of DRAM: table, picture, and what is refused."""
+"""Records of `bench micro` beside the models: table, picture, and what is refused."""
 
 import json
 from itertools import pairwise
@@ -27,6 +27,15 @@ STRIDES = {
     "cases": [
         {"stride": stride, "fetch": fetch, "measured": rate}
         for stride, fetch, rate in ((32, 32, 4.25e12), (4096, 32, 1.5e12), (32, 64, 4.5e12))
+    ],
+}  # fmt: skip
+
+
+OCCUPANCY = {
+    "command": "tilewright bench micro occupancy", "gpu": "H200", "m": 64, "n": 32, "k": 16,
+    "cases": [
+        {"rung": "coalesced", "registers": 48, "ctas": 1, "tflops": 5.75},
+        {"rung": "coalesced", "registers": 32, "ctas": 2, "tflops": 6.125},
     ],
 }  # fmt: skip
 
@@ -65,6 +74,13 @@ def test_strides_stand_below_what_is_possible(shown):
         ["4.80", "1.12"], ["4.25", "1.50"], ["4.80", "1.12"], ["4.50", "-"], ["4.80", "1.12"],
     ]  # fmt: skip
     assert [rows[at + line][0] for line in (1, 2, 5)] == ["L2", "measured", "L2"]
+
+
+def test_a_second_cta_stands_below_the_limits(shown):
+    rows = lines(shown("occupancy", OCCUPANCY, "--threads", "1024"))
+    at = rows.index(["64", "x", "32", "x", "16", "in", "fp32,", "right", "after", "idle"])
+    assert rows[at + 2 :] == [["coalesced", "48", "1", "5.75"], ["coalesced", "32", "2", "6.12"]]
+    assert len(json.loads(shown("occupancy", OCCUPANCY, "--json").stdout)["measured"]) == 2
 
 
 def test_what_an_h200_did():

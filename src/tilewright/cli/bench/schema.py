@@ -196,3 +196,23 @@ class MicroPower(Part):
     n: Extent
     k: Extent
     cases: Annotated[list[PowerCase], Field(max_length=1000)]
+
+
+class OccupancyCase(Part):
+    """A rung with so many registers of a thread and CTAs of an SM."""
+
+    rung: Text
+    registers: Extent
+    ctas: Extent
+    tflops: Positive | None
+
+
+class MicroOccupancy(Part):
+    """A record of `tilewright bench micro occupancy`."""
+
+    command: Literal["tilewright bench micro occupancy"]
+    gpu: Text | None
+    m: Extent
+    n: Extent
+    k: Extent
+    cases: Annotated[list[OccupancyCase], Field(max_length=1000)]

@@ -77,7 +77,7 @@ def recorded(path: Path, name: str, chip: str) -> dict[str, Any]:
 
     kinds = {
         "wgmma": schema.MicroWgmma, "loads": schema.MicroLoads, "strides": schema.MicroStrides,
-        "power": schema.MicroPower,
+        "power": schema.MicroPower, "occupancy": schema.MicroOccupancy,
     }  # fmt: skip
     content = records.read(path, f"tilewright bench micro {name} --output", kinds[name])
     if content["gpu"] != chip:

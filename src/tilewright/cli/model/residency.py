@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
-from tilewright.cli.output import table
+from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded, whole_numbers
+from tilewright.cli.output import columns, console, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,11 +28,13 @@ def occupancy(
             "--carveout", help="Bytes of an SM that are shared memory; by default the most.", show_default=False
         ),
     ] = None,
+    record: Record = None,
     chip: Chip = "H200",
 ) -> None:
     """How many CTAs an SM holds at once, and which resource allows no more.
 
-    `inspect` prints it for a kernel. The picture shows it for every number of registers.
+    `inspect` prints it for a kernel. The picture shows it for every number of registers. With --record of `bench micro
+    occupancy`: what a second CTA gains.
 
     \b
     Examples:
@@ -45,9 +47,12 @@ def occupancy(
 
     gpu = chip_named(chip, "--chip").gpu
     held = occupancy_of(gpu.capability, threads, registers, smem, carveout=carveout)
-    record = {"chip": gpu.name, "threads": threads, "registers": registers, "smem_bytes": smem, **held.as_dict()}
+    content = {"chip": gpu.name, "threads": threads, "registers": registers, "smem_bytes": smem, **held.as_dict()}
+    measured = None if record is None else recorded(record, "occupancy", gpu.name)
+    if measured is not None:
+        content["measured"] = measured["cases"]
     by_registers = partial(occupancy_of, gpu.capability, threads, smem_bytes=smem, carveout=carveout)
-    record["resident_ctas"] = held.ctas * gpu.sm_count
+    content["resident_ctas"] = held.ctas * gpu.sm_count
 
     def show() -> None:
         rows = {
@@ -57,6 +62,15 @@ def occupancy(
             f"CTAs on {gpu.sm_count} SMs": held.ctas * gpu.sm_count,
         }  # fmt: skip
         table(f"{threads} threads of {registers} registers and {smem:,} bytes of SMEM a CTA on {gpu.name}", rows)
+        if measured is not None:
+            extents = " x ".join(str(measured[extent]) for extent in "mnk")
+            console().print(f"\n{extents} in fp32, right after idle", style="italic", markup=False)
+            cells: list[tuple[str, ...]] = [("rung", "registers", "CTAs per SM", "TFLOP/s")]
+            cells += [
+                (case["rung"], str(case["registers"]), str(case["ctas"]), f"{case['tflops']:.2f}")
+                for case in measured["cases"] if case["tflops"] is not None
+            ]  # fmt: skip
+            columns(cells, indent=2, gap=3, headings=1)
 
     def draw() -> "Figure":
         from tilewright.plots.residency import by_registers as picture
@@ -64,7 +78,7 @@ def occupancy(
         found: dict[int, Occupancy] = {count: by_registers(count) for count in range(1, 256)}
         return picture(found, registers, f"{threads} threads and {smem:,} bytes of SMEM a CTA on {gpu.name}")
 
-    output.show(record, show, draw)
+    output.show(content, show, draw)
 
 
 @command

@@ -161,16 +161,19 @@ class TileSums {
   }
 };
 
-// Adds the step in which k ends, after `left` elements; it lies so many steps ahead.
+// Adds a step in which k begins or ends: it has `before` elements ahead of it, and `left` from
+// there on. It lies so many steps ahead.
 template <class Config>
 __device__ __forceinline__ void add_end(WarpSums<Config>& sums, Activations<Config> activations,
-                                        Weights<Config> weights, int ahead, int left) {
+                                        Weights<Config> weights, int ahead, int before, int left) {
   typename Weights<Config>::Words words;
   typename Activations<Config>::Words x;
   weights.skip(ahead);
   activations.skip(ahead);
-  weights.load_end(words, left);
-  activations.load_end(x, left);
+  weights.load_end(words, before, left);
+  activations.load_end(x, before, left);
+  weights.cut(words);
+  activations.cut(x);
   sums.add(words, x);
 }
 
@@ -189,16 +192,20 @@ __device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
       grouped_tile(blockIdx.x / Config::split_k, tiles_m, tiles_n, parameters.batch_count, tiles_m);
   const int first_m = tile.m * Config::tile_m, first_n = tile.n * Config::tile_n;
   const int worker = place.part * warps + threadIdx.x / 32;
-  X activations(parameters, tile.batch, first_m, worker);
-  W weights(parameters, tile.batch, first_n, worker);
-  const int steps = parameters.k / Config::tile_k, left = parameters.k % Config::tile_k;
+  // Loads stay inside of k in all steps below `steps`; if they reach beyond their step, not in step
+  // 0.
+  constexpr int reach = maximum(X::reach, W::reach);
+  const int first = reach > 0 && worker == 0 ? Config::workers : worker;
+  X activations(parameters, tile.batch, first_m, first);
+  W weights(parameters, tile.batch, first_n, first);
+  const int steps = (parameters.k - reach) / Config::tile_k, left = parameters.k % Config::tile_k;
 
   // An earlier grid may still be writing: nothing may be read, but L2 always has what was written
   // last.
   if (Config::b_bytes == 16 && blockIdx.x < parameters.prefetch) {
     W ahead = weights;
 #pragma unroll
-    for (int step = worker; step < worker + Config::in_flight * Config::workers;
+    for (int step = first; step < first + Config::in_flight * Config::workers;
          step += Config::workers, ahead.skip(Config::workers)) {
       if (step < steps) ahead.prefetch();
     }
@@ -207,12 +214,21 @@ __device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
   launch_next_grid();
 
   WarpSums<Config> sums;
-  if (left > 0 && steps % Config::workers == worker) {  // first, while registers are free
-    add_end(sums, activations, weights, steps - worker, left);
+  // The other steps come first, while registers are free.
+  if constexpr (reach > 0) {
+#pragma unroll 1
+    for (int step = 0; step * Config::tile_k < parameters.k; step = maximum(step + 1, steps)) {
+      if (step % Config::workers == worker) {
+        const int before = step * Config::tile_k;
+        add_end(sums, activations, weights, step - first, before, parameters.k - before);
+      }
+    }
+  } else if (left > 0 && steps % Config::workers == worker) {
+    add_end(sums, activations, weights, steps - worker, parameters.k - left, left);
   }
   typename W::Words words[Config::in_flight];
   typename X::Words fragments[Config::in_flight];
-  int unread = worker;  // the next step whose loads are to be issued
+  int unread = first;  // the next step whose loads are to be issued
 #pragma unroll
   for (int slot = 0; slot < Config::in_flight; ++slot, unread += Config::workers) {
     if (unread < steps) {
@@ -226,7 +242,11 @@ __device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
   while (unread - ahead < steps) {
 #pragma unroll
     for (int slot = 0; slot < Config::in_flight; ++slot, unread += Config::workers) {
-      if (unread - ahead < steps) sums.add(words[slot], fragments[slot]);
+      if (unread - ahead < steps) {
+        weights.cut(words[slot]);
+        activations.cut(fragments[slot]);
+        sums.add(words[slot], fragments[slot]);
+      }
       if (unread < steps) {
         weights.load(words[slot]);
         activations.load(fragments[slot]);

@@ -1,5 +1,10 @@
-// Eight elements of 2 bytes in four registers, which a lane loads from GMEM.
+// Eight elements of 2 bytes, which a lane loads from GMEM: to four registers where they are aligned
+// or loaded by narrower loads, and to eight where they straddle a boundary of 16 bytes. Then these
+// are the two aligned chunks in which they lie, and `cut_eight` makes four of them later, when they
+// have arrived. (A single chunk and what a neighboring lane has of the other one would not save
+// registers, since the last lane of a row needs two.)
 #pragma once
+#include "layout/straddle.cuh"
 #include "ptx/global_memory.cuh"
 #include "ptx/streaming.cuh"
 #include "types.cuh"
@@ -48,13 +53,58 @@ __device__ __forceinline__ void load_eight(uint32_t (&words)[4], const Input* ba
       const uint2 pair = *reinterpret_cast<const uint2*>(run);
       words[2 * i] = pair.x;
       words[2 * i + 1] = pair.y;
-    } else if constexpr (bytes == 4) {
-      words[i] = *reinterpret_cast<const uint32_t*>(run);
     } else {
       const uint32_t bits = run->bits;
       words[i / 2] = i % 2 ? words[i / 2] | bits << 16 : bits;
     }
   }
+}
+
+__device__ __forceinline__ int bytes_into_chunk(const void* address) {
+  return reinterpret_cast<uint64_t>(address) % 16;
+}
+
+template <class Input>
+__device__ __forceinline__ const Input* chunk_of(const Input* first) {
+  return first - bytes_into_chunk(first) / sizeof(Input);
+}
+
+// Two chunks, whose sectors neighboring lanes have in common: L1 keeps them.
+template <bool once, class Input>
+__device__ __forceinline__ void load_eight(uint32_t (&words)[8], const Input* base,
+                                           const Runs<16>& runs) {
+  const Input* const chunk = chunk_of(base + runs.offsets[0]);
+  load_global(*reinterpret_cast<uint32_t (*)[4]>(words), chunk);
+  load_global(*reinterpret_cast<uint32_t (*)[4]>(words + 4), chunk + 8);
+}
+
+// The same where only elements from `begin` to `end` may be read; others are zero.
+template <class Input>
+__device__ __forceinline__ void load_eight_between(uint32_t (&words)[8], const Input* first,
+                                                   const Input* begin, const Input* end) {
+#pragma unroll
+  for (int i = 0; i < 8; i += 4) {
+    const Input* const chunk = chunk_of(first) + 2 * i;
+    if (chunk >= begin && chunk + 8 <= end) {
+      load_global(*reinterpret_cast<uint32_t (*)[4]>(words + i), chunk);
+    } else {
+      uint32_t bits[8] = {};
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        if (chunk + j >= begin && chunk + j < end) bits[j] = chunk[j].bits;
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) words[i + j] = bits[2 * j] | bits[2 * j + 1] << 16;
+    }
+  }
+}
+
+// Leaves in the first four words what begins at `first`.
+__device__ __forceinline__ void cut_eight(uint32_t (&words)[8], const void* first) {
+  uint32_t eight[4];
+  straddle(eight, words, bytes_into_chunk(first));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) words[i] = eight[i];
 }
 
 // Only the first `inside` elements exist, `stride` apart, and the others are zero. One by one where

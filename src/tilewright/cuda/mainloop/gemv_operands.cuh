@@ -19,7 +19,10 @@
 // of each column of the weights. 28672x8192 at one row took an H200 105.4 us with 512 bytes, 108.5
 // with 128 and 121 with 64.
 //
-// Operands are read step by step, every `workers`-th, and each load goes on to the next.
+// Operands are read step by step, every `workers`-th, and each load goes on to the next. Where
+// eight elements straddle chunks, `load` brings the chunks, and `cut` the elements from them. What
+// lies outside of a row of memory is never read: a step whose loads may reach beyond it is read by
+// `load_end`.
 #pragma once
 #include "epilogue/expression.cuh"
 #include "mainloop/eight_elements.cuh"
@@ -37,8 +40,9 @@ __device__ __forceinline__ int place_in_step() {
 
 // Vectors along k: rows of activations or columns of weights. A lane has `count` of them, one for
 // each eight rows or columns of fragments. Beyond the last one that exists, it reads an earlier one
-// again. stacked: vectors 2j and 2j + 1 are number j of the matrix and of its second half.
-template <class Config, int count, int bytes, bool once, bool stacked = false>
+// again. straddles: eight elements lie in two chunks, which `bytes` is the size of. stacked:
+// vectors 2j and 2j + 1 are number j of the matrix and of its second half.
+template <class Config, int count, int bytes, bool straddles, bool once, bool stacked = false>
 class VectorsAlongK {
   using Input = typename Config::Input;
   const Input* source;  // of the first one
@@ -47,7 +51,10 @@ class VectorsAlongK {
   Runs<bytes> runs;
 
   __device__ __forceinline__ const Input* at(int i, int last_one) const {
-    i = minimum(i, last_one);
+    return at(minimum(i, last_one));
+  }
+
+  __device__ __forceinline__ const Input* at(int i) const {
     if constexpr (stacked && apart == 1) return source + i / 2 * distance + i % 2 * half;
     return source + i * distance;
   }
@@ -61,7 +68,8 @@ class VectorsAlongK {
 
  public:
   static constexpr int apart = 8 / Config::k_parts;
-  using Words = uint32_t[count][4];
+  static constexpr int reach = straddles ? 8 : 0;  // elements beyond a step that its loads may read
+  using Words = uint32_t[count][straddles ? 8 : 4];
 
   // The lane's place among the `apart` vectors of eight rows or columns.
   static __device__ __forceinline__ int place() { return threadIdx.x % 32 / 4 / Config::k_parts; }
@@ -93,11 +101,25 @@ class VectorsAlongK {
     skip(Config::workers);
   }
 
-  // The step in which k ends, after `left` elements.
-  __device__ __forceinline__ void load_end(Words& words, int left) const {
+  // A step before which k has `before` elements, and from which on it has `left`.
+  __device__ __forceinline__ void load_end(Words& words, int before, int left) const {
+    left -= place_in_step<Config>();
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      load_up_to_eight<once>(words[i], at(i, last), runs, stride, left - place_in_step<Config>());
+      const Input* const first = at(i, last);
+      if constexpr (straddles) {
+        load_eight_between(words[i], first, first - before - place_in_step<Config>(), first + left);
+      } else {
+        load_up_to_eight<once>(words[i], first, runs, stride, left);
+      }
+    }
+  }
+
+  // Words of any step that has been loaded: all begin at the same place in a chunk.
+  __device__ __forceinline__ void cut(Words& words) const {
+    if constexpr (straddles) {
+#pragma unroll
+      for (int i = 0; i < count; ++i) cut_eight(words[i], at(i));
     }
   }
 
@@ -112,22 +134,23 @@ class VectorsAlongK {
 
 // Rows of A, tile_m from `first_m` on.
 template <class Config>
-struct Activations
-    : VectorsAlongK<Config, Config::tile_m * Config::k_parts / 8, Config::a_bytes, false> {
+struct Activations : VectorsAlongK<Config, Config::tile_m * Config::k_parts / 8, Config::a_bytes,
+                                   Config::a_straddles, false> {
   static constexpr int tiles = Config::tile_m * Config::k_parts / 8;
+  using Vectors = VectorsAlongK<Config, tiles, Config::a_bytes, Config::a_straddles, false>;
 
   __device__ __forceinline__ Activations(const GemmParameters& p, int batch, int first_m, int step)
-      : VectorsAlongK<Config, tiles, Config::a_bytes, false>(
-            p, p.a, batch, p.a.row_stride, p.a.column_stride, first_m, p.m, step) {}
+      : Vectors(p, p.a, batch, p.a.row_stride, p.a.column_stride, first_m, p.m, step) {}
 };
 
 // Columns of B, tile_n from `first_n` on, in `blocks` fragments of 16 rows. k_major: neighbors in
 // memory are neighbors along k.
 template <class Config, bool k_major = Config::b_k_major>
-struct Weights : VectorsAlongK<Config, Config::tile_n * Config::k_parts / 8, Config::b_bytes, true,
-                               IsStacked<Config>> {
+struct Weights : VectorsAlongK<Config, Config::tile_n * Config::k_parts / 8, Config::b_bytes,
+                               Config::b_straddles, true, IsStacked<Config>> {
   static constexpr int blocks = Config::tile_n * Config::k_parts / 16;
-  using Vectors = VectorsAlongK<Config, blocks * 2, Config::b_bytes, true, IsStacked<Config>>;
+  using Vectors = VectorsAlongK<Config, blocks * 2, Config::b_bytes, Config::b_straddles, true,
+                                IsStacked<Config>>;
 
   __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
       : Vectors(p, p.b, batch, p.b.column_stride, p.b.row_stride, first_n, p.n, step) {}
@@ -153,31 +176,30 @@ template <class Config>
 class Weights<Config, false> {
   using Input = typename Config::Input;
   static constexpr int groups = Config::tile_n / 64;
-  const Input* source;
+  static constexpr bool straddles = Config::b_straddles;
+  static constexpr int no_end = 0x7FFFFFFF;
+  const GemmParameters& parameters;
+  const Input *matrix, *source;
   int64_t stride;  // along k
+  bool inside;     // no chunk in which the tile lies reaches beyond a row
   Runs<Config::b_bytes> runs[groups];
-
-  // Calls body(number, row) for each of the lane's 8 rows.
-  template <class Body>
-  __device__ __forceinline__ void for_each_row(Body body) const {
-    const Input* row = source;
-#pragma unroll
-    for (int i = 0; i < 8; ++i, row += stride) body(i, row);
-  }
 
  public:
   static constexpr int blocks = groups * 4;
-  using Words = uint32_t[groups * 8][4];
+  static constexpr int reach = 0;  // beyond a step: rows end for all steps alike
+  using Words = uint32_t[groups * 8][straddles ? 8 : 4];
 
   __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
-      : source(static_cast<const Input*>(p.b.pointer) + batch_offset(p, p.b, batch) +
-               place_in_step<Config>() * p.b.row_stride),
-        stride(p.b.row_stride) {
+      : parameters(p),
+        matrix(static_cast<const Input*>(p.b.pointer) + batch_offset(p, p.b, batch)),
+        source(matrix + place_in_step<Config>() * p.b.row_stride),
+        stride(p.b.row_stride),
+        inside(first_n >= 8 && first_n + Config::tile_n + 8 <= p.n) {
     skip(step);
 #pragma unroll
     for (int i = 0; i < groups; ++i) {
       const int column = first_n + i * 64 + threadIdx.x % 32 / 4 * 8;
-      runs[i] = Runs<Config::b_bytes>(p.b.column_stride, column, p.n);
+      runs[i] = Runs<Config::b_bytes>(p.b.column_stride, column, straddles ? no_end : p.n);
     }
   }
 
@@ -190,6 +212,7 @@ class Weights<Config, false> {
   }
 
   __device__ __forceinline__ void prefetch() const {
+    if (straddles && !inside) return;
     for_each_row([&](int, const Input* row) {
 #pragma unroll
       for (int i = 0; i < groups; ++i) {
@@ -199,31 +222,75 @@ class Weights<Config, false> {
   }
 
   __device__ __forceinline__ void load(Words& words) {
-    for_each_row([&](int number, const Input* row) {
+    if (!straddles || inside) {
+      for_each_row([&](int number, const Input* row) {
 #pragma unroll
-      for (int i = 0; i < groups; ++i) load_eight<true>(words[i * 8 + number], row, runs[i]);
-    });
+        for (int i = 0; i < groups; ++i) load_eight<true>(words[i * 8 + number], row, runs[i]);
+      });
+    } else if constexpr (straddles) {
+      load_between(words, Config::tile_k);
+    }
     skip(Config::workers);
   }
 
-  __device__ __forceinline__ void load_end(Words& words, int left) const {
-    for_each_row([&](int number, const Input* row) {
+  __device__ __forceinline__ void load_end(Words& words, int, int left) const {
+    if constexpr (straddles) {
+      load_between(words, left);
+    } else {
+      for_each_row([&](int number, const Input* row) {
 #pragma unroll
-      for (int i = 0; i < groups; ++i) {
-        uint32_t (&eight)[4] = words[i * 8 + number];
-        eight[0] = eight[1] = eight[2] = eight[3] = 0;
-        if (place_in_step<Config>() + number < left) load_eight<true>(eight, row, runs[i]);
-      }
-    });
+        for (int i = 0; i < groups; ++i) {
+          uint32_t (&eight)[4] = words[i * 8 + number];
+          eight[0] = eight[1] = eight[2] = eight[3] = 0;
+          if (place_in_step<Config>() + number < left) load_eight<true>(eight, row, runs[i]);
+        }
+      });
+    }
+  }
+
+  __device__ __forceinline__ void cut(Words& words) const {
+    if constexpr (straddles) {
+      for_each_row([&](int number, const Input* row) {
+#pragma unroll
+        for (int i = 0; i < groups; ++i) {
+          cut_eight(words[i * 8 + number], row + runs[i].offsets[0]);
+        }
+      });
+    }
   }
 
   static __device__ __forceinline__ void fragment(uint32_t (&a)[4], const Words& words, int block,
                                                   int half) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const uint32_t (*pair)[4] = &words[block / 4 * 8 + half * 4 + i / 2 * 2];
-      a[i] = __byte_perm(pair[0][block % 4], pair[1][block % 4], i % 2 ? 0x7632 : 0x5410);
+      const int row = block / 4 * 8 + half * 4 + i / 2 * 2;
+      a[i] = __byte_perm(words[row][block % 4], words[row + 1][block % 4], i % 2 ? 0x7632 : 0x5410);
     }
+  }
+
+ private:
+  // Calls body(number, row) for each of the lane's 8 rows.
+  template <class Body>
+  __device__ __forceinline__ void for_each_row(Body body) const {
+    const Input* row = source;
+#pragma unroll
+    for (int i = 0; i < 8; ++i, row += stride) body(i, row);
+  }
+
+  // The eights of the first `left` of the step's rows, wherever these end; the others are zero.
+  // Rows that follow each other in memory count as one.
+  __device__ __forceinline__ void load_between(Words& words, int left) const {
+    const bool packed = stride == parameters.n;
+    for_each_row([&](int number, const Input* row) {
+      const Input* const begin = packed ? matrix : row;
+      const int64_t length = static_cast<int64_t>(packed ? parameters.k : 1) * parameters.n;
+      const bool exists = place_in_step<Config>() + number < left;
+#pragma unroll
+      for (int i = 0; i < groups; ++i) {
+        load_eight_between(words[i * 8 + number], row + runs[i].offsets[0], begin,
+                           begin + (exists ? length : 0));
+      }
+    });
   }
 };
 
