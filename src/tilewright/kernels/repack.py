@@ -18,27 +18,20 @@ WARP = 32
 
 CHUNK_BYTES = 16
 
-_LAUNCH_SECONDS, _STREAMED = 4.0e-6, 0.75
-"""What a launch and its workspace add to a product, and the share of the data sheet's bandwidth.
+_LAUNCH_SECONDS, _STREAMED = 2.0e-6, 0.84
+"""What a launch ahead of a product adds to it, and the share of the data sheet's bandwidth.
 
-2 to 540 MB took 1.5 to 153 us on an H200, and a product with them 4 us more than both.
+0.5 to 540 MB added 1.6 to 135 us to products in graphs on an H200 (docs/performance-log.md), which is up to 0.7 us less
+than this for small ones. Without a graph, the host launches twice and gets a workspace.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RepackConfig:
-    """The Config of `repack`: a CTA of `threads` copies blocks, `thread_rows` rows of each with each of its warps.
-
-    An SM has room for `ctas` CTAs. If it `loops`, it gets no more, which go through all blocks; otherwise each block
-    has a CTA. With `keeps_l1` an SM keeps L1 for what is in flight, so that CTAs of the next grid with much shared
-    memory begin when its last CTA has ended.
-    """
+    """The Config of `repack`: a CTA of `threads` copies a block, `thread_rows` rows of it with each of its warps."""
 
     threads: int = 256
-    thread_rows: int = 2
-    ctas: int = 4
-    loops: bool = False
-    keeps_l1: bool = True
+    thread_rows: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +40,6 @@ class RepackConstants(Constants):
 
     Input: DType
     thread_rows: int
-    ctas: int
-    loops: bool
-    keeps_l1: bool
     batched: bool
     copies_a: bool
     copies_b: bool
@@ -103,7 +93,6 @@ class RepackKernel(Kernel):
             "a CTA has 1 to 32 warps: take 32 threads for each",
         ),
         ("thread_rows >= 1 and thread_rows <= 8", "a thread keeps up to 8 chunks in registers: take 1 to 8 rows"),
-        ("ctas >= 1 and threads * ctas <= 2048", "an SM has room for 2048 threads: take fewer CTAs or threads"),
         ("copies_a or copies_b", "there is an operand to copy"),
     )
 
@@ -113,21 +102,8 @@ class RepackKernel(Kernel):
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[RepackConfig]:
         """Those that `tools/repack_sweep.py` compares."""
-        shapes = (
-            (256, 1, 6),
-            (256, 2, 4),
-            (256, 2, 5),
-            (256, 4, 4),
-            (512, 1, 3),
-            (512, 2, 2),
-            (512, 4, 2),
-            (1024, 2, 1),
-        )
         return [
-            RepackConfig(*shape, loops, keeps_l1)
-            for keeps_l1 in (True, False)
-            for loops in (False, True)
-            for shape in shapes
+            RepackConfig(*shape) for shape in ((256, 1), (128, 1), (512, 1), (1024, 1), (128, 2), (256, 2), (256, 4))
         ]
 
     def features(self, problem: Problem) -> RepackFeatures:
@@ -146,10 +122,7 @@ class RepackKernel(Kernel):
             epilogue=None,
             Input=dtype,
             thread_rows=config.thread_rows,
-            ctas=config.ctas,
-            loops=config.loops,
             batched=batched,
-            keeps_l1=config.keeps_l1,
             copies_a=a.copies,
             copies_b=b.copies,
             a_transposed=a.transposed,
@@ -168,21 +141,14 @@ class RepackKernel(Kernel):
         return count
 
     def launch_shape(self, constants: RepackConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
-        """One CTA for each block, or `ctas` on each SM; they wait for earlier grids themselves."""
-        dependent, ctas = hardware.capability >= 90, self.tile_count(constants, problem)
-        if constants.loops:
-            ctas = min(ctas, constants.ctas * hardware.sm_count)
-        return LaunchShape(ctas, constants.threads, 1, constants.smem_bytes, dependent, constants.keeps_l1)
-
-    def ctas_of_sm(self, constants: RepackConstants) -> int:
-        """Those of the Config."""
-        return constants.ctas
+        """One CTA for each block, which waits for earlier grids itself."""
+        dependent = hardware.capability >= 90
+        return LaunchShape(self.tile_count(constants, problem), constants.threads, 1, constants.smem_bytes, dependent)
 
     def entry(self, config: RepackConfig, problem: Problem) -> str:
         """The entry point's name, with the operands that are copied."""
-        shape = f"{config.threads}_{config.thread_rows}_{config.ctas}"
-        shape += "_loops" * config.loops + "_l1" * config.keeps_l1
-        return f"{self.name}_{problem.a.dtype}_{''.join(_copied(problem))}_{shape}"
+        copies = "".join(_copied(problem))
+        return f"{self.name}_{problem.a.dtype}_{copies}_{config.threads}_{config.thread_rows}"
 
     def predict(
         self, config: RepackConfig, problem: Problem, hardware: Hardware, power: Power = "settled"

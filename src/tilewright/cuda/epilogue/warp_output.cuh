@@ -15,7 +15,6 @@
 #include "epilogue/epilogue.cuh"
 #include "epilogue/group_sums.cuh"
 #include "epilogue/pairs.cuh"
-#include "layout/straddle.cuh"
 #include "layout/swizzle.cuh"
 #include "parameters.cuh"
 #include "ptx/global_memory.cuh"
@@ -96,19 +95,25 @@ class WarpOutput {
   }
 
   // Four lanes hold a row's pairs of four blocks. They exchange them, and then each has one block
-  // of 16 bytes: words[b] of lane l becomes words[l] of lane b (lanes modulo 4).
-  __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) const {
+  // of 16 bytes: words[b] of the lane at place l becomes words[l] of the lane at place b.
+  // `partners`: the lanes at the places l ^ 1 and l ^ 2.
+  static __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4], int place,
+                                                        const int (&partners)[2]) {
 #pragma unroll
     for (int bit = 1; bit <= 2; bit *= 2) {
-      const bool upper = lane & bit;
+      const bool upper = place & bit;
 #pragma unroll
       for (int b = 0; b < 4; ++b) {
         if (b & bit) continue;
         const uint32_t received =
-            __shfl_xor_sync(0xFFFFFFFF, upper ? words[b] : words[b + bit], bit);
+            __shfl_sync(0xFFFFFFFF, upper ? words[b] : words[b + bit], partners[bit / 2]);
         (upper ? words[b] : words[b + bit]) = received;
       }
     }
+  }
+
+  __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) const {
+    transpose_quad(words, lane, {lane ^ 1, lane ^ 2});
   }
 
   // Lane l of a row has columns l and l + 4 of eight; afterwards it has 2l and 2l + 1 (lanes modulo
@@ -259,59 +264,86 @@ class WarpOutput {
     }
   }
 
-  // A lane's 16-byte chunk of a row of out, of which the elements from `begin` to `end` are inside.
-  static __device__ __forceinline__ void store_chunk(Output* chunk, const uint32_t (&words)[4],
-                                                     int begin, int end) {
-    if (begin <= 0 && end >= 8) {
-      store_global(chunk, words);
-      return;
-    }
+  // Elements `begin` to `end` of a 16-byte chunk of a row of out, in the widest pieces that divide
+  // 16 bytes: each of them is a request to L2.
+  static __device__ __forceinline__ void store_part(Output* chunk, const uint32_t (&words)[4],
+                                                    int begin, int end) {
+    const auto covers = [&](int first, int count) {
+      return begin <= first && first + count <= end;
+    };
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const auto bits = static_cast<uint16_t>(words[i / 2] >> i % 2 * 16);
-      if (begin <= i && i < end) chunk[i] = __builtin_bit_cast(Output, bits);
+      if (covers(i & ~3, 4)) {
+        if (i % 4 == 0) {
+          *reinterpret_cast<uint2*>(chunk + i) = make_uint2(words[i / 2], words[i / 2 + 1]);
+        }
+      } else if (covers(i & ~1, 2)) {
+        if (i % 2 == 0) *reinterpret_cast<uint32_t*>(chunk + i) = words[i / 2];
+      } else if (covers(i, 1)) {
+        chunk[i] = __builtin_bit_cast(Output, bits);
+      }
     }
   }
 
   // Registers -> GMEM, where a row of out may begin at any element. The four lanes of a row have a
-  // block of 8 columns each, and the first 16-byte boundary lies `ahead` columns after a block's
-  // begin. So a chunk is the end of one block and the first `ahead` elements of the next:
+  // word of each block of 8 columns, and the first 16-byte boundary lies `ahead` columns after a
+  // block's begin. So a chunk is the end of one block and the first `ahead` elements of the next:
   //
-  //     blocks     0 1 2 3 4 5 6 7 | 0 1 2 3 4 5 6 7 | 0 1 ...      of lanes 0, 1, 2, 3, 0, ...
-  //     chunks      |      0       |        1        |       2      with ahead = 1: of lane 0, 1, 2
+  //     blocks     0 1 2 3 4 5 6 7 | 0 1 2 3 4 5 6 7 | 0 1 ...
+  //     chunks      |      0       |        1        |       2      with ahead = 1
   //
-  // Chunk c ends in block c; the last one begins in the last block. Those at both ends of the tile
-  // are written in part.
+  // The lane whose word is the first of chunks has place 0, and those before it have theirs of the
+  // next block. With an odd `ahead`, chunks begin in the middle of words, and each needs the first
+  // word of the next chunk: therefore the last chunks come first. Chunk c ends in block c; the one
+  // before block 0 and the last one are written in part, and so is the one in which the row ends,
+  // after all others, so that this code is there once.
   __device__ __forceinline__ void store_chunks_from_registers(const Word (&words)[pairs],
                                                               const WarpTile& at) const {
     if constexpr (Config::has_c) __syncwarp();  // c may be out: all lanes have read their pairs
     const Epilogue<Config> epilogue(parameters, at.batch);
-    const int previous_lane = lane / 4 * 4 + (lane + 3) % 4;
+    const int row_lanes = lane & ~3;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = at.row + lane / 4 + half * 8;
       const int inside = minimum(columns_inside(row, at.column), Config::out_columns);
       Output* const out = epilogue.at_row(row).out + at.column;
       const int ahead = -static_cast<int>(reinterpret_cast<uint64_t>(out) / sizeof(Output)) & 7;
-      uint32_t last[4] = {};  // the lane's block of the turn before
+      const int place = (lane - ahead / 2) & 3;
+      const int partners[2] = {row_lanes | (((place ^ 1) + ahead / 2) & 3), lane ^ 2};
+      uint32_t behind = 0;   // the first word of the lane's chunk of the turn before
+      uint32_t cut[4] = {};  // the lane's chunk in which the row ends
+      int cut_column = inside;
 #pragma unroll
-      for (int block = 0; block <= blocks; block += 4) {
-        uint32_t next[4], both[8];
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          next[i] = block + i < blocks ? words[(block + i) * 2 + half] : 0;
-        transpose_quad(next);
+      for (int block = blocks / 4 * 4 - 1; block >= -1; block -= 4) {
+        uint32_t quad[4], chunk[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const uint32_t given = lane % 4 == 3 ? last[i] : next[i];
-          both[i] = __shfl_sync(0xFFFFFFFF, given, previous_lane);
-          both[i + 4] = last[i] = next[i];
+          const int b = block + i;
+          const uint32_t word = b >= 0 && b < blocks ? words[b * 2 + half] : 0;
+          const uint32_t next = b + 1 < blocks ? words[(b + 1) * 2 + half] : 0;
+          quad[i] = lane % 4 < ahead / 2 ? next : word;
         }
-        const int column = (block + lane % 4 - 1) * 8 + ahead;
-        uint32_t chunk[4];
-        straddle(chunk, both, ahead * 2);
-        store_chunk(out + column, chunk, -column, inside - column);
+        transpose_quad(quad, place, partners);
+        const uint32_t next =
+            __shfl_sync(0xFFFFFFFF, place == 0 ? behind : quad[0], row_lanes | ((lane + 1) & 3));
+        behind = quad[0];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          chunk[i] = __funnelshift_r(quad[i], i < 3 ? quad[i + 1] : next, ahead % 2 * 16);
+        }
+        const int column = (block + place) * 8 + ahead;
+        if (block < 0 && column < 0) {
+          store_part(out + column, chunk, -column, inside - column);
+        } else if (column + 8 <= inside) {
+          store_global(out + column, chunk);
+        } else if (column < inside) {
+          cut_column = column;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) cut[i] = chunk[i];
+        }
       }
+      store_part(out + cut_column, cut, 0, inside - cut_column);
     }
   }
 

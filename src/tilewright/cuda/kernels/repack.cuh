@@ -1,9 +1,9 @@
 // Copies A, B or both to where their rows begin on lines of L2, so that TMA can read them.
 //
 // c is where A goes, and bias where B goes. A matrix is copied in the order in which it is stored:
-// its rows are those of memory. A CTA copies blocks of rows by columns; a warp takes every warps-th
-// row of a block, and a lane a chunk of 16 bytes of each. It reads those of all its rows before it
-// writes one, since memory is kept busy by what is in flight.
+// its rows are those of memory. A CTA copies a block of rows by columns; a warp takes every
+// warps-th row of the block, and a lane a chunk of 16 bytes of each. It reads those of all its rows
+// before it writes one, since memory is kept busy by what is in flight.
 //
 // A row may begin at any element. Then a chunk of the copy is cut from the two aligned ones that it
 // straddles:
@@ -121,9 +121,9 @@ struct PartOf<Element, false> {
   using type = GatheredPart<Element>;
 };
 
-// Config names: Input; threads; thread_rows: rows of a lane in a block; loops: whether a CTA copies
-// more than one block; batched; for each of a and b: copies, transposed (whether its columns are
-// the rows of memory), unit_strides (whether neighbors are neighbors in memory).
+// Config names: Input; threads; thread_rows: rows of a lane; batched; for each of a and b: copies,
+// transposed (whether its columns are the rows of memory), unit_strides (whether neighbors are
+// neighbors in memory).
 template <class Config, bool unit_strides>
 class RowCopier {
   using Element = typename Config::Input;
@@ -158,22 +158,19 @@ class RowCopier {
   }
 
  public:
-  // Copies this CTA's blocks, from number `block` on; returns the number of its next one behind the
-  // operand's.
-  static __device__ __forceinline__ uint32_t copy_all(const GemmParameters& parameters,
+  // Copies the block if it is one of this operand's; returns how many these are.
+  static __device__ __forceinline__ uint32_t copy_one(const GemmParameters& parameters,
                                                       const Repacking& part, uint32_t block) {
     const uint32_t across = ceil_div(part.columns, block_columns);
     const uint32_t of_matrix = across * ceil_div(part.rows, warps * thread_rows);
     const bool one = !Config::batched || is_broadcast(parameters, part.to);
-    const uint32_t batches = one ? 1 : parameters.batch_count;
-    while (block < of_matrix * batches) {
+    const uint32_t all = one ? of_matrix : of_matrix * parameters.batch_count;
+    if (block < all) {
       const int batch = one ? 0 : block / of_matrix;
       copy(part, block - batch * of_matrix, across, batch_offset(parameters, part.from, batch),
            batch_offset(parameters, part.to, batch));
-      block += gridDim.x;
-      if constexpr (!Config::loops) break;  // the grid has a CTA for each block
     }
-    return block - of_matrix * batches;
+    return all;
   }
 };
 
@@ -194,13 +191,15 @@ __device__ __forceinline__ void repack_kernel(const GemmParameters& parameters) 
   launch_next_grid();
   uint32_t block = blockIdx.x;
   if constexpr (Config::copies_a) {
-    block = RowCopier<Config, Config::a_unit_strides>::copy_all(
+    const uint32_t of_a = RowCopier<Config, Config::a_unit_strides>::copy_one(
         parameters,
         as_stored<Config::a_transposed>(parameters.a, parameters.c, parameters.m, parameters.k),
         block);
+    if (block < of_a) return;
+    block -= of_a;
   }
   if constexpr (Config::copies_b) {
-    RowCopier<Config, Config::b_unit_strides>::copy_all(
+    RowCopier<Config, Config::b_unit_strides>::copy_one(
         parameters,
         as_stored<Config::b_transposed>(parameters.b, parameters.bias, parameters.k, parameters.n),
         block);
