@@ -51,6 +51,17 @@ def addend(dtype: DType) -> Matrix:
 ROW = Matrix(fp32, 0, 1)
 """A bias along n."""
 
+SUMMED = {
+    "expression": parse("gelu(acc + row)", ("row",))._replace(outputs=("amax", "column_sums")),
+    "operands": (ROW,),
+    "outputs": (Matrix(fp32, 0, 0), Matrix(fp32, 0, 1)),
+}
+"""An epilogue that sums columns."""
+
+STACKED = problem("nn", bf16, bf16, expression=parse("silu(x) * y", (), "stacked"))
+STACKED = STACKED._replace(n=512, out=Matrix(bf16, 256, 1))
+"""A product of which two columns far apart become one, with b contiguous along n."""
+
 PROBLEMS = (
     problem("nt", bf16, bf16),
     problem("nn", bf16, fp32, bias=ROW, activation="gelu"),
@@ -64,6 +75,9 @@ PROBLEMS = (
     problem("tt", fp32, fp32, c=addend(fp32), bias=ROW, activation="gelu"),
     problem("nt", fp32, bf16, alignment=4, activation="gelu_tanh"),
     problem("tn", fp32, fp32, alignment=4, c=addend(fp16)),
+    problem("nt", bf16, bf16, **SUMMED),
+    problem("nn", fp32, fp32, **SUMMED),
+    STACKED,
 )
 
 
@@ -157,6 +171,7 @@ ILLEGAL = {
         (HALF, WgmmaConfig(wait_depth=2)),
         (GATED, WgmmaConfig(tile_n=64)),
         (GATED, WgmmaConfig(tile_n=24, epilogue="direct")),
+        (STACKED, WgmmaConfig(tile_n=64, epilogue="direct")),
     ),
     "mma": (
         (HALF, MmaConfig(tile_k=16)),
@@ -188,6 +203,7 @@ ILLEGAL = {
         (SINGLE_MN, SimtConfig(tile_n=96, warp_n=96, thread_n=12, warp_m=32)),
         (SINGLE, SimtConfig(tile_m=32, warp_m=32, tile_n=256, thread_m=4)),
         (SINGLE, SimtConfig(tile_m=256, tile_n=32, thread_n=4, warp_m=32, thread_m=8, warp_n=32)),
+        (problem("nt", fp32, fp32, **SUMMED), SimtConfig(64, 64, 16, 16, 64, 8, 4)),
         (SINGLE, SimtConfig(group_m=65)),
     ),
 }

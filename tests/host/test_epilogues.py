@@ -75,8 +75,7 @@ def test_operands_may_be_called_as_arguments_are():
 SIDES = {"interleaved": (np.s_[:, 0::2], np.s_[:, 1::2]), "stacked": (np.s_[:, :20], np.s_[:, 20:])}
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float16])
-@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize(("batch", "kind"), [((), np.float16), ((3,), np.float32)])
 @pytest.mark.parametrize("gate", SIDES)
 def test_a_gate_makes_one_column_of_two(gate, batch, kind):
     a, b = np.array(np.broadcast_to(A, (*batch, *A.shape)), kind), B.astype(kind)

@@ -224,8 +224,8 @@ def random_cases(kernel: str, count: int, seed: int | str):
         yield random_case(variants[number % len(variants)], random)
 
 
-COPYING = {"kernel": "wgmma", "config": WgmmaConfig(64, 64, 3, epilogue="direct", overlap=False)}
-"""How the products of `copied_cases` are called."""
+COPYING = {"kernel": "wgmma", "config": WgmmaConfig(64, 128, 3, epilogue="direct", overlap=False)}
+"""How the products of `copied_cases` are called; half of the columns of a tile may be those of a gate."""
 
 
 def copied_cases(count: int, seed: int | str):

@@ -162,10 +162,9 @@ class Tiles:
 
     def spread(self, values: Array) -> Array:
         """(lanes,) or one value for all -> (tiles, width, C), zero where no lane is present."""
-        values = np.asarray(values)
         if self._place is None:
-            return np.broadcast_to(values, (self.size,)).reshape(self.shape)
-        spread = np.zeros(self.shape[0] * self.width, values.dtype)
+            return lanes_of(values, self.size).reshape(self.shape)
+        spread = np.zeros(self.shape[0] * self.width, np.asarray(values).dtype)
         spread[self._place] = values
         return spread.reshape(self.shape)
 
@@ -197,7 +196,9 @@ def ranges(values: npt.NDArray[np.int64]) -> str:
 
 
 def lanes_of(value: Any, size: int) -> Array:
-    """A value per lane."""
+    """A value per lane, to be read only."""
+    if isinstance(value, np.ndarray) and value.shape == (size,):
+        return value  # the usual case, on which broadcast_to would spend microseconds
     return np.broadcast_to(value, (size,))
 
 

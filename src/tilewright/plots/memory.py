@@ -101,7 +101,7 @@ def tiles_in_banks(found: Sequence[Transposition], title: str) -> Figure:
         read = "a column" if together == 1 else f"{together} columns"
         name = each.layout.name.replace(", ", ",\n", 1) if ", " in each.layout.name else f"\n{each.layout.name}"
         _chunks(axes, each.layout, f"{name}\n{read}: {ways:g} pass{'es' * (ways > 1)} for 8 lanes")
-    text = f"{title}\nstrong: what the first 8 lanes read down a column; pale: other columns, in four colors"
+    text = f"{title}\nstrong: what the first 8 lanes read down a column; the others: other columns, in four colors"
     picture.suptitle(text, x=0.01, ha="left", fontsize=SMALL + 2, color=INK)
     return picture
 

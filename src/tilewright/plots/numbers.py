@@ -7,12 +7,13 @@ from matplotlib.figure import Figure
 
 from tilewright.model.precision.formats import Format
 from tilewright.model.precision.sums import SumError
+from tilewright.plots.panels import patches
 from tilewright.plots.style import BLUE, INK, PALE, SERIES, SMALL, TEXT, figure, styled
 
 
 @styled()
 def ranges(formats: Sequence[Format]) -> Figure:
-    """From the least to the largest number of each format, in powers of two; pale: subnormal numbers."""
+    """From the least to the largest number of each format, in powers of two."""
     shown = [each for each in formats if each.exponent_bits <= 8]
     picture, (axes,) = figure(7.6, 0.9 + 0.27 * len(shown))
     for row, each in enumerate(shown):
@@ -29,7 +30,9 @@ def ranges(formats: Sequence[Format]) -> Figure:
     axes.grid(axis="x")
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_title("numbers that each format has; pale: subnormal", loc="left")
+    axes.set_title("numbers that each format has", loc="left")
+    meanings = patches({PALE[BLUE]: "subnormal numbers", BLUE: "normal ones"})
+    axes.legend(handles=meanings, loc="lower right", fontsize=SMALL)
     return picture
 
 

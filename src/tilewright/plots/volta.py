@@ -19,7 +19,7 @@ def sets_and_steps(found: Sequence[Step], threadgroup: int) -> Figure:
     mine = [step for step in found if step.threadgroup == threadgroup and step.set == 0]
     picture, panels = figure(9.6, 2.6, ncols=1 + len(mine), width_ratios=(1.15, *[1.0] * len(mine)))
     whole, *others = panels
-    blank(whole, _SIDE, _SIDE, "C by threadgroups; colors: quad pairs")
+    blank(whole, _SIDE, _SIDE, "C by threadgroups")
     for number in range(8):
         own = [step for step in found if step.threadgroup == number]
         row, column = min(step.rows.start for step in own), min(step.columns.start for step in own)
@@ -28,6 +28,7 @@ def sets_and_steps(found: Sequence[Step], threadgroup: int) -> Figure:
         text = f"{number}: lanes {4 * number} to {4 * number + 3}"
         box(whole, (row, column, height, width), _QUAD_PAIRS[number % 4], text, pale=True, size=SMALL - 1)
     lattice(whole, (0, 0, _SIDE, _SIDE), _SIDE, _SIDE)
+    note(whole, _SIDE + 0.8, 0, "of one color: a quad pair", size=SMALL)
     for axes, step in zip(others, mine, strict=True):
         _step(axes, step)
     return picture

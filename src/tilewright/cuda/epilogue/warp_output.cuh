@@ -163,11 +163,52 @@ class WarpOutput {
     return values;
   }
 
+  // Finishes one of a lane's two rows after the other.
+  __device__ __forceinline__ void finish_rows(Word (&words)[pairs], const Sums& accumulators,
+                                              const WarpTile& at) const {
+    const Epilogue<Config> epilogue(parameters, at.batch);
+    int row = at.row + lane / 4, column = at.column + lane % 4 * 2;
+    // The compiler must not keep values derived from these in registers until the next row block.
+    asm volatile("" : "+r"(row), "+r"(column));
+    const int64_t c_stride = Config::c_pairs ? 1 : parameters.c.column_stride;
+    const int64_t bias_stride = Config::bias_pairs ? 1 : parameters.bias.column_stride;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const EpilogueRow<Config> epilogue_row = epilogue.at_row(row + half * 8);
+      const typename Config::Addend* c = epilogue_row.c + column * c_stride;
+      const typename Config::Bias* bias = epilogue_row.bias + column * bias_stride;
+      const int inside = columns_inside(row + half * 8, column);
+#pragma unroll
+      for (int block = 0; block < blocks; ++block) {
+        const int q = block * 2 + half;
+        if constexpr (HasExpression<Config>) {
+          if (block == 0) asm volatile("" : "+r"(column));  // as above, until the next half
+          finish_block(words, accumulators, epilogue_row, at, row, column, block, half);
+          continue;
+        }
+        Pair<typename Config::Addend> c_pair{};
+        Pair<typename Config::Bias> bias_pair{};
+        if constexpr (Config::has_c) {
+          c_pair = load_pair<Config::c_pairs>(c, c_stride, inside - block * 8);
+          c += 8 * c_stride;
+        }
+        if constexpr (Config::has_bias) {
+          bias_pair = load_pair<Config::bias_pairs>(bias, bias_stride, inside - block * 8);
+          bias += 8 * bias_stride;
+        }
+        words[q] = word_of<Output>(
+            epilogue_row.combine(accumulators[2 * q], c_pair.first, bias_pair.first),
+            epilogue_row.combine(accumulators[2 * q + 1], c_pair.second, bias_pair.second));
+      }
+    }
+  }
+
   // Finishes both rows of a block together, and sums its columns.
   __device__ __forceinline__ void finish_and_sum(Word (&words)[pairs], const Sums& accumulators,
-                                                 const WarpTile& at,
-                                                 const Epilogue<Config>& epilogue, int row,
-                                                 int column) const {
+                                                 const WarpTile& at) const {
+    const Epilogue<Config> epilogue(parameters, at.batch);
+    int row = at.row + lane / 4, column = at.column + lane % 4 * 2;
+    asm volatile("" : "+r"(row), "+r"(column));  // as above
     const EpilogueRow<Config> rows[2] = {epilogue.at_row(row), epilogue.at_row(row + 8)};
     WarpGroupSums<Config, blocks, has_neighbors> sums(parameters, at.batch, at.row, at.column);
 #pragma unroll
@@ -321,47 +362,12 @@ class WarpOutput {
                                         uint32_t warp_staging)
       : parameters(p), map(map_out), staging(warp_staging) {}
 
-  __device__ __forceinline__ void finish(
-      Words& words, const float (&accumulators)[2 * pairs * sums_per_column<Config>],
-      const WarpTile& at) const {
-    const Epilogue<Config> epilogue(parameters, at.batch);
-    int row = at.row + lane / 4, column = at.column + lane % 4 * 2;
-    // The compiler must not keep values derived from these in registers until the next row block.
-    asm volatile("" : "+r"(row), "+r"(column));
-    const int64_t c_stride = Config::c_pairs ? 1 : parameters.c.column_stride;
-    const int64_t bias_stride = Config::bias_pairs ? 1 : parameters.bias.column_stride;
+  __device__ __forceinline__ void finish(Words& words, const Sums& accumulators,
+                                         const WarpTile& at) const {
     if constexpr (HasColumnSums<Config>) {
-      finish_and_sum(words, accumulators, at, epilogue, row, column);
-      return;
-    }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const EpilogueRow<Config> epilogue_row = epilogue.at_row(row + half * 8);
-      const typename Config::Addend* c = epilogue_row.c + column * c_stride;
-      const typename Config::Bias* bias = epilogue_row.bias + column * bias_stride;
-      const int inside = columns_inside(row + half * 8, column);
-#pragma unroll
-      for (int block = 0; block < blocks; ++block) {
-        const int q = block * 2 + half;
-        if constexpr (HasExpression<Config>) {
-          if (block == 0) asm volatile("" : "+r"(column));  // as above, until the next half
-          finish_block(words, accumulators, epilogue_row, at, row, column, block, half);
-          continue;
-        }
-        Pair<typename Config::Addend> c_pair{};
-        Pair<typename Config::Bias> bias_pair{};
-        if constexpr (Config::has_c) {
-          c_pair = load_pair<Config::c_pairs>(c, c_stride, inside - block * 8);
-          c += 8 * c_stride;
-        }
-        if constexpr (Config::has_bias) {
-          bias_pair = load_pair<Config::bias_pairs>(bias, bias_stride, inside - block * 8);
-          bias += 8 * bias_stride;
-        }
-        words[q] = word_of<Output>(
-            epilogue_row.combine(accumulators[2 * q], c_pair.first, bias_pair.first),
-            epilogue_row.combine(accumulators[2 * q + 1], c_pair.second, bias_pair.second));
-      }
+      finish_and_sum(words, accumulators, at);
+    } else {
+      finish_rows(words, accumulators, at);
     }
   }
 

@@ -232,17 +232,17 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
   const Epilogue<Config> epilogue(parameters, tile.batch);
   if constexpr (HasColumnSums<Config>) {
     store_and_sum(epilogue, accumulators, first_m + thread_m, first_n + thread_n);
-    return;
-  }
+  } else {
 #pragma unroll
-  for (int i = 0; i < Config::thread_m; ++i) {
-    const int m = first_m + thread_m + i / 4 * 4 * Config::lanes_m + i % 4;
-    if (m >= parameters.m) return;
-    const EpilogueRow<Config> row = epilogue.at_row(m);
+    for (int i = 0; i < Config::thread_m; ++i) {
+      const int m = first_m + thread_m + i / 4 * 4 * Config::lanes_m + i % 4;
+      if (m >= parameters.m) return;
+      const EpilogueRow<Config> row = epilogue.at_row(m);
 #pragma unroll
-    for (int j = 0; j < Config::thread_n; j += 2) {
-      row.store_pair(accumulators[i][j], accumulators[i][j + 1],
-                     first_n + thread_n + j / 4 * 4 * Config::lanes_n + j % 4);
+      for (int j = 0; j < Config::thread_n; j += 2) {
+        row.store_pair(accumulators[i][j], accumulators[i][j + 1],
+                       first_n + thread_n + j / 4 * 4 * Config::lanes_n + j % 4);
+      }
     }
   }
 }

@@ -63,7 +63,15 @@ struct Accumulators {
 
   // Finishes and stores the warp's block, which starts at (m, n) of the sums.
   __device__ __forceinline__ void store(const Epilogue<Config>& epilogue, int m, int n) const {
-    if constexpr (HasColumnSums<Config>) return store_and_sum(epilogue, m, n);
+    if constexpr (HasColumnSums<Config>) {
+      store_and_sum(epilogue, m, n);
+    } else {
+      store_rows(epilogue, m, n);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void store_rows(const Epilogue<Config>& epilogue, int m, int n) const {
     const int first_row = m + threadIdx.x % 32 / 4, first_column = n + threadIdx.x % 4 * 2;
 #pragma unroll
     for (int i = 0; i < Config::warp_m / 8; ++i) {
@@ -77,7 +85,6 @@ struct Accumulators {
     }
   }
 
- private:
   // The same, with the sums of columns, in which all lanes take part.
   __device__ __forceinline__ void store_and_sum(const Epilogue<Config>& epilogue, int m,
                                                 int n) const {

@@ -22,7 +22,7 @@ from tilewright.emulator.checks.operations import OperationChecks
 from tilewright.emulator.checks.register_budget import RegisterBudget
 from tilewright.emulator.checks.releases import Releases
 from tilewright.emulator.checks.tensor_maps import TensorMapChecks
-from tilewright.emulator.lanes import Array, Group, Indices, Mask
+from tilewright.emulator.lanes import Array, Group, Indices, Mask, lanes_of
 from tilewright.emulator.machine.observer import Observer
 from tilewright.emulator.machine.operation import GlobalRegion, Operation, Queue
 from tilewright.emulator.machine.wave import Wave
@@ -67,7 +67,7 @@ class Checker(Observer):
             self._dependency.access(site, lanes)
         if kind == "cp.async":
             return  # reported as an operation
-        where, kind = np.broadcast_to(where, lanes.shape), _KINDS.get(kind, kind)
+        where, kind = lanes_of(where, lanes.size), _KINDS.get(kind, kind)
         if space == "local":
             self._locals.access(kind, site, lanes, where, width)
         else:

@@ -138,8 +138,9 @@ def _launched_registers(threads: int, entry: Entry) -> int:
     asked = [
         operand.value
         for instruction in entry.instructions
+        if instruction.opcode == "setmaxnreg" and "inc" in instruction.modifiers
         for operand in instruction.operands
-        if instruction.opcode == "setmaxnreg" and "inc" in instruction.modifiers and isinstance(operand, Integer)
+        if isinstance(operand, Integer)
     ]
     return min(_most_registers(threads, entry.directives), max(asked, default=_MOST_PER_THREAD))
 

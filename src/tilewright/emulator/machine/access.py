@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.errors import Misaligned, OutOfBounds
-from tilewright.emulator.lanes import Active, Array, Group, Indices, Mask, Topology
+from tilewright.emulator.lanes import Active, Array, Group, Indices, Mask, Topology, lanes_of
 from tilewright.emulator.machine.observer import Observers
 from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import (
@@ -101,11 +101,11 @@ class Access:
 
         def update(memory: FlatMemory, where: Indices, chosen: Indices | None) -> None:
             lanes = np.arange(group.size) if chosen is None else chosen
-            where = np.broadcast_to(where, lanes.shape)
-            expected = None if compare is None else _select(np.broadcast_to(compare, group.size), chosen)
+            where = lanes_of(where, lanes.size)
+            expected = None if compare is None else _select(lanes_of(compare, group.size), chosen)
             flushes = form == ("add", "f32") and memory is self.memory  # but not in shared memory: PTX ISA, "atom"
             for index, value in enumerate(values):
-                operands = _select(np.broadcast_to(value, group.size), chosen)
+                operands = _select(lanes_of(value, group.size), chosen)
                 found[index][lanes] = modify(memory, where + index * size, form, operands, expected, flushes)
 
         self._each_space(site, group, space, address, size * len(values), active, update, "atom")
@@ -167,7 +167,7 @@ class Access:
             self._require_window(site, "shared", address)
             space, address = "cluster", address.astype(np.uint32)
         _, where = self.locate(site, group, space, address, width)
-        where = np.broadcast_to(where, (group.size,))
+        where = lanes_of(where, group.size)
         cta = where // self.topology.shared_stride
         return cta, where - cta * self.topology.shared_stride
 
@@ -206,12 +206,12 @@ class Access:
         if chosen is not None:
             if not chosen.size:
                 return
-            address = np.broadcast_to(address, (group.size,))[chosen]
+            address = lanes_of(address, group.size)[chosen]
         if space != "generic":
             yield space, *self.locate(site, group, space, address, width, chosen), chosen
             return
         lanes = np.arange(group.size) if chosen is None else chosen
-        address = np.broadcast_to(address, lanes.shape)
+        address = lanes_of(address, lanes.size)
         window = address >> _WINDOW_SHIFT
         known = np.zeros(lanes.shape, np.bool_)
         for name, base in _WINDOWS.items():
@@ -313,7 +313,7 @@ def _chosen(active: Active, size: int) -> Indices | None:
     """Indices of the active lanes, None for all of them."""
     if active is None:
         return None
-    mask = np.broadcast_to(active, (size,))
+    mask = lanes_of(active, size)
     return None if mask.all() else np.flatnonzero(mask)
 
 
