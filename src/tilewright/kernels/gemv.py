@@ -199,11 +199,11 @@ class GemvKernel(Kernel):
         """The storage and alignment of A and B, and the epilogue."""
         a, b = problem.a, problem.b
         k_major = _k_major(problem)
-        a_bytes, a_straddles = _load(a.vector_bytes("column"), a.column_stride)
+        a_bytes, a_straddles = _load(a.vector_bytes("column"), a.column_stride, problem.k)
         if k_major:
-            b_bytes, b_straddles = _load(b.vector_bytes("row"), b.row_stride)
+            b_bytes, b_straddles = _load(b.vector_bytes("row"), b.row_stride, problem.k)
         else:
-            b_bytes, b_straddles = _load(_whole_rows(b, problem.n), b.column_stride)
+            b_bytes, b_straddles = _load(_whole_rows(b, problem.n), b.column_stride, problem.n)
         epilogue = EpilogueConstants.of(problem)
         return GemvFeatures(a.dtype, a_bytes, b_bytes, a_straddles, b_straddles, k_major, epilogue)
 
@@ -310,9 +310,9 @@ def _k_major(problem: Problem) -> bool:
     return not problem.b.is_row_major or problem.epilogue.is_stacked
 
 
-def _load(nbytes: int, stride: int) -> tuple[int, bool]:
-    """The width of a load, and whether eight elements straddle two, of neighbors that nbytes are aligned for."""
-    return (16, True) if stride == 1 and nbytes < 8 else (nbytes, False)
+def _load(nbytes: int, stride: int, length: int) -> tuple[int, bool]:
+    """The width of a load, and whether eight elements straddle two, of rows in which so many bytes are aligned."""
+    return (16, True) if stride == 1 and nbytes < 8 <= length else (nbytes, False)
 
 
 def _loads(nbytes: int, straddles: bool) -> int:
@@ -331,7 +331,8 @@ def _eights(config: GemvConfig, k_major: bool) -> int:
 
 
 _OTHER_REGISTERS = 26
-"""Registers of a thread besides sums and loads: with these, ptxas spills nothing of the Configs offered."""
+"""Registers of a thread besides sums and loads: with these, ptxas spills nothing of the Configs offered, but for eight
+words in the last step of k where rows of both operands begin at any element."""
 
 
 def _ctas_of(constants: GemvConstants) -> int:

@@ -78,24 +78,32 @@ __device__ __forceinline__ void load_eight(uint32_t (&words)[8], const Input* ba
   load_global(*reinterpret_cast<uint32_t (*)[4]>(words + 4), chunk + 8);
 }
 
-// The same where only elements from `begin` to `end` may be read; others are zero.
+// The same where only so many elements exist before the first one and from it on, 8 at least in
+// all, or none. What the chunks have besides is zero, and never read.
 template <class Input>
 __device__ __forceinline__ void load_eight_between(uint32_t (&words)[8], const Input* first,
-                                                   const Input* begin, const Input* end) {
+                                                   int before, int inside) {
+  const int ahead = bytes_into_chunk(first) / 2;
 #pragma unroll
   for (int i = 0; i < 8; i += 4) {
-    const Input* const chunk = chunk_of(first) + 2 * i;
-    if (chunk >= begin && chunk + 8 <= end) {
-      load_global(*reinterpret_cast<uint32_t (*)[4]>(words + i), chunk);
-    } else {
-      uint32_t bits[8] = {};
+    uint32_t (&four)[4] = *reinterpret_cast<uint32_t (*)[4]>(words + i);
+    const Input* const chunk = first - ahead + 2 * i;
+    const int begin = ahead - before - 2 * i, end = ahead + inside - 2 * i;
+    const bool whole = begin <= 0 && end >= 8;
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        if (chunk + j >= begin && chunk + j < end) bits[j] = chunk[j].bits;
-      }
+    for (int j = 0; j < 4; ++j) four[j] = 0;
+    load_existing(four, chunk, whole);
 #pragma unroll
-      for (int j = 0; j < 4; ++j) words[i + j] = bits[2 * j] | bits[2 * j + 1] << 16;
+    for (int j = 0; j < 4; ++j) {
+      load_existing(four[j], chunk + 2 * j, !whole && begin <= 2 * j && end >= 2 * j + 2);
     }
+    // The half of a word with which a row begins, or ends: not both in one chunk.
+    const bool begins = begin > 0 && begin < 8 && begin % 2 == 1;
+    const int at = begins ? begin : end - 1;
+    uint16_t half = 0;
+    load_existing(half, chunk + at, begin < end && (begins || (end < 8 && end % 2 == 1)));
+#pragma unroll
+    for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? half << at % 2 * 16 : 0;
   }
 }
 

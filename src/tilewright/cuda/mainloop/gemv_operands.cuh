@@ -108,7 +108,7 @@ class VectorsAlongK {
     for (int i = 0; i < count; ++i) {
       const Input* const first = at(i, last);
       if constexpr (straddles) {
-        load_eight_between(words[i], first, first - before - place_in_step<Config>(), first + left);
+        load_eight_between(words[i], first, before + place_in_step<Config>(), left);
       } else {
         load_up_to_eight<once>(words[i], first, runs, stride, left);
       }
@@ -179,7 +179,7 @@ class Weights<Config, false> {
   static constexpr bool straddles = Config::b_straddles;
   static constexpr int no_end = 0x7FFFFFFF;
   const GemmParameters& parameters;
-  const Input *matrix, *source;
+  const Input* source;
   int64_t stride;  // along k
   bool inside;     // no chunk in which the tile lies reaches beyond a row
   Runs<Config::b_bytes> runs[groups];
@@ -191,8 +191,8 @@ class Weights<Config, false> {
 
   __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
       : parameters(p),
-        matrix(static_cast<const Input*>(p.b.pointer) + batch_offset(p, p.b, batch)),
-        source(matrix + place_in_step<Config>() * p.b.row_stride),
+        source(static_cast<const Input*>(p.b.pointer) + batch_offset(p, p.b, batch) +
+               place_in_step<Config>() * p.b.row_stride),
         stride(p.b.row_stride),
         inside(first_n >= 8 && first_n + Config::tile_n + 8 <= p.n) {
     skip(step);
@@ -278,17 +278,19 @@ class Weights<Config, false> {
   }
 
   // The eights of the first `left` of the step's rows, wherever these end; the others are zero.
-  // Rows that follow each other in memory count as one.
+  // Chunks may reach to other rows of the step if these are next to each other in memory.
   __device__ __forceinline__ void load_between(Words& words, int left) const {
-    const bool packed = stride == parameters.n;
+    const int n = parameters.n;
+    const bool packed = stride == n && n >= 16;
     for_each_row([&](int number, const Input* row) {
-      const Input* const begin = packed ? matrix : row;
-      const int64_t length = static_cast<int64_t>(packed ? parameters.k : 1) * parameters.n;
-      const bool exists = place_in_step<Config>() + number < left;
+      const int in_step = place_in_step<Config>() + number;
 #pragma unroll
       for (int i = 0; i < groups; ++i) {
-        load_eight_between(words[i * 8 + number], row + runs[i].offsets[0], begin,
-                           begin + (exists ? length : 0));
+        const int column = runs[i].offsets[0];
+        const int before = maximum(column, 8 * (packed & (in_step > 0)));
+        const int inside = maximum(n - column, 16 * (packed & (in_step + 1 < left)));
+        const int exists = (in_step < left) & (column < n);
+        load_eight_between(words[i * 8 + number], row + column, exists * before, exists * inside);
       }
     });
   }
